@@ -1,39 +1,22 @@
-"""`toolcrib serve`: serve tools to MCP clients, over HTTP or stdio, in one process."""
+"""`toolcrib serve`: serve tools to MCP clients, over HTTP or stdio."""
 
 from __future__ import annotations
 
-import logging
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from toolcrib.cli.options import Command, exclusive, json_option, targets_argument
 from toolcrib.cli.output import Terminal
-from toolcrib.cli.serving import (
-    ServeOptions,
-    is_refused,
-    load,
-    print_problems,
-    print_tools,
-    print_warnings,
-    run_server,
-    skip_search_log,
-    use_json_messages,
-)
+from toolcrib.cli.serving import ServeOptions, ServeProcess, use_json_messages
 from toolcrib.config import FILE_NAME, MAX_WORKERS, check_path, find_log_format, load_config
 from toolcrib.definition import MAX_TIMEOUT_S
 from toolcrib.errors import ConfigurationError
 from toolcrib.logs import LEVELS
-from toolcrib.server import MCPServer
 from toolcrib.sources.targets import settings_files
-from toolcrib.transports.stdio import StandardStreams, serve_stdio
-
-if TYPE_CHECKING:
-    pass
 
 EXAMPLES = """
 toolcrib serve                       toolcrib.toml, or the samples, on HTTP
@@ -45,8 +28,6 @@ toolcrib serve tools.py --workers 4  several processes
 toolcrib serve tools.py --locked     only tools pinned in toolcrib.lock
 """
 _HTTP_OPTIONS = ("host", "port", "path", "workers", "allow_host", "allow_origin", "insecure", "as_json")
-
-logger = logging.getLogger("toolcrib")
 
 
 def _parse_path(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
@@ -113,7 +94,7 @@ def serve(terminal: Terminal, **given: Any) -> int:
     for field in _HTTP_OPTIONS:
         if getattr(options, field) not in (None, False, ()):
             raise exclusive(f"--{field.removeprefix('as_').replace('_', '-')}", "--stdio")
-    return _run_stdio(options, terminal)
+    return ServeProcess(options, terminal).run_stdio()
 
 
 def _warn_unused_policy(targets: Sequence[str], terminal: Terminal) -> None:
@@ -128,40 +109,3 @@ def _warn_unused_policy(targets: Sequence[str], terminal: Terminal) -> None:
     if has_policy:
         text = f"the policy of {FILE_NAME} is not used, because other targets are named"
         terminal.message("warning", text, f"to use it, name the file too: toolcrib serve {FILE_NAME}")
-
-
-# --- loading -----------------------------------------------------------------------------------------
-
-
-# --- summary -----------------------------------------------------------------------------------------
-
-
-# --- serving -----------------------------------------------------------------------------------------
-
-
-def _run_stdio(options: ServeOptions, terminal: Terminal) -> int:
-    loaded, locked, summary = load(options, terminal)
-    if is_refused(summary, options, terminal):
-        return 1
-    is_verbose = options.verbose or terminal.err.isatty()
-    if is_verbose:
-        text = f"{summary.headline} on stdin and stdout, until stdin is closed"
-        if terminal.message_format is not None:
-            terminal.message("note", text)
-        else:
-            terminal.echo_err(f"{text}\n")
-            print_tools(summary, terminal)
-    print_problems(summary, terminal)
-    if is_verbose:
-        print_warnings(summary, terminal)
-        skip_search_log(loaded)
-
-    async def serve(server: MCPServer) -> None:
-        standard = StandardStreams()
-        os.dup2(terminal.out.fileno(), standard.output)  # the real stdout, which the terminal holds
-        await serve_stdio(server.transports.engine, standard)
-
-    return run_server(loaded, locked, options, terminal, serve)
-
-
-# --- log ---------------------------------------------------------------------------------------------

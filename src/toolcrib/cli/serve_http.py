@@ -1,56 +1,50 @@
-"""`toolcrib serve` over HTTP: settings, one process or several, and the start message."""
+"""`toolcrib serve` over HTTP: settings, sockets, one process or several, and the start message."""
 
 from __future__ import annotations
 
+import errno
+import ipaddress
 import json
 import os
 import shlex
+import socket
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from toolcrib.cli.connect.clients import DEFAULT_NAME, HttpServer, Server, StdioServer, snippet
+from toolcrib.cli.connect.clients import DEFAULT_NAME, Entry
 from toolcrib.cli.connect.command import default_name, stdio_command
-from toolcrib.cli.http_process import bind_sockets, is_public, run_http, url_of
 from toolcrib.cli.load import read_configs
 from toolcrib.cli.options import CommandError
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.serving import (
     ServeOptions,
+    ServeProcess,
     Summary,
     check_workers_policy,
+    port_in_use,
     print_problems,
     print_tools,
     print_warnings,
 )
 from toolcrib.config import HTTPConfig
 from toolcrib.errors import ConfigurationError
+from toolcrib.http_client import is_loopback
+from toolcrib.transports.http.server import bind
 from toolcrib.transports.serving import PATH, HTTPOptions
+
+_WILDCARDS = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # nosec B104  # compared, not bound
 
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """A server that accepts connections; `command` starts the same server on stdio."""
+    """A server that accepts connections; `is_public` if other machines can reach it."""
 
     urls: Sequence[str]
-    pid: int
     workers: int
-    entry_name: str
-    targets: Sequence[str]
-    command: StdioServer | None
     is_public: bool
-
-    def to_json(self, summary: Summary) -> dict[str, Any]:
-        return {
-            "name": summary.name,
-            "address": self.urls[0],
-            "addresses": list(self.urls),
-            "pid": self.pid,
-            "workers": self.workers,
-            "tools": [name for name, _ in summary.tools],
-            "findings": [finding.to_json() for finding in summary.findings],
-        }
 
 
 def serve_http(options: ServeOptions, terminal: Terminal) -> int:
@@ -69,29 +63,29 @@ def serve_http(options: ServeOptions, terminal: Terminal) -> int:
         insecure=options.insecure or bool(http.insecure),
         sockets=bind_sockets(host, port),
     )
-    info = _describe(options, http_options, workers)
+    info = ServerInfo(
+        urls=list(dict.fromkeys(url_of(each, host, http_options.path) for each in http_options.sockets)),
+        workers=workers,
+        is_public=is_public(http_options.sockets),
+    )
 
     def on_ready(summary: Summary) -> None:
-        try:
+        with suppress(BrokenPipeError):  # nobody reads stderr; clients are served all the same
             if not options.as_json:
-                _print_start(summary, info, terminal)
+                _print_start(summary, info, options, terminal)
             print_problems(summary, terminal)
             print_warnings(summary, terminal)
             print_limits(summary, info, terminal)
-        except BrokenPipeError:
-            pass  # nobody reads stderr; clients are served all the same
-        try:
+        with suppress(BrokenPipeError):
             if options.as_json:  # last: a program that reads it may go on
-                terminal.json_line(json.dumps(info.to_json(summary)))
-        except BrokenPipeError:
-            pass
+                terminal.json_line(json.dumps(_to_json(summary, info)))
 
     try:
         if workers > 1:
             from toolcrib.cli.workers import run_workers  # delayed: most servers are one process
 
             return run_workers(options, http_options, workers, terminal, on_ready)
-        return run_http(options, http_options, terminal, on_ready)
+        return ServeProcess(options, terminal).run_http(http_options, on_ready)
     finally:
         for each in http_options.sockets:
             each.close()
@@ -119,44 +113,37 @@ def _check_workers(workers: int, options: ServeOptions, terminal: Terminal) -> N
             terminal.message("note", policy.error_at("auth.requests", text), hint)
 
 
-def _describe(options: ServeOptions, http: HTTPOptions, workers: int) -> ServerInfo:
-    urls = [url_of(each, http.host, http.path) for each in http.sockets]
-    targets = [target for target in options.targets if _find_command([target]) is not None]
-    try:
-        name = default_name(targets)
-    except ConfigurationError:
-        name = DEFAULT_NAME  # loading reports why the file cannot be read
-    command = _find_command(targets)
-    if command is not None and options.is_locked:
-        from toolcrib.cli.catalog import find_lock  # delayed: only needed with --locked
-
-        file, settings = find_lock(options.targets, options.lock)
-        on_drift = options.on_drift or settings.on_drift or "refuse"
-        args = (*command.args, "--lock", os.path.abspath(file), "--on-drift", on_drift)
-        command = replace(command, args=args)
-    return ServerInfo(
-        urls=list(dict.fromkeys(urls)),
-        pid=os.getpid(),
-        workers=workers,
-        targets=targets,
-        entry_name=name,
-        command=command,
-        is_public=is_public(http.sockets),
-    )
-
-
-def _find_command(targets: Sequence[str]) -> StdioServer | None:
+def _find_command(options: ServeOptions) -> Entry | None:
     """Return how a client would start this server; None where a target does not exist."""
     try:
-        return stdio_command(targets)
+        command = stdio_command(options.targets)
     except CommandError:
         return None  # reported by loading
+    if not options.is_locked:
+        return command
+    from toolcrib.cli.catalog import find_lock  # delayed: only needed with --locked
+
+    file, settings = find_lock(options.targets, options.lock)
+    on_drift = options.on_drift or settings.on_drift or "refuse"
+    return {**command, "args": [*command["args"], "--lock", os.path.abspath(file), "--on-drift", on_drift]}
 
 
 # --- the start message -------------------------------------------------------------------------------
 
 
-def _print_start(summary: Summary, info: ServerInfo, terminal: Terminal) -> None:
+def _to_json(summary: Summary, info: ServerInfo) -> dict[str, Any]:
+    return {
+        "name": summary.name,
+        "address": info.urls[0],
+        "addresses": list(info.urls),
+        "pid": os.getpid(),
+        "workers": info.workers,
+        "tools": [name for name, _ in summary.tools],
+        "findings": [finding.to_json() for finding in summary.findings],
+    }
+
+
+def _print_start(summary: Summary, info: ServerInfo, options: ServeOptions, terminal: Terminal) -> None:
     """Print where the server is, its tools, and what to paste into a client."""
     workers = f" with {info.workers} workers" if info.workers > 1 else ""
     if terminal.message_format is not None:
@@ -167,21 +154,25 @@ def _print_start(summary: Summary, info: ServerInfo, terminal: Terminal) -> None
         terminal.echo_err(terminal.style_err(f"  {url}", bold=True))
     terminal.echo_err()
     print_tools(summary, terminal)
+    name = DEFAULT_NAME
+    with suppress(ConfigurationError):  # loading reports why a file cannot be read
+        name = default_name(options.targets)
     terminal.echo_err("For clients that connect to a URL:")
-    _print_entry(info.entry_name, HttpServer(info.urls[0]), terminal)
+    _print_entry(name, {"type": "http", "url": info.urls[0]}, terminal)
     if summary.credential is not None:
         terminal.echo_err(f"  with the header Authorization: Bearer {summary.credential}")
-    if info.command is not None:
+    if (command := _find_command(options)) is not None:
         terminal.echo_err("For clients that start the server:")
-        _print_entry(info.entry_name, info.command, terminal)
-    words = shlex.join(["toolcrib", "connect", "CLIENT", *info.targets])
+        _print_entry(name, command, terminal)
+    words = shlex.join(["toolcrib", "connect", "CLIENT", *options.targets])
     terminal.echo_err(f"`{words}` adds it to a client. Press Ctrl-C to stop the server.")
     if summary.findings or info.is_public:
         terminal.echo_err()
 
 
-def _print_entry(name: str, server: Server, terminal: Terminal) -> None:
-    terminal.echo_err(f"  {json.dumps(json.loads(snippet(name, server)), ensure_ascii=False)}")
+def _print_entry(name: str, entry: Entry, terminal: Terminal) -> None:
+    """Print an entry as most clients accept it."""
+    terminal.echo_err(f"  {json.dumps({'mcpServers': {name: entry}}, ensure_ascii=False)}")
 
 
 def print_limits(summary: Summary, info: ServerInfo, terminal: Terminal) -> None:
@@ -198,3 +189,38 @@ def print_limits(summary: Summary, info: ServerInfo, terminal: Terminal) -> None
 
 
 # --- sockets -----------------------------------------------------------------------------------------
+
+
+def bind_sockets(host: str, port: int) -> list[socket.socket]:
+    """Bind without listening. Raises CommandError with a hint."""
+    try:
+        return bind(host, port)
+    except socket.gaierror:
+        raise CommandError(f"Unknown host: {host}", "--host takes an address or a name of this machine")
+    except OSError as error:
+        match error.errno:
+            case errno.EADDRINUSE:
+                raise port_in_use(port)
+            case errno.EACCES:
+                hint = "use a port from 1024 up"
+                raise CommandError(f"Permission denied: cannot bind port {port}", hint)
+            case errno.EADDRNOTAVAIL:
+                raise CommandError(f"Cannot bind {host}: not a local address", "use --host 127.0.0.1")
+            case _:
+                raise CommandError(f"Cannot bind {host} port {port}: {error.strerror}")
+
+
+def url_of(each: socket.socket, host: str, path: str) -> str:
+    """Return the URL of a bound socket for use on this machine."""
+    bound, port = each.getsockname()[:2]
+    try:
+        ipaddress.ip_address(host)
+        shown = _WILDCARDS.get(bound, bound)
+    except ValueError:
+        shown = host or _WILDCARDS[bound]  # keep a host name
+    return f"http://{f'[{shown}]' if ':' in shown else shown}:{port}{path}"
+
+
+def is_public(sockets: Sequence[socket.socket]) -> bool:
+    """Return whether other machines can connect."""
+    return any(not is_loopback(each.getsockname()[0]) for each in sockets)

@@ -1,35 +1,52 @@
-"""Shared parts of `toolcrib serve`: options, loading, the summary, and the run of one server."""
+"""One process of `toolcrib serve`: its options, its tools, what it prints, and how it runs and stops.
+
+The first SIGTERM or SIGINT stops the server gracefully; after that the signals have their default effect. A
+thread makes sure that the process exits even if a tool blocks it.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
+import os
 import shlex
+import signal
+import sys
+import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.cli.load import Loaded, TargetLoader, enable_hint, load_for_serving
 from toolcrib.cli.options import CommandError
 from toolcrib.cli.output import Terminal
-from toolcrib.cli.shutdown import run_until_signal
 from toolcrib.cli.text import count, first_line, shorten_list
 from toolcrib.config.settings import Policy
 from toolcrib.dispatch.tool_search import SearchMode
 from toolcrib.errors import DriftError, Finding
 from toolcrib.logs import JSONFormatter, LineHandler, make_formatter
 from toolcrib.server import MCPServer
+from toolcrib.transports.serving import HTTPOptions
+from toolcrib.transports.stdio import StandardStreams, serve_stdio
 
 if TYPE_CHECKING:
-    from toolcrib.catalog.lock import Guard, OnDrift
-    from toolcrib.registry.registry import Change
+    from toolcrib.catalog.lock import OnDrift
+    from toolcrib.registry.registry import Change, ToolRegistry
 
 MAX_SHOWN = 40
 _MAX_DESCRIPTION = 100
 _DRIFT_CODES = (DriftError.code, "locked-but-missing")
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+LIMIT_S = 15.0
+"""From the first signal: ten seconds for calls, the rest for applications to close."""
+GRACE_S = 0.5
+"""After the server has stopped, only abandoned threads of tools are left."""
 _LEVEL_NUMBERS = {"error": logging.ERROR, "warning": logging.WARNING, "debug": logging.DEBUG}
 Serve = Callable[[MCPServer], Coroutine[Any, Any, None]]
 logger = logging.getLogger("toolcrib")
@@ -66,66 +83,130 @@ class ServeOptions:
         return self.locked or self.lock is not None or self.on_drift is not None
 
 
-@dataclass(slots=True)
-class LockedRegistry:
-    """A registry that is held to a lock file; `guard` is None where the server must not start."""
+class ServeProcess:
+    """The server of this process. `identity` are settings of the server that override those of files."""
 
-    file: Path
-    guard: Guard | None = None
+    def __init__(self, options: ServeOptions, terminal: Terminal, **identity: Any) -> None:
+        self.options = options
+        self.terminal = terminal
+        self.lock_file: Path | None = None
+        with terminal.log.muted():  # what is logged now is a finding too
+            self.loaded = load_for_serving(
+                options.targets,
+                terminal,
+                name=options.name,
+                timeout_s=options.timeout_s,
+                dynamic=options.reload,
+                search=options.search,
+                **identity,
+            )
+            if options.is_locked:
+                self.lock_file = lock_registry(self.loaded, options)
+            self.summary = Summary.of(self.loaded)
 
-    def reread(self) -> None:
-        """Use the current content of the file, so that `toolcrib lock` lets reviewed changes through."""
-        from toolcrib.catalog.lock import Lock
+    def run_stdio(self) -> int:
+        """Serve stdin and stdout until stdin is closed."""
+        terminal, summary = self.terminal, self.summary
+        if is_refused(summary, self.options, terminal):
+            return 1
+        is_verbose = self.options.verbose or terminal.err.isatty()
+        if is_verbose:
+            text = f"{summary.headline} on stdin and stdout, until stdin is closed"
+            if terminal.message_format is not None:
+                terminal.message("note", text)
+            else:
+                terminal.echo_err(f"{text}\n")
+                print_tools(summary, terminal)
+        print_problems(summary, terminal)
+        if is_verbose:
+            print_warnings(summary, terminal)
+            self._skip_search_log()
 
-        if self.guard is not None:
-            self.guard.lock = replace(Lock.load(self.file), targets=self.guard.lock.targets)
+        async def serve(server: MCPServer) -> None:
+            standard = StandardStreams()
+            os.dup2(terminal.out.fileno(), standard.output)  # the real stdout, which the terminal holds
+            await serve_stdio(server.transports.engine, standard)
 
+        return self._run(serve)
 
-def apply_lock(loaded: Loaded, options: ServeOptions) -> LockedRegistry:
-    """Hold the registry to the lock file and add what differs to the findings. Raises ConfigurationError."""
-    from toolcrib.catalog.lock import Guard, Lock  # delayed: only needed with --locked
-    from toolcrib.cli.catalog import find_lock
+    def run_http(
+        self, http: HTTPOptions, on_ready: Callable[[Summary], None], metrics_folder: str | None = None
+    ) -> int:
+        """Serve on bound sockets. `on_ready` is called when clients can connect; in `metrics_folder` several
+        processes combine their metrics."""
+        if is_refused(self.summary, self.options, self.terminal):
+            return 1
+        workers = self.options.workers or 1
+        enforcer = self.loaded.server.enforcer
+        if enforcer is not None:  # the policy of files was checked before, this may be one of the code
+            check_workers_policy(enforcer.policy, workers)
+            if enforcer.telemetry is not None and metrics_folder is not None:
+                enforcer.telemetry.share(Path(metrics_folder))
+        self._skip_search_log()
+        http = replace(http, ready=lambda _: on_ready(self.summary), catches_signals=False, workers=workers)
+        try:
+            return self._run(lambda server: server.transports.serve_http(http))
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            # Another program took the port while the tools were loading.
+            raise port_in_use(http.sockets[0].getsockname()[1]) from None
 
-    registry = loaded.server.registry
-    file, settings = find_lock(options.targets, options.lock)
-    on_drift = options.on_drift or settings.on_drift or "refuse"
-    lock = replace(Lock.load(file), targets=tuple(options.targets))
-    drift = lock.check(entry.tool for entry in registry.entries())
-    locked = LockedRegistry(file)
-    if drift.ok or on_drift == "quarantine":
-        lock.guard(registry, on_drift)
-        locked.guard = registry.guard if isinstance(registry.guard, Guard) else None
+    def _skip_search_log(self) -> None:
+        """The summary says which tools are listed; the log need not repeat it."""
+        if self.loaded.server.dispatcher.tool_search is not None:
+            self.loaded.server.dispatcher.tool_search.skip_log()
 
-        def warn_missing(change: Change) -> None:
-            if locked.guard is None or change.kind not in ("removed", "changed"):
-                return
-            for name, version in locked.guard.lock.pins:
-                if name in change.names and registry.snapshot.group_of(name) is None:
-                    label = f"{name}@{version}" if version else name
-                    logger.warning("'%s' is locked but no longer registered", label)
+    def _run(self, serve: Serve) -> int:
+        terminal, options, server = self.terminal, self.options, self.loaded.server
 
-        registry.subscribe(warn_missing)
-    loaded.findings += drift.findings("error" if locked.guard is None else "warning")
-    if loaded.paths:
-        loaded.paths.append(file)
-    return locked
+        def print_running() -> None:
+            running = server.transports.engine.call_limit.running
+            if running and terminal.err.isatty():
+                text = f"waiting for {count(running, 'running call')}; press Ctrl-C again to stop at once"
+                terminal.message("note", text)
 
+        async def run(server: MCPServer) -> None:
+            work = self._serve_with_reload(serve) if options.reload else serve(server)
+            await run_until_signal(work, print_running, lambda: not server._running)
 
-def load(
-    options: ServeOptions, terminal: Terminal, **identity: Any
-) -> tuple[Loaded, LockedRegistry | None, Summary]:
-    with terminal.log.muted():  # what is logged now is a finding too
-        loaded = load_for_serving(
-            options.targets,
-            terminal,
-            name=options.name,
-            timeout_s=options.timeout_s,
-            dynamic=options.reload,
-            search=options.search,
-            **identity,
+        # With --reload, the author of the tools wants to see what happens.
+        level = options.log_level or ("debug" if terminal.debug else "info" if options.reload else "warning")
+        log_format = options.log_format or self.loaded.log_format or "text"
+        with _logging(terminal, level, log_format, show_process=(options.workers or 1) > 1):
+            server.run(run)
+        return 0
+
+    async def _serve_with_reload(self, serve: Serve) -> None:
+        from toolcrib.sources.reload import Reloader  # delayed: only needed with --reload
+
+        server = self.loaded.server
+
+        def load_again() -> tuple[Sequence[Any], Sequence[Finding], Sequence[Path]]:
+            loader = TargetLoader(self.terminal)
+            tools = loader.collect(self.options.targets)
+            paths = loader.find_paths()
+            if self.lock_file is not None:
+                _reread_lock(self.lock_file, server.registry)
+                paths.append(self.lock_file)
+            return tools, loader.findings, paths
+
+        async def open_applications() -> None:
+            await asyncio.gather(server.dispatcher.applications.open_all(), server.dispatcher.renew())
+
+        reloader = Reloader(
+            load_again,
+            server.registry,
+            paths=self.loaded.paths,
+            findings=self.loaded.findings,
+            after_reload=open_applications,
         )
-        locked = apply_lock(loaded, options) if options.is_locked else None
-        return loaded, locked, Summary.of(loaded)
+        async with reloader:
+            await serve(server)
+
+
+def port_in_use(port: int) -> CommandError:
+    return CommandError(f"Port {port} is in use", "use another --port, or --port 0 for any free port")
 
 
 def check_workers_policy(policy: Policy, workers: int) -> None:
@@ -146,6 +227,51 @@ def check_workers_policy(policy: Policy, workers: int) -> None:
         hint = 'set a file under [policy]: store = "policy.db"; or use one process'
         error = policy.error_at((limits or confirmations)[0], text, hint)
         raise CommandError(str(error), error.hint)
+
+
+# --- the lock file ----------------------------------------------------------------------------------
+
+
+def lock_registry(loaded: Loaded, options: ServeOptions) -> Path:
+    """Hold the registry to the lock file, and add what differs to the findings: as errors where the server
+    must not start. Returns the file; raises ConfigurationError."""
+    from toolcrib.catalog.lock import Lock  # delayed: only needed with --locked
+    from toolcrib.cli.catalog import find_lock
+
+    registry = loaded.server.registry
+    file, settings = find_lock(options.targets, options.lock)
+    on_drift = options.on_drift or settings.on_drift or "refuse"
+    lock = replace(Lock.load(file), targets=tuple(options.targets))
+    drift = lock.check(entry.tool for entry in registry.entries())
+    is_accepted = drift.ok or on_drift == "quarantine"
+    if is_accepted:
+        lock.guard(registry, on_drift)
+        registry.subscribe(lambda change: _warn_missing(change, registry))
+    loaded.findings += drift.findings("warning" if is_accepted else "error")
+    if loaded.paths:
+        loaded.paths.append(file)
+    return file
+
+
+def _warn_missing(change: Change, registry: ToolRegistry) -> None:
+    from toolcrib.catalog.lock import Guard
+
+    if isinstance(registry.guard, Guard) and change.kind in ("removed", "changed"):
+        for name, version in registry.guard.lock.pins:
+            if name in change.names and registry.snapshot.group_of(name) is None:
+                label = f"{name}@{version}" if version else name
+                logger.warning("'%s' is locked but no longer registered", label)
+
+
+def _reread_lock(file: Path, registry: ToolRegistry) -> None:
+    """Use the current content of the file, so that `toolcrib lock` lets reviewed changes through."""
+    from toolcrib.catalog.lock import Guard, Lock
+
+    if isinstance(registry.guard, Guard):
+        registry.guard.lock = replace(Lock.load(file), targets=registry.guard.lock.targets)
+
+
+# --- the summary ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,19 +316,13 @@ class Summary:
 
     @property
     def drifted(self) -> list[Finding]:
-        """Differences from the lock that prevent the start."""
-        return [finding for finding in self.errors if finding.code == DriftError.code]
-
-    @property
-    def quarantined(self) -> list[Finding]:
-        """Tools left out because they differ from the lock, and locked tools that do not exist."""
-        return [item for item in self.findings if item.level == "warning" and item.code in _DRIFT_CODES]
+        """Tools that differ from the lock: errors prevent the start, others are in quarantine."""
+        return [finding for finding in self.findings if finding.code == DriftError.code]
 
     @property
     def headline(self) -> str:
         problems = [count(len(self.errors), "problem")] if self.errors else []
-        left_out = [finding for finding in self.quarantined if finding.code == DriftError.code]
-        problems += [f"{len(left_out)} in quarantine"] if left_out else []
+        problems += [f"{len(self.drifted)} in quarantine"] if self.drifted else []
         suffix = f" ({', '.join(problems)}, see below)" if problems else ""
         noun = "sample tool" if self.is_sample else "tool"
         return f"{self.name}: serving {count(len(self.tools), noun)}{suffix}"
@@ -218,21 +338,19 @@ class Summary:
 
 
 def print_problems(summary: Summary, terminal: Terminal) -> None:
-    """Print errors and quarantined tools."""
-    for findings, level, command in (
-        (summary.errors, "error", "check"),
-        (summary.quarantined, "warning", "diff"),
-    ):
-        for finding in findings[:MAX_SHOWN]:
-            terminal.finding(finding)
-        if len(findings) > MAX_SHOWN:
-            terminal.message(level, f"{len(findings) - MAX_SHOWN} more: see `toolcrib {command}`")
+    """Print errors, and differences from the lock."""
+    problems = [item for item in summary.findings if item.level == "error" or item.code in _DRIFT_CODES]
+    for finding in problems[:MAX_SHOWN]:
+        terminal.finding(finding)
+    if len(problems) > MAX_SHOWN:
+        terminal.message("error", f"{len(problems) - MAX_SHOWN} more: see `toolcrib check`")
 
 
 def print_warnings(summary: Summary, terminal: Terminal) -> None:
     """Print a single warning, or the number of warnings, and whether search tools are listed."""
-    shown = summary.quarantined
-    warnings = [item for item in summary.findings if item.level == "warning" and item not in shown]
+    warnings = [
+        item for item in summary.findings if item.level == "warning" and item.code not in _DRIFT_CODES
+    ]
     if len(warnings) == 1:
         terminal.finding(warnings[0])
     elif warnings:
@@ -256,14 +374,15 @@ def print_tools(summary: Summary, terminal: Terminal) -> None:
 
 def is_refused(summary: Summary, options: ServeOptions, terminal: Terminal) -> bool:
     """Return whether this must not be served, after printing why."""
-    if summary.tools and not summary.drifted and not (summary.errors and options.strict):
+    drifted = [finding for finding in summary.drifted if finding.level == "error"]
+    if summary.tools and not drifted and not (summary.errors and options.strict):
         return False
     print_problems(summary, terminal)
     text, hint = "No tools to serve", None
-    if summary.drifted:
+    if drifted:
         file = () if options.lock is None else ("--output", options.lock)
         lock = shlex.join(("toolcrib", "lock", *file, *options.targets))
-        text = f"Not started: {count(len(summary.drifted), 'tool')} different from the lock file"
+        text = f"Not started: {count(len(drifted), 'tool')} different from the lock file"
         hint = f"`{lock}` accepts all changes; --on-drift quarantine leaves the tools out"
     elif summary.tools:
         text = f"Not started: {count(len(summary.errors), 'problem')}, and --strict is given"
@@ -273,68 +392,64 @@ def is_refused(summary: Summary, options: ServeOptions, terminal: Terminal) -> b
     return True
 
 
-def skip_search_log(loaded: Loaded) -> None:
-    """The summary says which tools are listed; the log need not repeat it."""
-    if loaded.server.dispatcher.tool_search is not None:
-        loaded.server.dispatcher.tool_search.skip_log()
+# --- shutdown ----------------------------------------------------------------------------------------
 
 
-def run_server(
-    loaded: Loaded, locked: LockedRegistry | None, options: ServeOptions, terminal: Terminal, serve: Serve
-) -> int:
-    server = loaded.server
-
-    def print_running() -> None:
-        running = server.transports.engine.call_limit.running
-        if running and terminal.err.isatty():
-            text = f"waiting for {count(running, 'running call')}; press Ctrl-C again to stop at once"
-            terminal.message("note", text)
-
-    async def run(server: MCPServer) -> None:
-        if options.reload:
-            work = _serve_with_reload(serve, loaded, locked, options, terminal)
-        else:
-            work = serve(server)
-        await run_until_signal(work, print_running, lambda: not server._running)
-
-    # With --reload, the author of the tools wants to see what happens.
-    level = options.log_level or ("debug" if terminal.debug else "info" if options.reload else "warning")
-    log_format = options.log_format or loaded.log_format or "text"
-    with _logging(terminal, level, log_format, show_process=(options.workers or 1) > 1):
-        server.run(run)
-    return 0
-
-
-async def _serve_with_reload(
-    serve: Serve,
-    loaded: Loaded,
-    locked: LockedRegistry | None,
-    options: ServeOptions,
-    terminal: Terminal,
+async def run_until_signal(
+    work: Coroutine[Any, Any, None], on_signal: Callable[[], None], is_stopped: Callable[[], bool]
 ) -> None:
-    from toolcrib.sources.reload import Reloader  # delayed: only needed with --reload
+    """Run something until it ends, or until a signal cancels it; `on_signal` is called in the loop then."""
+    loop = asyncio.get_running_loop()
+    task = loop.create_task(work)
+    stopping = threading.Event()
 
-    server = loaded.server
+    def stop() -> None:
+        task.cancel()
+        on_signal()
 
-    def load_again() -> tuple[Sequence[Any], Sequence[Finding], Sequence[Path]]:
-        if locked is not None:
-            locked.reread()
-        loader = TargetLoader(terminal)
-        tools = loader.collect(options.targets)
-        return tools, loader.findings, [*loader.find_paths(), *([] if locked is None else [locked.file])]
+    def handle(number: int, _: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)  # does not depend on the interpreter
+        if stopping.is_set():
+            signal.raise_signal(number)
+        stopping.set()
+        with suppress(RuntimeError):  # the loop may have ended
+            loop.call_soon_threadsafe(stop)
 
-    async def open_applications() -> None:
-        await asyncio.gather(server.dispatcher.applications.open_all(), server.dispatcher.renew())
+    # Started now: a signal may arrive while the main thread is starting another thread.
+    enforcing = threading.Thread(target=_enforce_limit, args=(stopping, is_stopped), daemon=True)
+    enforcing.start()
+    previous: dict[signal.Signals, Any] = {}
+    with suppress(NotImplementedError, RuntimeError, ValueError):  # not the main thread, or not supported
+        for number in SIGNALS:
+            previous[number] = signal.getsignal(number)
+            # The loop's handler only wakes the loop; Python's own runs even while the loop is blocked.
+            loop.add_signal_handler(number, lambda: None)
+            signal.signal(number, handle)
+    try:
+        await task
+    except asyncio.CancelledError:
+        if not stopping.is_set():
+            raise
+    finally:
+        if not stopping.is_set():
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+    stopping.set()
 
-    reloader = Reloader(
-        load_again,
-        server.registry,
-        paths=loaded.paths,
-        findings=loaded.findings,
-        after_reload=open_applications,
-    )
-    async with reloader:
-        await serve(server)
+
+def _enforce_limit(stopping: threading.Event, is_stopped: Callable[[], bool]) -> None:
+    """End the process soon after the server has stopped, or when it does not stop in time."""
+    stopping.wait()
+    deadline = time.monotonic() + LIMIT_S
+    while time.monotonic() < deadline and not is_stopped():
+        time.sleep(0.02)
+    time.sleep(GRACE_S)
+    with suppress(OSError, ValueError):  # the reader of stderr may have gone
+        sys.stderr.flush()
+    os._exit(0 if is_stopped() else 1)
+
+
+# --- log ---------------------------------------------------------------------------------------------
 
 
 @contextmanager

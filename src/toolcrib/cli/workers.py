@@ -16,18 +16,17 @@ import signal
 import socket
 import sys
 import tempfile
+import threading
 import time
 from asyncio.subprocess import DEVNULL, Process
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from toolcrib.cli.http_process import open_worker_sockets, run_http, share_address
 from toolcrib.cli.options import report_error
 from toolcrib.cli.output import Terminal, open_terminal
-from toolcrib.cli.serving import ServeOptions, Summary, use_json_messages
-from toolcrib.cli.shutdown import ShutdownHandler, terminate_when_closed
+from toolcrib.cli.serving import SIGNALS, ServeOptions, ServeProcess, Summary, use_json_messages
 from toolcrib.transports.serving import HTTPOptions
 
 STABLE_S = 10.0
@@ -39,15 +38,17 @@ DRAIN_S = 12.0
 MAX_REPORT_BYTES = 256 * 1024 * 1024
 _PROGRAM = "from toolcrib.cli.workers import work; work()"
 _HTTP_FIELDS = ("host", "path", "allowed_hosts", "allowed_origins", "insecure")
+_HAS_REUSEPORT = sys.platform == "linux"
 
 
+@dataclass(eq=False, slots=True)
 class Worker:
-    """One worker process. `report` is what it sent when it was ready; None if it ended before."""
+    """One worker process. `report` is what it sent when it was ready; empty if it ended before."""
 
-    def __init__(self, process: Process, channel: tuple[asyncio.StreamReader, asyncio.StreamWriter]) -> None:
-        self.process = process
-        self.report: bytes | None = None
-        self._reader, self._writer = channel
+    process: Process
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    report: bytes = b""
 
     @classmethod
     async def start(cls, command: Sequence[str], config: bytes, sockets: Sequence[socket.socket]) -> Worker:
@@ -65,24 +66,20 @@ class Worker:
             except BaseException:
                 ours.close()
                 raise
-        channel = await asyncio.open_connection(sock=ours, limit=MAX_REPORT_BYTES)
-        worker = cls(process, channel)
-        worker._writer.write(config + b"\n")
+        worker = cls(process, *await asyncio.open_connection(sock=ours, limit=MAX_REPORT_BYTES))
+        worker.writer.write(config + b"\n")
         return worker
 
     async def wait_ready(self) -> bool:
-        try:
-            line = await self._reader.readline()
-        except (OSError, ValueError):
-            line = b""
-        if line.endswith(b"\n"):
-            self.report = line
-        return self.report is not None
+        with suppress(OSError, ValueError):
+            line = await self.reader.readline()
+            self.report = line if line.endswith(b"\n") else b""
+        return bool(self.report)
 
     async def wait(self) -> int:
         """Return the exit code, or the negative number of the signal that killed it."""
         code = await self.process.wait()
-        self._writer.close()
+        self.writer.close()
         return code
 
     def terminate(self) -> None:
@@ -92,54 +89,40 @@ class Worker:
     def kill(self) -> None:
         """Kill the process and its children."""
         if self.process.returncode is None:
-            try:
+            with suppress(OSError):
                 os.killpg(self.process.pid, signal.SIGKILL)
-            except OSError:
-                with suppress(ProcessLookupError):
-                    self.process.send_signal(signal.SIGKILL)
 
 
+@dataclass(eq=False, slots=True)
 class Supervisor:
     """Keeps `count` workers running.
 
     `open_sockets` makes the sockets of a new worker, which are closed here once it has them. `make_config`
-    makes its configuration, from whether it is the first and the descriptors of its sockets. `warn` gets
-    messages for people.
+    makes its configuration, from the descriptors of its sockets. `warn` gets messages for people.
     """
 
-    def __init__(
-        self,
-        command: Sequence[str],
-        count: int,
-        *,
-        make_config: Callable[[bool, list[int]], bytes],
-        open_sockets: Callable[[], list[socket.socket]] = list,
-        warn: Callable[[str], None],
-        drain_s: float = DRAIN_S,
-    ) -> None:
-        self._command = command
-        self._count = count
-        self._make_config = make_config
-        self._open_sockets = open_sockets
-        self._warn = warn
-        self._drain_s = drain_s
-        self._workers: set[Worker] = set()
-        self._stopping = asyncio.Event()
+    command: Sequence[str]
+    count: int
+    make_config: Callable[[list[int]], bytes]
+    warn: Callable[[str], None]
+    open_sockets: Callable[[], list[socket.socket]] = list
+    drain_s: float = DRAIN_S
+    _workers: set[Worker] = field(default_factory=set, init=False)
+    _stopping: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     @property
     def pids(self) -> list[int]:
         return [worker.process.pid for worker in self._workers]
 
+    @property
+    def is_stopping(self) -> bool:
+        return self._stopping.is_set()
+
     def stop(self) -> None:
         """Ask all workers to stop; `run` returns when they have."""
-        if not self._stopping.is_set():
-            self._stopping.set()
-            for worker in self._workers:
-                worker.terminate()
-
-    def kill(self) -> None:
+        self._stopping.set()
         for worker in self._workers:
-            worker.kill()
+            worker.terminate()
 
     async def run(self, on_ready: Callable[[bytes], None]) -> int:
         """Keep the workers running until `stop`, and return an exit code.
@@ -147,79 +130,70 @@ class Supervisor:
         `on_ready` gets the report of the first worker when all are ready. Where the first cannot serve, the
         others are not started.
         """
-        keepers: list[asyncio.Task[Any]] = []
         try:
-            first = await self._start(is_first=True)
+            first = await self._start()
             if not await first.wait_ready():
                 code = await first.wait()
-                return 0 if self._stopping.is_set() else code if code > 0 else 1
-            others = [await self._start() for _ in range(self._count - 1)]
-            await asyncio.gather(*(other.wait_ready() for other in others))
-            if not self._stopping.is_set():
-                on_ready(first.report or b"")
-            keepers += [asyncio.create_task(self._keep(worker)) for worker in (first, *others)]
-            keepers.append(asyncio.create_task(self._stopping.wait()))
-            await asyncio.wait(keepers, return_when=asyncio.FIRST_COMPLETED)
-            self.stop()
-            await self._drain(keepers)
-            for keeper in keepers:
-                keeper.result()  # raises errors of this module
+                return 0 if self.is_stopping else code if code > 0 else 1
+            workers = [first, *[await self._start() for _ in range(self.count - 1)]]
+            await asyncio.gather(*(worker.wait_ready() for worker in workers[1:]))
+            if not self.is_stopping:
+                on_ready(first.report)
+            async with asyncio.TaskGroup() as group:
+                keepers = [group.create_task(self._keep(worker)) for worker in workers]
+                await self._stopping.wait()
+                _, late = await asyncio.wait(keepers, timeout=self.drain_s)
+                if late:
+                    self.warn(f"killing {len(late)} of {self.count} workers, which did not stop in time")
+                    self._kill()
             return 0
         finally:
             self._stopping.set()
-            self.kill()
+            self._kill()
             await asyncio.gather(*(worker.wait() for worker in self._workers), return_exceptions=True)
-            await asyncio.gather(*keepers, return_exceptions=True)
 
-    async def _start(self, *, is_first: bool = False) -> Worker:
-        sockets = self._open_sockets()
+    def _kill(self) -> None:
+        for worker in self._workers:
+            worker.kill()
+
+    async def _start(self) -> Worker:
+        sockets = self.open_sockets()
         try:
-            config = self._make_config(is_first, [each.fileno() for each in sockets])
-            worker = await Worker.start(self._command, config, sockets)
+            config = self.make_config([each.fileno() for each in sockets])
+            worker = await Worker.start(self.command, config, sockets)
         finally:
             for each in sockets:
                 each.close()
         self._workers.add(worker)
-        if self._stopping.is_set():
+        if self.is_stopping:
             worker.kill()
         return worker
 
     async def _keep(self, worker: Worker | None) -> None:
         """Replace a worker whenever it ends."""
         delay_s = 0.0
-        while True:
+        while not self.is_stopping:
             started = time.monotonic()
             try:
                 worker = worker or await self._start()
                 text = f"worker {worker.process.pid} {_describe_exit(await self._wait_for(worker))}"
             except OSError as error:
                 text = f"cannot start a worker: {error.strerror}"
-            if self._stopping.is_set():
+            if self.is_stopping:
                 return
             worker = None
             is_stable = time.monotonic() - started >= STABLE_S
             delay_s = 0.0 if is_stable else min(max(2 * delay_s, FIRST_DELAY_S), MAX_DELAY_S)
-            when = f"in {delay_s:g} s" if delay_s else "now"
-            self._warn(f"{text}; starting another one {when}")
+            self.warn(f"{text}; starting another one {f'in {delay_s:g} s' if delay_s else 'now'}")
             with suppress(TimeoutError):
-                async with asyncio.timeout(delay_s):
-                    await self._stopping.wait()
-            if self._stopping.is_set():
-                return
+                await asyncio.wait_for(self._stopping.wait(), delay_s)
 
     async def _wait_for(self, worker: Worker) -> int:
-        if worker.report is None:
+        if not worker.report:
             await worker.wait_ready()
         code = await worker.wait()
         self._workers.discard(worker)
         return code
-
-    async def _drain(self, keepers: Sequence[asyncio.Task[Any]]) -> None:
-        _, late = await asyncio.wait(keepers, timeout=self._drain_s)
-        if late:
-            self._warn(f"killing {len(late)} of {self._count} workers, which did not stop in time")
-            self.kill()
-            await asyncio.wait(late)
 
 
 def _describe_exit(code: int) -> str:
@@ -249,46 +223,59 @@ def run_workers(
         "debug": terminal.debug,
     }
 
-    def make_config(is_first: bool, descriptors: list[int]) -> bytes:
-        return json.dumps({**config, "is_first": is_first, "sockets": descriptors}).encode()
+    async def supervise() -> int:
+        supervisor = Supervisor(
+            [sys.executable, "-P", "-c", _PROGRAM],
+            workers,
+            make_config=lambda descriptors: json.dumps({**config, "sockets": descriptors}).encode(),
+            open_sockets=lambda: open_worker_sockets(http.sockets),
+            warn=lambda text: terminal.message("warning", text),
+        )
+
+        def stop(number: int) -> None:
+            if supervisor.is_stopping:  # the second signal: the channels close, and that ends the workers
+                signal.signal(number, signal.SIG_DFL)
+                signal.raise_signal(number)
+            for each in http.sockets:
+                each.close()  # new connections are refused instead of left waiting
+            supervisor.stop()
+
+        for number in SIGNALS:
+            asyncio.get_running_loop().add_signal_handler(number, stop, number)
+        return await supervisor.run(lambda report: on_ready(Summary.decode(report)))
 
     share_address(http.sockets)
-    supervisor = Supervisor(
-        [sys.executable, "-P", "-c", _PROGRAM],
-        workers,
-        make_config=make_config,
-        open_sockets=lambda: open_worker_sockets(http.sockets),
-        warn=lambda text: terminal.message("warning", text),
-    )
-    with _metrics_folder() as config["metrics_folder"]:
-        return asyncio.run(_supervise(supervisor, http, lambda report: on_ready(Summary.decode(report))))
+    with tempfile.TemporaryDirectory(prefix="toolcrib-", ignore_cleanup_errors=True) as folder:
+        config["metrics_folder"] = folder  # where the workers combine their metrics
+        return asyncio.run(supervise())
 
 
-@contextmanager
-def _metrics_folder() -> Iterator[str | None]:
-    """Yield a folder where the workers combine their metrics; None where none can be created."""
-    try:
-        folder = tempfile.TemporaryDirectory(prefix="toolcrib-", ignore_cleanup_errors=True)
-    except OSError:
-        yield None
-        return
-    with folder as path:
-        yield path
+def share_address(sockets: Sequence[socket.socket]) -> None:
+    """Allow our worker processes to bind the same addresses."""
+    if _HAS_REUSEPORT:
+        for each in sockets:
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
 
 
-async def _supervise(supervisor: Supervisor, http: HTTPOptions, on_ready: Callable[[bytes], None]) -> int:
-    loop = asyncio.get_running_loop()
+def open_worker_sockets(sockets: Sequence[socket.socket]) -> list[socket.socket]:
+    """Return sockets of the same addresses for one more process.
 
-    def stop() -> None:
-        for each in http.sockets:
-            each.close()  # new connections are refused instead of left waiting
-        supervisor.stop()
-
-    def on_signal() -> None:
-        loop.call_soon_threadsafe(stop)
-
-    with ShutdownHandler(on_signal, lambda: not supervisor.pids, DRAIN_S + 5, supervisor.kill):
-        return await supervisor.run(on_ready)
+    Where the kernel spreads connections over sockets, each process gets its own: processes that wait on one
+    socket are woken in order, so the first would do all the work.
+    """
+    if not _HAS_REUSEPORT:
+        return [each.dup() for each in sockets]
+    with ExitStack() as stack:
+        opened = [stack.enter_context(socket.socket(each.family, each.type)) for each in sockets]
+        for each, other in zip(sockets, opened, strict=True):
+            for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
+                other.setsockopt(socket.SOL_SOCKET, option, 1)
+            if each.family == socket.AF_INET6:
+                other.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            other.bind(each.getsockname())
+            other.setblocking(False)
+        stack.pop_all()  # they stay open, as none has failed
+    return opened
 
 
 # --- the worker process ------------------------------------------------------------------------------
@@ -299,9 +286,14 @@ def work() -> None:
     channel = socket.socket(fileno=int(sys.argv[1]))
     with channel.makefile("rb") as lines:
         config = json.loads(lines.readline())
-    terminate_when_closed(channel.fileno())
+    threading.Thread(target=_terminate_when_closed, args=(channel.fileno(),), daemon=True).start()
     with open_terminal(debug=config["debug"]) as terminal:
-        code = _work(config, channel, terminal)
+        try:
+            code = _work(config, channel, terminal)
+        except KeyboardInterrupt:
+            code = 1
+        except Exception as error:
+            code = report_error(error, terminal)
     sys.exit(code)
 
 
@@ -312,17 +304,17 @@ def _work(config: dict[str, Any], channel: socket.socket, terminal: Terminal) ->
     options = ServeOptions(**config["options"])
     if options.log_format == "json":
         use_json_messages(terminal, show_process=True)
-    try:
-        return run_http(
-            options,
-            HTTPOptions(**config["http"], sockets=sockets),
-            terminal,
-            lambda summary: channel.sendall(summary.encode() + b"\n"),
-            config["metrics_folder"],
-            key=bytes.fromhex(config["key"]),
-            keeps_sessions=False,
-        )
-    except KeyboardInterrupt:
-        return 1
-    except Exception as error:
-        return report_error(error, terminal)
+    process = ServeProcess(options, terminal, key=bytes.fromhex(config["key"]), keeps_sessions=False)
+    return process.run_http(
+        HTTPOptions(**config["http"], sockets=sockets),
+        lambda summary: channel.sendall(summary.encode() + b"\n"),
+        config["metrics_folder"],
+    )
+
+
+def _terminate_when_closed(descriptor: int) -> None:
+    """Send this process SIGTERM when the other end of a descriptor closes, as when its owner is killed."""
+    with suppress(OSError):
+        while os.read(descriptor, 4096):
+            pass
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -1,50 +1,7 @@
 """`toolcrib.toml` and the environment, read into dataclasses; errors name file, line and key.
 
-    [server]
-    name = "shop"                       # the server's name, as clients see it
-    version = "1.4"
-    title = "The shop"                  # a name for people
-    instructions = "Prices are in EUR"  # for the model
-    targets = ["tools.py", "shop.api"]  # files, folders, modules, module:object; relative to this file
-    namespace = "shop"                  # prefix of every name: shop_find_order
-    timeout_s = 30                      # for tools that set none
-    page_size = 100                     # tools in one answer to tools/list; by default all
-    log_arguments = true                # log the values of arguments, not only their names
-
-    [http]
-    host = "127.0.0.1"
-    port = 8000
-    path = "/mcp"
-    allowed_hosts = ["tools.example.com"]          # host names of this server, besides its own address
-    allowed_origins = ["https://app.example.com"]  # origins of web pages that may call it
-    workers = 4                                    # processes
-    insecure = false                               # true: accept other machines without [auth]
-
-    [tools]
-    enable_math_tools = false           # a switch for each group of tools
-    include = ["shop_*", "tag:public"]  # names, globs, tag:NAME, re:PATTERN
-    exclude = ["*_internal"]
-
-    [search]
-    publish = "auto"                    # offer tool search instead of a long list: auto, always, never
-    budget_tokens = 10000               # the longest list for "auto"
-
-    [lint]
-    ignore = ["long-description", "undocumented-result:shop_*"]  # a code, or code:TOOL with a glob
-    error = ["missing-description"]     # findings with these codes are errors
-
-    [lock]
-    file = "toolcrib.lock"              # written by `lock`, checked by `serve --locked`
-    on_drift = "refuse"                 # do not start, or "quarantine": leave changed tools out
-
-    [catalog]
-    cache = ".cache/tool_catalog.json"
-
-    [log]
-    format = "json"                     # or "text"
-
-The sections of a policy are described in `config.settings`. The variable TOOLCRIB_ENABLE_MATH_TOOLS=0 wins
-over the switch in the file.
+`Config` has the settings of one file, `config.settings` those of its policy; docs/cli.md shows the file. The
+variable TOOLCRIB_ENABLE_MATH_TOOLS=0 overrides `enable_math_tools` of the file.
 """
 
 from __future__ import annotations
@@ -56,8 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from toolcrib.config.fields import check_fields, setting, show
-from toolcrib.config.reader import TableReader, names_of
+from toolcrib.config.fields import Settings, TableReader, names_of, parse_toml, setting, show
 from toolcrib.config.settings import Policy
 from toolcrib.definition import MAX_TIMEOUT_S
 from toolcrib.errors import ConfigurationError
@@ -87,7 +43,6 @@ _BOOLEANS = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
     **dict.fromkeys(("0", "false", "no", "off"), False),
 }
-_TOML_POSITION = re.compile(r" \(at line (\d+), column \d+\)$")
 _PATH = re.compile(r"(?:/[A-Za-z0-9._~!$&'()*+,;=:@-]+)+/?|/")
 
 
@@ -99,15 +54,8 @@ def check_path(value: Any) -> str:
     return value.rstrip("/") or "/"
 
 
-class _Checked:
-    __slots__ = ()
-
-    def __post_init__(self) -> None:
-        check_fields(self).raise_errors()
-
-
 @dataclass(frozen=True, slots=True)
-class HTTPConfig(_Checked):
+class HTTPConfig(Settings):
     host: str | None = None
     port: int | None = setting(None, least=0, most=65535)
     path: str | None = setting(None, convert=check_path)
@@ -118,7 +66,7 @@ class HTTPConfig(_Checked):
 
 
 @dataclass(frozen=True, slots=True)
-class SearchConfig(_Checked):
+class SearchConfig(Settings):
     """When tool search is offered instead of a list of tools."""
 
     publish: Literal["auto", "always", "never"] | None = None
@@ -126,19 +74,19 @@ class SearchConfig(_Checked):
 
 
 @dataclass(frozen=True, slots=True)
-class LintConfig(_Checked):
+class LintConfig(Settings):
     ignore: tuple[str, ...] = ()
     error: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class LockConfig(_Checked):
+class LockConfig(Settings):
     file: Path | None = None
     on_drift: Literal["refuse", "quarantine"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Config(_Checked):
+class Config(Settings):
     """The settings of one file. `lines` has the lines of keys."""
 
     file: Path | None = setting(None, key=None)
@@ -148,7 +96,7 @@ class Config(_Checked):
     instructions: str | None = setting(None, key="server.instructions")
     targets: tuple[str, ...] = setting((), key="server.targets")
     namespace: str | None = setting(None, key="server.namespace")
-    timeout_s: float | None = setting(None, key="server.timeout_s", above=0, most=MAX_TIMEOUT_S)
+    timeout_s: float | None = setting(None, key="server.timeout_s", least=0.001, most=MAX_TIMEOUT_S)
     page_size: int | None = setting(None, key="server.page_size", least=1, most=100_000)
     log_arguments: bool | None = setting(None, key="server.log_arguments")
     http: HTTPConfig = HTTPConfig()
@@ -183,10 +131,8 @@ def load_default_config() -> Config:
 
 def find_log_format(path: Path) -> str | None:
     """Return the log format of a file that may have other errors: they are reported in this format."""
-    import tomllib  # most commands read no file
-
     try:
-        log = tomllib.loads(path.read_text("utf-8")).get("log")
+        log = parse_toml(path.read_text("utf-8")).get("log")
     except (OSError, ValueError):
         return None
     found = log.get("format") if isinstance(log, dict) else None
@@ -195,33 +141,18 @@ def find_log_format(path: Path) -> str | None:
 
 def parse_config(text: str, path: Path, environ: Mapping[str, str] | None = None) -> Config:
     """Parse the text of a file; relative paths and targets are relative to the folder of `path`."""
-    import tomllib  # most commands read no file
-
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        position = _TOML_POSITION.search(str(error))
-        raise ConfigurationError(
-            f"not valid TOML: {_TOML_POSITION.sub('', str(error))}",
-            file=str(path),
-            line=int(position[1]) if position else None,
-        ) from None
+    document = parse_toml(text, str(path))
     reader = TableReader(text, path)
     policy_names = names_of(Policy)
     reader.check_names("", document, dict.fromkeys([*names_of(Config), *policy_names]))
     policy = None
     if not document.keys().isdisjoint(policy_names):
         policy = reader.read(Policy, document, file=reader.file, lines=reader.lines)
-    config = reader.read(Config, document, file=path, policy=policy, lines=reader.lines)
-    switches: Mapping[str, bool] = {}
-    with reader.problems.collecting():
-        switches = switches_from(environ or {})
-    reader.problems.raise_errors()
-    assert config is not None  # nosec B101  # else there were problems
+    config = reader.finish(reader.read(Config, document, file=path, policy=policy, lines=reader.lines))
     return replace(
         config,
         targets=tuple(resolve_target(target, reader.folder) for target in config.targets),
-        switches={**config.switches, **switches},
+        switches={**config.switches, **switches_from(environ or {})},
     )
 
 

@@ -15,7 +15,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -60,16 +60,11 @@ def replace_file(
     `mode` is the file's mode, by default what the umask leaves of 0o666. `owner` gives it the owner and group
     of another file, as far as the process may do that. Raises OSError; the old content is then unchanged.
     """
-    remove_stale(path)
-    draft = _draft_path(path)
-    try:
-        with _create(draft, mode, owner) as file:
-            yield file
-            _sync(file)
+    with _draft(path, mode, owner) as (file, draft):
+        yield file
+        _sync(file)
+        file.close()  # Windows moves no open file
         os.replace(draft, path)
-    except BaseException:
-        _remove(draft)
-        raise
     sync_folder(path.parent)
 
 
@@ -81,17 +76,13 @@ def create_file(
     Of several processes that do this at the same time, one creates the file. Raises OSError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    remove_stale(path)
-    draft = _draft_path(path)
-    try:
-        with _create(draft, mode, owner) as file:
-            file.write(data)
-            _sync(file)
-        os.link(draft, path)  # unlike a move, a link never replaces what exists
-    except FileExistsError:
-        return False
-    finally:
-        _remove(draft)
+    with _draft(path, mode, owner) as (file, draft):
+        file.write(data)
+        _sync(file)
+        try:
+            os.link(draft, path)  # unlike a move, a link never replaces what exists
+        except FileExistsError:
+            return False
     sync_folder(path.parent)
     return True
 
@@ -118,68 +109,52 @@ def find_other_owner(facts: os.stat_result) -> str | None:
 def remove_stale(path: Path, older_than_s: float = STALE_S) -> None:
     """Remove temporary files of `path` whose writers were killed."""
     start, now = f".{path.name}.", time.time()
-    try:
+    with suppress(OSError):  # another process removes them, or the folder is not readable
         with os.scandir(path.parent) as entries:
             drafts = [
                 entry for entry in entries if entry.name.startswith(start) and entry.name.endswith(".tmp")
             ]
         for entry in drafts:
             if now - entry.stat(follow_symlinks=False).st_mtime > older_than_s:
-                _remove(Path(entry.path))
-    except OSError:
-        pass  # another process removes them, or the folder is not readable
+                os.unlink(entry.path)
 
 
 def sync_folder(folder: Path) -> None:
     """Flush a folder's entries to disk, so that a move survives a power cut; not every system can do it."""
-    try:
+    with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(descriptor)
-    except OSError:
-        pass
-    finally:
-        os.close(descriptor)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
-def _draft_path(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(6).hex()}.tmp")
-
-
-def _create(path: Path, mode: int | None, owner: os.stat_result | None) -> BinaryIO:
+@contextmanager
+def _draft(path: Path, mode: int | None, owner: os.stat_result | None) -> Iterator[tuple[BinaryIO, Path]]:
+    """Create a temporary file beside `path`, and remove it in the end unless it was moved."""
+    remove_stale(path)
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(6).hex()}.tmp")
     allowed = 0o666 if mode is None else mode
-    # Until it has its group, the file is private: another group than the intended one could read it.
-    descriptor = open_new(path, allowed if owner is None else allowed & 0o700)
-    file = open(descriptor, "wb")  # noqa: SIM115 - the caller closes it
     try:
-        if owner is not None:
-            _set_owner(path, owner)
-        if mode is not None:
-            os.chmod(path, mode)  # the umask may have removed permissions
-    except BaseException:
-        file.close()
-        raise
-    return file
+        # Until it has its group, the file is private: another group than the intended one could read it.
+        with open(open_new(draft, allowed if owner is None else allowed & 0o700), "wb") as file:
+            if owner is not None:
+                _set_owner(draft, owner)
+            if mode is not None:
+                os.chmod(draft, mode)  # the umask may have removed permissions
+            yield file, draft
+    finally:
+        with suppress(OSError):  # a later write removes it
+            draft.unlink(missing_ok=True)
 
 
 def _set_owner(path: Path, owner: os.stat_result) -> None:
     facts = os.stat(path)
     if hasattr(os, "chown") and (facts.st_uid, facts.st_gid) != (owner.st_uid, owner.st_gid):
-        try:
+        with suppress(OSError):  # only an administrator can give a file away
             os.chown(path, owner.st_uid, owner.st_gid)
-        except OSError:
-            pass  # only an administrator can give a file away
 
 
 def _sync(file: BinaryIO) -> None:
     file.flush()
     os.fsync(file.fileno())
-
-
-def _remove(path: Path) -> None:
-    try:
-        path.unlink(missing_ok=True)
-    except OSError:
-        pass  # a later write removes it

@@ -1,31 +1,49 @@
-"""Dataclass fields as settings: checked and converted by their type hints, in Python and in TOML alike.
+"""Settings: dataclasses whose fields are checked by their type hints, in Python and in TOML alike.
 
     @dataclass(frozen=True)
-    class HTTPConfig:
+    class HTTPConfig(Settings):
         host: str | None = None
         port: int | None = setting(None, least=0, most=65535)
 
-        def __post_init__(self) -> None:
-            check_fields(self).raise_errors()
-
-`check_fields` is called by values that are built in Python; `config.reader` builds the same values from a
-document and adds file and line to the errors.
+A value that is built in Python raises a ConfigurationError with the problems of all fields. `TableReader`
+builds the same values from the tables of a document, and adds file and line to the errors.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import re
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from toolcrib.errors import ConfigurationError, ErrorCollector
+from toolcrib.errors import ConfigurationError, ErrorCollector, suggest
 
-UNREADABLE: Any = object()
-"""The value of a field whose problem was reported already; only a reader of files uses it."""
+Value = TypeVar("Value")
 
-Convert = Callable[[Any], Any]
+
+class Settings:
+    """Base of dataclasses with settings: converts the fields, then checks that they fit together."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        problems = ErrorCollector()
+        for item in settings_of(type(self)):
+            given = getattr(self, item.name)
+            if given is not None or not item.optional:
+                with problems.collecting():
+                    object.__setattr__(self, item.name, convert(item, given, item.key))
+        problems.raise_errors()
+        for problem in self.find_conflicts():
+            problems.add(problem)
+        problems.raise_errors()
+
+    def find_conflicts(self) -> Iterable[ConfigurationError]:
+        """Return the problems of fields that are valid alone, but not together."""
+        return ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -39,109 +57,81 @@ class Setting:
     required: bool
     least: float | None = None
     most: float | None = None
-    above: float | None = None
-    convert: Convert | None = None
-    example: str | None = None
-    """A line that shows how to write a required key."""
+    convert: Callable[[Any], Any] | None = None
+    regex: str = r"[\s\S]*\S[\s\S]*"
+    expected: str = "a non-empty string"
+    """What a string that matches `regex` is, for the error message."""
     pattern: str | None = None
     """For a mapping that takes those keys of its section that match."""
 
     @property
-    def is_path(self) -> bool:
-        return Path in (self.hint, *get_args(self.hint))
-
-    @property
-    def item_type(self) -> type | None:
+    def item_type(self) -> Any:
         """The dataclass of the items, where the value is a list of tables."""
         arguments = get_args(self.hint)
         is_list = get_origin(self.hint) in (Sequence, tuple)
-        return arguments[0] if is_list and dataclasses.is_dataclass(arguments[0]) else None  # type: ignore[return-value]
+        return arguments[0] if is_list and dataclasses.is_dataclass(arguments[0]) else None
 
     @property
-    def table_type(self) -> type | None:
+    def table_type(self) -> Any:
         """The dataclass of the value, where it is a table."""
-        return self.hint if dataclasses.is_dataclass(self.hint) else None  # type: ignore[return-value]
+        return self.hint if dataclasses.is_dataclass(self.hint) else None
 
 
-def setting(default: Any = dataclasses.MISSING, *, kw_only: Any = dataclasses.MISSING, **options: Any) -> Any:
-    """Declare a field with options of `Setting`: `key`, `least`, `most`, `above`, `convert`, ..."""
+def setting(default: Any = dataclasses.MISSING, **options: Any) -> Any:
+    """Declare a field with options of `Setting`: `key`, `least`, `most`, `convert`, `regex`, ..."""
     if default == {}:
-        return dataclasses.field(default_factory=dict, kw_only=kw_only, metadata=options)
-    return dataclasses.field(default=default, kw_only=kw_only, metadata=options)
+        return dataclasses.field(default_factory=dict, metadata=options)
+    return dataclasses.field(default=default, metadata=options)
 
 
-_known_settings: dict[type, tuple[Setting, ...]] = {}
-
-
-def settings_of(kind: type) -> tuple[Setting, ...]:
-    """Return the settings of a dataclass. Fields with `key=None` are not settings."""
-    if kind in _known_settings:
-        return _known_settings[kind]
+def _find_settings(kind: type) -> tuple[Setting, ...]:
     hints = get_type_hints(kind)
     found = []
     for field in dataclasses.fields(kind):
         options = dict(field.metadata)
         key = options.pop("key", field.name)
-        if key is None:
-            continue
-        hint, is_optional = _split_optional(hints[field.name])
-        is_required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        found.append(Setting(field.name, key, hint, is_optional, is_required, **options))
-    _known_settings[kind] = tuple(found)
-    return _known_settings[kind]
+        if key is not None:
+            hint, is_optional = _split_optional(hints[field.name])
+            is_required = field.default is field.default_factory is dataclasses.MISSING
+            found.append(Setting(field.name, key, hint, is_optional, is_required, **options))
+    return tuple(found)
+
+
+settings_of: Callable[[type], tuple[Setting, ...]] = functools.cache(_find_settings)
+"""Returns the settings of a dataclass. Fields with `key=None` are not settings."""
 
 
 def _split_optional(hint: Any) -> tuple[Any, bool]:
+    """Return the first member of a union, which values are converted to, and whether None is one."""
     if get_origin(hint) not in (Union, types.UnionType):
         return hint, False
-    members = [member for member in get_args(hint) if member is not type(None)]
-    is_optional = len(members) < len(get_args(hint))
-    return (members[0] if len(members) == 1 else Union[tuple(members)]), is_optional  # noqa: UP007
+    return get_args(hint)[0], type(None) in get_args(hint)
 
 
-class FieldProblems(ErrorCollector):
-    """The problems of one value. Checks of several fields ask `ok` first, to report no consequences."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.failed: set[str] = set()
-
-    def ok(self, *names: str) -> bool:
-        return self.failed.isdisjoint(names)
-
-    def report(self, problem: str, key: str | None = None, hint: str | None = None) -> None:
-        self.add(ConfigurationError(problem, key=key, hint=hint))
+# --- values ------------------------------------------------------------------------------------------
 
 
-def check_fields(value: Any) -> FieldProblems:
-    """Convert the fields of a frozen dataclass in place and return the problems."""
-    problems = FieldProblems()
-    for item in settings_of(type(value)):
-        given = getattr(value, item.name)
-        if given is UNREADABLE:
-            problems.failed.add(item.name)
-        elif given is not None or not item.optional:
-            try:
-                object.__setattr__(value, item.name, _convert(item, given))
-            except ConfigurationError as error:
-                problems.failed.add(item.name)
-                for each in (error, *error.others):
-                    problems.report(each.message, each.key or item.key, each.hint)
-            except ValueError as error:
-                problems.failed.add(item.name)
-                problems.report(str(error), item.key)
-    return problems
+def convert(item: Setting, value: Any, key: str) -> Any:
+    """Convert a value to the type of its field. Raises ConfigurationError about the key."""
+    try:
+        return _convert(item, value, key)
+    except ConfigurationError:
+        raise
+    except ValueError as error:
+        raise ConfigurationError(str(error), key=key) from None
 
 
-def _convert(item: Setting, value: Any) -> Any:
-    """Convert a value to the type of its field. Raises ValueError."""
+def _convert(item: Setting, value: Any, key: str) -> Any:
+    hint, origin = item.hint, get_origin(item.hint)
     if item.convert is not None:
         return item.convert(value)
-    hint, origin = item.hint, get_origin(item.hint)
-    if item.is_path:
-        return value if isinstance(value, Path) else Path(check_text(value))
+    if item.hint is Path:
+        return value if isinstance(value, Path) else Path(_check_text(item, value))
     if item.item_type is not None:
-        return _convert_items(value, item.item_type)
+        items = tuple(value) if isinstance(value, Sequence) else (None,)
+        if not all(isinstance(each, item.item_type) for each in items):
+            raise ValueError(f"must be a list of {item.item_type.__name__}, got {show(value)}")
+        return items
     if item.table_type is not None:
         if not isinstance(value, hint):
             raise ValueError(f"must be of type {hint.__name__}, got {show(value)}")
@@ -151,51 +141,42 @@ def _convert(item: Setting, value: Any) -> Any:
             raise ValueError(f"must be one of {', '.join(get_args(hint))}, got {show(value)}")
         return value
     if origin in (Sequence, tuple):
-        return check_texts(value)
+        return _check_texts(value)
     if origin is Mapping:
-        return _convert_mapping(item, value)
+        return _convert_mapping(item, value, key)
     if hint is str:
-        return check_text(value)
+        return _check_text(item, value)
     if hint is bool:
-        return check_flag(value)
+        return _check_flag(value)
     return _check_number(item, value)
 
 
-def _convert_items(value: Any, kind: type) -> tuple[Any, ...]:
-    items = tuple(value) if isinstance(value, Sequence) else (None,)
-    if not all(isinstance(each, kind) or each is UNREADABLE for each in items):
-        raise ValueError(f"must be a list of {kind.__name__}, got {show(value)}")
-    return items
-
-
-def _convert_mapping(item: Setting, value: Any) -> dict[str, Any]:
+def _convert_mapping(item: Setting, value: Any, key: str) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise ValueError(f"must be a table, got {show(value)}")
     kind = get_args(item.hint)[1]
     if kind is Any:
         return dict(value)
-    check: Convert = check_flag if kind is bool else check_texts
+    check: Callable[[Any], Any] = _check_flag if kind is bool else _check_texts
     converted: dict[str, Any] = {}
     problems = ErrorCollector()
+    section = key.rpartition(".")[0] if item.pattern else key
     for name, each in value.items():
         try:
             converted[name] = check(each)
         except ValueError as error:
-            section = item.key.rpartition(".")[0] if item.pattern else item.key
             problems.add(ConfigurationError(str(error), key=f"{section}.{name}"))
     problems.raise_errors()
     return converted
 
 
-def check_text(value: Any) -> str:
-    """Return a non-empty string. Raises ValueError."""
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"must be a non-empty string, got {show(value)}")
+def _check_text(item: Setting, value: Any) -> str:
+    if not isinstance(value, str) or not re.fullmatch(item.regex, value):
+        raise ValueError(f"must be {item.expected}, got {show(value)}")
     return value
 
 
-def check_texts(value: Any) -> tuple[str, ...]:
-    """Return a list of non-empty strings as a tuple. Raises ValueError."""
+def _check_texts(value: Any) -> tuple[str, ...]:
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise ValueError(f"must be a list of strings, got {show(value)}")
     for item in value:
@@ -204,9 +185,8 @@ def check_texts(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-def check_flag(value: Any) -> bool:
-    """Return a boolean. Raises ValueError: the string "no" is true in Python."""
-    if not isinstance(value, bool):
+def _check_flag(value: Any) -> bool:
+    if not isinstance(value, bool):  # the string "no" is true in Python
         raise ValueError(f"must be true or false, got {show(value)}")
     return value
 
@@ -215,10 +195,7 @@ def _check_number(item: Setting, value: Any) -> float:
     is_whole = item.hint is int
     if isinstance(value, bool) or not isinstance(value, int if is_whole else int | float):
         raise ValueError(f"must be {'an integer' if is_whole else 'a number'}, got {show(value)}")
-    if item.above is not None:
-        if not item.above < value <= (item.most or 0):  # also refuses NaN
-            raise ValueError(f"must be above {item.above:g} and at most {item.most:g}, got {value!r}")
-    elif item.least is not None and item.most is not None and not item.least <= value <= item.most:
+    if item.least is not None and item.most is not None and not item.least <= value <= item.most:
         raise ValueError(f"must be from {item.least:.12g} to {item.most:.12g}, got {value!r}")
     return value if is_whole else float(value)
 
@@ -227,3 +204,178 @@ def show(value: Any) -> str:
     """Return a value for an error message, as TOML writes booleans."""
     text = str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= 80 else f"{text[:80]}..."
+
+
+# --- documents ---------------------------------------------------------------------------------------
+
+_TOML_POSITION = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+
+
+def parse_toml(text: str, file: str | None = None) -> dict[str, Any]:
+    """Parse a document. Raises ConfigurationError with the line."""
+    import tomllib  # most commands read no file
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        found = _TOML_POSITION.search(str(error))
+        line = int(found[1]) if found and found[1] else text.count("\n") + 1
+        message = f"not valid TOML: {_TOML_POSITION.sub('', str(error))}"
+        raise ConfigurationError(message, file=file, line=line) from None
+
+
+class TableReader:
+    """Builds values from the tables of one document, and collects every problem on the way.
+
+    A key of a setting is relative to the table of its value: for a value at the root of the document,
+    `server.name` is the key `name` in the table `[server]`.
+    """
+
+    def __init__(self, text: str, path: Path) -> None:
+        self.file = str(path)
+        self.folder = path.resolve().parent
+        self.lines = find_key_lines(text)
+        self.problems: list[ConfigurationError] = []
+
+    def read(
+        self, kind: type[Value], table: Mapping[str, Any], prefix: str = "", **more: Any
+    ) -> Value | None:
+        """Build a value from a table, or report its problems and return None. `more` are other arguments."""
+        before = len(self.problems)
+        arguments = dict(more)
+        sections: dict[str, list[Setting]] = {}
+        for item in settings_of(kind):
+            sections.setdefault(item.key.rpartition(".")[0], []).append(item)
+        for section, items in sections.items():
+            holder = table.get(section, {}) if section else table
+            where = _join(prefix, section)
+            if not self._is_table(holder, where):
+                continue
+            if where:  # the root has the settings of several values
+                self.check_names(where, holder, {_last(item.key): item.pattern for item in items})
+            # Where a key is misspelt, one that seems to be missing may be the misspelt one.
+            may_report_missing = len(self.problems) == before
+            for item in items:
+                name = _last(item.key)
+                if item.pattern is not None:
+                    given = {key: value for key, value in holder.items() if re.fullmatch(item.pattern, key)}
+                    arguments[item.name] = self._read_value(item, given, _join(prefix, item.key))
+                elif name in holder:
+                    arguments[item.name] = self._read_value(item, holder[name], _join(prefix, item.key))
+                elif item.required and may_report_missing:
+                    self.report(prefix, f"{name} is required")
+        if len(self.problems) > before:
+            return None
+        try:
+            return kind(**arguments)
+        except ConfigurationError as error:
+            self._report_all(error, prefix)
+            return None
+
+    def finish(self, value: Value | None) -> Value:
+        """Return the value, or raise all reported problems as one ConfigurationError, ordered by line."""
+        if value is None or self.problems:
+            first, *others = sorted(self.problems, key=lambda error: error.line or 0)
+            first.others = tuple(others)
+            raise first
+        return value
+
+    def check_names(self, prefix: str, table: Iterable[str], known: Mapping[str, str | None]) -> None:
+        """Report unknown keys. `known` maps names to None, or to a pattern of keys in place of the name."""
+        for key in table:
+            if key in known or any(re.fullmatch(each, key) for each in known.values() if each):
+                continue
+            names = [name for name in known if known[name] is None]
+            hint = suggest(key, names, f"known keys: {', '.join(known)}")
+            self.report(_join(prefix, key), "unknown key", hint)
+
+    def report(self, key: str, problem: str, hint: str | None = None) -> None:
+        line = find_line(self.lines, key)
+        self.problems.append(ConfigurationError(problem, file=self.file, key=key, line=line, hint=hint))
+
+    def _report_all(self, error: ConfigurationError, prefix: str = "") -> None:
+        for each in (error, *error.others):
+            self.report(_join(prefix, each.key or ""), each.message, each.hint)
+
+    def _read_value(self, item: Setting, value: Any, key: str) -> Any:
+        """Convert a value, or report its problems and return None."""
+        if item.item_type is not None:
+            if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+                self.report(key, "must be a list of tables", f"write [[{key}]] above the keys of each")
+                return None
+            return [
+                self.read(item.item_type, each, f"{key}[{number}]")
+                for number, each in enumerate(value, start=1)
+            ]
+        if item.table_type is not None:
+            return self.read(item.table_type, value, key) if self._is_table(value, key) else None
+        if item.hint is Path and isinstance(value, str) and value.strip():
+            return self.folder / value
+        try:
+            return convert(item, value, key)
+        except ConfigurationError as error:
+            self._report_all(error)
+            return None
+
+    def _is_table(self, value: Any, key: str) -> bool:
+        if not isinstance(value, dict):
+            self.report(key, f"must be a table, got {show(value)}", f"write [{key}] above its keys")
+        return isinstance(value, dict)
+
+
+def names_of(kind: type) -> list[str]:
+    """Return the names that the settings of a value have in its table: keys and sections."""
+    return list(dict.fromkeys(item.key.partition(".")[0] for item in settings_of(kind)))
+
+
+def _join(prefix: str, key: str) -> str:
+    return f"{prefix}.{key}" if prefix and key else prefix or key
+
+
+def _last(key: str) -> str:
+    return key.rpartition(".")[2]
+
+
+# --- lines of keys: tomllib does not keep them -----------------------------------------------------------
+
+_HEADER = re.compile(r"\s*(\[\[?)\s*([\w.:\"'-]+)\s*\]+")
+_KEY = re.compile(r"\s*([\w.\"'-]+|\"[^\"]+\")\s*=")
+
+
+def find_key_lines(text: str) -> dict[str, int]:
+    """Return the line of each key that begins a line; `rules[2].when` is in the second `[[rules]]`."""
+    lines: dict[str, int] = {}
+    counts: dict[str, int] = {}
+    section = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := _HEADER.match(line):
+            section = _number_table(_unquote(header[2]), counts, is_item=header[1] == "[[")
+            lines.setdefault(section, number)
+        elif key := _KEY.match(line):
+            lines.setdefault(_join(section, _unquote(key[1])), number)
+    return lines
+
+
+def _unquote(name: str) -> str:
+    return name.replace('"', "").replace("'", "")
+
+
+def _number_table(name: str, counts: dict[str, int], *, is_item: bool) -> str:
+    """Return the name of a table with its number, and the numbers of the tables that hold it."""
+    found = ""
+    *holders, last = name.split(".")
+    for part in holders:
+        found = _join(found, part)
+        found += f"[{counts[found]}]" if found in counts else ""
+    found = _join(found, last)
+    if is_item:
+        counts[found] = counts.get(found, 0) + 1
+        found += f"[{counts[found]}]"
+    return found
+
+
+def find_line(lines: Mapping[str, int], key: str) -> int | None:
+    """Return the line of a key, or else of the nearest table that holds it."""
+    while key and key not in lines:
+        key = key.rpartition("[" if key.endswith("]") else ".")[0]
+    return lines.get(key)

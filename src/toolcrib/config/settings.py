@@ -12,53 +12,19 @@
     )
     server = MCPServer("shop", policy=policy)
 
-`toolcrib.toml` is read into the same values, with the same keys:
-
-    [policy]
-    default = "deny"                    # for calls that no rule applies to: allow, or deny
-    store = "policy.db"                 # counters that several processes share
-    local_scopes = ["orders:write"]     # scopes of the local user, who has no token; "*" is all
-
-    [auth]                              # callers over HTTP
-    keys = "toolcrib.keys.json"         # the file of `toolcrib keys`
-    optional = false                    # true: callers without credentials are `anonymous`
-
-    [[auth.oauth]]
-    issuer = "https://login.example.com"
-    resource = "https://tools.example.com/mcp"
-
-    [roles]
-    support = ["key:ana", "oauth:*@example.com"]
-
-    [scopes]
-    "orders:write" = ["refund", "tag:orders"]
-
-    [[rules]]
-    allow = ["refund"]
-    who = ["role:support"]
-    when = { amount = { at_most = 100 } }
-
-    [[limits]]
-    rate = "60/min"
-    per = "principal"
-
-    [audit]
-    file = "audit.db"
-
-    [telemetry]
-    prometheus = true
+`toolcrib.toml` is read into the same values, with the same keys: `[[rules]]`, `[roles]`, `[audit]` and so on;
+`default`, `store` and `local_scopes` are below `[policy]`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from toolcrib.config.fields import check_fields, setting, show
-from toolcrib.config.reader import find_line
+from toolcrib.config.fields import Settings, find_line, setting, show
 from toolcrib.errors import ConfigurationError
 
 _PERIODS_S = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hour": 3600}
@@ -100,7 +66,7 @@ EFFECTS: tuple[Effect, ...] = ("allow", "deny", "confirm")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule:
+class Rule(Settings):
     """An access rule: exactly one of `allow`, `deny` and `confirm`, each a list of tools.
 
     Tools are names or globs (`refund*`), `tag:NAME`, `namespace:NAME`, `hint:NAME` (an annotation:
@@ -118,15 +84,13 @@ class Rule:
     because: str | None = None
     name: str | None = None
 
-    def __post_init__(self) -> None:
-        problems = check_fields(self)
-        given = [effect for effect in EFFECTS if getattr(self, effect) != ()]
-        if problems.ok(*EFFECTS) and len(given) != 1:
-            problems.report(
+    def find_conflicts(self) -> Iterator[ConfigurationError]:
+        given = [effect for effect in EFFECTS if getattr(self, effect)]
+        if len(given) != 1:
+            yield ConfigurationError(
                 f"a rule has exactly one of allow, deny and confirm, got {' and '.join(given) or 'none'}",
                 hint='write allow = ["..."], deny = ["..."] or confirm = ["..."]',
             )
-        problems.raise_errors()
 
     @property
     def effect(self) -> Effect:
@@ -139,17 +103,15 @@ class Rule:
 
 
 PER = ("all", "principal", "tool", "tag")
+_PER = {
+    "regex": rf"(?:{'|'.join(PER)})(?:\+(?:{'|'.join(PER)}))*",
+    "expected": f"one of {', '.join(PER)}, or several joined with +",
+}
 _AMOUNTS = ("rate", "concurrency", "daily", "timeout_s", "max_arguments_bytes", "max_result_bytes")
 
 
-def _check_per(value: Any) -> str:
-    if any(part not in PER for part in str(value).split("+")):
-        raise ValueError(f"must be one of {', '.join(PER)}, or several joined with +, got {show(value)}")
-    return str(value)
-
-
 @dataclass(frozen=True, kw_only=True)
-class Limit:
+class Limit(Settings):
     """Limits for calls of some `tools` by some principals (`who`), both as in a `Rule`.
 
     `per` says which calls share a counter: "all" of them, or those of each "principal", each "tool", each
@@ -161,7 +123,7 @@ class Limit:
 
     tools: Sequence[str] = ("*",)
     who: Sequence[str] = ()
-    per: str = setting("principal", convert=_check_per)
+    per: str = setting("principal", **_PER)
     rate: str | Rate | None = setting(None, convert=Rate.parse)
     burst: int | None = setting(None, least=1, most=MAX_COUNT)
     concurrency: int | None = setting(None, least=1, most=MAX_COUNT)
@@ -173,45 +135,33 @@ class Limit:
     max_result_bytes: int | None = setting(None, least=1, most=MAX_COUNT)
     name: str | None = None
 
-    def __post_init__(self) -> None:
-        problems = check_fields(self)
-        if self.tools == ():
-            problems.report("must name at least one tool", "tools", hint='write ["*"] for all')
+    def find_conflicts(self) -> Iterator[ConfigurationError]:
+        if not self.tools:
+            yield ConfigurationError("must name at least one tool", key="tools", hint='write ["*"] for all')
         if self.burst is not None and self.rate is None:
-            problems.report("burst requires rate", "burst")
+            yield ConfigurationError("burst requires rate", key="burst")
         if self.queue and self.concurrency is None:
-            problems.report("queue requires concurrency", "queue")
-        if not any(getattr(self, key) is not None for key in _AMOUNTS):
-            problems.report(f"a limit needs at least one of {', '.join(_AMOUNTS)}")
-        problems.raise_errors()
+            yield ConfigurationError("queue requires concurrency", key="queue")
+        if all(getattr(self, key) is None for key in _AMOUNTS):
+            yield ConfigurationError(f"a limit needs at least one of {', '.join(_AMOUNTS)}")
 
 
 SIGNING_ALGORITHMS = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "EdDSA", "Ed25519"),
 )
-_URL = re.compile(
-    r"https://[^\s/?#]+[^\s?#]*|http://(?:127\.0\.0\.1|localhost|\[::1\])(?::\d+)?(?:/[^\s?#]*)?"
-)
-
-
-def _check_url(value: Any) -> str:
-    if not isinstance(value, str) or not _URL.fullmatch(value):
-        hint = "plain http is accepted for loopback addresses only"
-        raise ConfigurationError(f"must be an https:// URL, got {show(value)}", hint=hint)
-    return value
-
-
-def _check_label(value: Any) -> str:
-    if not isinstance(value, str) or not re.fullmatch(r"[a-z][a-z0-9_-]*", value):
-        raise ValueError(f"must be a short lower-case word, got {show(value)}")
-    if value in ("key", "local", "anonymous", "role"):
-        raise ValueError(f"{value!r} is reserved")
-    return value
+_URL = {
+    "regex": r"https://[^\s/?#]+[^\s?#]*|http://(?:127\.0\.0\.1|localhost|\[::1\])(?::\d+)?(?:/[^\s?#]*)?",
+    "expected": "an https:// URL, or an http:// URL of a loopback address",
+}
+_LABEL = {
+    "regex": r"(?!(?:key|local|anonymous|role)$)[a-z][a-z0-9_-]*",
+    "expected": "a short lower-case word other than key, local, anonymous and role",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
-class OAuth:
+class OAuth(Settings):
     """An authorization server whose tokens are accepted. Its users are named `{label}:SUBJECT`.
 
     `resource` is the URL of this server, which must be the audience of tokens; by default the address it is
@@ -219,30 +169,28 @@ class OAuth:
     that come without a token. Roles are read from the claim `role_claim`.
     """
 
-    issuer: str = setting(convert=_check_url)
-    resource: str | None = setting(None, convert=_check_url)
-    label: str = setting("oauth", convert=_check_label)
-    jwks_uri: str | None = setting(None, convert=_check_url)
+    issuer: str = setting(**_URL)
+    resource: str | None = setting(None, **_URL)
+    label: str = setting("oauth", **_LABEL)
+    jwks_uri: str | None = setting(None, **_URL)
     scopes: Sequence[str] = ()
     algorithms: Sequence[str] = SIGNING_ALGORITHMS
     role_claim: str | None = None
     leeway_s: float = setting(30.0, least=0, most=300)
 
-    def __post_init__(self) -> None:
-        problems = check_fields(self)
-        for name in self.algorithms if problems.ok("algorithms") else ():
+    def find_conflicts(self) -> Iterator[ConfigurationError]:
+        for name in self.algorithms:
             if name == "none" or name.startswith("HS"):
-                problems.report(f"{name} does not prove who signed a token", "algorithms")
+                yield ConfigurationError(f"{name} does not prove who signed a token", key="algorithms")
             elif name not in SIGNING_ALGORITHMS:
                 hint = f"known: {', '.join(SIGNING_ALGORITHMS)}"
-                problems.report(f"unknown algorithm {name!r}", "algorithms", hint)
-        if self.algorithms == ():
-            problems.report("must name at least one algorithm", "algorithms")
-        problems.raise_errors()
+                yield ConfigurationError(f"unknown algorithm {name!r}", key="algorithms", hint=hint)
+        if not self.algorithms:
+            yield ConfigurationError("must name at least one algorithm", key="algorithms")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Auth:
+class Auth(Settings):
     """Authentication of callers over HTTP. `keys` is the file of `toolcrib keys`.
 
     With `optional`, a caller without credentials is the principal `anonymous`; wrong credentials are refused
@@ -256,23 +204,20 @@ class Auth:
     max_failures: str | Rate = setting("30/min", convert=Rate.parse)
     requests: str | Rate | None = setting(None, convert=Rate.parse)
 
-    def __post_init__(self) -> None:
-        problems = check_fields(self)
-        if problems.ok("oauth") and self.keys is None and not self.oauth:
+    def find_conflicts(self) -> Iterator[ConfigurationError]:
+        if self.keys is None and not self.oauth:
             hint = 'write keys = "toolcrib.keys.json", and create keys with `toolcrib keys create`'
-            problems.report("needs keys or an authorization server", hint=hint)
-        labels: list[str] = []
-        for number, server in enumerate(self.oauth if problems.ok("oauth") else (), start=1):
-            if isinstance(server, OAuth):
-                if server.label in labels:
-                    text = f"two authorization servers have the label {server.label!r}"
-                    problems.report(text, f"oauth[{number}].label", hint="change one of the labels")
-                labels.append(server.label)
-        problems.raise_errors()
+            yield ConfigurationError("needs keys or an authorization server", hint=hint)
+        labels = [server.label for server in self.oauth]
+        for number, label in enumerate(labels):
+            if label in labels[:number]:
+                text = f"two authorization servers have the label {label!r}"
+                key = f"oauth[{number + 1}].label"
+                yield ConfigurationError(text, key=key, hint="change one of the labels")
 
 
 @dataclass(frozen=True)
-class Audit:
+class Audit(Settings):
     """The audit log: a record of every call in a SQLite file.
 
     `key_file` holds the key of digests and checkpoints; by default it is created beside the file, and so are
@@ -284,41 +229,26 @@ class Audit:
     speed. `keep_days` and `keep_records` remove old records.
     """
 
-    file: Path | str = setting(example='file = "audit.db"')
-    key_file: Path | str | None = field(default=None, kw_only=True)
-    checkpoints: Path | str | None = field(default=None, kw_only=True)
-    values: Sequence[str] = field(default=(), kw_only=True)
-    redact: Sequence[str] = field(default=(), kw_only=True)
-    wait_s: float = setting(2.0, kw_only=True, least=0.01, most=60)
-    sync: bool = field(default=False, kw_only=True)
-    keep_days: int | None = setting(None, kw_only=True, least=1, most=36_500)
-    keep_records: int | None = setting(None, kw_only=True, least=1_000, most=MAX_COUNT)
-    accept_gap: bool = field(default=False, kw_only=True)
-
-    def __post_init__(self) -> None:
-        check_fields(self).raise_errors()
+    file: Path | str
+    _: KW_ONLY
+    key_file: Path | str | None = None
+    checkpoints: Path | str | None = None
+    values: Sequence[str] = ()
+    redact: Sequence[str] = ()
+    wait_s: float = setting(2.0, least=0.01, most=60)
+    sync: bool = False
+    keep_days: int | None = setting(None, least=1, most=36_500)
+    keep_records: int | None = setting(None, least=1_000, most=MAX_COUNT)
+    accept_gap: bool = False
 
 
 METRICS_SCOPE = "metrics:read"
-_SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
-_METRICS_PATH = re.compile(r"/[A-Za-z0-9._~/-]*")
-_NO_METRICS = "set prometheus = true, or remove it"
-
-
-def _check_metrics_path(value: Any) -> str:
-    if not isinstance(value, str) or not _METRICS_PATH.fullmatch(value):
-        raise ValueError(f"must be a path such as '/metrics', got {show(value)}")
-    return value
-
-
-def _check_scope(value: Any) -> str:
-    if not isinstance(value, str) or not _SCOPE.fullmatch(value):
-        raise ValueError(f"must be one scope such as '{METRICS_SCOPE}', got {show(value)}")
-    return value
+_METRICS_PATH = {"regex": r"/[A-Za-z0-9._~/-]*", "expected": "a path such as '/metrics'"}
+_SCOPE = {"regex": r"[\x21\x23-\x5b\x5d-\x7e]+", "expected": f"one scope such as '{METRICS_SCOPE}'"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Telemetry:
+class Telemetry(Settings):
     """Metrics and traces: `prometheus` serves metrics at `metrics_path`, `opentelemetry` reports spans and
     metrics to the OpenTelemetry SDK of the process. Neither contains arguments or results.
 
@@ -327,26 +257,25 @@ class Telemetry:
     """
 
     prometheus: bool = False
-    metrics_path: str = setting("/metrics", convert=_check_metrics_path)
+    metrics_path: str = setting("/metrics", **_METRICS_PATH)
     metrics_open: bool = False
-    metrics_scope: str = setting(METRICS_SCOPE, convert=_check_scope)
+    metrics_scope: str = setting(METRICS_SCOPE, **_SCOPE)
     opentelemetry: bool = False
 
-    def __post_init__(self) -> None:
-        problems = check_fields(self)
-        has_scope = problems.ok("metrics_scope") and self.metrics_scope != METRICS_SCOPE
-        if self.metrics_open is True and self.prometheus is False:
-            problems.report("has no effect: prometheus is off", "metrics_open", _NO_METRICS)
-        if has_scope and self.prometheus is False:
-            problems.report("has no effect: prometheus is off", "metrics_scope", _NO_METRICS)
-        elif has_scope and self.metrics_open is True:
+    def find_conflicts(self) -> Iterator[ConfigurationError]:
+        has_scope = self.metrics_scope != METRICS_SCOPE
+        for key, is_set in (("metrics_open", self.metrics_open), ("metrics_scope", has_scope)):
+            if is_set and not self.prometheus:
+                hint = "set prometheus = true, or remove it"
+                yield ConfigurationError("has no effect: prometheus is off", key=key, hint=hint)
+        if has_scope and self.metrics_open and self.prometheus:
+            text = "has no effect: metrics_open lets everybody read"
             hint = "remove metrics_open or metrics_scope"
-            problems.report("has no effect: metrics_open lets everybody read", "metrics_scope", hint)
-        problems.raise_errors()
+            yield ConfigurationError(text, key="metrics_scope", hint=hint)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Policy:
+class Policy(Settings):
     """Authentication, access rules, limits, audit and telemetry. Parts that are not set have no overhead.
 
     `default` applies to calls that no rule applies to: "deny" as soon as one rule allows something, else
@@ -369,17 +298,11 @@ class Policy:
     file: str | None = setting(None, key=None)
     lines: Mapping[str, int] = field(default_factory=dict, repr=False, metadata={"key": None})
 
-    def __post_init__(self) -> None:
-        problems = check_fields(self)
-        rules: Sequence[Any] = self.rules if problems.ok("rules") else ()
-        for number, rule in enumerate(rules, start=1):
-            if self.default == "allow" and isinstance(rule, Rule) and rule.allow:
-                hint = 'remove policy.default, or set it to "deny"'
-                problems.add(
-                    self.error_at(f"rules[{number}]", "has no effect: the default is to allow", hint)
-                )
-                break
-        problems.raise_errors()
+    def find_conflicts(self) -> Iterator[ConfigurationError]:
+        number = next((number for number, rule in enumerate(self.rules, start=1) if rule.allow), None)
+        if self.default == "allow" and number is not None:
+            hint = 'remove policy.default, or set it to "deny"'
+            yield self.error_at(f"rules[{number}]", "has no effect: the default is to allow", hint)
 
     @property
     def denies_by_default(self) -> bool:

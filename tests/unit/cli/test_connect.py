@@ -1,4 +1,4 @@
-"""`toolcrib connect`: from the words of the command to the file of the client."""
+"""`toolcrib connect`: the command line and the files it writes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _VARIABLES = (
 
 @pytest.fixture
 def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home of one's own: no test may find, let alone change, a real client."""
+    """A home folder without clients: no test may find or change a real one."""
     folder = tmp_path_factory.mktemp("home")
     for variable in ("HOME", "USERPROFILE"):
         monkeypatch.setenv(variable, str(folder))
@@ -50,10 +50,10 @@ def targets_of(entry: dict[str, Any]) -> list[str]:
     return args[args.index("--stdio") + 1 :]
 
 
-# --- what is connected -------------------------------------------------------------------------------
+# --- entries ---------------------------------------------------------------------------------------
 
 
-def test_nothing_named_connects_the_samples(cli: CommandLine, cursor: Path) -> None:
+def test_without_targets_the_samples_are_connected(cli: CommandLine, cursor: Path) -> None:
     done = cli.run("connect", "cursor")
     assert done.exit_code == 0
     assert done.stdout == ""
@@ -66,15 +66,13 @@ def test_nothing_named_connects_the_samples(cli: CommandLine, cursor: Path) -> N
     assert "env" not in entry
 
 
-def test_a_toolcrib_toml_here_is_connected_under_its_own_name(cli: CommandLine, cursor: Path) -> None:
+def test_the_toolcrib_toml_of_the_folder_is_connected_under_its_name(cli: CommandLine, cursor: Path) -> None:
     path = cli.write("toolcrib.toml", '[server]\nname = "my desk"\ntargets = ["tools.py"]\n')
     cli.run("connect", "cursor")
     assert targets_of(servers(cursor)["my-desk"]) == [str(path)]
 
 
-def test_files_become_absolute_and_modules_of_this_folder_are_found_again(
-    cli: CommandLine, cursor: Path
-) -> None:
+def test_files_become_absolute_and_modules_get_a_pythonpath(cli: CommandLine, cursor: Path) -> None:
     cli.write("tools.py", ADD)
     cli.write("other/__init__.py", "")
     cli.write("other/module.py", ADD)
@@ -98,7 +96,7 @@ def test_files_become_absolute_and_modules_of_this_folder_are_found_again(
         (["nameless.toml"], "nameless"),
     ],
 )
-def test_the_name_is_taken_from_what_is_served(
+def test_the_name_is_that_of_the_first_target(
     cli: CommandLine, cursor: Path, targets: list[str], name: str
 ) -> None:
     cli.write("my_tools.py", ADD)
@@ -109,7 +107,7 @@ def test_the_name_is_taken_from_what_is_served(
     assert list(servers(cursor)) == [name]
 
 
-def test_an_address_is_connected_as_each_client_spells_it(cli: CommandLine, home: Path) -> None:
+def test_a_url_is_written_as_each_client_expects_it(cli: CommandLine, home: Path) -> None:
     for client in ("claude-code", "vscode", "gemini", "codex"):
         assert cli.run("connect", client, "--url", URL, "--name", "shop").exit_code == 0
     assert servers(home / ".claude.json") == {"shop": {"type": "http", "url": URL}}
@@ -120,7 +118,7 @@ def test_an_address_is_connected_as_each_client_spells_it(cli: CommandLine, home
     assert json.loads(Path(report["file"]).read_text()) == {"servers": {"shop": {"type": "http", "url": URL}}}
 
 
-def test_variables_go_into_the_entry(cli: CommandLine, cursor: Path) -> None:
+def test_environment_variables_are_in_the_entry(cli: CommandLine, cursor: Path) -> None:
     cli.run("connect", "cursor", "--env", "A=b=c", "--env", "EMPTY=")
     assert servers(cursor)["toolcrib"]["env"] == {"A": "b=c", "EMPTY": ""}
 
@@ -144,10 +142,10 @@ def test_the_command_in_the_entry_runs(
     assert [tool["name"] for tool in json.loads(done.stdout)["tools"]] == ["add"]
 
 
-# --- where it goes -----------------------------------------------------------------------------------
+# --- files -----------------------------------------------------------------------------------------
 
 
-def test_a_project_has_a_file_of_its_own(cli: CommandLine, home: Path) -> None:
+def test_scope_project_uses_the_file_of_the_project(cli: CommandLine, home: Path) -> None:
     done = cli.run("connect", "claude-code", "--scope", "project", "--env", "TOKEN=x")
     assert "warning: the values of TOKEN are in a file shared with the project" in done.stderr
     assert "toolcrib" in servers(cli.folder / ".mcp.json")
@@ -155,13 +153,13 @@ def test_a_project_has_a_file_of_its_own(cli: CommandLine, home: Path) -> None:
     assert not (home / ".claude.json").exists()
 
 
-def test_a_file_can_be_named(cli: CommandLine, home: Path) -> None:
+def test_another_file_can_be_edited(cli: CommandLine, home: Path) -> None:
     report = cli.json("connect", "vscode", "--file", "my.json", "--json")
     assert (report["scope"], report["file"]) == (None, str(cli.folder / "my.json"))
     assert "servers" in json.loads((cli.folder / "my.json").read_text())
 
 
-def test_printing_writes_nothing(cli: CommandLine, cursor: Path) -> None:
+def test_print_writes_nothing(cli: CommandLine, cursor: Path) -> None:
     done = cli.run("connect", "cursor", "--print", "--url", URL)
     assert json.loads(done.stdout) == {"mcpServers": {"toolcrib": {"url": URL}}}
     assert done.stderr == f"note: add this to {cursor}\n"
@@ -174,7 +172,7 @@ def test_printing_writes_nothing(cli: CommandLine, cursor: Path) -> None:
     assert (report["state"], report["entry"]) == ("printed", {"url": URL})
 
 
-def test_comments_order_and_unknown_keys_stay_and_a_backup_is_told(cli: CommandLine, home: Path) -> None:
+def test_comments_order_and_unknown_keys_are_kept(cli: CommandLine, home: Path) -> None:
     file = cli.write(".vscode/mcp.json", '// ours\n{\n\t"inputs": [], // none\n\t"servers": {},\n}\n')
     before = file.read_text()
     done = cli.run("connect", "vscode", "--url", URL, "--scope", "project")
@@ -185,10 +183,10 @@ def test_comments_order_and_unknown_keys_stay_and_a_backup_is_told(cli: CommandL
     assert file.read_text() == before
 
 
-# --- the same again ----------------------------------------------------------------------------------
+# --- existing -----------------------------------------------------------------------------------------
 
 
-def test_the_same_entry_again_is_no_error_and_no_change(cli: CommandLine, cursor: Path) -> None:
+def test_connecting_again_changes_nothing(cli: CommandLine, cursor: Path) -> None:
     cli.run("connect", "cursor")
     before = cursor.stat().st_mtime_ns
     done = cli.run("connect", "cursor")
@@ -197,7 +195,7 @@ def test_the_same_entry_again_is_no_error_and_no_change(cli: CommandLine, cursor
     assert cursor.stat().st_mtime_ns == before
 
 
-def test_another_entry_of_that_name_is_shown_beside_the_wanted_one(cli: CommandLine, cursor: Path) -> None:
+def test_a_different_entry_is_shown_and_replaced_only_with_force(cli: CommandLine, cursor: Path) -> None:
     cursor.parent.mkdir()
     cursor.write_text('{"mcpServers": {"shop": {"command": "npx", "env": {"KEY": "hush"}, "timeout": 9}}}')
     done = cli.run("connect", "cursor", "--url", URL, "--name", "shop")
@@ -217,16 +215,16 @@ def test_another_entry_of_that_name_is_shown_beside_the_wanted_one(cli: CommandL
     assert f"note: replaced 'shop' in {cursor}" in done.stderr
 
 
-def test_an_address_without_a_path_is_remarked_on(cli: CommandLine, cursor: Path) -> None:
+def test_a_url_without_a_path_is_warned_about(cli: CommandLine, cursor: Path) -> None:
     done = cli.run("connect", "cursor", "--url", "http://127.0.0.1:8000")
     assert done.exit_code == 0
     assert "toolcrib serve uses /mcp" in done.stderr
 
 
-# --- out again ---------------------------------------------------------------------------------------
+# --- removal ---------------------------------------------------------------------------------------
 
 
-def test_what_went_in_comes_out(cli: CommandLine, cursor: Path) -> None:
+def test_a_connected_server_is_removed(cli: CommandLine, cursor: Path) -> None:
     tools = cli.write("tools.py", ADD)
     cli.run("connect", "cursor", "tools.py")
     tools.unlink()
@@ -238,7 +236,7 @@ def test_what_went_in_comes_out(cli: CommandLine, cursor: Path) -> None:
     assert cli.json("connect", "cursor", "--remove", "--json")["state"] == "not-connected"
 
 
-def test_somebody_elses_entry_is_not_taken_out_unless_asked(cli: CommandLine, cursor: Path) -> None:
+def test_an_entry_of_another_server_is_not_removed(cli: CommandLine, cursor: Path) -> None:
     cursor.parent.mkdir()
     cursor.write_text('{"mcpServers": {"my_docs": {"url": "https://docs.example/mcp"}}}')
     done = cli.run("connect", "cursor", "--remove", "--name", "my_docs")
@@ -250,10 +248,10 @@ def test_somebody_elses_entry_is_not_taken_out_unless_asked(cli: CommandLine, cu
     assert (done.exit_code, servers(cursor)) == (0, {})
 
 
-# --- which are here ----------------------------------------------------------------------------------
+# --- list --------------------------------------------------------------------------------------------
 
 
-def test_the_list_says_who_is_here_and_who_knows_toolcrib(cli: CommandLine, cursor: Path, home: Path) -> None:
+def test_list_shows_clients_and_their_toolcrib_servers(cli: CommandLine, cursor: Path, home: Path) -> None:
     cli.run("connect", "cursor", "--name", "shop")
     cli.run("connect", "gemini", "--url", URL)
     (home / ".codex").mkdir()
@@ -267,10 +265,10 @@ def test_the_list_says_who_is_here_and_who_knows_toolcrib(cli: CommandLine, curs
     assert ["gemini", "yes", "user", "toolcrib", str(home / ".gemini/settings.json")] in rows
     assert ["claude-code", "no", "user", "-", str(home / ".claude.json")] in rows
     assert ["codex", "yes", "user", "unreadable", str(home / ".codex/config.toml")] in rows
-    assert f"warning: {home}/.codex/config.toml:1: is not TOML" in done.stderr
+    assert f"warning: {home}/.codex/config.toml:1: not valid TOML" in done.stderr
 
 
-def test_the_list_is_there_for_programs_and_for_one_client(cli: CommandLine, cursor: Path) -> None:
+def test_list_as_json_and_for_one_client(cli: CommandLine, cursor: Path) -> None:
     assert len(cli.json("connect", "--list", "--json")["clients"]) == 6
     (only,) = cli.json("connect", "--list", "cursor", "--json")["clients"]
     assert only == {
@@ -290,7 +288,7 @@ def test_the_list_is_there_for_programs_and_for_one_client(cli: CommandLine, cur
     }
 
 
-# --- what is given wrongly ---------------------------------------------------------------------------
+# --- errors -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -314,7 +312,7 @@ def test_the_list_is_there_for_programs_and_for_one_client(cli: CommandLine, cur
         (["cursor", "--print", "--remove"], "--print cannot be combined with --remove", ""),
     ],
 )
-def test_a_mistake_is_told_with_a_way_out(
+def test_invalid_usage_is_reported_with_a_hint(
     cli: CommandLine, home: Path, words: list[str], error: str, hint: str
 ) -> None:
     done = cli.run("connect", *words)
@@ -326,7 +324,7 @@ def test_a_mistake_is_told_with_a_way_out(
     assert list(home.iterdir()) == []
 
 
-def test_a_broken_file_is_named_with_its_line_and_left_alone(cli: CommandLine, cursor: Path) -> None:
+def test_a_broken_file_is_reported_with_its_line_and_unchanged(cli: CommandLine, cursor: Path) -> None:
     cursor.parent.mkdir()
     cursor.write_text('{\n  "mcpServers": {\n    "a": {}\n    "b": {}\n  }\n}\n')
     before = cursor.read_bytes()
@@ -338,7 +336,7 @@ def test_a_broken_file_is_named_with_its_line_and_left_alone(cli: CommandLine, c
         assert cursor.read_bytes() == before
 
 
-def test_a_broken_toolcrib_toml_is_told(cli: CommandLine, cursor: Path) -> None:
+def test_a_broken_toolcrib_toml_is_reported(cli: CommandLine, cursor: Path) -> None:
     cli.write("toolcrib.toml", "[server]\nnam = 1\n")
     done = cli.run("connect", "cursor")
     assert done.exit_code == 2
@@ -346,7 +344,7 @@ def test_a_broken_toolcrib_toml_is_told(cli: CommandLine, cursor: Path) -> None:
     assert not cursor.exists()
 
 
-def test_what_is_printed_means_the_same_with_a_control_character_in_it(cli: CommandLine) -> None:
+def test_control_characters_are_printed_as_escapes(cli: CommandLine) -> None:
     cli.write("shop.py", "def stock() -> int:\n    'Count.'\n    return 1\n")
     given = ("shop.py", "--print", "--env", "A=\x9b")
     done = cli.run("connect", "cursor", *given)

@@ -11,7 +11,7 @@ from tests.support.http_servers import Served, serving
 from toolcrib import MCPServer
 from toolcrib.cli.load import Loaded
 from toolcrib.cli.output import open_terminal
-from toolcrib.cli.serving import ServeOptions, Summary, load
+from toolcrib.cli.serving import ServeOptions, ServeProcess, Summary
 
 from .conftest import CommandLine
 
@@ -154,8 +154,8 @@ def test_a_tool_that_is_not_listed_is_called_and_shown_by_its_name(cli: CommandL
 
 def serve_summary(**wishes: Any) -> tuple[Loaded, Summary]:
     with open_terminal(debug=False) as terminal:
-        loaded, _, summary = load(ServeOptions(**wishes), terminal)
-        return loaded, summary
+        process = ServeProcess(ServeOptions(**wishes), terminal)
+        return process.loaded, process.summary
 
 
 @pytest.mark.parametrize(

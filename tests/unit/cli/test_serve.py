@@ -1,4 +1,4 @@
-"""`toolcrib serve` as its users start it: what it says, what it serves, and how it ends."""
+"""`toolcrib serve` in a process of its own: what it serves, what it prints, and how it stops."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # --- serving ------------------------------------------------------------------------------------------
 
 
-def test_alone_it_serves_the_five_samples_to_clients_of_both_eras(samples: Serving) -> None:
+def test_without_targets_the_samples_are_served_to_clients_of_both_eras(samples: Serving) -> None:
     assert samples.names() == samples.info["tools"] == SAMPLES
     assert [tool["name"] for tool in samples.ask_modern("tools/list")["tools"]] == SAMPLES
     assert samples.call("math_add", a=10, b=5) == "10 + 5 = 15"
@@ -91,18 +91,18 @@ def test_alone_it_serves_the_five_samples_to_clients_of_both_eras(samples: Servi
     assert json.loads(samples.call("debug_info"))["tools"] == SAMPLES
 
 
-def test_it_tells_programs_where_it_is_in_one_line(samples: Serving) -> None:
+def test_json_prints_the_address_on_one_line(samples: Serving) -> None:
     assert samples.info["pid"] == samples.process.pid
     assert samples.info["address"].startswith("http://127.0.0.1:")
     assert (samples.info["workers"], samples.info["findings"]) == (1, [])
 
 
-def test_strangers_are_not_let_in(samples: Serving) -> None:
+def test_other_hosts_and_origins_are_refused(samples: Serving) -> None:
     assert samples.post({}, host="evil.example")[0] == 421
     assert samples.post({}, origin="https://evil.example")[0] == 403
 
 
-def test_it_says_where_it_is_what_it_serves_and_what_to_paste(cli: CommandLine) -> None:
+def test_the_start_message_has_the_url_the_tools_and_entries_for_clients(cli: CommandLine) -> None:
     process = start("serve", "--port", "0", cwd=cli.folder)
     assert process.stderr is not None
     assert process.stdout is not None
@@ -133,7 +133,7 @@ def test_it_says_where_it_is_what_it_serves_and_what_to_paste(cli: CommandLine) 
     assert (json.loads(done.stdout), done.stderr) == ({"jsonrpc": "2.0", "id": 7, "result": {}}, "")
 
 
-def test_one_bad_tool_and_one_bad_target_do_not_keep_the_others_from_being_served(folder: Path) -> None:
+def test_bad_tools_and_targets_do_not_hide_the_others(folder: Path) -> None:
     (folder / "broken.py").write_text("def broken(:\n")
     with Serving("work.py", "missing.py", "broken.py", "toolcrib.samples", cwd=folder) as serving:
         assert serving.names() == ["slow", "hog", "linger", "noisy", "boom", *SAMPLES]
@@ -143,7 +143,7 @@ def test_one_bad_tool_and_one_bad_target_do_not_keep_the_others_from_being_serve
         assert len(serving.info["findings"]) == 3
 
 
-def test_settings_come_from_the_file_and_the_command_line_wins(cli: CommandLine) -> None:
+def test_the_command_line_overrides_the_settings_of_the_file(cli: CommandLine) -> None:
     cli.write("tools.py", ADD)
     cli.write(
         "toolcrib.toml",
@@ -177,7 +177,7 @@ def test_settings_come_from_the_file_and_the_command_line_wins(cli: CommandLine)
             assert serving.post({}, host=host)[0] == 400
 
 
-def test_a_server_object_serves_itself_so_that_its_tools_can_change_it(cli: CommandLine) -> None:
+def test_a_server_object_is_served_itself(cli: CommandLine) -> None:
     cli.write(
         "shop.py",
         """
@@ -202,14 +202,14 @@ def test_a_server_object_serves_itself_so_that_its_tools_can_change_it(cli: Comm
         assert serving.ask_modern("server/discover")["instructions"] == "Prices in EUR"
 
 
-def test_what_a_tool_raises_is_in_the_log_with_its_place(folder: Path) -> None:
+def test_exceptions_of_tools_are_logged_with_their_location(folder: Path) -> None:
     with Serving("work.py", cwd=folder) as serving:
         assert "the secret" not in serving.call("boom")
         serving.wait_for("error: tool 'boom' raised RuntimeError: the secret")
         serving.wait_for("work.py")
 
 
-def test_it_serves_on_where_nobody_reads_what_it_says(folder: Path) -> None:
+def test_a_closed_stderr_does_not_stop_the_server(folder: Path) -> None:
     (folder / "quiet.py").write_text(WORK.replace('print("printed on import")', ""))
     process = start("serve", "--port", "0", "--json", "quiet.py", cwd=folder)
     assert process.stdout is not None
@@ -230,7 +230,7 @@ def test_it_serves_on_where_nobody_reads_what_it_says(folder: Path) -> None:
 # --- reloading ----------------------------------------------------------------------------------------
 
 
-def test_changed_files_are_loaded_while_it_serves_and_broken_ones_are_not(cli: CommandLine) -> None:
+def test_changed_files_are_reloaded_and_broken_ones_are_not(cli: CommandLine) -> None:
     path = cli.write("tools.py", ADD)
     with Serving("tools.py", "--reload", cwd=cli.folder) as serving:
         path.write_text(ADD.replace("return a + b", "return a * b"))
@@ -247,11 +247,11 @@ def test_changed_files_are_loaded_while_it_serves_and_broken_ones_are_not(cli: C
         assert "Traceback" not in serving.errors
 
 
-# --- ending -------------------------------------------------------------------------------------------
+# --- shutdown -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_the_first_signal_lets_a_call_end_and_takes_no_other(folder: Path, number: signal.Signals) -> None:
+def test_the_first_signal_lets_running_calls_end(folder: Path, number: signal.Signals) -> None:
     with Serving("work.py", cwd=folder) as serving:
         calling = Calling(serving, "slow", seconds=1.0)
         serving.wait_for("waiting")
@@ -265,7 +265,7 @@ def test_the_first_signal_lets_a_call_end_and_takes_no_other(folder: Path, numbe
 
 
 @pytest.mark.parametrize("tool", ["slow", "hog"])
-def test_the_second_signal_ends_at_once_even_where_the_loop_is_blocked(folder: Path, tool: str) -> None:
+def test_the_second_signal_stops_at_once_even_if_the_loop_is_blocked(folder: Path, tool: str) -> None:
     with Serving("work.py", cwd=folder) as serving:
         calling = Calling(serving, tool, seconds=30.0)
         serving.wait_for("waiting")
@@ -289,7 +289,7 @@ INITIALIZE = (
 )
 
 
-def test_on_stdio_stdout_is_the_protocol_and_stderr_is_quiet_but_for_errors(folder: Path) -> None:
+def test_on_stdio_only_errors_are_printed_and_only_on_stderr(folder: Path) -> None:
     process = start("serve", "--stdio", "work.py", cwd=folder, stdin=subprocess.PIPE)
     out, err = process.communicate(INITIALIZE + _call("noisy"), 60)
     assert [json.loads(line)["id"] for line in out.splitlines()] == [0, "noisy"]
@@ -301,7 +301,7 @@ def test_on_stdio_stdout_is_the_protocol_and_stderr_is_quiet_but_for_errors(fold
     assert process.returncode == 0
 
 
-def test_on_stdio_it_says_what_it_serves_where_that_is_wished_for(cli: CommandLine) -> None:
+def test_on_stdio_verbose_prints_the_tools(cli: CommandLine) -> None:
     process = start("serve", "--stdio", "--verbose", cwd=cli.folder, stdin=subprocess.PIPE)
     out, err = process.communicate("", 60)
     assert (process.returncode, out) == (0, "")
@@ -309,13 +309,13 @@ def test_on_stdio_it_says_what_it_serves_where_that_is_wished_for(cli: CommandLi
     assert "  echo: Echo back the input message\n" in err
 
 
-def test_on_stdio_it_ends_with_its_client_whatever_a_tool_still_does(folder: Path) -> None:
+def test_on_stdio_the_end_of_input_stops_it_while_a_tool_runs(folder: Path) -> None:
     process = start("serve", "--stdio", "work.py", cwd=folder, stdin=subprocess.PIPE)
     process.communicate(INITIALIZE + _call("linger", seconds=60), 20)
     assert process.returncode == 0
 
 
-def test_on_stdio_a_signal_ends_it_politely(folder: Path) -> None:
+def test_on_stdio_a_signal_stops_it_with_exit_code_0(folder: Path) -> None:
     process = start("serve", "--stdio", "work.py", cwd=folder, stdin=subprocess.PIPE)
     assert process.stdin is not None
     assert process.stdout is not None
@@ -329,18 +329,16 @@ def test_on_stdio_a_signal_ends_it_politely(folder: Path) -> None:
         assert "Traceback" not in process.stderr.read()
 
 
-# --- refusals -----------------------------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------------------
 
 
-def test_a_port_that_is_taken_is_said_with_who_has_it_and_another_one(cli: CommandLine) -> None:
+def test_a_port_in_use_is_an_error(cli: CommandLine) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = cli.run("serve", "--port", str(port))
     assert done.exit_code == 2
     assert done.stderr.startswith(f"error: Port {port} is in use")
     assert "--port 0" in done.stderr
-    if Path("/proc/net/tcp").exists():
-        assert f"by process {os.getpid()} (" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -358,7 +356,7 @@ def test_a_port_that_is_taken_is_said_with_who_has_it_and_another_one(cli: Comma
         (["http://127.0.0.1:9/mcp", "--port", "0"], "it is a running server"),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_is_served(
+def test_invalid_usage_is_reported_before_anything_is_served(
     cli: CommandLine, arguments: list[str], words: str
 ) -> None:
     done = cli.run("serve", *arguments)
@@ -367,7 +365,7 @@ def test_what_cannot_be_is_refused_before_anything_is_served(
     assert "hint: " in done.stderr or "missing.py" in done.stderr
 
 
-def test_nothing_to_serve_is_a_failure(cli: CommandLine) -> None:
+def test_no_tools_is_an_error(cli: CommandLine) -> None:
     cli.write("empty.py", "def plain() -> None: ...\n")
     done = cli.run("serve", "empty.py", "--port", "0")
     assert done.exit_code == 1
@@ -379,14 +377,14 @@ def test_nothing_to_serve_is_a_failure(cli: CommandLine) -> None:
     assert "all tools are disabled\nhint: set enable_math_tools = true" in done.stderr
 
 
-def test_strict_does_not_start_where_anything_was_refused(folder: Path, cli: CommandLine) -> None:
+def test_strict_does_not_start_with_a_bad_tool(folder: Path, cli: CommandLine) -> None:
     done = cli.run("serve", "--strict", "--port", "0", str(folder / "work.py"))
     assert done.exit_code == 1
     assert "Tool 'bad' takes *args" in done.stderr
     assert done.stderr.endswith("error: Not started: 1 problem, and --strict is given\n")
 
 
-def test_a_file_of_settings_that_cannot_be_read_says_where(cli: CommandLine) -> None:
+def test_a_broken_toolcrib_toml_is_reported_with_its_line(cli: CommandLine) -> None:
     cli.write("toolcrib.toml", "[http]\nprot = 8000\n")
     done = cli.run("serve", "--port", "0")
     assert done.exit_code == 1

@@ -1,4 +1,4 @@
-"""`toolcrib serve` as its operators watch it: figures at an address, a log that programs read."""
+"""Metrics and JSON logs of `toolcrib serve`."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ def write(folder: Path, settings: str = WATCHED) -> Path:
 
 
 def read_page(serving: Serving) -> str:
-    """The figures, on a connection of its own."""
+    """Return the metrics, read on a new connection."""
     with urllib.request.urlopen(serving.address.replace("/mcp", "/metrics"), timeout=10) as answer:
         assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
         text: str = answer.read().decode()
     return text
 
 
-def count(page: str, figure: str) -> int:
-    return sum(int(line.rpartition(" ")[2]) for line in page.splitlines() if line.startswith(f"{figure} "))
+def count(page: str, metric: str) -> int:
+    return sum(int(line.rpartition(" ")[2]) for line in page.splitlines() if line.startswith(f"{metric} "))
 
 
 def test_metrics_and_json_logs_are_set_in_the_file(tmp_path: Path) -> None:
@@ -77,13 +77,13 @@ def test_metrics_and_json_logs_are_set_in_the_file(tmp_path: Path) -> None:
     assert "hunter2" not in crash["message"]
 
 
-def test_the_command_wins_over_the_file(tmp_path: Path) -> None:
+def test_the_command_line_overrides_the_file(tmp_path: Path) -> None:
     with Serving("--log-level", "info", "--log-format", "text", cwd=write(tmp_path)) as serving:
         serving.call("add", a=1, b=2)
         serving.wait_for(" info: call ended: ok")
 
 
-def test_several_workers_tell_one_sum_whichever_is_asked(tmp_path: Path) -> None:
+def test_each_worker_returns_the_sum_of_all(tmp_path: Path) -> None:
     with Serving("--workers", "2", cwd=write(tmp_path)) as serving:
         for number in range(12):
             assert serving.call("add", a=number, b=0) == str(number)
@@ -92,7 +92,7 @@ def test_several_workers_tell_one_sum_whichever_is_asked(tmp_path: Path) -> None
         assert serving.end() == 0
 
 
-def test_where_the_log_is_json_every_line_is_that_of_the_workers_parent_too(tmp_path: Path) -> None:
+def test_the_supervisor_logs_json_too(tmp_path: Path) -> None:
     write(tmp_path, WATCHED.replace("json", "text"))
     with (tmp_path / "tools.py").open("a") as file:
         file.write('\n@tool\ndef bad(*args) -> str:\n    """Cannot be one."""\n    return ""\n')
@@ -114,7 +114,7 @@ def test_where_the_log_is_json_every_line_is_that_of_the_workers_parent_too(tmp_
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_where_the_log_is_json_so_is_why_it_does_not_start(tmp_path: Path, workers: str) -> None:
+def test_errors_at_the_start_are_json(tmp_path: Path, workers: str) -> None:
     write(tmp_path, WATCHED + '[auth]\nkeys = "none.json"\n')
     with start("serve", "--port", "0", "--workers", workers, cwd=tmp_path) as process:
         out, errors = process.communicate(timeout=60)
@@ -124,7 +124,7 @@ def test_where_the_log_is_json_so_is_why_it_does_not_start(tmp_path: Path, worke
     assert record["hint"].startswith("create a key: toolcrib keys create NAME")
 
 
-def test_where_the_log_is_json_the_greeting_is_one_line_of_it(tmp_path: Path) -> None:
+def test_the_start_message_is_one_json_line(tmp_path: Path) -> None:
     with start("serve", "--port", "0", cwd=write(tmp_path)) as process:
         assert process.stderr is not None
         greeting = json.loads(process.stderr.readline())
@@ -134,7 +134,7 @@ def test_where_the_log_is_json_the_greeting_is_one_line_of_it(tmp_path: Path) ->
     assert [json.loads(line) for line in rest.splitlines()] == []
 
 
-def test_without_telemetry_there_is_no_such_page(tmp_path: Path) -> None:
+def test_without_telemetry_there_are_no_metrics(tmp_path: Path) -> None:
     write(tmp_path, '[server]\ntargets = ["tools.py"]\n')
     with Serving(cwd=tmp_path) as serving, pytest.raises(urllib.error.HTTPError) as caught:
         read_page(serving)
@@ -143,7 +143,7 @@ def test_without_telemetry_there_is_no_such_page(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("given", ["--stdio", "--port 0", "--port 0 toolcrib.toml tools.py"])
-def test_where_the_file_says_json_so_is_what_is_wrong_with_it(cli: CommandLine, given: str) -> None:
+def test_errors_of_a_file_with_json_logs_are_json(cli: CommandLine, given: str) -> None:
     write(cli.folder, WATCHED + '[[rules]]\ndeny = ["add"]\nfoo = 1\n')
     done = cli.run("serve", *given.split(), stdin="")
     first, *_ = [json.loads(line) for line in done.stderr.splitlines()]
@@ -152,12 +152,12 @@ def test_where_the_file_says_json_so_is_what_is_wrong_with_it(cli: CommandLine, 
 
 
 @pytest.mark.parametrize("text", ["[log\n", "log = 3\n", '[log]\nformat = "jsn"\n'])
-def test_where_the_format_cannot_be_read_words_are_for_people(cli: CommandLine, text: str) -> None:
+def test_errors_are_text_where_the_log_format_cannot_be_read(cli: CommandLine, text: str) -> None:
     cli.write("toolcrib.toml", text)
     assert cli.run("serve", "--stdio", stdin="").stderr.startswith("error: toolcrib.toml:")
 
 
-def test_a_format_that_is_none_is_refused(cli: CommandLine) -> None:
+def test_an_unknown_log_format_is_refused(cli: CommandLine) -> None:
     done = cli.run("serve", "--log-format", "xml")
     assert done.exit_code == 2
     assert "'xml' is not one of 'text', 'json'" in done.stderr

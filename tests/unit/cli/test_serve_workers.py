@@ -1,4 +1,4 @@
-"""`toolcrib serve --workers`: several processes that a client cannot tell from one."""
+"""`toolcrib serve --workers` in processes of its own, with real servers."""
 
 from __future__ import annotations
 
@@ -46,37 +46,37 @@ def bad(*args) -> str:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("crew")
+    path = tmp_path_factory.mktemp("workers")
     (path / "tools.py").write_text(TOOLS)
     return path
 
 
 @pytest.fixture(scope="module")
-def crew(folder: Path) -> Iterator[Serving]:
+def server(folder: Path) -> Iterator[Serving]:
     with Serving("tools.py", "--workers", "2", cwd=folder) as serving:
         yield serving
 
 
-def test_it_says_once_what_is_served_and_what_was_refused(crew: Serving) -> None:
-    assert (crew.info["workers"], crew.info["tools"]) == (2, ["pid", "confirm", "slow"])
-    crew.wait_for("note: workers keep no sessions")
-    assert crew.errors.count("Tool 'bad' takes *args") == 1
+def test_the_start_message_is_printed_once(server: Serving) -> None:
+    assert (server.info["workers"], server.info["tools"]) == (2, ["pid", "confirm", "slow"])
+    server.wait_for("note: workers keep no sessions")
+    assert server.errors.count("Tool 'bad' takes *args") == 1
 
 
-def test_connections_are_spread_over_the_workers(crew: Serving) -> None:
-    workers = {str(pid) for pid in children_of(crew.process.pid)}
+def test_connections_are_spread_over_the_workers(server: Serving) -> None:
+    workers = {str(pid) for pid in children_of(server.process.pid)}
     assert len(workers) == 2
     seen: set[str] = set()
-    wait_until(lambda: bool(seen.add(crew.call("pid")) or seen == workers))
+    wait_until(lambda: bool(seen.add(server.call("pid")) or seen == workers))
 
 
-def test_what_one_worker_sealed_another_one_opens(crew: Serving) -> None:
-    question = crew.ask_modern("tools/call", name="confirm", arguments={})
+def test_workers_open_the_sealed_state_of_each_other(server: Serving) -> None:
+    question = server.ask_modern("tools/call", name="confirm", arguments={})
     assert question["resultType"] == "input_required"
     seen: set[str] = set()
 
     def answer() -> bool:
-        done = crew.ask_modern(
+        done = server.ask_modern(
             "tools/call",
             name="confirm",
             arguments={},
@@ -91,14 +91,14 @@ def test_what_one_worker_sealed_another_one_opens(crew: Serving) -> None:
     wait_until(answer)
 
 
-def test_what_needs_a_session_says_so(crew: Serving) -> None:
-    facts = crew.ask("initialize", protocolVersion="2025-11-25", capabilities={"elicitation": {}})
+def test_a_tool_cannot_ask_without_a_session(server: Serving) -> None:
+    facts = server.ask("initialize", protocolVersion="2025-11-25", capabilities={"elicitation": {}})
     assert facts["serverInfo"]["name"] == "toolcrib"
-    assert "cannot be asked" in crew.call("confirm")
+    assert "cannot be asked" in server.call("confirm")
 
 
-def test_the_orders_of_a_worker_are_nowhere_to_be_read(crew: Serving) -> None:
-    for pid in children_of(crew.process.pid):
+def test_the_configuration_of_a_worker_is_not_visible(server: Serving) -> None:
+    for pid in children_of(server.process.pid):
         words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
         assert words[1:-1] == ["-P", "-c", "from toolcrib.cli.workers import work; work()", words[-2]]
         assert words[-2].isdigit()
@@ -106,7 +106,7 @@ def test_the_orders_of_a_worker_are_nowhere_to_be_read(crew: Serving) -> None:
         assert not [item for item in given if "TOOLCRIB" in item and item.partition("=")[0] not in os.environ]
 
 
-def test_a_worker_that_is_killed_is_replaced_and_a_signal_drains_them_all(folder: Path) -> None:
+def test_a_killed_worker_is_replaced_and_a_signal_drains_all(folder: Path) -> None:
     with Serving("tools.py", "--workers", "2", cwd=folder) as serving:
         victim = children_of(serving.process.pid)[0]
         os.kill(victim, signal.SIGKILL)
@@ -124,7 +124,7 @@ def test_a_worker_that_is_killed_is_replaced_and_a_signal_drains_them_all(folder
 
 
 @pytest.mark.parametrize("signals", [[signal.SIGKILL], [signal.SIGTERM, signal.SIGINT]], ids=["KILL", "two"])
-def test_no_worker_outlives_its_parent(folder: Path, signals: list[signal.Signals]) -> None:
+def test_no_worker_outlives_the_supervisor(folder: Path, signals: list[signal.Signals]) -> None:
     with Serving("tools.py", "--workers", "2", cwd=folder) as serving:
         workers = children_of(serving.process.pid)
         calling = Calling(serving, "slow", seconds=0.5 if signals == [signal.SIGKILL] else 30.0)
@@ -137,7 +137,7 @@ def test_no_worker_outlives_its_parent(folder: Path, signals: list[signal.Signal
     assert "Traceback" not in serving.errors
 
 
-def test_workers_that_cannot_serve_are_not_tried_again(folder: Path) -> None:
+def test_workers_that_cannot_serve_are_not_restarted(folder: Path) -> None:
     process = start("serve", "--workers", "2", "--port", "0", "--strict", "tools.py", cwd=folder)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (1, "")

@@ -1,30 +1,21 @@
-"""Where a server is to be found: addresses, who is in the way, and what is said of it."""
+"""Sockets of `toolcrib serve`: binding, URLs, and addresses that other machines can reach."""
 
 from __future__ import annotations
 
-import os
 import socket
 import sys
-from contextlib import closing
 
 import pytest
 
-from toolcrib.cli.http_process import (
-    bind_sockets,
-    find_listener,
-    is_public,
-    open_worker_sockets,
-    share_address,
-    url_of,
-)
 from toolcrib.cli.options import CommandError
 from toolcrib.cli.output import open_terminal
-from toolcrib.cli.serve_http import ServerInfo, print_limits
+from toolcrib.cli.serve_http import ServerInfo, bind_sockets, is_public, print_limits, url_of
 from toolcrib.cli.serving import Summary
+from toolcrib.cli.workers import open_worker_sockets, share_address
 
 
 class Bound:
-    """A socket as far as it was bound: tests bind to loopback only."""
+    """A socket that is bound to any address; tests may bind to loopback only."""
 
     def __init__(self, *name: object) -> None:
         self._name = name
@@ -44,7 +35,7 @@ class Bound:
         ("desk.example", ("10.0.0.7", 8000), "http://desk.example:8000/mcp"),
     ],
 )
-def test_an_address_is_one_that_can_be_used_here(host: str, bound: tuple[object, ...], address: str) -> None:
+def test_a_url_can_be_used_on_this_machine(host: str, bound: tuple[object, ...], address: str) -> None:
     assert url_of(Bound(*bound), host, "/mcp") == address  # type: ignore[arg-type]
 
 
@@ -59,14 +50,14 @@ def test_an_address_is_one_that_can_be_used_here(host: str, bound: tuple[object,
         ("10.0.0.7", True),
     ],
 )
-def test_what_other_machines_can_reach_is_public(bound: str, expected: bool) -> None:
+def test_addresses_that_are_not_loopback_are_public(bound: str, expected: bool) -> None:
     assert is_public([Bound("127.0.0.1", 1), Bound(bound, 1)]) is expected  # type: ignore[list-item]
 
 
-def test_who_can_be_reached_by_others_is_warned(capsys: pytest.CaptureFixture[str]) -> None:
-    place = ServerInfo(["http://10.0.0.7:8000/mcp"], 1, 1, "x", [], None, is_public=True)
+def test_a_public_server_without_authentication_is_warned_about(capsys: pytest.CaptureFixture[str]) -> None:
+    info = ServerInfo(["http://10.0.0.7:8000/mcp"], workers=1, is_public=True)
     with open_terminal(debug=False) as terminal:
-        print_limits(Summary("x", [], [], [], False), place, terminal)
+        print_limits(Summary("x", [], [], [], False), info, terminal)
     words = capsys.readouterr().err
     assert words.startswith(
         "warning: other machines can reach this server and call its tools without authentication"
@@ -74,10 +65,10 @@ def test_who_can_be_reached_by_others_is_warned(capsys: pytest.CaptureFixture[st
     assert "--allow-host" in words
 
 
-def test_who_is_reached_by_others_with_a_key_is_not_warned(capsys: pytest.CaptureFixture[str]) -> None:
-    place = ServerInfo(["http://10.0.0.7:8000/mcp"], 1, 1, "x", [], None, is_public=True)
+def test_a_public_server_with_keys_is_not_warned_about(capsys: pytest.CaptureFixture[str]) -> None:
+    info = ServerInfo(["http://10.0.0.7:8000/mcp"], workers=1, is_public=True)
     with open_terminal(debug=False) as terminal:
-        print_limits(Summary("x", [], [], [], False, credential="KEY"), place, terminal)
+        print_limits(Summary("x", [], [], [], False, credential="KEY"), info, terminal)
     assert capsys.readouterr().err == ""
 
 
@@ -89,16 +80,8 @@ def test_both_families_of_a_name_get_the_same_port() -> None:
     assert len(ports) == 1
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who listens")
-def test_who_listens_on_a_port_is_found() -> None:
-    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
-        port = taken.getsockname()[1]
-        assert str(find_listener(port)).startswith(f"process {os.getpid()} (")
-    assert find_listener(port) is None
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux spreads connections over sockets")
-def test_a_shared_door_is_open_to_our_own_and_to_nobody_else() -> None:
+def test_only_workers_share_an_address() -> None:
     held = bind_sockets("127.0.0.1", 0)
     share_address(held)
     port = held[0].getsockname()[1]

@@ -1,8 +1,9 @@
-"""Several processes that serve as one, with small programs in the place of servers."""
+"""The supervisor of `toolcrib serve --workers`, with small programs in place of servers."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import signal
@@ -19,147 +20,148 @@ from toolcrib.cli.workers import Supervisor
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs descriptors to inherit, and /proc")
 
 READ = (
-    "import json, os, signal, socket, sys, time; way = socket.socket(fileno=int(sys.argv[1])); "
-    "order = json.loads(way.makefile('rb').readline()); "
+    "import json, os, signal, socket, sys, time; channel = socket.socket(fileno=int(sys.argv[1])); "
+    "config = json.loads(channel.makefile('rb').readline()); "
 )
 SERVE = READ + (
-    "way.sendall(json.dumps({'pid': os.getpid(), 'group': os.getpgrp(), **order}).encode() + b'\\n'); "
-    "way.recv(1)"  # until the parent is gone, or a signal ends it
+    "channel.sendall(json.dumps({'pid': os.getpid(), 'group': os.getpgrp(), **config}).encode() + b'\\n'); "
+    "channel.recv(1)"  # until the parent is gone, or a signal ends it
 )
 DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SERVE
 TIMEOUT_S = 30.0
 
 
-class Yard:
-    """A crew at work: what its first worker reported, what was said, and everybody it has had."""
+class Running:
+    """A running supervisor: the report of its first worker, its warnings, and the pids of all workers."""
 
     def __init__(self, program: str, count: int = 2, drain_s: float = 10.0) -> None:
-        self.said: list[str] = []
+        self.warnings: list[str] = []
         self.report: dict[str, Any] = {}
         self.pids: set[int] = set()
-        self.door = socket.create_server(("127.0.0.1", 0))
-        self.crew = Supervisor(
+        indexes = itertools.count()
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.supervisor = Supervisor(
             [sys.executable, "-I", "-S", "-c", program],
             count,
-            make_config=lambda is_first, numbers: json.dumps(
-                {"is_first": is_first, "numbers": numbers}
-            ).encode(),
-            open_sockets=lambda: [self.door.dup()],
-            warn=self.said.append,
+            make_config=lambda numbers: json.dumps({"index": next(indexes), "numbers": numbers}).encode(),
+            open_sockets=lambda: [self.socket.dup()],
+            warn=self.warnings.append,
             drain_s=drain_s,
         )
-        self.running: asyncio.Task[int] = asyncio.create_task(self.crew.run(self._take))
+        self.task: asyncio.Task[int] = asyncio.create_task(self.supervisor.run(self._take))
 
     def _take(self, report: bytes) -> None:
         self.report = json.loads(report)
 
     async def __aenter__(self) -> Self:
-        await self.until(lambda: bool(self.report) or self.running.done())
+        await self.until(lambda: bool(self.report) or self.task.done())
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self.crew.stop()
-        await asyncio.wait({self.running}, timeout=TIMEOUT_S)
-        self.door.close()
+        self.supervisor.stop()
+        await asyncio.wait({self.task}, timeout=TIMEOUT_S)
+        self.socket.close()
         await asyncio.to_thread(wait_until, lambda: not [pid for pid in self.pids if is_running(pid)])
 
-    async def until(self, is_so: Any) -> None:
+    async def until(self, condition: Any) -> None:
         async with asyncio.timeout(TIMEOUT_S):
-            while not is_so():
-                self.pids |= set(self.crew.pids)
+            while not condition():
+                self.pids |= set(self.supervisor.pids)
                 await asyncio.sleep(0.01)
-            self.pids |= set(self.crew.pids)
+            self.pids |= set(self.supervisor.pids)
 
     async def end(self) -> int:
-        self.crew.stop()
-        return await asyncio.wait_for(self.running, TIMEOUT_S)
+        self.supervisor.stop()
+        return await asyncio.wait_for(self.task, TIMEOUT_S)
 
 
-async def test_each_gets_its_sockets_and_its_order_and_the_first_one_reports() -> None:
-    async with Yard(SERVE, count=3) as yard:
-        assert len(yard.crew.pids) == 3
-        assert yard.report["pid"] in yard.crew.pids
-        assert yard.report["is_first"] is True
-        assert len(yard.report["numbers"]) == 1
-        assert await yard.end() == 0
-        assert yard.said == []
+async def test_each_worker_gets_sockets_and_configuration_and_the_first_reports() -> None:
+    async with Running(SERVE, count=3) as running:
+        assert len(running.supervisor.pids) == 3
+        assert running.report["pid"] in running.supervisor.pids
+        assert running.report["index"] == 0
+        assert len(running.report["numbers"]) == 1
+        assert await running.end() == 0
+        assert running.warnings == []
 
 
-async def test_what_is_typed_on_the_terminal_is_for_the_parent_alone() -> None:
-    async with Yard(SERVE, count=1) as yard:
-        assert yard.report["group"] == yard.report["pid"] != os.getpgrp()
+async def test_workers_are_not_in_the_process_group_of_the_terminal() -> None:
+    async with Running(SERVE, count=1) as running:
+        assert running.report["group"] == running.report["pid"] != os.getpgrp()
 
 
-async def test_who_dies_is_replaced_and_it_is_said_why() -> None:
-    async with Yard(SERVE) as yard:
-        before = set(yard.crew.pids)
+async def test_a_killed_worker_is_replaced_with_a_warning() -> None:
+    async with Running(SERVE) as running:
+        before = set(running.supervisor.pids)
         victim = min(before)
         os.kill(victim, signal.SIGKILL)
-        await yard.until(lambda: len(set(yard.crew.pids) - before) == 1 and len(yard.crew.pids) == 2)
-        assert yard.said == [f"worker {victim} was killed by SIGKILL; starting another one in 0.5 s"]
-        assert await yard.end() == 0
+        await running.until(
+            lambda: len(set(running.supervisor.pids) - before) == 1 and len(running.supervisor.pids) == 2
+        )
+        assert running.warnings == [f"worker {victim} was killed by SIGKILL; starting another one in 0.5 s"]
+        assert await running.end() == 0
 
 
-async def test_the_pause_grows_while_nobody_lives_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_delay_grows_while_workers_end_early(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "FIRST_DELAY_S", 0.01)
     monkeypatch.setattr(workers, "MAX_DELAY_S", 0.03)
-    program = SERVE.replace("way.recv(1)", "way.recv(1) if order['is_first'] else sys.exit(3)")
-    async with Yard(program) as yard:
-        await yard.until(lambda: len(yard.said) >= 4)
-        assert [words.rpartition(" in ")[2] for words in yard.said[:4]] == [
+    program = SERVE.replace("channel.recv(1)", "channel.recv(1) if config['index'] == 0 else sys.exit(3)")
+    async with Running(program) as running:
+        await running.until(lambda: len(running.warnings) >= 4)
+        assert [words.rpartition(" in ")[2] for words in running.warnings[:4]] == [
             "0.01 s",
             "0.02 s",
             "0.03 s",
             "0.03 s",
         ]
-        assert "exited with code 3" in yard.said[0]
+        assert "exited with code 3" in running.warnings[0]
 
 
-async def test_who_lived_for_long_is_replaced_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stable_worker_is_replaced_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "STABLE_S", 0.0)
-    async with Yard(SERVE, count=1) as yard:
-        os.kill(yard.report["pid"], signal.SIGKILL)
-        await yard.until(lambda: yard.said and len(yard.crew.pids) == 1)
-        assert yard.said[0].endswith("starting another one now")
+    async with Running(SERVE, count=1) as running:
+        os.kill(running.report["pid"], signal.SIGKILL)
+        await running.until(lambda: running.warnings and len(running.supervisor.pids) == 1)
+        assert running.warnings[0].endswith("starting another one now")
 
 
-async def test_where_the_first_cannot_serve_no_other_is_tried() -> None:
-    async with Yard(READ + "sys.exit(7)", count=3) as yard:
-        assert await yard.running == 7
-        assert (yard.report, yard.said, len(yard.pids)) == ({}, [], 1)
+async def test_no_other_worker_is_started_where_the_first_cannot_serve() -> None:
+    async with Running(READ + "sys.exit(7)", count=3) as running:
+        assert await running.task == 7
+        assert (running.report, running.warnings, len(running.pids)) == ({}, [], 1)
 
 
-async def test_a_first_one_that_was_killed_is_a_failure_too() -> None:
-    async with Yard(READ + "os.kill(os.getpid(), 9)") as yard:
-        assert await yard.running == 1
+async def test_a_killed_first_worker_is_a_failure() -> None:
+    async with Running(READ + "os.kill(os.getpid(), 9)") as running:
+        assert await running.task == 1
 
 
-async def test_who_does_not_end_in_time_is_killed() -> None:
-    async with Yard(DEAF, drain_s=0.2) as yard:
-        assert await yard.end() == 0
-        assert yard.said == ["killing 2 of 2 workers, which did not stop in time"]
+async def test_a_worker_that_does_not_stop_in_time_is_killed() -> None:
+    async with Running(DEAF, drain_s=0.2) as running:
+        assert await running.end() == 0
+        assert running.warnings == ["killing 2 of 2 workers, which did not stop in time"]
 
 
-async def test_told_to_end_before_the_first_was_ready_it_ends() -> None:
-    yard = Yard(READ + "time.sleep(60)")
-    await yard.until(lambda: bool(yard.crew.pids))
-    assert await yard.end() == 0
-    await yard.__aexit__()
+async def test_stopping_before_the_first_worker_is_ready() -> None:
+    running = Running(READ + "time.sleep(60)")
+    await running.until(lambda: bool(running.supervisor.pids))
+    assert await running.end() == 0
+    await running.__aexit__()
 
 
-async def test_no_worker_outlives_a_crew_that_was_cancelled() -> None:
-    async with Yard(DEAF) as yard:
-        yard.running.cancel()
+async def test_no_worker_outlives_a_cancelled_supervisor() -> None:
+    async with Running(DEAF) as running:
+        running.task.cancel()
 
 
-async def test_a_worker_sees_that_its_parent_is_gone() -> None:
+async def test_workers_end_when_the_supervisor_is_killed() -> None:
     """The parent is a process of its own here, so that it can be killed."""
     parent = (
         "import asyncio, sys; from toolcrib.cli.workers import Supervisor\n"
         "async def main():\n"
         "    command = [sys.executable, '-I', '-S', '-c', sys.argv[1]]\n"
-        "    crew = Supervisor(command, 2, make_config=lambda is_first, numbers: b'{}', warn=print)\n"
-        "    await crew.run(lambda report: print(*crew.pids, flush=True))\n"
+        "    supervisor = Supervisor(command, 2, make_config=lambda numbers: b'{}', warn=print)\n"
+        "    await supervisor.run(lambda report: print(*supervisor.pids, flush=True))\n"
         "asyncio.run(main())"
     )
     process = await asyncio.create_subprocess_exec(

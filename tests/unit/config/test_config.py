@@ -12,7 +12,7 @@ from toolcrib.errors import ConfigurationError
 from toolcrib.sources.targets import resolve_target
 
 
-def test_everything_that_can_be_said_is_read(tmp_path: Path) -> None:
+def test_server_and_tools_are_read(tmp_path: Path) -> None:
     (tmp_path / "kit").mkdir()
     path = tmp_path / "toolcrib.toml"
     path.write_text(
@@ -37,7 +37,7 @@ def test_everything_that_can_be_said_is_read(tmp_path: Path) -> None:
         config.name = "other"  # type: ignore[misc]
 
 
-def test_what_clients_are_told_and_where_they_come_in_is_read(tmp_path: Path) -> None:
+def test_all_server_and_http_keys_are_read(tmp_path: Path) -> None:
     text = (
         '[server]\nversion = "1.4"\ntitle = "The shop"\ninstructions = "In EUR"\npage_size = 100\n'
         "log_arguments = true\n"
@@ -51,12 +51,12 @@ def test_what_clients_are_told_and_where_they_come_in_is_read(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("path", ["mcp", "", "/a b", "/a?b", "/../x", "/a/./b", "//a", "/a\n", 3])
-def test_a_path_is_spelt_as_requests_spell_it(path: object) -> None:
+def test_invalid_paths(path: object) -> None:
     with pytest.raises(ValueError, match="must"):
         check_path(path)
 
 
-def test_an_empty_file_asks_for_nothing(tmp_path: Path) -> None:
+def test_an_empty_file_has_the_defaults(tmp_path: Path) -> None:
     config = parse_config("", tmp_path / "toolcrib.toml")
     assert config == Config(file=tmp_path / "toolcrib.toml")
 
@@ -74,9 +74,9 @@ def test_an_empty_file_asks_for_nothing(tmp_path: Path) -> None:
         ("[server]\ntargets = ['']\n", 2, "server.targets", "one is ''"),
         ("[server]\ntimeout_s = 'soon'\n", 2, "server.timeout_s", "must be a number"),
         ("[server]\ntimeout_s = true\n", 2, "server.timeout_s", "must be a number"),
-        ("[server]\ntimeout_s = 0\n", 2, "server.timeout_s", "above 0"),
-        ("[server]\ntimeout_s = nan\n", 2, "server.timeout_s", "above 0"),
-        ("[server]\ntimeout_s = 4000\n", 2, "server.timeout_s", "at most 3600"),
+        ("[server]\ntimeout_s = 0\n", 2, "server.timeout_s", "must be from 0.001 to 3600"),
+        ("[server]\ntimeout_s = nan\n", 2, "server.timeout_s", "must be from 0.001 to 3600"),
+        ("[server]\ntimeout_s = 4000\n", 2, "server.timeout_s", "must be from 0.001 to 3600"),
         ("[tools]\nenable_math_tools = 1\n", 2, "tools.enable_math_tools", "must be true or false"),
         ("[tools]\nenable_math = true\n", 2, "tools.enable_math", "unknown key"),
         ("[tools]\ninclude = {}\n", 2, "tools.include", "got {}"),
@@ -93,7 +93,7 @@ def test_an_empty_file_asks_for_nothing(tmp_path: Path) -> None:
         ("tools.exclude = 3\n", 1, "tools.exclude", "must be a list"),
     ],
 )
-def test_a_mistake_names_file_line_and_key(
+def test_an_error_names_file_line_and_key(
     tmp_path: Path, text: str, line: int, key: str | None, words: str
 ) -> None:
     path = tmp_path / "toolcrib.toml"
@@ -104,7 +104,7 @@ def test_a_mistake_names_file_line_and_key(
     assert f"{path}:{line}" in str(caught.value)
 
 
-def test_an_unknown_key_comes_with_the_likely_one(tmp_path: Path) -> None:
+def test_an_unknown_key_is_reported_with_a_similar_one(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as caught:
         parse_config("[server]\ntarget = []\n", tmp_path / "toolcrib.toml")
     assert caught.value.hint == "did you mean 'targets'?"
@@ -113,7 +113,7 @@ def test_an_unknown_key_comes_with_the_likely_one(tmp_path: Path) -> None:
     assert caught.value.hint == "known keys: include, exclude, enable_GROUP_tools"
 
 
-def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="cannot read: "):
         load_config(tmp_path / "gone.toml")
     (tmp_path / "toolcrib.toml").write_bytes(b"\xff\xfe")
@@ -121,18 +121,18 @@ def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
         load_config(tmp_path / "toolcrib.toml")
 
 
-def test_the_environment_switches_groups_and_wins(tmp_path: Path) -> None:
+def test_switches_of_the_environment_override_the_file(tmp_path: Path) -> None:
     environ = {"TOOLCRIB_ENABLE_MATH_TOOLS": "0", "TOOLCRIB_ENABLE_FILE_TOOLS": " Yes ", "TOOLCRIB_HOME": "x"}
     assert switches_from(environ) == {"enable_math_tools": False, "enable_file_tools": True}
     config = parse_config("[tools]\nenable_math_tools = true\n", tmp_path / "toolcrib.toml", environ)
     assert config.switches == {"enable_math_tools": False, "enable_file_tools": True}
 
 
-def test_a_variable_that_is_neither_on_nor_off_is_refused() -> None:
+def test_an_invalid_switch_variable_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="TOOLCRIB_ENABLE_MATH_TOOLS: must be 1 or 0, got 'maybe'"):
         switches_from({"TOOLCRIB_ENABLE_MATH_TOOLS": "maybe"})
 
 
-def test_an_absolute_target_stays_where_it_is(tmp_path: Path) -> None:
+def test_an_absolute_target_is_unchanged(tmp_path: Path) -> None:
     target = str(tmp_path / "tools.py")
     assert resolve_target(target, Path("/elsewhere")) == target

@@ -15,7 +15,7 @@ ISSUER = "https://login.example.com"
 
 
 def refuse(make: Any, *given: Any, **more: Any) -> tuple[str | None, str]:
-    """The key and the words of the error."""
+    """Return the key and the message of the error."""
     with pytest.raises(ConfigurationError) as caught:
         make(*given, **more)
     return caught.value.key, caught.value.message
@@ -39,7 +39,7 @@ def refuse(make: Any, *given: Any, **more: Any) -> tuple[str | None, str]:
         ("1000000000/s", 1_000_000_000, 1.0),
     ],
 )
-def test_a_rate_is_so_many_in_some_time(text: str, count: int, period_s: float) -> None:
+def test_valid_rates(text: str, count: int, period_s: float) -> None:
     assert Rate.parse(text) == Rate(count, period_s)
     assert Rate.parse(Rate(count, period_s)) == Rate(count, period_s)
 
@@ -47,18 +47,18 @@ def test_a_rate_is_so_many_in_some_time(text: str, count: int, period_s: float) 
 @pytest.mark.parametrize(
     "text", ["", "60", "60/", "/min", "-1/s", "1.5/s", "60/day", "60/MIN", "60 per min", 60, None, True]
 )
-def test_what_is_no_rate(text: Any) -> None:
+def test_invalid_rates(text: Any) -> None:
     with pytest.raises(ValueError, match="must be a rate such as '60/min' or '5/s', got"):
         Rate.parse(text)
 
 
 @pytest.mark.parametrize("text", ["0/s", "1000000001/s", "1/0s", "1/25h", "1/86401s"])
-def test_a_rate_has_its_bounds(text: str) -> None:
+def test_rates_out_of_bounds(text: str) -> None:
     with pytest.raises(ValueError, match="must be at least 1 in at most a day, got"):
         Rate.parse(text)
 
 
-def test_a_rate_shows_itself() -> None:
+def test_a_rate_as_text() -> None:
     assert str(Rate.parse("60/min")) == "60 in 60 s"
 
 
@@ -76,7 +76,7 @@ def test_a_rule_has_one_effect(effect: Any) -> None:
     ("given", "said"),
     [({}, "none"), ({"allow": ["a"], "deny": ["b"]}, "allow and deny"), ({"allow": []}, "none")],
 )
-def test_a_rule_with_none_or_two_is_wrong(given: Any, said: str) -> None:
+def test_a_rule_with_no_effect_or_two_is_invalid(given: Any, said: str) -> None:
     assert refuse(Rule, **given) == (None, f"a rule has exactly one of allow, deny and confirm, got {said}")
 
 
@@ -93,14 +93,14 @@ def test_a_rule_with_none_or_two_is_wrong(given: Any, said: str) -> None:
         ({"deny": ["a"], "when": 5}, "when", "must be a table, got 5"),
     ],
 )
-def test_what_a_rule_cannot_be(given: Any, key: str, said: str) -> None:
+def test_invalid_rules(given: Any, key: str, said: str) -> None:
     assert refuse(Rule, **given) == (key, said)
 
 
 # --- limits ------------------------------------------------------------------------------------------
 
 
-def test_a_limit_reads_its_rate() -> None:
+def test_the_rate_of_a_limit_is_parsed() -> None:
     limit = Limit(rate="60/min")
     assert limit.rate == Rate(60, 60.0)
     assert (limit.tools, limit.who, limit.per) == (("*",), (), "principal")
@@ -134,7 +134,7 @@ def test_a_limit_reads_its_rate() -> None:
         ({"daily": 1, "name": ""}, "name", "must be a non-empty string"),
     ],
 )
-def test_what_a_limit_cannot_be(given: Any, key: str | None, said: str) -> None:
+def test_invalid_limits(given: Any, key: str | None, said: str) -> None:
     found = refuse(Limit, **given)
     assert found[0] == key
     assert found[1].startswith(said)
@@ -153,15 +153,15 @@ def test_what_a_limit_cannot_be(given: Any, key: str | None, said: str) -> None:
         {"daily": 1},
     ],
 )
-def test_any_amount_makes_a_limit(given: Any) -> None:
+def test_each_amount_alone_is_a_limit(given: Any) -> None:
     limit = Limit(**given)
     assert all(getattr(limit, key) is not None for key in given)
 
 
-# --- who ---------------------------------------------------------------------------------------------
+# --- auth --------------------------------------------------------------------------------------------
 
 
-def test_keys_are_a_file_and_rates_are_read() -> None:
+def test_keys_become_a_path_and_rates_are_parsed() -> None:
     auth = Auth(keys="k.json", requests="5/s")
     assert (auth.keys, auth.requests, auth.max_failures) == (Path("k.json"), Rate(5, 1.0), Rate(30, 60.0))
     assert (auth.optional, auth.oauth) == (False, ())
@@ -177,7 +177,7 @@ def test_keys_are_a_file_and_rates_are_read() -> None:
         ({"oauth": [OAuth(issuer=ISSUER)] * 2}, "oauth[2].label", "two authorization servers have the label"),
     ],
 )
-def test_what_auth_cannot_be(given: Any, key: str | None, said: str) -> None:
+def test_invalid_auth(given: Any, key: str | None, said: str) -> None:
     found = refuse(Auth, **given)
     assert found[0] == key
     assert found[1].startswith(said)
@@ -186,7 +186,7 @@ def test_what_auth_cannot_be(given: Any, key: str | None, said: str) -> None:
 @pytest.mark.parametrize(
     "issuer", [ISSUER, f"{ISSUER}/t/1", "http://127.0.0.1:9/x", "http://localhost", "http://[::1]:80"]
 )
-def test_an_issuer_is_reached_safely(issuer: str) -> None:
+def test_valid_issuers(issuer: str) -> None:
     assert OAuth(issuer=issuer).issuer == issuer
 
 
@@ -216,11 +216,11 @@ def test_an_issuer_is_reached_safely(issuer: str) -> None:
         ({"issuer": ISSUER, "leeway_s": -1}, "leeway_s"),
     ],
 )
-def test_what_an_authorization_server_cannot_be(given: Any, key: str) -> None:
+def test_invalid_authorization_servers(given: Any, key: str) -> None:
     assert refuse(OAuth, **given)[0] == key
 
 
-# --- the record, and figures -------------------------------------------------------------------------
+# --- audit and telemetry -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -238,11 +238,11 @@ def test_what_an_authorization_server_cannot_be(given: Any, key: str) -> None:
         ({"keep_records": True}, "keep_records"),
     ],
 )
-def test_what_an_audit_cannot_be(given: Any, key: str) -> None:
+def test_invalid_audit(given: Any, key: str) -> None:
     assert refuse(Audit, "audit.db", **given)[0] == key
 
 
-def test_places_of_an_audit_are_paths() -> None:
+def test_files_of_an_audit_become_paths() -> None:
     audit = Audit("a.db", key_file="k", checkpoints="c", wait_s=0.01, keep_records=1000, keep_days=1)
     assert (audit.file, audit.key_file, audit.checkpoints) == (Path("a.db"), Path("k"), Path("c"))
     assert Audit("a.db").key_file is None
@@ -260,11 +260,11 @@ def test_places_of_an_audit_are_paths() -> None:
         ({"metrics_path": 5}, "metrics_path"),
     ],
 )
-def test_what_telemetry_cannot_be(given: Any, key: str) -> None:
+def test_invalid_telemetry(given: Any, key: str) -> None:
     assert refuse(Telemetry, **given)[0] == key
 
 
-# --- the whole ---------------------------------------------------------------------------------------
+# --- policy ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_what_telemetry_cannot_be(given: Any, key: str) -> None:
         ("allow", [Rule(deny=["a"])], False),
     ],
 )
-def test_one_rule_that_allows_makes_all_else_denied(default: Any, rules: Any, denies: bool) -> None:
+def test_an_allow_rule_makes_deny_the_default(default: Any, rules: Any, denies: bool) -> None:
     assert Policy(default=default, rules=rules).denies_by_default is denies
 
 
@@ -297,11 +297,11 @@ def test_one_rule_that_allows_makes_all_else_denied(default: Any, rules: Any, de
         ({"scopes": {"a:b": [5]}}, "scopes.a:b", "must be a list of non-empty strings, but one is 5"),
     ],
 )
-def test_what_a_policy_cannot_be(given: Any, key: str, said: str) -> None:
+def test_invalid_policies(given: Any, key: str, said: str) -> None:
     assert refuse(Policy, **given) == (key, said)
 
 
-def test_lists_become_values_that_stay_as_they_are() -> None:
+def test_lists_and_mappings_are_copied() -> None:
     rules, roles = [Rule(deny=["a"])], {"boss": ["key:ana"]}
     policy = Policy(rules=rules, roles=roles, store="p.db")
     rules.clear()
@@ -320,7 +320,7 @@ def test_lists_become_values_that_stay_as_they_are() -> None:
         ("limits[1].rate", None),
     ],
 )
-def test_an_error_names_the_nearest_place_that_was_written(key: str, line: int | None) -> None:
+def test_an_error_names_the_line_of_the_nearest_key(key: str, line: int | None) -> None:
     policy = Policy(file="toolcrib.toml", lines={"rules": 5, "rules[2]": 7, "rules[2].when.amount": 9})
     error = policy.error_at(key, "is wrong", "mend it")
     assert (error.file, error.key, error.line, error.hint) == ("toolcrib.toml", key, line, "mend it")
@@ -330,10 +330,11 @@ def test_an_error_names_the_nearest_place_that_was_written(key: str, line: int |
     ("make", "given", "keys"),
     [
         (Rule, {"deny": "a", "who": 5, "name": "", "when": 5}, ["deny", "who", "when", "name"]),
-        (Rule, {"who": 5}, ["who", None]),
-        (Limit, {"rate": "x", "daily": 0, "queue": 1, "per": "x"}, ["per", "rate", "daily", "queue"]),
-        (OAuth, {"issuer": "x", "algorithms": ["none", "x"]}, ["issuer", "algorithms", "algorithms"]),
-        (Auth, {"max_failures": "x", "requests": "y"}, ["max_failures", "requests", None]),
+        (Rule, {"who": 5}, ["who"]),
+        (Limit, {"rate": "x", "daily": 0, "queue": 1, "per": "x"}, ["per", "rate", "daily"]),
+        (Limit, {"burst": 5, "queue": 1}, ["burst", "queue", None]),
+        (OAuth, {"issuer": ISSUER, "algorithms": ["none", "x"]}, ["algorithms", "algorithms"]),
+        (Auth, {"max_failures": "x", "requests": "y"}, ["max_failures", "requests"]),
         (Audit, {"file": "a", "values": "x", "sync": 1, "wait_s": 0}, ["values", "wait_s", "sync"]),
         (Telemetry, {"prometheus": 1, "metrics_path": "x"}, ["prometheus", "metrics_path"]),
         (
@@ -343,7 +344,7 @@ def test_an_error_names_the_nearest_place_that_was_written(key: str, line: int |
         ),
     ],
 )
-def test_whatever_is_wrong_is_told_at_once(make: Any, given: Any, keys: list[str | None]) -> None:
+def test_all_problems_are_reported_together(make: Any, given: Any, keys: list[str | None]) -> None:
     with pytest.raises(ConfigurationError) as caught:
         make(**given)
     assert [error.key for error in (caught.value, *caught.value.others)] == keys

@@ -1,5 +1,4 @@
 """Connect servers to MCP clients by editing the clients' configuration files.
 
-`clients` knows the clients and their files, `edit` changes a file, `json_file` and `toml_file` know the
-formats, `command` is the command line.
+`clients` knows the clients and their files, `edit` changes a file, `command` is the command line.
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import sysconfig
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
@@ -15,7 +16,7 @@ from urllib.parse import urlsplit
 import click
 
 from toolcrib.cli.connect import clients, edit
-from toolcrib.cli.connect.clients import Client, HttpServer, Machine, Scope, Server, StdioServer
+from toolcrib.cli.connect.clients import CLIENTS, DEFAULT_NAME, Client, Entry, Scope, is_toolcrib
 from toolcrib.cli.options import Command, CommandError, exclusive, json_option, targets_argument
 from toolcrib.cli.output import Terminal, shorten_paths
 from toolcrib.cli.text import suggest
@@ -44,9 +45,9 @@ class Destination:
     file: Path
     name: str
 
-    def to_json(self, state: str, **more: Any) -> dict[str, Any]:
+    def print_json(self, terminal: Terminal, state: str, **more: Any) -> None:
         data = {"client": self.client.key, "scope": self.scope, "file": str(self.file), "name": self.name}
-        return {**data, "state": state, **more}
+        terminal.json({**data, "state": state, **more})
 
 
 @click.command(cls=Command, examples=EXAMPLES)
@@ -84,57 +85,57 @@ def connect(
 
     A TARGET is a Python file, folder, module, module:object or toolcrib.toml.
     """
+    chosen = None if client is None else _find_client(client)
     if only_list:
-        return _list([_find_client(client)] if client else clients.CLIENTS, as_json, terminal)
-    if client is None:
+        return _list([chosen] if chosen else CLIENTS, as_json, terminal)
+    if chosen is None:
         raise CommandError("Missing argument 'CLIENT'", f"available: {', '.join(_client_keys())}")
     if only_print and remove:
         raise exclusive("--print", "--remove")
-    if file is not None and scope is not None:
+    if file is None:
+        used_scope: Scope | None = scope or "user"
+        path = chosen.file(scope or "user")
+    elif scope is None:
+        used_scope, path = None, Path(os.path.abspath(Path(file).expanduser()))
+    else:
         raise exclusive("--file", "--scope")
-    chosen = _find_client(client)
-    path = Path(os.path.abspath(Path(file).expanduser())) if file is not None else None
-    used_scope = None if path is not None else scope or "user"
-    path = path or chosen.file(Machine.here(), scope or "user")
+    destination = Destination(chosen, used_scope, path, name or default_name(targets))
     if remove:
-        destination = Destination(chosen, used_scope, path, name or default_name(targets))
         return _remove(destination, url, force, as_json, terminal)
-    server = _parse_server(targets, url, env)
-    checked_name = clients.check_name(name or default_name(targets))
-    destination = Destination(chosen, used_scope, path, checked_name)
-    entry = clients.entry_for(chosen, server)
+    entry = chosen.entry(_parse_server(targets, url, env))
+    clients.check_name(destination.name)
     if not only_print:
         return _write(destination, entry, force, as_json, terminal)
     if as_json:
-        terminal.json(destination.to_json("printed", entry=entry))
+        destination.print_json(terminal, "printed", entry=entry)
     else:
-        terminal.json_line(chosen.editor.show(checked_name, entry))  # its escapes are valid in TOML too
+        terminal.json_line(chosen.editor.show(destination.name, entry))  # its escapes are valid in TOML too
         terminal.message("note", f"add this to {path}")
     return 0
 
 
 def _client_keys() -> list[str]:
-    return [client.key for client in clients.CLIENTS]
+    return [client.key for client in CLIENTS]
 
 
 def _find_client(name: str) -> Client:
-    found = clients.find_client(name)
-    if found is None:
-        raise CommandError(f"Unknown client: {name}", suggest(name, _client_keys()))
-    return found
+    for client in CLIENTS:
+        if client.key == name:
+            return client
+    raise CommandError(f"Unknown client: {name}", suggest(name, _client_keys()))
 
 
 # --- the server --------------------------------------------------------------------------------------
 
 
-def _parse_server(targets: Sequence[str], url: str | None, env: Sequence[str]) -> Server:
+def _parse_server(targets: Sequence[str], url: str | None, env: Sequence[str]) -> Entry:
     if url is None:
         return stdio_command(targets, _parse_env(env))
     if targets:
         raise CommandError(f"--url cannot be combined with {' '.join(targets)}")
     if env:
         raise CommandError("--env cannot be combined with --url", "set it where the server runs")
-    return HttpServer(clients.check_url(url))
+    return {"url": clients.check_url(url)}
 
 
 def _parse_env(pairs: Sequence[str]) -> dict[str, str]:
@@ -147,10 +148,11 @@ def _parse_env(pairs: Sequence[str]) -> dict[str, str]:
     return env
 
 
-def stdio_command(targets: Sequence[str], env: Mapping[str, str] | None = None) -> StdioServer:
-    """Return the command that serves targets on stdio from any folder.
+def stdio_command(targets: Sequence[str], env: Mapping[str, str] | None = None) -> Entry:
+    """Return the entry of `toolcrib serve --stdio` with these targets.
 
-    Raises CommandError for a target that does not exist. Nothing is imported.
+    Paths in it are absolute, because clients have another PATH and folder. Raises CommandError for a target
+    that does not exist. Nothing is imported.
     """
     here = Path.cwd()
     variables = dict(env or {})
@@ -158,7 +160,9 @@ def stdio_command(targets: Sequence[str], env: Mapping[str, str] | None = None) 
     if any(_is_module(target, [str(here)]) for target in found):
         # `serve` also finds modules in the current folder, and clients have another one.
         variables.setdefault("PYTHONPATH", str(here))
-    return clients.stdio_server(found, variables)
+    command, *words = clients.find_program(sys.executable, sysconfig.get_path("scripts"))
+    entry: Entry = {"command": command, "args": [*words, "serve", "--stdio", *found]}
+    return {**entry, "env": variables} if variables else entry
 
 
 def _make_absolute(target: str, here: Path) -> str:
@@ -186,7 +190,7 @@ def default_name(targets: Sequence[str]) -> str:
     if config is not None and config.is_file() and (name := load_config(config).name):
         return clients.name_from(name)
     if not targets:
-        return clients.DEFAULT_NAME
+        return DEFAULT_NAME
     first = parse_target(resolve_target(targets[0], Path.cwd()))
     if first.path is None:
         return clients.name_from(first.module or first.text)
@@ -201,13 +205,12 @@ def _write(
     destination: Destination, entry: dict[str, Any], force: bool, as_json: bool, terminal: Terminal
 ) -> int:
     client, name, file = destination.client, destination.name, destination.file
-    act = edit.replace if force else edit.connect
     # The file of a project is shared: it gets the mode of any new file.
-    done = act(client, file, name, entry, mode=None if destination.scope == "project" else PRIVATE)
-    next_step = client.next_step_for(destination.scope or "user")
+    mode = None if destination.scope == "project" else PRIVATE
+    done = edit.connect(client.editor, file, name, entry, force=force, mode=mode)
+    next_step = client.next_step_in_project if destination.scope == "project" else client.next_step
     if as_json:
-        data = {"entry": entry, **_outcome_json(done), "next": next_step}
-        terminal.json(destination.to_json(done.state, **data))
+        destination.print_json(terminal, done.state, entry=entry, **_outcome_json(done), next=next_step)
     elif done.state == "different":
         terminal.message("error", f"{client.title} has a different server '{name}' in {file}")
         _print_entry("existing", _mask_secrets(done.existing), terminal)
@@ -231,12 +234,12 @@ def _write(
 def _remove(destination: Destination, url: str | None, force: bool, as_json: bool, terminal: Terminal) -> int:
     def is_ours(entry: Any) -> bool:
         has_url = url is not None and isinstance(entry, Mapping) and url in entry.values()
-        return force or has_url or clients.is_toolcrib(entry) or clients.is_local(entry)
+        return force or has_url or is_toolcrib(entry) or clients.is_local(entry)
 
     client, name, file = destination.client, destination.name, destination.file
-    done = edit.disconnect(client, file, name, is_ours)
+    done = edit.disconnect(client.editor, file, name, is_ours)
     if as_json:
-        terminal.json(destination.to_json(done.state, **_outcome_json(done)))
+        destination.print_json(terminal, done.state, **_outcome_json(done))
     elif done.state == "foreign":
         terminal.message("error", f"'{name}' in {file} does not look like a toolcrib server")
         _print_entry("existing", _mask_secrets(done.existing), terminal)
@@ -249,8 +252,7 @@ def _remove(destination: Destination, url: str | None, force: bool, as_json: boo
 
 
 def _list(chosen: Sequence[Client], as_json: bool, terminal: Terminal) -> int:
-    machine = Machine.here()
-    found = [_describe_client(client, machine) for client in chosen]
+    found = [_describe_client(client) for client in chosen]
     if as_json:
         terminal.json({"clients": found})
         return 0
@@ -262,27 +264,27 @@ def _list(chosen: Sequence[Client], as_json: bool, terminal: Terminal) -> int:
             rows.append((client["client"], is_found, file["scope"], names, shorten_paths(file["file"])))
             if file["error"]:
                 terminal.message("warning", file["error"])
-    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         terminal.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
     return 0
 
 
-def _describe_client(client: Client, machine: Machine) -> dict[str, Any]:
+def _describe_client(client: Client) -> dict[str, Any]:
+    scopes: tuple[Scope, ...] = ("user", "project") if client.project_file else ("user",)
     files = []
-    for scope in client.scopes():
-        file = client.file(machine, scope)
+    for scope in scopes:
+        file = client.file(scope)
         names, error = [], None
         try:
-            servers = edit.list_servers(client, file)
-            names = [name for name, entry in servers.items() if clients.is_toolcrib(entry)]
-            names += [name for name in (clients.DEFAULT_NAME,) if name in servers and name not in names]
+            servers = edit.list_servers(client.editor, file)
+            names = [name for name in servers if name == DEFAULT_NAME or is_toolcrib(servers[name])]
         except ConfigurationError as problem:
             error = str(problem)
         files.append(
             {"scope": scope, "file": str(file), "exists": file.exists(), "servers": names, "error": error}
         )
-    found = client.is_found(machine)
+    found = client.is_found()
     return {"client": client.key, "title": client.title, "found": found, "files": files}
 
 

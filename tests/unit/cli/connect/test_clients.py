@@ -3,39 +3,32 @@
 from __future__ import annotations
 
 import json
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from toolcrib.cli.connect.clients import (
-    CLIENTS,
-    Client,
-    HttpServer,
-    Machine,
-    StdioServer,
-    entry_for,
-    find_client,
-    snippet,
-)
+from toolcrib.cli.connect.clients import CLIENTS, Client
 from toolcrib.errors import ConfigurationError
 
-STDIO = StdioServer("/bin/toolcrib", ("serve", "--stdio", "/x/tools.py"))
-HTTP = HttpServer("http://127.0.0.1:8000/mcp")
+URL = "http://127.0.0.1:8000/mcp"
 HOME = Path("/home/me")
 WINDOWS = {"APPDATA": "/users/me/Roaming", "LOCALAPPDATA": "/users/me/Local"}
 
 
 def client(name: str) -> Client:
-    found = find_client(name)
-    assert found is not None
-    return found
+    return next(each for each in CLIENTS if each.key == name)
 
 
-def user_file(name: str, platform: str = "linux", **environ: str) -> str:
-    machine = Machine(platform, HOME, Path("/work"), environ)
-    return client(name).file(machine, "user").as_posix()
+@pytest.fixture(autouse=True)
+def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the tests find no real client."""
+    monkeypatch.setenv("HOME", str(HOME))
+    monkeypatch.setattr(sys, "platform", "linux")
+    for variable in (*WINDOWS, "XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "GEMINI_CLI_HOME", "CODEX_HOME"):
+        monkeypatch.delenv(variable, raising=False)
 
 
 @pytest.mark.parametrize(
@@ -59,8 +52,6 @@ def user_file(name: str, platform: str = "linux", **environ: str) -> str:
         ("vscode", "linux", {}, "/home/me/.config/Code/User/mcp.json"),
         ("vscode", "darwin", {}, "/home/me/Library/Application Support/Code/User/mcp.json"),
         ("vscode", "win32", WINDOWS, "/users/me/Roaming/Code/User/mcp.json"),
-        ("vscode", "linux", {"VSCODE_PORTABLE": "/usb"}, "/usb/user-data/User/mcp.json"),
-        ("vscode", "linux", {"VSCODE_APPDATA": "/data"}, "/data/Code/User/mcp.json"),
         ("gemini", "linux", {}, "/home/me/.gemini/settings.json"),
         ("gemini", "win32", {"GEMINI_CLI_HOME": "/g"}, "/g/.gemini/settings.json"),
         ("codex", "darwin", {}, "/home/me/.codex/config.toml"),
@@ -68,45 +59,49 @@ def user_file(name: str, platform: str = "linux", **environ: str) -> str:
         ("codex", "linux", {"CODEX_HOME": " "}, "/home/me/.codex/config.toml"),
     ],
 )
-def test_the_users_file_is_where_the_client_looks(
-    name: str, platform: str, environ: dict[str, str], file: str
+def test_user_files(
+    name: str, platform: str, environ: dict[str, str], file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert user_file(name, platform, **environ) == file
+    monkeypatch.setattr(sys, "platform", platform)
+    for variable, value in environ.items():
+        monkeypatch.setenv(variable, value)
+    assert client(name).file("user").as_posix() == file
 
 
-def test_the_packaged_claude_desktop_of_windows_reads_a_file_of_its_own(tmp_path: Path) -> None:
-    machine = Machine("win32", tmp_path, tmp_path, {"LOCALAPPDATA": str(tmp_path / "Local")})
-    usual = client("claude-desktop").file(machine, "user")
+def test_the_packaged_claude_desktop_on_windows_has_its_own_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "Local"))
+    usual = client("claude-desktop").file("user")
     packages = tmp_path / "Local" / "Packages"
     (packages / "Claude_aaa").mkdir(parents=True)
     second = packages / "Claude_bbb" / "LocalCache" / "Roaming" / "Claude"
     second.mkdir(parents=True)
-    first = client("claude-desktop").file(machine, "user")
+    first = client("claude-desktop").file("user")
     assert first == packages / "Claude_aaa/LocalCache/Roaming/Claude/claude_desktop_config.json"
     assert first != usual
     (second / "claude_desktop_config.json").write_text("{}")
-    assert client("claude-desktop").file(machine, "user") == second / "claude_desktop_config.json"
+    assert client("claude-desktop").file("user") == second / "claude_desktop_config.json"
 
 
 @pytest.mark.parametrize(
     ("name", "file"),
     [
-        ("claude-code", "/work/.mcp.json"),
-        ("cursor", "/work/.cursor/mcp.json"),
-        ("vscode", "/work/.vscode/mcp.json"),
-        ("gemini", "/work/.gemini/settings.json"),
-        ("codex", "/work/.codex/config.toml"),
+        ("claude-code", ".mcp.json"),
+        ("cursor", ".cursor/mcp.json"),
+        ("vscode", ".vscode/mcp.json"),
+        ("gemini", ".gemini/settings.json"),
+        ("codex", ".codex/config.toml"),
     ],
 )
-def test_a_projects_file_is_in_the_projects_folder(name: str, file: str) -> None:
-    machine = Machine("linux", HOME, Path("/work"))
-    assert client(name).file(machine, "project").as_posix() == file
-    assert client(name).next_step_for("project") != client(name).next_step_for("user")
+def test_project_files(name: str, file: str) -> None:
+    assert client(name).file("project") == Path.cwd() / file
+    assert client(name).next_step_in_project not in ("", client(name).next_step)
 
 
-def test_claude_desktop_has_no_project() -> None:
+def test_claude_desktop_has_no_project_file() -> None:
     with pytest.raises(ConfigurationError, match="no project configuration") as caught:
-        client("claude-desktop").file(Machine("linux", HOME, Path("/work")), "project")
+        client("claude-desktop").file("project")
     assert caught.value.hint
 
 
@@ -117,30 +112,29 @@ STARTED: dict[str, Any] = {"command": "/bin/toolcrib", "args": ["serve", "--stdi
     ("name", "stdio", "http"),
     [
         ("claude-desktop", STARTED, None),
-        ("claude-code", {"type": "stdio", **STARTED}, {"type": "http", "url": HTTP.url}),
-        ("cursor", {"type": "stdio", **STARTED}, {"url": HTTP.url}),
-        ("vscode", {"type": "stdio", **STARTED}, {"type": "http", "url": HTTP.url}),
-        ("gemini", STARTED, {"httpUrl": HTTP.url}),
-        ("codex", STARTED, {"url": HTTP.url}),
+        ("claude-code", {"type": "stdio", **STARTED}, {"type": "http", "url": URL}),
+        ("cursor", {"type": "stdio", **STARTED}, {"url": URL}),
+        ("vscode", {"type": "stdio", **STARTED}, {"type": "http", "url": URL}),
+        ("gemini", STARTED, {"httpUrl": URL}),
+        ("codex", STARTED, {"url": URL}),
     ],
 )
-def test_an_entry_is_spelt_as_the_client_spells_it(
-    name: str, stdio: dict[str, Any], http: dict[str, Any] | None
-) -> None:
-    assert entry_for(client(name), STDIO) == stdio
-    with_env = StdioServer(STDIO.command, STDIO.args, {"KEY": "v"})
-    assert entry_for(client(name), with_env) == {**stdio, "env": {"KEY": "v"}}
+def test_entries(name: str, stdio: dict[str, Any], http: dict[str, Any] | None) -> None:
+    assert client(name).entry(STARTED) == stdio
+    assert client(name).entry({**STARTED, "env": {"KEY": "v"}}) == {**stdio, "env": {"KEY": "v"}}
     if http is not None:
-        assert entry_for(client(name), HTTP) == http
+        assert client(name).entry({"url": URL}) == http
         return
     with pytest.raises(ConfigurationError, match="does not support URLs") as caught:
-        entry_for(client(name), HTTP)
+        client(name).entry({"url": URL})
     assert "--url" in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize("each", CLIENTS, ids=lambda each: each.key)
-def test_what_a_client_would_be_shown_reads_back_as_the_entry(each: Client) -> None:
-    entry = entry_for(each, StdioServer("C:\\bin\\toolcrib.exe", ("serve", 'a "b"\n'), {"K": "é\x7f"}))
+def test_a_shown_entry_is_valid(each: Client) -> None:
+    entry = each.entry(
+        {"command": "C:\\bin\\toolcrib.exe", "args": ["serve", 'a "b"\n'], "env": {"K": "é\x7f"}}
+    )
     text = each.editor.show("my-tools", entry)
     assert each.editor.servers(text) == {"my-tools": entry}
     parse = tomllib.loads if each.key == "codex" else json.loads
@@ -148,37 +142,9 @@ def test_what_a_client_would_be_shown_reads_back_as_the_entry(each: Client) -> N
     assert servers == {"my-tools": entry}
 
 
-def test_the_snippet_is_what_most_clients_read() -> None:
-    assert json.loads(snippet("tools", HTTP)) == {"mcpServers": {"tools": {"type": "http", "url": HTTP.url}}}
-    assert json.loads(snippet("tools", STDIO)) == {"mcpServers": {"tools": STARTED}}
-    with_env = StdioServer("x", (), {"A": "b"})
-    assert json.loads(snippet("t", with_env))["mcpServers"]["t"] == {
-        "command": "x",
-        "args": [],
-        "env": {"A": "b"},
-    }
-
-
-@pytest.mark.parametrize(
-    ("word", "key"),
-    [
-        ("cursor", "cursor"),
-        ("VS Code", "vscode"),
-        ("vs-code", "vscode"),
-        ("gemini-cli", "gemini"),
-        ("Claude_Desktop", "claude-desktop"),
-        ("claude", None),
-        ("", None),
-    ],
-)
-def test_a_client_is_found_by_the_names_people_use(word: str, key: str | None) -> None:
-    found = find_client(word)
-    assert (found.key if found else None) == key
-
-
-def test_a_client_is_here_once_it_has_left_something(tmp_path: Path) -> None:
-    machine = Machine("linux", tmp_path, tmp_path)
-    assert not any(each.is_found(machine) for each in CLIENTS)
-    (tmp_path / ".claude").mkdir()
+def test_a_client_that_has_run_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert not any(each.is_found() for each in CLIENTS)
+    (tmp_path / ".claude.json").touch()
     (tmp_path / ".cursor").mkdir()
-    assert [each.key for each in CLIENTS if each.is_found(machine)] == ["claude-code", "cursor"]
+    assert [each.key for each in CLIENTS if each.is_found()] == ["claude-code", "cursor"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -11,27 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.cli.connect.clients import (
-    Machine,
     check_name,
     check_url,
     find_program,
     is_local,
     is_toolcrib,
     name_from,
-    stdio_server,
 )
 from toolcrib.errors import ConfigurationError
 
 
 @pytest.mark.parametrize("name", ["tools", "a", "My-Tools-2", "2nd", "x" * 32])
-def test_letters_digits_and_hyphens_make_a_name(name: str) -> None:
+def test_valid_names(name: str) -> None:
     assert check_name(name) == name
 
 
-@pytest.mark.parametrize(
-    "name", ["", "my_tools", "-x", "a b", "a.b", "x" * 33, "é", "workspace", "Computer-Use", "a\n"]
-)
-def test_a_name_that_some_client_refuses_is_refused(name: str) -> None:
+@pytest.mark.parametrize("name", ["", "my_tools", "-x", "a b", "a.b", "x" * 33, "é", "a\n"])
+def test_invalid_names(name: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         check_name(name)
     assert caught.value.hint
@@ -42,18 +37,17 @@ def test_any_text_becomes_a_valid_name(text: str) -> None:
     assert check_name(name_from(text))
 
 
-def test_a_name_is_as_near_as_it_can_be() -> None:
+def test_names_are_made_from_text() -> None:
     assert name_from("my_tools") == "my-tools"
     assert name_from("shop.api") == "shop-api"
     assert name_from("My desk!") == "My-desk"
     assert name_from("---") == "toolcrib"
-    assert name_from("workspace") == "workspace-tools"
 
 
 @pytest.mark.parametrize(
     "url", ["http://127.0.0.1:8000/mcp", "https://x.example/mcp?a=b", "http://[::1]:1/mcp"]
 )
-def test_an_address_is_taken_as_it_is(url: str) -> None:
+def test_valid_urls(url: str) -> None:
     assert check_url(url) == url
 
 
@@ -67,10 +61,10 @@ def test_an_address_is_taken_as_it_is(url: str) -> None:
         "http:///mcp",
         "http://x y/",
         "http://[::1",
-        "http://x:99999/",
+        "http://x:port/",
     ],
 )
-def test_what_is_no_address_is_refused(url: str) -> None:
+def test_invalid_urls(url: str) -> None:
     with pytest.raises(ConfigurationError, match="Invalid server URL"):
         check_url(url)
 
@@ -99,13 +93,6 @@ def test_a_virtual_environments_link_is_not_followed(tmp_path: Path) -> None:
     link.parent.mkdir()
     link.symlink_to(real)
     assert find_program(str(link), str(tmp_path))[0] == str(link)
-
-
-def test_the_servers_own_entry_has_an_absolute_command() -> None:
-    server = stdio_server(["/x/tools.py"], {"A": "b"})
-    assert os.path.isabs(server.command)
-    assert list(server.args)[-3:] == ["serve", "--stdio", "/x/tools.py"]
-    assert server.env == {"A": "b"}
 
 
 @pytest.mark.parametrize(
@@ -143,12 +130,5 @@ def test_an_entry_that_starts_toolcrib_is_recognised(entry: Any, is_ours: bool) 
         (None, False),
     ],
 )
-def test_an_address_on_this_machine_is_recognised(entry: Any, expected: bool) -> None:
+def test_a_url_on_this_machine_is_recognised(entry: Any, expected: bool) -> None:
     assert is_local(entry) is expected
-
-
-def test_the_machine_is_the_one_this_runs_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    here = Machine.here()
-    assert here.folder == tmp_path
-    assert here.home == Path.home()
