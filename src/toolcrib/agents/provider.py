@@ -179,9 +179,9 @@ class SessionCtx:
 ENTRY_POINTS = "toolcrib.providers"
 BUILT_IN = {
     "gemini_cli": "toolcrib.agents.gemini_cli:GeminiCLI",
-    "openai": "toolcrib.agents.openai:OpenAIModel",
-    "anthropic": "toolcrib.agents.anthropic:AnthropicModel",
-    "gemini": "toolcrib.agents.gemini:GeminiModel",
+    "openai": "toolcrib.agents.hosted:OpenAIModel",
+    "anthropic": "toolcrib.agents.hosted:AnthropicModel",
+    "gemini": "toolcrib.agents.hosted:GeminiModel",
 }
 Status = Literal["stopped", "ready", "working"]
 """Not started or stopped; waiting for a question; working on an answer."""
