@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
-from toolcrib.client import Client
+from toolcrib.client import Client, RemoteTool
 from toolcrib.content import Result
 from toolcrib.context import LOCAL, Principal
 from toolcrib.dispatch.dispatcher import Dispatcher
@@ -54,15 +54,28 @@ def make_toolbox(tools: Any, principal: Principal = LOCAL) -> Toolbox:
     return _ServerBox(server, principal)
 
 
-class _ServerBox:
-    """A server in this process, with the tools that it shows its clients (tool search included).
+class _LocalBox:
+    """Tools in this process, behind a dispatcher."""
 
-    It is started if it is not running, and then stopped again.
-    """
+    _dispatcher: Dispatcher
+
+    def __init__(self, principal: Principal) -> None:
+        self._principal = principal
+
+    async def list(self) -> tuple[Tool, ...]:
+        return self._dispatcher.shown(self._principal)
+
+    async def call(self, name: str, arguments: Mapping[str, Any], timeout_s: float) -> Result:
+        return await self._dispatcher.call(name, arguments, principal=self._principal, timeout_s=timeout_s)
+
+
+class _ServerBox(_LocalBox):
+    """A server, with the tools that it shows its clients. It is started if it is not running."""
 
     def __init__(self, server: MCPServer, principal: Principal) -> None:
+        super().__init__(principal)
         self._server = server
-        self._principal = principal
+        self._dispatcher = server.dispatcher
         self._was_started = False
 
     async def open(self) -> None:
@@ -70,50 +83,31 @@ class _ServerBox:
             await self._server.start()
             self._was_started = True
 
-    async def list(self) -> tuple[Tool, ...]:
-        return self._server.dispatcher.shown(self._principal)
-
-    async def call(self, name: str, arguments: Mapping[str, Any], timeout_s: float) -> Result:
-        return await self._server.call(name, arguments, principal=self._principal, timeout_s=timeout_s)
-
     async def close(self) -> None:
         if self._was_started:
             self._was_started = False
             await self._server.stop()
 
 
-class _RegistryBox:
+class _RegistryBox(_LocalBox):
     """A registry, with its own dispatcher while it is open."""
 
     def __init__(self, registry: ToolRegistry, principal: Principal) -> None:
+        super().__init__(principal)
         self._registry = registry
-        self._principal = principal
-        self._dispatcher: Dispatcher | None = None
+        self._is_open = False
 
     async def open(self) -> None:
-        if self._dispatcher is None:
-            self._dispatcher = Dispatcher(self._registry)
-
-    async def list(self) -> tuple[Tool, ...]:
-        return self._open_dispatcher().view(self._principal)
-
-    async def call(self, name: str, arguments: Mapping[str, Any], timeout_s: float) -> Result:
-        return await self._open_dispatcher().call(
-            name, arguments, principal=self._principal, timeout_s=timeout_s
-        )
+        self._dispatcher = Dispatcher(self._registry)
+        self._is_open = True
 
     async def close(self) -> None:
-        dispatcher, self._dispatcher = self._dispatcher, None
-        if dispatcher is not None:
+        if self._is_open:
+            self._is_open = False
             try:
-                await dispatcher.applications.close_all()
+                await self._dispatcher.applications.close_all()
             finally:
-                dispatcher.close()
-
-    def _open_dispatcher(self) -> Dispatcher:
-        if self._dispatcher is None:
-            raise ConfigurationError("the tools are not open; start the runner first")
-        return self._dispatcher
+                self._dispatcher.close()
 
 
 class _ClientBox:
@@ -136,7 +130,7 @@ class _ClientBox:
         found = await self._client.list_tools()
         if self._wire is None or [tool.wire for tool in found] != self._wire:
             self._wire = [tool.wire for tool in found]
-            self._tools = tuple(_describe_all([tool.definition for tool in found]))
+            self._tools = tuple(tool for tool in map(_describe, found) if tool is not None)
         return self._tools
 
     async def call(self, name: str, arguments: Mapping[str, Any], timeout_s: float) -> Result:
@@ -148,11 +142,11 @@ class _ClientBox:
             await self._client.close()
 
 
-def _describe_all(definitions: Iterable[Any]) -> Iterable[Tool]:
-    for definition in definitions:
-        tool = describe(definition)
-        try:
-            _ = tool.definition
-        except DefinitionError:
-            continue  # the model gets the others
-        yield tool
+def _describe(remote: RemoteTool) -> Tool | None:
+    """Return a tool of another server, None for one that cannot be built: the model gets the others."""
+    tool = describe(remote.definition)
+    try:
+        _ = tool.definition
+    except DefinitionError:
+        return None
+    return tool
