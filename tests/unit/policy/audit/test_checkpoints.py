@@ -34,7 +34,7 @@ def test_the_newest_checkpoint_is_the_one_before_a_torn_end(tmp_path: Path) -> N
     file.add(make(9))
     whole = path.read_bytes()
     path.write_bytes(whole + whole[:40])
-    assert file.newest(None) == (make(9), True)
+    assert file.read(is_recent=True).checkpoints[-1] == make(9)
     file.add(make(10))
     assert path.read_bytes() == whole + make(10).to_line(SECRET) + b"\n"
 
@@ -53,7 +53,7 @@ def test_what_is_said_of_records_that_are_gone_is_dropped_and_nothing_else(
     file.drop_before(3)  # two lines are not worth it
     assert path.read_bytes() == whole
     file.drop_before(4)
-    assert file.read_all() == [make(4), make(5)]
+    assert file.read().checkpoints == [make(4), make(5)]
     assert path.read_bytes().endswith(b"\nnot ours\n")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
@@ -139,8 +139,8 @@ def test_the_newest_of_many_checkpoints_is_found_at_the_end(tmp_path: Path) -> N
     path = tmp_path / "seals"
     path.write_bytes(b"".join(make(seq).to_line(SECRET) + b"\n" for seq in range(1, 1_001)) + b"unfinished")
     file = CheckpointFile(path, SECRET)
-    assert file.newest(None) == (make(1_000), True)
+    assert file.read(is_recent=True).checkpoints[-1] == make(1_000)
     file.add(make(1_001))
-    assert len(file.read_all()) == 1_001
+    assert len(file.read().checkpoints) == 1_001
     path.write_bytes(path.read_bytes() + b"x" * 200_000)
-    assert file.newest(None) == (make(1_001), True)
+    assert file.read(is_recent=True).checkpoints[-1] == make(1_001)

@@ -207,7 +207,7 @@ async def test_damage_is_an_error_that_says_what_to_do(tmp_path: Path, logs: lis
     again = make_audit(logs, path)
     with pytest.raises(ConfigurationError) as caught:
         await again.open()
-    words = "the audit log is damaged: it ends before record 3, of which there is a checkpoint"
+    words = "the audit log is damaged: records 1 to 3 are missing at the end"
     assert caught.value.message == words
     assert (caught.value.file, caught.value.key) == (str(path), "audit.file")
     assert f"`toolcrib audit verify --file {path}`" in str(caught.value.hint)

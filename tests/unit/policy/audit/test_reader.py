@@ -21,8 +21,8 @@ from tests.support.audit_logs import (
 )
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy.audit import AuditReader, Problem, open_log
+from toolcrib.policy.audit.reader import MAX_PROBLEMS
 from toolcrib.policy.audit.record import encode_entry
-from toolcrib.policy.audit.verify import MAX_PROBLEMS
 
 FACTS: list[dict[str, Any]] = [
     {"id": "a", "principal": "key:ana", "tool": "refund", "outcome": "ok", "code": None},

@@ -28,7 +28,6 @@ from tests.support.audit_logs import (
 )
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy.audit import AuditLog, open_log
-from toolcrib.policy.audit import writer as writer_module
 from toolcrib.policy.audit.store import DamagedError, RemovedError, SQLiteStore, StoreError
 from toolcrib.policy.audit.writer import FOREIGN_CHECKPOINTS, RecordWriter
 
@@ -243,15 +242,14 @@ def test_two_that_begin_a_file_anew_at_once_do_not_give_a_number_twice(
     delete(path)
     lose(ours)
     lose(theirs)
-    find = writer_module._find_loss
+    append = RecordWriter._append_after
 
-    def meanwhile(*arguments: Any) -> str | None:
-        found = find(*arguments)
-        monkeypatch.setattr(writer_module, "_find_loss", find)
+    def meanwhile(*arguments: Any) -> None:
+        monkeypatch.setattr(RecordWriter, "_append_after", append)
         theirs.write(())
-        return found
+        append(*arguments)
 
-    monkeypatch.setattr(writer_module, "_find_loss", meanwhile)
+    monkeypatch.setattr(RecordWriter, "_append_after", meanwhile)
     with pytest.raises(StoreError, match="another process has continued the log meanwhile"):
         ours.write(())
     ours.write(())

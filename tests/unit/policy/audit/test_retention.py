@@ -163,7 +163,7 @@ def test_who_finds_its_last_record_ended_by_another_goes_on(tmp_path: Path, is_o
     theirs.write(entries(3))
     last = read_head(read_lines(path)[3])
     assert last is not None
-    theirs.add_checkpoint("pruned", last, count=4)
+    theirs._checkpoint_file.add(theirs._checkpoint("pruned", last, 4))
     theirs.open().remove_through(last.seq)
     if is_opened_again:
         ours.release()

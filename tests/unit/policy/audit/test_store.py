@@ -17,7 +17,6 @@ from tests.support.audit_logs import Hold, calls, entries, make_log, make_writer
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Audit
 from toolcrib.policy.audit import AuditLog
-from toolcrib.policy.audit import store as table
 from toolcrib.policy.audit.record import NO_RECORD, Head, chain_entries
 from toolcrib.policy.audit.store import (
     DamagedError,
@@ -603,31 +602,3 @@ def test_a_file_that_is_read_is_left_when_nobody_reads_any_more(path: Path) -> N
         writer.check_file()
     writer.write(entries(1))
     end(writer, path, 4)
-
-
-def test_a_file_that_is_deleted_at_the_last_moment_gets_no_record(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    writer = begin(path)
-    look = table.SQLiteStore.check_file
-
-    def look_too_early(store: table.SQLiteStore) -> None:
-        look(store)
-        wal_of(path).unlink(missing_ok=True)
-
-    monkeypatch.setattr(table.SQLiteStore, "check_file", look_too_early)
-    with pytest.raises(RemovedError, match=DELETED):
-        writer.write(entries(1))
-    monkeypatch.undo()
-    writer.write(entries(1))
-    end(writer, path, 3)
-
-
-def test_a_file_system_without_shared_memory_has_no_such_file(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    writer = begin(path)
-    monkeypatch.setattr(writer._store, "_has_wal", False)
-    wal_of(path).unlink()
-    writer.check_file()
-    writer.close()

@@ -35,7 +35,6 @@ from toolcrib.policy.audit import checkpoints as checkpoint
 from toolcrib.policy.audit.checkpoints import (
     AuditKey,
     Checkpoint,
-    CheckpointFile,
     parse_checkpoint,
     read_checkpoints,
 )
@@ -162,26 +161,6 @@ def test_a_checkpoint_is_only_what_the_key_has_sealed() -> None:
 )
 def test_lines_that_make_no_sense_are_no_checkpoints(body: bytes) -> None:
     assert parse_checkpoint(body + b',"mac":"' + SECRET.seal(body) + b'"}', SECRET) is None
-
-
-def test_the_newest_checkpoint_has_the_highest_number_and_of_two_it_is_the_later(tmp_path: Path) -> None:
-    file = CheckpointFile(tmp_path / "seals", SECRET)
-    assert file.newest(None) == (None, True)
-
-    def add(kind: Any, seq: int, count: int) -> Checkpoint:
-        made = Checkpoint(kind, seq, "a" * 64, count, "", 0)
-        file.add(made)
-        return made
-
-    add("checkpoint", 5, 1)
-    high = add("checkpoint", 9, 2)
-    add("checkpoint", 7, 3)
-    assert file.newest(None) == (high, True)
-    later = add("pruned", 9, 4)
-    assert file.newest(None) == (later, True)
-    with (tmp_path / "seals").open("ab") as other:
-        other.write(b"x\n")
-    assert file.newest(None) == (later, False)
 
 
 # --- a clock that does not jump ---
@@ -453,30 +432,6 @@ def test_notes_that_were_written_although_it_failed_are_not_written_again(
     assert writer.records == 5
 
 
-def test_what_was_written_and_then_changed_is_written_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "audit.db"
-    writer = make_writer(path, sync=True, accept_gap=True)
-    writer.write(entries(2))
-    append = SQLiteStore.append
-
-    def write_and_fail(self: Any, lines_after: Any, head: Any = None) -> None:
-        append(self, lines_after, head)
-        refuse()
-
-    with monkeypatch.context() as patch:
-        patch.setattr(SQLiteStore, "append", write_and_fail)
-        with pytest.raises(OSError, match="Input/output error"):
-            writer.write(entries(3, start=3))
-    assert calls(path) == ["c1", "c2", "c3", "c4", "c5"]
-    replace_lines(path, [line.replace(b'"c3"', b'"c9"') for line in read_lines(path)])
-    writer.write(entries(3, start=3))
-    writer.close()
-    assert calls(path) == ["c1", "c2", "c9", "c4", "c5", "c3", "c4", "c5"]
-    assert verify(path).is_sound  # with what was accepted
-
-
 def test_a_database_that_was_put_back_from_a_copy_is_written_again(tmp_path: Path) -> None:
     path = tmp_path / "audit.db"
     make_log(path, 2)
@@ -562,7 +517,7 @@ def test_it_is_not_opened_again_where_our_last_record_is_gone(tmp_path: Path) ->
     writer = make_writer(path)
     cut(path, writer)
     writer.release()
-    with pytest.raises(DamagedError, match="it ends before record 4, of which there is a checkpoint"):
+    with pytest.raises(DamagedError, match="record 4 is missing at the end"):
         writer.open()
 
 
@@ -748,13 +703,13 @@ def test_what_another_process_writes_meanwhile_is_no_failure(
     ours, theirs = (make_writer(path, hands, keep_records=1_000) for _ in range(2))
     ours.write(entries(3_000))
     theirs.write(entries(1))
-    add_checkpoint = ours.add_checkpoint
+    make_checkpoint = ours._checkpoint
 
-    def interrupted(*facts: Any, **more: Any) -> Any:
+    def interrupted(*facts: Any) -> Any:
         theirs.write(entries(1))
-        return add_checkpoint(*facts, **more)
+        return make_checkpoint(*facts)
 
-    monkeypatch.setattr(ours, "add_checkpoint", interrupted)
+    monkeypatch.setattr(ours, "_checkpoint", interrupted)
     hands.pass_by(RETENTION_S + 1)
     ours.run_maintenance()  # used to raise: the database is locked
     monkeypatch.undo()
