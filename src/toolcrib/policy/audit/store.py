@@ -1,4 +1,4 @@
-"""Storage of audit records: the store contract, its errors, and the SQLite store.
+"""Storage of audit records in SQLite, and its errors.
 
 The SQLite file has one table, `record(seq, line)`, whose rows are inserted and removed but never changed.
 Several processes may write it at once: each transaction reads the last record, appends behind it and commits.
@@ -13,7 +13,6 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Protocol
 from urllib.parse import quote
 
 from toolcrib.config.atomic_file import PRIVATE
@@ -60,24 +59,6 @@ def is_temporary(error: BaseException) -> bool:
     if isinstance(error, OSError):
         return error.errno in _TEMPORARY
     return isinstance(error, StoreError) and not isinstance(error, DamagedError)
-
-
-# --- for readers ---
-
-
-class LogSnapshot(Protocol):
-    """The lines of a log at one moment, for a reader."""
-
-    def lines(self, after: int) -> Iterator[bytes]: ...
-
-    def lines_back(self) -> Iterator[bytes]: ...
-
-    def close(self) -> None: ...
-
-
-def open_snapshot(path: Path) -> LogSnapshot:
-    """Open a log or a JSON Lines export for reading. Raises ConfigurationError and OSError."""
-    return ExportedLines(path) if is_export(path) else SQLiteSnapshot(path)
 
 
 def is_export(path: Path) -> bool:
@@ -240,6 +221,8 @@ class SQLiteStore:
 
 
 class SQLiteSnapshot:
+    """The lines of a log at one moment, for a reader."""
+
     def __init__(self, path: Path) -> None:
         self._path = path
         with self._reading():
@@ -287,7 +270,7 @@ class SQLiteSnapshot:
 
 
 class ExportedLines:
-    """A JSON Lines export of a log."""
+    """A JSON Lines export of a log, with the interface of a snapshot."""
 
     def __init__(self, path: Path) -> None:
         self._file = open(path, "rb")  # noqa: SIM115 - closed by `close`
@@ -304,6 +287,14 @@ class ExportedLines:
 
     def close(self) -> None:
         self._file.close()
+
+
+LogSnapshot = SQLiteSnapshot | ExportedLines
+
+
+def open_snapshot(path: Path) -> LogSnapshot:
+    """Open a log or a JSON Lines export for reading. Raises ConfigurationError and OSError."""
+    return ExportedLines(path) if is_export(path) else SQLiteSnapshot(path)
 
 
 def is_blank(path: Path) -> bool:
