@@ -255,7 +255,8 @@ class GeminiCLI:
         is_transcript = self.label.lower() in _TRANSCRIPT_PROGRAMS
         self.way: Way = way or ("transcript" if is_transcript else "conversation")
         self._env, self._cwd, self._grace_s = env, cwd, grace_s
-        self._session: SessionCtx | None = None
+        self._session = SessionCtx()
+        self._is_started = False
         self._child: Child | None = None
         self._reader = LineReader()
         self._is_working = False
@@ -266,7 +267,7 @@ class GeminiCLI:
 
     @property
     def status(self) -> Status:
-        if self._session is None:
+        if not self._is_started:
             return "stopped"
         return "working" if self._is_working else "ready"
 
@@ -280,18 +281,18 @@ class GeminiCLI:
         )
 
     async def start(self, session: SessionCtx) -> None:
-        self._session = session
+        self._session, self._is_started = session, True
 
     async def stop(self) -> None:
         patience_s = 0.0 if self._is_working else self._grace_s
-        self._session, self._is_working = None, False
+        self._is_started = self._is_working = False
         await self._stop_child(patience_s)
 
     async def send(self, text: str) -> None:
         self._is_working, self._printed, self._question = True, "", text
         self._items.clear()
         if self.way == "transcript":
-            history = _format_history(self._started().messages)
+            history = _format_history(self._session.messages)
             self._transcript = _join(self._introduction(), history, f"User: {text}") + "\n"
             return
         child = self._child
@@ -395,14 +396,9 @@ class GeminiCLI:
             raise AgentError(f"{self.label} is not running", kind="died")
         return self._child
 
-    def _started(self) -> SessionCtx:
-        if self._session is None:
-            raise AgentError(f"{self.label} was not started", kind="died")
-        return self._session
-
     def _question_line(self, child: Child) -> bytes:
         """Return the line for a question, with the catalog and the conversation if the program needs them."""
-        session = self._started()
+        session = self._session
         catalog = session.toolCatalog or {"hash": "", "functionSchema": []}
         line: dict[str, Any] = {"prompt": self._question, "message": self._question}
         if child.catalog_hash != catalog["hash"]:
@@ -413,5 +409,5 @@ class GeminiCLI:
         return codec.encode(line) + b"\n"
 
     def _introduction(self) -> str:
-        session = self._started()
+        session = self._session
         return introduce(session.toolCatalog or {"functionSchema": []}, session.instructions)

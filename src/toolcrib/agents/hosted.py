@@ -99,7 +99,7 @@ class HostedModel(ABC):
         self._key_hint = f"check the key from {'api_key' if api_key else variables}"
         if not self.key:
             self._key_hint = f"set {variables}"
-        self._session: SessionCtx | None = None
+        self._session = SessionCtx()
         self._http_client: Any = None
         self._client: Any = None
         self._messages: list[Any] = []
@@ -112,15 +112,15 @@ class HostedModel(ABC):
 
     @property
     def status(self) -> Status:
-        if self._session is None:
+        if self._client is None:
             return "stopped"
         return "working" if self._is_working else "ready"
 
     # --- for subclasses ---
 
     @abstractmethod
-    def connect(self, key: str, http_client: Any) -> Any:
-        """Import the SDK and return its client."""
+    def connect(self, options: Json) -> Any:
+        """Import the SDK and return its client. `options` are what most SDKs take."""
 
     @abstractmethod
     def make_message(self, role: str, text: str) -> Any:
@@ -138,7 +138,7 @@ class HostedModel(ABC):
 
     @property
     def instructions(self) -> str | None:
-        return self._started().instructions
+        return self._session.instructions
 
     # --- the provider contract ---
 
@@ -146,8 +146,15 @@ class HostedModel(ABC):
         if self.base_url == self.default_url and not self.key:
             raise AgentError(f"there is no API key for {self.name}", kind="access", hint=self._key_hint)
         self._http_client = engine_client()
+        options = {
+            "api_key": self.key or _NO_KEY,
+            "base_url": self.base_url,
+            "http_client": self._http_client,
+            "max_retries": _RETRIES,
+            "default_headers": self.headers,
+        }
         try:  # in a thread, because importing an SDK takes a second
-            self._client = await asyncio.to_thread(self.connect, self.key or _NO_KEY, self._http_client)
+            self._client = await asyncio.to_thread(self.connect, options)
         except ImportError as error:
             message = f"provider '{self.name}' needs the package '{self.package}': {error}"
             hint = f"pip install 'toolcrib[{self.name}]'"
@@ -193,7 +200,7 @@ class HostedModel(ABC):
 
     async def stop(self) -> None:
         http_client, self._http_client = self._http_client, None
-        self._session, self._client, self._is_working, self._messages = None, None, False, []
+        self._client, self._is_working, self._messages = None, False, []
         if http_client is not None:
             await http_client.aclose()
 
@@ -207,7 +214,7 @@ class HostedModel(ABC):
         return calls
 
     def _export(self) -> Export:
-        tools = self._started().tools
+        tools = self._session.tools
         if self._exported is None or self._exported[0] is not tools:
             # Other services with the same API do not know strict mode.
             strict = self.base_url == self.default_url
@@ -238,22 +245,23 @@ class HostedModel(ABC):
 
     def _explain_status(self, status: int, reason: str) -> AgentError:
         phrase = HTTPStatus(status).phrase if status in set(HTTPStatus) else ""
-        details = f"({f'{status} {phrase}'.strip()}): {reason}"
+        hint: str | None
         match status:
             case 401 | 403:
-                return AgentError(f"{self.label} denies access {details}", kind="access", hint=self._key_hint)
+                kind, problem, hint = "access", "denies access", self._key_hint
             case 404 | 405:
-                message = f"{self.label} has no model '{self.model}' {details}"
-                return AgentError(message, kind="refused", hint="check the name of the model and base_url")
+                kind, problem = "refused", f"has no model '{self.model}'"
+                hint = "check the name of the model and base_url"
             case 429 | 503 | 529:
-                return AgentError(f"{self.label} is busy {details}", kind="busy", hint="ask again later")
+                kind, problem, hint = "busy", "is busy", "ask again later"
             case _ if status >= 500:
-                return AgentError(f"{self.label} failed {details}", kind="failed", hint="ask again later")
+                kind, problem, hint = "failed", "failed", "ask again later"
             case _ if status >= 400:
-                return AgentError(f"{self.label} refuses the request {details}", kind="refused")
+                kind, problem, hint = "refused", "refuses the request", None
             case _:
-                message = f"{self.label} gives an unexpected answer {details}"
-                return AgentError(message, kind="garbled", hint="check base_url")
+                kind, problem, hint = "garbled", "gives an unexpected answer", "check base_url"
+        message = f"{self.label} {problem} ({f'{status} {phrase}'.strip()}): {reason}"
+        return AgentError(message, kind=kind, hint=hint)
 
     def _error_text(self, error: Exception) -> str:
         """Return the message of an error on one line, without the key, which some services repeat."""
@@ -262,11 +270,6 @@ class HostedModel(ABC):
         text = inner.get("message") if isinstance(inner, dict) else None
         text = str(text or getattr(error, "message", None) or error)
         return " ".join((text.replace(self.key, "***") if self.key else text).split())[:_MAX_SHOWN]
-
-    def _started(self) -> SessionCtx:
-        if self._session is None:
-            raise AgentError(f"{self.name} was not started", kind="died")
-        return self._session
 
 
 # --- OpenAI -------------------------------------------------------------------------------------------
@@ -283,16 +286,10 @@ class OpenAIModel(HostedModel):
     url_variable = "OPENAI_BASE_URL"
     key_variables = ("OPENAI_API_KEY",)
 
-    def connect(self, key: str, http_client: Any) -> Any:
+    def connect(self, options: Json) -> Any:
         import openai  # delayed: it takes a second
 
-        return openai.AsyncOpenAI(
-            api_key=key,
-            base_url=self.base_url,
-            http_client=http_client,
-            max_retries=_RETRIES,
-            default_headers=self.headers,
-        )
+        return openai.AsyncOpenAI(**options)
 
     def make_message(self, role: str, text: str) -> Json:
         return {"role": "assistant" if role == "model" else role, "content": text}
@@ -408,16 +405,10 @@ class AnthropicModel(HostedModel):
     url_variable = "ANTHROPIC_BASE_URL"
     key_variables = ("ANTHROPIC_API_KEY",)
 
-    def connect(self, key: str, http_client: Any) -> Any:
+    def connect(self, options: Json) -> Any:
         import anthropic  # delayed: it takes a second
 
-        return anthropic.AsyncAnthropic(
-            api_key=key,
-            base_url=self.base_url,
-            http_client=http_client,
-            max_retries=_RETRIES,
-            default_headers=self.headers,
-        )
+        return anthropic.AsyncAnthropic(**options)
 
     def make_message(self, role: str, text: str) -> Json:
         return {"role": "assistant" if role == "model" else "user", "content": text or "(nothing)"}
@@ -477,17 +468,17 @@ class GeminiModel(HostedModel):
     url_variable = "GOOGLE_GEMINI_BASE_URL"
     key_variables = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 
-    def connect(self, key: str, http_client: Any) -> Any:
+    def connect(self, options: Json) -> Any:
         from google import genai  # delayed: it takes a second
 
-        options: Any = {
-            "base_url": self.base_url,
-            "httpx_async_client": http_client,
-            "headers": self.headers,
+        http_options: Any = {
+            "base_url": options["base_url"],
+            "httpx_async_client": options["http_client"],
+            "headers": options["default_headers"],
             "extra_body": self.extra,
-            "retry_options": {"attempts": _RETRIES + 1, "initial_delay": 0.5},
+            "retry_options": {"attempts": options["max_retries"] + 1, "initial_delay": 0.5},
         }
-        return genai.Client(api_key=key, vertexai=False, http_options=options)
+        return genai.Client(api_key=options["api_key"], vertexai=False, http_options=http_options)
 
     def make_message(self, role: str, text: str) -> Json:
         return {"role": role, "parts": [{"text": text}]}

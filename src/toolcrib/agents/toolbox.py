@@ -35,10 +35,8 @@ class Toolbox(Protocol):
 
 def make_toolbox(tools: Any, principal: Principal = LOCAL) -> Toolbox:
     """Make a toolbox from a server, a registry, a client, or one or many tools and functions."""
-    if isinstance(tools, MCPServer):
-        return _ServerBox(tools, principal)
-    if isinstance(tools, ToolRegistry):
-        return _RegistryBox(tools, principal)
+    if isinstance(tools, MCPServer | ToolRegistry):
+        return _LocalBox(tools, principal)
     if isinstance(tools, Client):
         return _ClientBox(tools)
     if isinstance(tools, Toolbox):
@@ -51,16 +49,31 @@ def make_toolbox(tools: Any, principal: Principal = LOCAL) -> Toolbox:
     except DefinitionError as error:
         hint = error.hint or "give a server, a registry, a client, or functions and tools"
         raise ConfigurationError(error.message, key="tools", hint=hint) from None
-    return _ServerBox(server, principal)
+    return _LocalBox(server, principal)
 
 
 class _LocalBox:
-    """Tools in this process, behind a dispatcher."""
+    """A server, with the tools that it shows its clients, or a registry.
+
+    A server that is not running is started, and stopped again. A registry has a dispatcher while it is open.
+    """
 
     _dispatcher: Dispatcher
 
-    def __init__(self, principal: Principal) -> None:
+    def __init__(self, source: MCPServer | ToolRegistry, principal: Principal) -> None:
+        self._source = source
         self._principal = principal
+        self._is_ours = False
+
+    async def open(self) -> None:
+        source = self._source
+        if isinstance(source, ToolRegistry):
+            self._dispatcher, self._is_ours = Dispatcher(source), True
+            return
+        self._dispatcher = source.dispatcher
+        if not source._running:
+            await source.start()
+            self._is_ours = True
 
     async def list(self) -> tuple[Tool, ...]:
         return self._dispatcher.shown(self._principal)
@@ -68,46 +81,17 @@ class _LocalBox:
     async def call(self, name: str, arguments: Mapping[str, Any], timeout_s: float) -> Result:
         return await self._dispatcher.call(name, arguments, principal=self._principal, timeout_s=timeout_s)
 
-
-class _ServerBox(_LocalBox):
-    """A server, with the tools that it shows its clients. It is started if it is not running."""
-
-    def __init__(self, server: MCPServer, principal: Principal) -> None:
-        super().__init__(principal)
-        self._server = server
-        self._dispatcher = server.dispatcher
-        self._was_started = False
-
-    async def open(self) -> None:
-        if not self._server._running:
-            await self._server.start()
-            self._was_started = True
-
     async def close(self) -> None:
-        if self._was_started:
-            self._was_started = False
-            await self._server.stop()
-
-
-class _RegistryBox(_LocalBox):
-    """A registry, with its own dispatcher while it is open."""
-
-    def __init__(self, registry: ToolRegistry, principal: Principal) -> None:
-        super().__init__(principal)
-        self._registry = registry
-        self._is_open = False
-
-    async def open(self) -> None:
-        self._dispatcher = Dispatcher(self._registry)
-        self._is_open = True
-
-    async def close(self) -> None:
-        if self._is_open:
-            self._is_open = False
-            try:
-                await self._dispatcher.applications.close_all()
-            finally:
-                self._dispatcher.close()
+        is_ours, self._is_ours = self._is_ours, False
+        if not is_ours:
+            return
+        if isinstance(self._source, MCPServer):
+            await self._source.stop()
+            return
+        try:
+            await self._dispatcher.applications.close_all()
+        finally:
+            self._dispatcher.close()
 
 
 class _ClientBox:

@@ -188,34 +188,23 @@ def _is_valid(facts: Mapping[str, Any]) -> bool:
 
 
 class CheckpointLines(NamedTuple):
-    """The checkpoints of a log, and the numbers of invalid lines among them. `accepted` are the invalid ones
-    that were there when an operator decided to continue."""
+    """The checkpoints of a log, and the numbers of invalid lines after the last damage that was accepted."""
 
     checkpoints: list[Checkpoint]
     forged: Sequence[int] = ()
-    accepted: Sequence[int] = ()
-
-    def joined(self, other: CheckpointLines) -> CheckpointLines:
-        return CheckpointLines(
-            [*self.checkpoints, *other.checkpoints],
-            [*self.forged, *other.forged],
-            [*self.accepted, *other.accepted],
-        )
 
 
 def collect_checkpoints(lines: Iterable[tuple[int, Checkpoint | None]]) -> CheckpointLines:
     checkpoints: list[Checkpoint] = []
     forged: list[int] = []
-    accepted: list[int] = []
     for number, checkpoint in lines:
         if checkpoint is None:
             forged.append(number)
-        else:
-            checkpoints.append(checkpoint)
-            if checkpoint.kind == "accepted":
-                accepted += forged
-                forged = []
-    return CheckpointLines(checkpoints, forged, accepted)
+            continue
+        checkpoints.append(checkpoint)
+        if checkpoint.kind == "accepted":
+            forged.clear()
+    return CheckpointLines(checkpoints, forged)
 
 
 class CheckpointFile:

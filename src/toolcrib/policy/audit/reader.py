@@ -118,10 +118,10 @@ class Verifier:
         self.good = NO_RECORD
         """The last record before the first problem."""
         self._times = {each.seq: each.at for each in checkpoints}
-        for numbers, is_accepted in ((lines.accepted, True), (lines.forged, False)):
-            for number in numbers:
-                message = f"line {number} of the checkpoints was changed, or sealed with another key"
-                self._add(0, "forged", message, is_accepted=is_accepted)
+        for number in lines.forged:
+            self._add(
+                0, "forged", f"line {number} of the checkpoints was changed, or sealed with another key"
+            )
         if is_keyed and not checkpoints:
             self._add(0, "unsealed", "there is no checkpoint: missing records cannot be detected")
 
@@ -182,7 +182,7 @@ class Verifier:
                 head = Head(found.seq - 1, self._anchors[found.seq - 1])
         if found.seq <= head.seq:
             message = f"record {found.seq} comes after record {head.seq}: it was moved or duplicated"
-            self._add(found.seq, "out-of-order", message, positions=(head.seq + 1,))
+            self._add(found.seq, "out-of-order", message, (head.seq + 1,))
             return head
         accepted = next((each for each in self._accepted if each.seq + 1 == found.seq), None)
         if accepted is not None:
@@ -198,7 +198,7 @@ class Verifier:
 
     def _report_missing(self, first: int, last: int, where: str = "") -> None:
         message = f"record {first} is missing" if first == last else f"records {first} to {last} are missing"
-        self._add(first, "truncated" if where else "missing", message + where, positions=(first, last))
+        self._add(first, "truncated" if where else "missing", message + where, (first, last))
 
     def _compare(self, head: Head) -> None:
         self._checked += 1
@@ -232,17 +232,9 @@ class Verifier:
         if head.seq < self._newest:
             self._report_missing(head.seq + 1, self._newest, " at the end")
 
-    def _add(
-        self,
-        seq: int,
-        kind: str,
-        message: str,
-        *,
-        positions: Sequence[int] = (),
-        is_accepted: bool = False,
-    ) -> None:
+    def _add(self, seq: int, kind: str, message: str, positions: Sequence[int] = ()) -> None:
         """Add a problem. It is accepted if all its positions, by default its number, are."""
-        is_accepted = is_accepted or all(
+        is_accepted = all(
             any(each.accepts(position) for each in self._accepted) for position in positions or (seq,)
         )
         self._is_sound = self._is_sound and is_accepted
@@ -367,7 +359,10 @@ class AuditReader:
             later = collect_checkpoints(read_checkpoints(self._checkpoints, self._key))
             has_checkpoints = bool(lines.checkpoints)
             if self._copy is not None:
-                lines = lines.joined(collect_checkpoints(read_checkpoints(self._copy, self._key)))
+                copied = collect_checkpoints(read_checkpoints(self._copy, self._key))
+                lines = CheckpointLines(
+                    lines.checkpoints + copied.checkpoints, [*lines.forged, *copied.forged]
+                )
             verifier = Verifier(
                 lines, later.checkpoints, is_keyed=self._key is not None, must_be_sealed=has_checkpoints
             )

@@ -226,13 +226,10 @@ def test_checkpoints_of_another_key_refuse(tmp_path: Path) -> None:
     assert str(error) == "its checkpoints were changed, or sealed with another key"
     assert kinds(path) == ["forged", "forged", "unsealed"]
     make_log(path, 1, accept_gap=True)
-    verdict = verify(path)
-    assert verdict.is_sound
-    assert [(problem.kind, problem.is_accepted) for problem in verdict.problems] == [("forged", True)] * 2
+    assert verify(path).is_sound
     with seals(path).open("ab") as file:
         file.write(b"{}\n")
-    assert [problem.is_accepted for problem in verify(path).problems] == [True, True, False]
-    assert not verify(path).is_sound
+    assert kinds(path) == ["forged"]
     error = refusal(path)
     assert (str(error), error.seq) == ("its checkpoints were changed, or sealed with another key", 17)
 
