@@ -39,7 +39,6 @@ from toolcrib.policy.audit.record import (
     chain_entries,
     encode_entry,
     format_time,
-    parse_time,
     read_head,
 )
 from toolcrib.policy.audit.store import (
@@ -127,25 +126,14 @@ class SteadyClock:
         return self._value
 
 
-def expired_through(checkpoints: Iterable[Checkpoint], keep_days: int, clock: float, wall: float) -> int:
-    """Return the number of the last record that is too old by both clocks; 0 if none is.
+def expired_through(checkpoints: Iterable[Checkpoint], keep_days: int, clock: float) -> int:
+    """Return the number of the last record that is too old; 0 if none is.
 
     A record is as old as the first checkpoint after it.
     """
-    limit_s = keep_days * DAY_S
-    through = 0
-    for each in checkpoints:
-        # `accepted` names numbers that may never have been used.
-        if each.kind == "checkpoint" and each.clock < clock - limit_s and _written_at(each) < wall - limit_s:
-            through = max(through, each.seq)
-    return through
-
-
-def _written_at(checkpoint: Checkpoint) -> float:
-    try:
-        return parse_time(checkpoint.at)
-    except ValueError:
-        return float("inf")
+    # `accepted` names numbers that may never have been used.
+    sealed = (each for each in checkpoints if each.kind == "checkpoint")
+    return max((each.seq for each in sealed if each.clock < clock - keep_days * DAY_S), default=0)
 
 
 class _Attempt(NamedTuple):
@@ -561,7 +549,7 @@ class RecordWriter:
         ):
             self._ages_checked_at = self._now()
             checkpoints = self._checkpoint_file.read().checkpoints
-            expired = expired_through(checkpoints, options.keep_days, self._read_clock(), self._wall())
+            expired = expired_through(checkpoints, options.keep_days, self._read_clock())
             through = max(through, expired)
         return through
 
