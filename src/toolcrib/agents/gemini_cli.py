@@ -262,7 +262,7 @@ class GeminiCLI:
         self._is_working = False
         self._question = ""
         self._transcript = ""  # what the next process reads
-        self._printed = ""  # since it last got results
+        self._printed: list[str] = []  # since it last got results
         self._items: deque[Item] = deque()  # read from a conversation and not handled yet
 
     @property
@@ -289,7 +289,7 @@ class GeminiCLI:
         await self._stop_child(patience_s)
 
     async def send(self, text: str) -> None:
-        self._is_working, self._printed, self._question = True, "", text
+        self._is_working, self._printed, self._question = True, [], text
         self._items.clear()
         if self.way == "transcript":
             history = _format_history(self._session.messages)
@@ -306,9 +306,10 @@ class GeminiCLI:
             self._running_child().write(results)
         else:
             calls = "".join(_call_line(item.call) for item in answers if item.call.name)
-            self._transcript += f"You: {self._printed.strip()}\n{calls}{results.decode()}Go on.\n"
+            said = "".join(self._printed).strip()
+            self._transcript += f"You: {said}\n{calls}{results.decode()}Go on.\n"
         if not self._items:  # otherwise its answer is complete
-            self._printed = ""
+            self._printed = []
 
     def events(self) -> AsyncGenerator[Event, None]:
         return self._read_conversation() if self.way == "conversation" else self._read_transcript()
@@ -332,7 +333,8 @@ class GeminiCLI:
             self._items.extend(self._reader.feed(chunk, is_end=not chunk))
             if chunk or self._items:
                 continue
-            if child.has_answered and not self._printed:  # it exited after its last answer, just when asked
+            is_unread = child.has_answered and not self._printed and self._is_started
+            if is_unread and await child.wait() == 0:  # it exited after its last answer, just when asked
                 child = await self._start_child()
                 child.write(self._question_line(child))
             else:
@@ -358,19 +360,19 @@ class GeminiCLI:
 
     def _keep(self, item: Token | ToolCall) -> Event:
         if isinstance(item, Token):
-            self._printed += item.text
+            self._printed.append(item.text)
         return item
 
     def _finish(self, text: str | None) -> Final:
         self._is_working = False
         self._running_child().has_answered = True
-        return Final((self._printed if text is None else text).strip())
+        return Final(("".join(self._printed) if text is None else text).strip())
 
     async def _finish_exited(self, child: Child) -> Final:
         """Return the answer of an exited program. Raise AgentError if it failed or printed nothing."""
         if await child.wait() != 0:
             raise await child.explain_end()
-        if not self._printed.strip():
+        if not "".join(self._printed).strip():
             hint = self.stall_hint if self.way == "conversation" else None
             raise await child.explain_end(" without an answer", hint)
         return self._finish(None)

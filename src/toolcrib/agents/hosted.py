@@ -323,7 +323,7 @@ class OpenAIModel(HostedModel):
 class _StreamedCall:
     id: str = ""
     name: str = ""
-    arguments: str = ""
+    pieces: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -334,7 +334,7 @@ class _OpenAITurn:
     as an object.
     """
 
-    text: str = ""
+    texts: list[str] = field(default_factory=list)
     reason: str = ""
     is_refusal: bool = False
     usage: Json | None = None
@@ -353,7 +353,7 @@ class _OpenAITurn:
             for call in piece.get("tool_calls") or ():
                 self._add_call(call)
             self.reason = choice.get("finish_reason") or self.reason
-        self.text += added
+        self.texts.append(added)
         return added
 
     def _add_call(self, piece: Json) -> None:
@@ -367,7 +367,7 @@ class _OpenAITurn:
         call.id = call.id or given
         call.name = call.name or function.get("name") or ""
         arguments = function.get("arguments") or ""
-        call.arguments += arguments if isinstance(arguments, str) else codec.encode_text(arguments)
+        call.pieces.append(arguments if isinstance(arguments, str) else codec.encode_text(arguments))
 
     def finish(self) -> Turn:
         calls: list[Json] = []
@@ -375,18 +375,20 @@ class _OpenAITurn:
         for number, call in enumerate(self.calls, 1):
             is_taken = any(call.id == other["id"] for other in calls)
             given = f"call_{number}" if is_taken or not call.id else call.id
-            function = {"name": call.name, "arguments": call.arguments or "{}"}
+            arguments = "".join(call.pieces)
+            function = {"name": call.name, "arguments": arguments or "{}"}
             calls.append({"id": given, "type": "function", "function": function})
             try:
-                read_arguments(call.arguments)
+                read_arguments(arguments)
             except ValueError:  # the service would refuse it
                 function = {**function, "arguments": "{}"}
             sent_back.append({**calls[-1], "function": {**function, "name": call.name or "unnamed"}})
-        message: Json = {"role": "assistant", "content": self.text or (None if calls else "")}
+        text = "".join(self.texts)
+        message: Json = {"role": "assistant", "content": text or (None if calls else "")}
         if calls:
             message["tool_calls"] = sent_back
         reason = "refused" if self.is_refusal else _OPENAI_REASONS.get(self.reason, "stop")
-        return Turn(message, self.text, calls, self.reason and reason, self.usage)
+        return Turn(message, text, calls, self.reason and reason, self.usage)
 
 
 # --- Anthropic ----------------------------------------------------------------------------------------
@@ -511,7 +513,7 @@ class _GeminiTurn:
     """Collects the parts of an answer. They are sent back as they came, with their signatures."""
 
     parts: list[Json] = field(default_factory=list)
-    text: str = ""
+    texts: list[str] = field(default_factory=list)
     reason: str = ""
     usage: Json | None = None
 
@@ -530,7 +532,7 @@ class _GeminiTurn:
                 else:
                     self.parts.append(part)
             self.reason = candidate.get("finishReason") or self.reason
-        self.text += added
+        self.texts.append(added)
         return added
 
     def finish(self) -> Turn:
@@ -540,4 +542,4 @@ class _GeminiTurn:
             raise AgentError(message, kind="garbled", hint="ask again, or ask a simpler question")
         sent_back = {"role": "model", "parts": self.parts or [{"text": ""}]}
         reason = self.reason and _GEMINI_REASONS.get(self.reason, "stop")
-        return Turn(sent_back, self.text, calls, reason, self.usage)
+        return Turn(sent_back, "".join(self.texts), calls, reason, self.usage)

@@ -75,6 +75,8 @@ class Exchange:
         self._requested: Counter[str] = Counter()
         self._running: list[asyncio.Task[Result]] = []
         self._has_ended = False
+        self.is_idle = False
+        """Whether the reader has an event and has not asked for the next one."""
 
     async def run(self, text: str) -> AsyncGenerator[Event, None]:
         """Yield the events, the last of which is Final or Failure."""
@@ -85,7 +87,9 @@ class Exchange:
                     if isinstance(event, Final):
                         self._session.messages += [Message("user", text), Message("model", event.text)]
                         self._has_ended = True
+                    self.is_idle = True
                     yield event
+                    self.is_idle = False
         except AgentError as error:
             failure = error
         except Exception as error:
@@ -357,16 +361,18 @@ class AgentRunner:
     async def send(self, text: str) -> AsyncGenerator[Event, None]:
         """Ask a question; yield the events of the answer, the last of which is Final or Failure.
 
-        An earlier answer that is not complete is ended. Closing the generator ends this one, with the
-        provider's process or connection and all running tool calls. Use `contextlib.aclosing` to close it at
-        once, and not with the garbage collector.
+        Closing the generator ends the answer, with the provider's process or connection and all running tool
+        calls. Use `contextlib.aclosing` to close it at once, and not with the garbage collector.
         """
         if self._provider is None:
             raise ConfigurationError("no provider was given", key="provider", hint=_list_providers())
         if not text.strip():
             raise ConfigurationError("the question must be a non-empty string")
         if self._current is not None:
-            await self._current.end()
+            if not self._current.is_idle:
+                message = "the last question is still being answered"
+                raise AgentError(message, kind="busy", hint="wait for its answer, or close its events")
+            await self._current.end()  # its reader has stopped reading
         exchange = self._current = Exchange(self.session, self._provider, self._toolbox)
         try:
             await self.start()

@@ -156,19 +156,26 @@ async def test_without_a_provider_there_is_only_a_session() -> None:
             await runner.ask("Anybody?")
 
 
-async def test_a_new_question_ends_the_answer_to_the_last_one() -> None:
+async def test_one_question_at_a_time() -> None:
     bench = Bench()
-    parrot = Parrot([Token("One"), call("wait")], [Token("Two"), Token("Three")], [Final("Four.")])
+    parrot = Parrot([call("wait")], [Final("Later.")])
     async with AgentRunner(bench.server, parrot) as runner:
-        first = asyncio.ensure_future(collect(runner))
+        first = asyncio.ensure_future(runner.ask("Wait"))
         await bench.begun.wait()
-        second = runner.send("Count")
-        assert await anext(second) == Token("Two")
-        assert (await first)[-1] == Failure("cut", "the answer was stopped")
-        assert bench.ended == ["wait"]
-        assert await runner.ask("Go on") == "Four."  # the second is still open, and is ended by this
-        assert [event async for event in second] == [Failure("cut", "the answer was stopped")]
-        assert parrot.stops == 2
+        with pytest.raises(AgentError, match="still being answered"):
+            await runner.ask("Meanwhile?")
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+
+
+async def test_a_new_question_ends_an_abandoned_answer() -> None:
+    parrot = Parrot([Token("One"), Token("Two")], [Final("Three.")])
+    async with AgentRunner([], parrot) as runner:
+        events = runner.send("Count")
+        assert await anext(events) == Token("One")
+        assert await runner.ask("Go on") == "Three."  # the first is still open, and is ended by this
+        assert [event async for event in events] == [Failure("cut", "the answer was stopped")]
+        assert parrot.stops == 1
 
 
 async def test_stopping_ends_running_tools() -> None:
