@@ -27,7 +27,7 @@ def make(seq: int) -> Checkpoint:
     return Checkpoint("checkpoint", seq, "a" * 64, seq, "", 0)
 
 
-def test_the_newest_checkpoint_is_the_one_before_a_torn_end(tmp_path: Path) -> None:
+def test_an_unfinished_last_line_is_no_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "seals"
     file = CheckpointFile(path, SECRET)
     file.add(make(5))
@@ -39,7 +39,7 @@ def test_the_newest_checkpoint_is_the_one_before_a_torn_end(tmp_path: Path) -> N
     assert path.read_bytes() == whole + make(10).to_line(SECRET) + b"\n"
 
 
-def test_what_is_said_of_records_that_are_gone_is_dropped_and_nothing_else(
+def test_only_checkpoints_of_removed_records_are_dropped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoint, "_RECENT", 2)
@@ -58,7 +58,7 @@ def test_what_is_said_of_records_that_are_gone_is_dropped_and_nothing_else(
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_checkpoint_is_on_the_disk_when_it_was_added_and_its_file_is_let_go_of(
+def test_adding_a_checkpoint_syncs_and_closes_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "seals"
@@ -72,7 +72,7 @@ def test_a_checkpoint_is_on_the_disk_when_it_was_added_and_its_file_is_let_go_of
         os.fstat(descriptor)
 
 
-def test_lines_are_counted_from_one_and_an_unfinished_one_is_none(tmp_path: Path) -> None:
+def test_lines_are_counted_from_one_without_an_unfinished_one(tmp_path: Path) -> None:
     path = tmp_path / "seals"
     line = make(5).to_line(SECRET)
     path.write_bytes(line + b"\nnot ours\n" + line + b"\n" + line)
@@ -81,7 +81,7 @@ def test_lines_are_counted_from_one_and_an_unfinished_one_is_none(tmp_path: Path
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[", b'{"kind":"checkpoint"'])
-def test_a_seal_does_not_make_a_checkpoint(body: bytes) -> None:
+def test_a_sealed_line_with_other_facts_is_no_checkpoint(body: bytes) -> None:
     line = b'%b,"mac":"%b"}' % (body, SECRET.seal(body))
     assert parse_checkpoint(line, SECRET) is None
     assert parse_checkpoint(line, None) is None

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.audit_logs import (
     NOON,
-    Hands,
+    ManualClocks,
     entries,
     make_log,
     make_writer,
@@ -82,18 +82,18 @@ def test_a_log_whose_oldest_records_have_ended(ended: int) -> None:
     )
 
 
-def test_only_what_was_ended_by_us_is_the_beginning_of_the_rest() -> None:
+def test_only_a_pruned_checkpoint_explains_a_missing_beginning() -> None:
     verdict = judge(LINES[3:], seal(3), seal(2, "pruned"))
     assert (verdict.is_sound, verdict.pruned_before) == (False, None)
     assert verdict.problems == [Problem(1, "missing", "records 1 to 3 are missing")]
 
 
-def test_a_checkpoint_counts_once_and_only_those_that_were_met() -> None:
+def test_every_compared_checkpoint_counts_once() -> None:
     verdict = judge(LINES[4:], seal(2), seal(4, "pruned"), seal(6), seal(6))
     assert (verdict.checkpoints_checked, verdict.proven_through, verdict.is_sound) == (1, 6, True)
 
 
-def test_progress_is_told_every_five_thousand_lines() -> None:
+def test_progress_is_reported_every_five_thousand_lines() -> None:
     told: list[int] = []
     lines = chain_entries(NO_RECORD, entries(10_001))[1]
     assert Verifier(CheckpointLines([]), (), is_keyed=False).run(iter(lines), told.append).is_sound
@@ -159,7 +159,7 @@ UNFIT = "record {} does not match the one before it: one of them was changed"
         ),
     ],
 )
-def test_what_is_wrong_is_told_where_it_is(lines: list[bytes], problems: list[Problem]) -> None:
+def test_every_problem_is_reported_with_its_record(lines: list[bytes], problems: list[Problem]) -> None:
     verdict = judge(lines, is_keyed=False)
     assert verdict.problems == problems
     assert not verdict.is_sound
@@ -193,13 +193,13 @@ def test_records_that_a_checkpoint_has_seen_and_are_gone(last: int, words: str) 
     assert judge(LINES[:last], seal(12)).problems == [Problem(last + 1, "truncated", words)]
 
 
-def test_without_a_checkpoint_nobody_knows_what_is_missing_unless_there_is_no_key() -> None:
+def test_a_log_without_checkpoints_is_a_problem_with_the_key_only() -> None:
     words = "there is no checkpoint: missing records cannot be detected"
     assert judge(LINES).problems == [Problem(0, "unsealed", words)]
     assert judge(LINES, is_keyed=False).problems == []
 
 
-def test_only_lines_behind_the_newest_checkpoint_wait_for_one() -> None:
+def test_only_records_after_the_newest_checkpoint_can_be_unsealed() -> None:
     work = [encode_entry(NOON + 10 * number, {"id": "c"}) for number in range(40)]
     lines = chain_entries(NO_RECORD, work)[1]
 
@@ -219,7 +219,7 @@ def test_only_lines_behind_the_newest_checkpoint_wait_for_one() -> None:
     assert judge(lines, sealed(15)).problems == []
 
 
-def test_no_more_is_told_than_anybody_reads() -> None:
+def test_the_last_problem_says_that_there_are_more() -> None:
     lines = [line.replace(b"ana", b"bob") for line in chain_entries(NO_RECORD, entries(MAX_PROBLEMS + 3))[1]]
     problems = judge(lines, is_keyed=False).problems
     assert len(problems) == MAX_PROBLEMS + 1 == 101
@@ -240,14 +240,14 @@ def behind(seq: int, count: int = 2) -> list[bytes]:
 @pytest.mark.parametrize(
     ("good", "is_sound"), [(None, True), (0, True), (3, True), (4, True), (5, False), (7, False)]
 )
-def test_what_is_wrong_behind_the_last_good_record_was_accepted(good: int | None, is_sound: bool) -> None:
+def test_damage_after_the_last_good_record_is_accepted(good: int | None, is_sound: bool) -> None:
     lines = [*LINES[:4], LINES[4].replace(b"ana", b"bob"), *LINES[5:8], *behind(8)]
     verdict = judge(lines, seal(8, "accepted", good))
     assert verdict.problems == [Problem(5, "edited", UNFIT.format(5), is_sound)]
     assert verdict.is_sound is is_sound
 
 
-def test_what_is_wrong_up_to_the_number_of_the_gap_was_accepted() -> None:
+def test_damage_up_to_the_number_of_the_gap_is_accepted() -> None:
     accepted = seal(8, "accepted", 3)
     lines = [*LINES[:7], LINES[7].replace(b"ana", b"bob"), *behind(8, 3)]
     assert judge(lines, accepted).is_sound
@@ -260,15 +260,13 @@ def test_what_is_wrong_up_to_the_number_of_the_gap_was_accepted() -> None:
 @pytest.mark.parametrize(
     ("there", "words"), [(7, "record 8 is missing"), (5, "records 6 to 8 are missing"), (8, None)]
 )
-def test_what_is_missing_before_the_record_behind_a_gap_is_told_and_accepted(
-    there: int, words: str | None
-) -> None:
+def test_records_missing_in_an_accepted_gap_are_reported_as_accepted(there: int, words: str | None) -> None:
     verdict = judge([*LINES[:there], *behind(8)], seal(8, "accepted", there))
     assert verdict.problems == ([] if words is None else [Problem(there + 1, "missing", words, True)])
     assert verdict.is_sound
 
 
-def test_the_record_behind_a_gap_must_fit_what_was_accepted() -> None:
+def test_the_record_after_a_gap_must_follow_it() -> None:
     lines = [*LINES[:5], *restamp(behind(8))]
     verdict = judge(lines, seal(8, "accepted", 5))
     assert [(each.seq, each.kind, each.is_accepted) for each in verdict.problems] == [
@@ -286,7 +284,7 @@ def test_the_last_good_record_before_a_gap_is_known() -> None:
     ]
 
 
-def test_a_record_out_of_order_is_accepted_by_the_place_where_it_stands() -> None:
+def test_a_record_out_of_order_is_accepted_by_its_position() -> None:
     twice = [*LINES[:6], LINES[1], *LINES[6:8], *behind(8)]
     assert judge(twice, seal(8, "accepted", 6)).is_sound
     assert not judge(twice, seal(8, "accepted", 7)).is_sound
@@ -315,11 +313,11 @@ def test_an_invalid_checkpoint_is_reported_by_its_line() -> None:
     assert not verdict.is_sound
 
 
-def work(writer: RecordWriter, hands: Hands, minutes: int) -> None:
+def work(writer: RecordWriter, clocks: ManualClocks, minutes: int) -> None:
     """A call every ten seconds."""
     for _ in range(minutes * 6):
-        hands.pass_by(10)
-        writer.write(entries(1, wall=hands.wall_s))
+        clocks.advance(10)
+        writer.write(entries(1, wall=clocks.wall_s))
         writer.run_maintenance()
 
 
@@ -327,10 +325,10 @@ def unsealed(path: Path) -> list[str]:
     return [problem.words for problem in verify(path).problems if problem.kind == "unsealed"]
 
 
-def test_checkpoints_that_were_cut_off_are_missed(tmp_path: Path) -> None:
-    path, hands = tmp_path / "audit.db", Hands()
-    writer = make_writer(path, hands)
-    work(writer, hands, 6)
+def test_removed_checkpoints_are_noticed(tmp_path: Path) -> None:
+    path, clocks = tmp_path / "audit.db", ManualClocks()
+    writer = make_writer(path, clocks)
+    work(writer, clocks, 6)
     writer.close()
     assert verify(path).is_sound
     kept = seals(path).read_bytes().splitlines(keepends=True)
@@ -351,9 +349,9 @@ def test_checkpoints_that_were_cut_off_are_missed(tmp_path: Path) -> None:
 
 
 def test_a_log_whose_checkpoints_are_elsewhere_is_judged_by_the_copy_alone(tmp_path: Path) -> None:
-    path, hands = tmp_path / "audit.db", Hands()
-    writer = make_writer(path, hands)
-    work(writer, hands, 6)
+    path, clocks = tmp_path / "audit.db", ManualClocks()
+    writer = make_writer(path, clocks)
+    work(writer, clocks, 6)
     writer.close()
     copy = tmp_path / "copy"
     copy.write_bytes(seals(path).read_bytes().splitlines(keepends=True)[1])  # of yesterday
@@ -361,15 +359,15 @@ def test_a_log_whose_checkpoints_are_elsewhere_is_judged_by_the_copy_alone(tmp_p
     assert open_log(path, copy=copy).verify().is_sound
 
 
-def test_a_server_that_lives_or_was_killed_is_in_time(tmp_path: Path) -> None:
-    path, hands = tmp_path / "audit.db", Hands()
+def test_a_running_or_killed_server_is_not_unsealed(tmp_path: Path) -> None:
+    path, clocks = tmp_path / "audit.db", ManualClocks()
     for _ in range(6):  # each is killed before it could seal anything
-        writer = make_writer(path, hands)
+        writer = make_writer(path, clocks)
         writer.open()
-        work(writer, hands, 1)
+        work(writer, clocks, 1)
         assert verify(path).is_sound
         writer.release()
-        hands.pass_by(3600)
+        clocks.advance(3600)
     seals(path).write_bytes(seals(path).read_bytes().splitlines(keepends=True)[0])
     assert verify(path).is_sound
 
