@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import anthropic  # noqa: F401 - loaded before any time limit counts
-import openai  # noqa: F401
+import anthropic  # loaded before any time limit counts
+import openai
+import openai.types.chat
+import pydantic
 import pytest
-from google import genai  # noqa: F401
+from google import genai
 
 from tests.support.agents import QUICK, Bench, collect
 from tests.support.model_endpoints import VOICES, Endpoint, GeminiVoice, OpenAIVoice, Reply, Voice, event
@@ -191,3 +193,26 @@ async def test_signed_thinking_is_sent_back_to_anthropic() -> None:
         {"type": "thinking", "thinking": "hm", "signature": "c2ln"},
         {"type": "tool_use", "id": "t1", "name": "add", "input": {"a": 1}},
     ]
+
+
+async def test_requests_match_the_types_of_the_sdks() -> None:
+    bodies: dict[str, Any] = {}
+    for voice in VOICES:
+        async with (
+            Endpoint(voice.stream("Well. ", [("add", {"a": 2, "b": 3})]), voice.stream("Five.")) as endpoint,
+            talk(Bench(), voice, endpoint, instructions="Be brief.") as runner,
+        ):
+            await runner.ask("What is 2 and 3?")
+        bodies[voice.name] = endpoint.requests[1].body
+    for item in bodies["openai"]["messages"]:
+        pydantic.TypeAdapter(openai.types.chat.ChatCompletionMessageParam).validate_python(item)
+    for item in bodies["openai"]["tools"]:
+        pydantic.TypeAdapter(openai.types.chat.ChatCompletionToolParam).validate_python(item)
+    for item in bodies["anthropic"]["messages"]:
+        pydantic.TypeAdapter(anthropic.types.MessageParam).validate_python(item)
+    for item in bodies["anthropic"]["tools"]:
+        pydantic.TypeAdapter(anthropic.types.ToolParam).validate_python(item)
+    for item in bodies["gemini"]["contents"]:
+        genai.types.Content.model_validate(item)
+    for item in bodies["gemini"]["tools"]:
+        genai.types.Tool.model_validate(item)
