@@ -59,6 +59,15 @@ class Child(ChildProcess):
         """Wait for output and return it; return nothing at the end of the output."""
         return await self._output.read(_READ_BYTES)
 
+    async def discard_unread(self) -> None:
+        """Drop the output that has arrived."""
+        try:
+            async with asyncio.timeout(0):
+                while await self.read():
+                    pass
+        except TimeoutError:
+            pass
+
     async def explain_end(self, addition: str = "", hint: str | None = None) -> AgentError:
         """Wait for the exit and return an error that describes it."""
         await self.wait()
@@ -298,6 +307,8 @@ class GeminiCLI:
         child = self._child
         if child is None or child.has_exited:
             child = await self._start_child()
+        await child.discard_unread()  # printed before the question, so no part of the answer
+        self._reader = LineReader()
         child.write(self._question_line(child))
 
     async def answer(self, answers: Sequence[ToolAnswer]) -> None:

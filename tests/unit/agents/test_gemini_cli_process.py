@@ -42,6 +42,18 @@ async def test_reading_and_writing_more_than_a_pipe_holds_does_not_block() -> No
     await child.stop()
 
 
+async def test_output_that_has_arrived_can_be_dropped() -> None:
+    child = await start("import os; os.write(1, b'ready> '); print(input())")
+    first = await child.read()
+    assert first == b"ready> "
+    child._output.feed_data(first)
+    await child.discard_unread()
+    child.write(b"hello\n")
+    assert await read_all(child) == b"hello\n"
+    await child.discard_unread()
+    await child.stop()
+
+
 async def test_the_error_of_an_exited_child_quotes_its_stderr() -> None:
     child = await start("import sys; sys.stderr.write('no input wanted'); sys.exit(4)")
     assert await child.read() == b""
