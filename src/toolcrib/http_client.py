@@ -484,11 +484,6 @@ class HTTPClient:
 # --- for SDKs that are built on the same engine -------------------------------------------------------
 
 
-def engine_client(transport: Any) -> Any:
-    """Return an HTTP client of the engine whose requests all go through `transport`."""
-    return _engine().AsyncClient(transport=transport, follow_redirects=False, trust_env=False)
-
-
-def engine_response(request: Any, status: int, headers: Mapping[str, str], content: Any) -> Any:
-    """Return a response of the engine; `content` is an async generator of bytes."""
-    return _engine().Response(status, headers=headers, content=content, request=request)
+def engine_client() -> Any:
+    """Return an HTTP client that does not follow redirects, which would get the SDK's credentials."""
+    return _engine().AsyncClient(follow_redirects=False)

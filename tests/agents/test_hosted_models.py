@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import anthropic  # noqa: F401 - loaded before any time limit counts
-import openai  # noqa: F401
+import anthropic  # loaded before any time limit counts
+import openai
+import openai.types.chat
+import pydantic
 import pytest
-from google import genai  # noqa: F401
+from google import genai
 
 from tests.support.agents import QUICK, Bench, collect
 from tests.support.model_endpoints import VOICES, Endpoint, GeminiVoice, OpenAIVoice, Reply, Voice, event
@@ -19,7 +21,7 @@ every_voice = pytest.mark.parametrize("voice", VOICES, ids=lambda voice: voice.n
 def talk(
     bench: Bench, voice: Voice, endpoint: Endpoint, limits: Limits = QUICK, **options: Any
 ) -> AgentRunner:
-    options = {"model": "m-1", "api_key": "k3y", "pause_s": 0.01, **options}
+    options = {"model": "m-1", "api_key": "k3y", **options}
     base_url = endpoint.address + voice.base
     return AgentRunner(bench.server, provider=voice.name, base_url=base_url, limits=limits, **options)
 
@@ -116,7 +118,7 @@ async def test_requests_have_the_path_headers_and_tools_of_their_service() -> No
     assert seen["openai"].headers["authorization"] == "Bearer k3y"
     assert seen["openai"].body["tools"][0]["function"]["name"] == "add"
     assert seen["anthropic"].path == "/v1/messages"
-    assert seen["anthropic"].headers["x-api-key"] == "k3y"
+    assert seen["anthropic"].headers["authorization"] == "Bearer k3y"
     assert seen["anthropic"].headers["anthropic-version"]
     assert seen["anthropic"].body["tools"][0]["input_schema"]["properties"].keys() == {"a", "b"}
     assert seen["gemini"].path.endswith("/models/m-1:streamGenerateContent?alt=sse")
@@ -158,7 +160,8 @@ async def test_signed_parts_are_sent_back_to_gemini() -> None:
 
 async def test_signed_thinking_is_sent_back_to_anthropic() -> None:
     voice = VOICES[1]
-    begin: dict[str, Any] = {"type": "message_start", "message": {"usage": {"input_tokens": 1}}}
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    begin: dict[str, Any] = {"type": "message_start", "message": {"content": [], "usage": usage}}
     items = [
         begin,
         {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": ""}},
@@ -179,7 +182,7 @@ async def test_signed_thinking_is_sent_back_to_anthropic() -> None:
             "index": 2,
             "delta": {"type": "input_json_delta", "partial_json": '{"a":1}'},
         },
-        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}},
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": usage},
     ]
     async with (
         Endpoint(Reply([event(item, item["type"]) for item in items]), voice.stream("Two.")) as endpoint,
@@ -190,3 +193,26 @@ async def test_signed_thinking_is_sent_back_to_anthropic() -> None:
         {"type": "thinking", "thinking": "hm", "signature": "c2ln"},
         {"type": "tool_use", "id": "t1", "name": "add", "input": {"a": 1}},
     ]
+
+
+async def test_requests_match_the_types_of_the_sdks() -> None:
+    bodies: dict[str, Any] = {}
+    for voice in VOICES:
+        async with (
+            Endpoint(voice.stream("Well. ", [("add", {"a": 2, "b": 3})]), voice.stream("Five.")) as endpoint,
+            talk(Bench(), voice, endpoint, instructions="Be brief.") as runner,
+        ):
+            await runner.ask("What is 2 and 3?")
+        bodies[voice.name] = endpoint.requests[1].body
+    for item in bodies["openai"]["messages"]:
+        pydantic.TypeAdapter(openai.types.chat.ChatCompletionMessageParam).validate_python(item)
+    for item in bodies["openai"]["tools"]:
+        pydantic.TypeAdapter(openai.types.chat.ChatCompletionToolParam).validate_python(item)
+    for item in bodies["anthropic"]["messages"]:
+        pydantic.TypeAdapter(anthropic.types.MessageParam).validate_python(item)
+    for item in bodies["anthropic"]["tools"]:
+        pydantic.TypeAdapter(anthropic.types.ToolParam).validate_python(item)
+    for item in bodies["gemini"]["contents"]:
+        genai.types.Content.model_validate(item)
+    for item in bodies["gemini"]["tools"]:
+        genai.types.Tool.model_validate(item)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tests.support.audit_logs import NOON, Hands, make_writer, verify
+from tests.support.audit_logs import NOON, ManualClocks, make_writer, verify
 from toolcrib.policy.audit import open_log
 from toolcrib.policy.audit.record import (
     NO_RECORD,
@@ -79,21 +79,21 @@ class Logs(RuleBasedStateMachine):
     def begin(self, keep: int | None) -> None:
         self.folder = TemporaryDirectory()
         self.path = Path(self.folder.name) / "audit.db"
-        self.hands = Hands()
+        self.clocks = ManualClocks()
         self.options: dict[str, Any] = {"keep_records": keep}
-        self.writers = [make_writer(self.path, self.hands, **self.options) for _ in range(3)]
+        self.writers = [make_writer(self.path, self.clocks, **self.options) for _ in range(3)]
         self.written: list[str] = []
 
     @rule(which=st.integers(0, 2), count=st.sampled_from([0, 1, 2, 9, 70, 1500]))
     def write(self, which: int, count: int) -> None:
         names = [f"c{len(self.written) + number}" for number in range(count)]
-        self.writers[which].write([encode_entry(self.hands.wall_s, {"id": name}) for name in names])
+        self.writers[which].write([encode_entry(self.clocks.wall_s, {"id": name}) for name in names])
         self.written += names
 
     @rule(seconds=st.sampled_from([0, 1, 61, 4000]), jump=st.sampled_from([0, 0, 1, -1]))
     def tend(self, seconds: int, jump: int) -> None:
-        self.hands.pass_by(seconds)
-        self.hands.wall_s += jump * 365 * 86_400
+        self.clocks.advance(seconds)
+        self.clocks.wall_s += jump * 365 * 86_400
         for writer in self.writers:
             writer.run_maintenance()
 
@@ -104,7 +104,7 @@ class Logs(RuleBasedStateMachine):
     @rule(which=st.integers(0, 2))
     def crash(self, which: int) -> None:
         self.writers[which].release()
-        self.writers[which] = make_writer(self.path, self.hands, **self.options)
+        self.writers[which] = make_writer(self.path, self.clocks, **self.options)
 
     @rule(left=st.binary(min_size=1, max_size=40).filter(lambda left: b"\n" not in left))
     def tear_checkpoints(self, left: bytes) -> None:

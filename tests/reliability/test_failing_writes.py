@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.audit_logs import Hands, entries, make_writer, verify
+from tests.support.audit_logs import ManualClocks, entries, make_writer, verify
 from tests.support.catalogs import ADAPTER, MODELS
 from tests.support.failing_io import FAULTS, Faults, FaultyOS, faulty_connect, faulty_open
 from tests.support.source_folders import write
@@ -36,13 +36,13 @@ class Story:
 
     def __init__(self, path: Path, **options: Any) -> None:
         self.path = path
-        self.hands = Hands()
+        self.clocks = ManualClocks()
         self.acknowledged: list[str] = []
         self._options = options
 
     def tell(self) -> None:
         for life in range(2):
-            writer = make_writer(self.path, self.hands, **self._options)
+            writer = make_writer(self.path, self.clocks, **self._options)
             pending = []
             for turn in range(4):
                 pending += entries(3, start=life * 100 + turn * 10)
@@ -54,7 +54,7 @@ class Story:
                     self.acknowledged += [codec.decode(b"{%b}" % entry)["id"] for entry in pending]
                     pending = []
                     break
-                self.hands.pass_by(61)
+                self.clocks.advance(61)
                 try:
                     writer.run_maintenance()
                 except STORE_ERRORS:
@@ -66,7 +66,7 @@ class Story:
             assert pending == [], "it works again, and has written everything"
 
     def check(self) -> None:
-        writer = make_writer(self.path, self.hands)
+        writer = make_writer(self.path, self.clocks)
         writer.open()  # refuses what is broken
         writer.close()
         found = Counter(record["id"] for record in open_log(self.path).records() if record["kind"] == "call")

@@ -1,4 +1,4 @@
-"""Audit logs for tests: written with manual clocks, and damaged in every way."""
+"""Audit logs for tests: written with clocks that tests control, and damaged in every way."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from toolcrib.policy.audit.writer import RecordWriter
 NOON = 1_777_888_800.0  # 2026-05-04T10:00:00Z
 
 
-class Hands:
-    """Two clocks that only advance when told to."""
+class ManualClocks:
+    """A wall clock and a monotonic clock that only move when a test says so."""
 
     def __init__(self) -> None:
         self.wall_s = NOON
@@ -34,14 +34,14 @@ class Hands:
     def now(self) -> float:
         return self.now_s
 
-    def pass_by(self, seconds: float) -> None:
+    def advance(self, seconds: float) -> None:
         self.wall_s += seconds
         self.now_s += seconds
 
 
-def make_writer(path: Path, hands: Hands | None = None, **options: Any) -> RecordWriter:
-    hands = hands or Hands()
-    return RecordWriter(Audit(path, **options), server="shop", wall=hands.wall, now=hands.now)
+def make_writer(path: Path, clocks: ManualClocks | None = None, **options: Any) -> RecordWriter:
+    clocks = clocks or ManualClocks()
+    return RecordWriter(Audit(path, **options), server="shop", wall=clocks.wall, now=clocks.now)
 
 
 def entries(count: int, start: int = 1, wall: float = NOON) -> list[Entry]:
@@ -56,7 +56,7 @@ def entries(count: int, start: int = 1, wall: float = NOON) -> list[Entry]:
 def make_log(
     path: Path, count: int, batch: int = 10, *, is_closed: bool = True, **options: Any
 ) -> RecordWriter:
-    """Return a log of `count` calls, with `opened` and, if it was closed, `closed` records."""
+    """Write a log of `count` calls, between an `opened` and (if it is closed) a `closed` record."""
     writer = make_writer(path, **options)
     for start in range(1, count + 1, batch):
         writer.write(entries(min(batch, count + 1 - start), start))
@@ -68,13 +68,13 @@ def make_log(
 
 
 class Hold:
-    """Another process that holds a lock on the log."""
+    """Another process that holds the exclusive lock of the log."""
 
     def __init__(self, path: Path) -> None:
         self._db = sqlite3.connect(path, isolation_level=None)
         self._db.execute("BEGIN EXCLUSIVE")
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         self._db.execute("ROLLBACK")
         self._db.close()
 
@@ -91,9 +91,9 @@ def read_lines(path: Path) -> list[bytes]:
 
 
 def replace_lines(path: Path, lines: list[bytes]) -> None:
-    """Replace rows as an attacker with write access would. Rows keep their numbers if their order allows."""
+    """Replace all rows, as a writer of the file could. Rows keep their numbers if their order allows."""
     with closing(sqlite3.connect(path)) as db, db:
-        db.execute("PRAGMA synchronous=OFF")  # nobody pulls the plug here
+        db.execute("PRAGMA synchronous=OFF")
         db.text_factory = bytes
         first = db.execute("SELECT min(seq) FROM record").fetchone()[0] or 1
         db.execute("DELETE FROM record")
@@ -104,7 +104,7 @@ def replace_lines(path: Path, lines: list[bytes]) -> None:
 
 
 def restamp(lines: list[bytes], previous: bytes = b"0" * 64) -> list[bytes]:
-    """Recompute all hashes, as an attacker without the key would."""
+    """Compute all hashes again, as somebody without the key can."""
     stamped = []
     for line in lines:
         body = line[:-TAIL]
@@ -135,7 +135,7 @@ def calls(path: Path) -> list[str]:
     return [record["id"] for record in open_log(path).records() if record["kind"] == "call"]
 
 
-def told(path: Path) -> list[tuple[int, int]]:
+def gap_counts(path: Path) -> list[tuple[int, int]]:
     gaps = [record for record in open_log(path).records() if record["kind"] == "gap"]
     return [(record["late"], record["lost"]) for record in gaps]
 

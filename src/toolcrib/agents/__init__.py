@@ -5,10 +5,8 @@ and events report progress. `providers` has the models by name: `gemini_cli`, `o
 and your own class that implements `Provider`.
 """
 
-from toolcrib.agents.anthropic import AnthropicModel
-from toolcrib.agents.gemini import GeminiModel
 from toolcrib.agents.gemini_cli import GeminiCLI
-from toolcrib.agents.openai import OpenAIModel
+from toolcrib.agents.hosted import AnthropicModel, GeminiModel, OpenAIModel
 from toolcrib.agents.provider import (
     Event,
     Failure,

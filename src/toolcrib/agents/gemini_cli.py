@@ -21,10 +21,11 @@ from __future__ import annotations
 import asyncio
 import codecs
 import re
+from collections import deque
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from toolcrib.agents.provider import Event, Final, Message, SessionCtx, Status, Token, ToolAnswer, ToolCall
 from toolcrib.catalog.export.calls import ToolCall as ExportedCall
@@ -35,105 +36,67 @@ from toolcrib.validation import codec
 
 # --- the process --------------------------------------------------------------------------------------
 
-_MAX_UNREAD = 256 * 1024
-
-
-async def start_child(
-    command: Sequence[str],
-    env: Mapping[str, str] | None = None,
-    cwd: str | Path | None = None,
-    grace_s: float = GRACE_S,
-) -> Child:
-    """Start an agent program. Raise AgentError if it does not exist or cannot be run."""
-    try:
-        return await Child(Path(command[0]).name, grace_s).start(command, env, cwd)
-    except StartError as error:
-        hint = "install it, or pass another command as a list of strings" if error.is_missing else None
-        raise AgentError(f"Cannot start the agent: {error}", kind="missing", hint=hint) from None
+_READ_BYTES = 64 * 1024
+_MAX_UNREAD = 128 * 1024
 
 
 class Child(ChildProcess):
     """One run of an agent program. Its output waits in the pipe until it is read."""
 
-    def __init__(self, label: str, grace_s: float) -> None:
+    def __init__(self, label: str, grace_s: float = GRACE_S) -> None:
         super().__init__(label, grace_s)
-        self._unread = bytearray()
-        self._output_event = asyncio.Event()
-        self.is_paused = False
-        """Whether the program has to wait until its output is read."""
+        self._output = asyncio.StreamReader(_MAX_UNREAD)
+        self.has_answered = False
+        self.catalog_hash: str | None = None
+        """The hash of the catalog that the program has read."""
 
-    async def write(self, data: bytes) -> None:
-        """Write to stdin without waiting for the program to read, because its own output may block it.
-
-        Raise AgentError where stdin is closed.
-        """
-        pipe = self.stdin
-        if pipe is None:
-            raise await self.explain_end()
-        pipe.write(data)
+    def write(self, data: bytes) -> None:
+        """Write to stdin, if it is open, without waiting: the program may be waiting to print."""
+        if pipe := self.stdin:
+            pipe.write(data)
 
     async def read(self) -> bytes:
         """Wait for output and return it; return nothing at the end of the output."""
-        while not self._unread and 1 in self._open_pipes and not self._finished.is_set():
-            self._output_event.clear()
-            await self._output_event.wait()
-        return self.take_unread()
+        return await self._output.read(_READ_BYTES)
 
-    def take_unread(self) -> bytes:
-        """Return the output that has arrived, without waiting."""
-        data = bytes(self._unread)
-        self._unread.clear()
-        self._set_reading(True)
-        return data
+    async def discard_unread(self) -> None:
+        """Drop the output that has arrived."""
+        try:
+            async with asyncio.timeout(0):
+                while await self.read():
+                    pass
+        except TimeoutError:
+            pass
 
-    @property
-    def has_unread(self) -> bool:
-        return bool(self._unread)
-
-    async def explain_end(self, addition: str = "") -> AgentError:
+    async def explain_end(self, addition: str = "", hint: str | None = None) -> AgentError:
         """Wait for the exit and return an error that describes it."""
         await self.wait()
-        return AgentError(self.describe_exit(addition), kind="died")
+        return AgentError(self.describe_exit(addition), kind="died", hint=hint)
 
-    async def stop(self, patience_s: float = 0.0) -> None:
-        self._is_stopping = True
-        self._set_reading(True)  # a program that waits to print must be able to end
-        await super().stop(patience_s)
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        if pipe := self._transport.get_pipe_transport(1):
+            self._output.set_transport(pipe)  # so that reading pauses when much is unread
 
     def stdout_received(self, data: bytes) -> None:
-        if self._is_stopping:
-            return
-        self._unread += data
-        self._output_event.set()
-        if len(self._unread) > _MAX_UNREAD:
-            self._set_reading(False)
+        if not self._finished.is_set() and not self._is_stopping:
+            self._output.feed_data(data)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         super().pipe_connection_lost(fd, exc)
-        self._output_event.set()
+        if fd == 1:
+            self._output.feed_eof()
 
     def finished(self) -> None:
-        self._output_event.set()
-
-    def _set_reading(self, reads: bool) -> None:
-        pipe = cast(asyncio.ReadTransport | None, self._transport.get_pipe_transport(1))
-        if pipe is None or pipe.is_closing() or reads is not self.is_paused:
-            return
-        self.is_paused = not reads
-        if reads:
-            pipe.resume_reading()
-        else:
-            pipe.pause_reading()
+        self._output.feed_eof()
 
 
 # --- the line protocol --------------------------------------------------------------------------------
 
-MAX_LINE_BYTES = 4 * 1024 * 1024
+_MAX_LINE = 4 * 1024 * 1024
 """The longest line that can be a call."""
-_INDENT = b" \t\r"
-_MAX_INDENT = 256
-_LOOKS_LIKE_CALL = re.compile(rb'\s*\{\s*"tool_call"\s*:')
-_LINES = re.compile(rb"[^\n]*\n|[^\n]+")
+_LOOKS_LIKE_CALL = re.compile(r'\s*\{\s*"tool_call"\s*:')
+_LINES = re.compile(r"[^\n]*\n|[^\n]+")
 _MAX_SHOWN = 120
 
 
@@ -151,72 +114,48 @@ class LineReader:
     """Splits the output of a program into text, tool calls and the end of the answer.
 
     Text is passed on at once. Only a line that begins with a brace is held until it is complete, as it
-    may be a call. Call `feed` with the output, in pieces of any size, and `finish` at its end.
+    may be a call.
     """
 
-    def __init__(self, limit_bytes: int = MAX_LINE_BYTES) -> None:
-        self._limit_bytes = limit_bytes
-        self._line = bytearray()  # the beginning of a line that may be a call
-        self._rest: Literal["call", "text", "skip"] = "call"  # what the rest of the line is
+    def __init__(self, max_line: int = _MAX_LINE) -> None:
+        self._max_line = max_line
+        self._held = ""  # the beginning of a line that may be a call
+        self._is_text = False  # whether the rest of the line is text
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._calls = 0
 
-    def feed(self, chunk: bytes) -> Iterator[Item]:
-        for piece in _LINES.findall(chunk):
-            is_end = piece.endswith(b"\n")
-            if self._rest == "text":
-                yield from self._decode(piece)
-            elif self._rest == "call":
-                self._line += piece
-                if is_end or not self._may_be_call() or len(self._line) > self._limit_bytes:
-                    yield from self._end_line(is_end)
-            if is_end:
-                self._rest = "call"
+    def feed(self, data: bytes, is_end: bool = False) -> Iterator[Item]:
+        """Take output, in pieces of any size, and yield what it contains."""
+        for piece in _LINES.findall(self._decoder.decode(data, is_end)):
+            is_line_end = piece.endswith("\n")
+            if self._is_text:
+                yield Token(piece)
+            else:
+                self._held += piece
+                may_be_call = self._held.lstrip(" \t\r")[:1] in ("", "{") and len(self._held) < self._max_line
+                if is_line_end or not may_be_call:
+                    self._is_text = True
+                    yield self._release()
+            self._is_text = self._is_text and not is_line_end
+        if is_end and self._held:
+            yield self._release()
 
-    def finish(self) -> Iterator[Item]:
-        """Yield what is left: the last line may lack its end."""
-        if self._line:
-            yield from self._end_line(True)
-        self._rest = "call"
-        yield from self._decode(b"", True)
-
-    def _may_be_call(self) -> bool:
-        head = bytes(self._line[:_MAX_INDENT]).lstrip(_INDENT)
-        return head.startswith(b"{") or (not head and len(self._line) < _MAX_INDENT)
-
-    def _end_line(self, is_complete: bool) -> Iterator[Item]:
-        """Stop holding a line: it is complete, or it is no call, or too long for one."""
-        line = bytes(self._line)
-        self._line.clear()
-        item: Item | None = None
-        if is_complete:
-            item = self._read_line(line)
-        elif len(line) > self._limit_bytes and _LOOKS_LIKE_CALL.match(line):
-            item = self._bad_call(f"the line is longer than {self._limit_bytes} bytes")
-        self._rest = "text" if item is None else "skip"
-        if item is None:
-            yield from self._decode(line)
-        else:
-            yield item
-
-    def _decode(self, data: bytes, final: bool = False) -> Iterator[Token]:
-        if text := self._decoder.decode(data, final):
-            yield Token(text)
-
-    def _read_line(self, line: bytes) -> Item | None:
-        """Parse a line as a call or as the end of the answer; return None for text."""
-        if not line[:_MAX_INDENT].lstrip(_INDENT).startswith(b"{"):
-            return None
+    def _release(self) -> Item:
+        """Return the line that was held: a call, the end of the answer, or text."""
+        line, self._held = self._held, ""
+        if not line.lstrip().startswith("{") or len(line) >= self._max_line:
+            return Token(line)
         try:
-            value = codec.parse(line.strip())
+            value = codec.parse(line.strip().encode())
         except ValueError as error:
-            return self._bad_call(f"the line is not JSON: {error}") if _LOOKS_LIKE_CALL.match(line) else None
+            is_call = _LOOKS_LIKE_CALL.match(line)
+            return self._bad_call(f"the line is not JSON: {error}") if is_call else Token(line)
         if not isinstance(value, Mapping) or len(value) != 1:
-            return None
+            return Token(line)
         final = value.get("final")
         if final is True or isinstance(final, str):
             return Done(final if isinstance(final, str) else None)
-        return self._read_call(value["tool_call"]) if "tool_call" in value else None
+        return self._read_call(value["tool_call"]) if "tool_call" in value else Token(line)
 
     def _read_call(self, call: Any) -> ToolCall:
         if not isinstance(call, Mapping):
@@ -325,20 +264,19 @@ class GeminiCLI:
         is_transcript = self.label.lower() in _TRANSCRIPT_PROGRAMS
         self.way: Way = way or ("transcript" if is_transcript else "conversation")
         self._env, self._cwd, self._grace_s = env, cwd, grace_s
-        self._session: SessionCtx | None = None
+        self._session = SessionCtx()
+        self._is_started = False
         self._child: Child | None = None
         self._reader = LineReader()
         self._is_working = False
-        self._sent_hash: str | None = None  # of the catalog that the process knows
         self._question = ""
         self._transcript = ""  # what the next process reads
-        self._output: list[str] = []  # printed since it last got results
-        self._has_answered = False
-        self._pending_end: Done | None = None  # printed next to calls: the answer ends once they were made
+        self._printed: list[str] = []  # since it last got results
+        self._items: deque[Item] = deque()  # read from a conversation and not handled yet
 
     @property
     def status(self) -> Status:
-        if self._session is None:
+        if not self._is_started:
             return "stopped"
         return "working" if self._is_working else "ready"
 
@@ -352,149 +290,117 @@ class GeminiCLI:
         )
 
     async def start(self, session: SessionCtx) -> None:
-        self._session = session
+        self._session, self._is_started = session, True
 
     async def stop(self) -> None:
         patience_s = 0.0 if self._is_working else self._grace_s
-        self._session, self._is_working = None, False
+        self._is_started = self._is_working = False
         await self._stop_child(patience_s)
 
     async def send(self, text: str) -> None:
-        session = self._started()
-        self._is_working, self._output, self._question, self._pending_end = True, [], text, None
+        self._is_working, self._printed, self._question = True, [], text
+        self._items.clear()
         if self.way == "transcript":
-            self._transcript = (
-                _join(self._introduction(), _format_history(session.messages), f"User: {text}") + "\n"
-            )
+            history = _format_history(self._session.messages)
+            self._transcript = _join(self._introduction(), history, f"User: {text}") + "\n"
             return
-        if self._child is not None and not self._child.has_exited:
-            self._child.take_unread()  # printed before the question, so no part of the answer
-            self._reader = LineReader()
-            try:
-                await self._child.write(self._question_line())
-                return
-            except AgentError:
-                pass  # it has just exited, which is another way to end an answer
-        await self._start_conversation()
-
-    async def _start_conversation(self) -> None:
-        child = await self._start_child()
-        await child.write(self._question_line())
-
-    def _question_line(self) -> bytes:
-        session = self._started()
-        catalog = session.toolCatalog or {"hash": "", "functionSchema": []}
-        line: dict[str, Any] = {"prompt": self._question, "message": self._question}
-        if self._sent_hash != catalog["hash"]:
-            before = _format_history(session.messages) if self._sent_hash is None else ""
-            self._sent_hash = catalog["hash"]
-            line["prompt"] = _join(self._introduction(), before, self._question)
-            line |= {"session": session.session_id, "toolCatalog": catalog}
-        return codec.encode(line) + b"\n"
+        child = self._child
+        if child is None or child.has_exited:
+            child = await self._start_child()
+        await child.discard_unread()  # printed before the question, so no part of the answer
+        self._reader = LineReader()
+        child.write(self._question_line(child))
 
     async def answer(self, answers: Sequence[ToolAnswer]) -> None:
         results = b"".join(result_line(item) for item in answers)
-        output, self._output = "".join(self._output).strip(), []
         if self.way == "conversation":
-            child = self._running_child()
-            try:
-                await child.write(results)
-            except AgentError:
-                if self._pending_end is None:  # otherwise its answer is complete
-                    raise await self._explain_early_end(child) from None
-            return
-        calls = "".join(_call_line(item.call) for item in answers if item.call.name)
-        self._transcript += f"You: {output}\n{calls}{results.decode()}Go on.\n"
+            self._running_child().write(results)
+        else:
+            calls = "".join(_call_line(item.call) for item in answers if item.call.name)
+            said = "".join(self._printed).strip()
+            self._transcript += f"You: {said}\n{calls}{results.decode()}Go on.\n"
+        if not self._items:  # otherwise its answer is complete
+            self._printed = []
 
     def events(self) -> AsyncGenerator[Event, None]:
         return self._read_conversation() if self.way == "conversation" else self._read_transcript()
 
     async def _read_conversation(self) -> AsyncGenerator[Event, None]:
-        if self._pending_end is not None:
-            yield self._finish(self._pending_end.text)
-            return
-        child, has_called = self._running_child(), False
+        has_called = False
         while True:
-            if has_called and not child.has_unread:
-                return  # it waits for its results
-            chunk = await child.read()
-            for item in self._reader.feed(chunk) if chunk else self._reader.finish():
-                if isinstance(item, Done) and has_called:  # it did not wait; its calls are made all the same
-                    self._pending_end = Done("".join(self._output) if item.text is None else item.text)
-                    return
+            while self._items:
+                if isinstance(self._items[0], Done) and has_called:
+                    return  # it did not wait for its results; the answer ends in the next turn
+                item = self._items.popleft()
                 if isinstance(item, Done):
                     yield self._finish(item.text)
                     return
                 has_called = has_called or isinstance(item, ToolCall)
-                yield self._keep_output(item)
-            if chunk:
-                continue
+                yield self._keep(item)
             if has_called:
-                raise await self._explain_early_end(child)
-            if not self._output and self._has_answered and await child.wait() == 0:
-                await self._start_conversation()  # it exited after its last answer, just when it was asked
-                child = self._running_child()
+                return
+            child = self._running_child()
+            chunk = await child.read()
+            self._items.extend(self._reader.feed(chunk, is_end=not chunk))
+            if chunk or self._items:
                 continue
-            yield await self._finish_exited(child)
-            return
+            is_unread = child.has_answered and not self._printed and self._is_started
+            if is_unread and await child.wait() == 0:  # it exited after its last answer, just when asked
+                child = await self._start_child()
+                child.write(self._question_line(child))
+            else:
+                yield await self._finish_exited(child)
+                return
 
     async def _read_transcript(self) -> AsyncGenerator[Event, None]:
         child = await self._start_child()
-        try:
-            await child.write(self._transcript.encode("utf-8", "replace"))
-        except AgentError:
-            pass  # a program that does not read everything may still answer
+        child.write(self._transcript.encode("utf-8", "replace"))
         child.close_stdin()
-        has_called, chunk = False, b"..."
-        done: Done | None = None
+        has_called, done = False, None
+        chunk = b"..."
         while chunk:
             chunk = await child.read()
-            for item in self._reader.feed(chunk) if chunk else self._reader.finish():
+            for item in self._reader.feed(chunk, is_end=not chunk):
                 if isinstance(item, Done):
                     done = item
                 else:
                     has_called = has_called or isinstance(item, ToolCall)
-                    yield self._keep_output(item)
-        final: Final | None = None
+                    yield self._keep(item)
         if not has_called:
-            final = await self._finish_exited(child) if done is None else self._finish(done.text)
-        await self._stop_child()
-        if final is not None:
-            yield final
+            yield await self._finish_exited(child) if done is None else self._finish(done.text)
 
-    def _keep_output(self, item: Token | ToolCall) -> Event:
+    def _keep(self, item: Token | ToolCall) -> Event:
         if isinstance(item, Token):
-            self._output.append(item.text)
+            self._printed.append(item.text)
         return item
 
     def _finish(self, text: str | None) -> Final:
-        self._is_working, self._has_answered = False, True
-        return Final(("".join(self._output) if text is None else text).strip())
+        self._is_working = False
+        self._running_child().has_answered = True
+        return Final(("".join(self._printed) if text is None else text).strip())
 
     async def _finish_exited(self, child: Child) -> Final:
         """Return the answer of an exited program. Raise AgentError if it failed or printed nothing."""
         if await child.wait() != 0:
             raise await child.explain_end()
-        if not "".join(self._output).strip():
-            error = await child.explain_end(" without an answer")
-            error.hint = self.stall_hint if self.way == "conversation" else None
-            raise error
+        if not "".join(self._printed).strip():
+            hint = self.stall_hint if self.way == "conversation" else None
+            raise await child.explain_end(" without an answer", hint)
         return self._finish(None)
 
-    async def _explain_early_end(self, child: Child) -> AgentError:
-        error = await child.explain_end(" before it had read the result of its call")
-        error.hint = self.stall_hint
-        return error
-
     async def _start_child(self) -> Child:
+        """Start the program. Raise AgentError if it does not exist or cannot be run."""
         await self._stop_child()
-        self._reader, self._has_answered = LineReader(), False
-        self._child = await start_child(self.command, self._env, self._cwd, self._grace_s)
+        self._reader = LineReader()
+        try:
+            self._child = await Child(self.label, self._grace_s).start(self.command, self._env, self._cwd)
+        except StartError as error:
+            hint = "install it, or pass another command as a list of strings" if error.is_missing else None
+            raise AgentError(f"Cannot start the agent: {error}", kind="missing", hint=hint) from None
         return self._child
 
     async def _stop_child(self, patience_s: float = 0.0) -> None:
         child, self._child = self._child, None
-        self._sent_hash = None
         if child is not None:
             await child.stop(patience_s)
 
@@ -503,11 +409,18 @@ class GeminiCLI:
             raise AgentError(f"{self.label} is not running", kind="died")
         return self._child
 
-    def _started(self) -> SessionCtx:
-        if self._session is None:
-            raise AgentError(f"{self.label} was not started", kind="died")
-        return self._session
+    def _question_line(self, child: Child) -> bytes:
+        """Return the line for a question, with the catalog and the conversation if the program needs them."""
+        session = self._session
+        catalog = session.toolCatalog or {"hash": "", "functionSchema": []}
+        line: dict[str, Any] = {"prompt": self._question, "message": self._question}
+        if child.catalog_hash != catalog["hash"]:
+            history = _format_history(session.messages) if child.catalog_hash is None else ""
+            child.catalog_hash = catalog["hash"]
+            line["prompt"] = _join(self._introduction(), history, self._question)
+            line |= {"session": session.session_id, "toolCatalog": catalog}
+        return codec.encode(line) + b"\n"
 
     def _introduction(self) -> str:
-        session = self._started()
+        session = self._session
         return introduce(session.toolCatalog or {"functionSchema": []}, session.instructions)

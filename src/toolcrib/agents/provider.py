@@ -15,7 +15,7 @@ import secrets
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from importlib import import_module
-from typing import Any, ClassVar, Literal, Protocol, TypeVar, overload
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from toolcrib.content import Result
 from toolcrib.definition import MAX_TIMEOUT_S
@@ -179,9 +179,9 @@ class SessionCtx:
 ENTRY_POINTS = "toolcrib.providers"
 BUILT_IN = {
     "gemini_cli": "toolcrib.agents.gemini_cli:GeminiCLI",
-    "openai": "toolcrib.agents.openai:OpenAIModel",
-    "anthropic": "toolcrib.agents.anthropic:AnthropicModel",
-    "gemini": "toolcrib.agents.gemini:GeminiModel",
+    "openai": "toolcrib.agents.hosted:OpenAIModel",
+    "anthropic": "toolcrib.agents.hosted:AnthropicModel",
+    "gemini": "toolcrib.agents.hosted:GeminiModel",
 }
 Status = Literal["stopped", "ready", "working"]
 """Not started or stopped; waiting for a question; working on an answer."""
@@ -229,22 +229,18 @@ class Providers:
     def __init__(self) -> None:
         self._factories: dict[str, Factory | str] = dict(BUILT_IN)
 
-    @overload
-    def register(self, name: str) -> Callable[[F], F]: ...
-    @overload
-    def register(self, name: str, factory: F) -> F: ...
-    def register(self, name: str, factory: Any = None) -> Any:
-        """Add a provider, or replace one. Without a factory this is a decorator."""
+    def register(self, name: str) -> Callable[[F], F]:
+        """Return a decorator that adds a provider, or replaces one."""
         if not name:
             raise ConfigurationError("a provider needs a name", key="provider")
 
-        def add(made: Any) -> Any:
-            if not callable(made):
+        def add(factory: F) -> F:
+            if not callable(factory):
                 raise ConfigurationError("a provider must be a class or another callable", key="provider")
-            self._factories[name] = made
-            return made
+            self._factories[name] = factory
+            return factory
 
-        return add if factory is None else add(factory)
+        return add
 
     def make(self, name: str, **options: Any) -> Provider:
         """Make a provider. Raise ConfigurationError for an unknown name or option."""
@@ -265,8 +261,7 @@ class Providers:
             module, _, attribute = factory.partition(":")
             factory = getattr(import_module(module), attribute)
         if factory is not None:
-            self.register(name, factory)
-            return factory
+            return self.register(name)(factory)
         spelling = str(name).casefold().replace("-", "_")
         hint = suggest(spelling, self, f"available: {', '.join(self)}")
         raise ConfigurationError(f"unknown provider {name!r}", key="provider", hint=hint)

@@ -13,9 +13,8 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Iterable, Sequence
 from contextlib import aclosing
-from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -36,7 +35,7 @@ from toolcrib.agents.provider import (
 from toolcrib.agents.toolbox import Toolbox, make_toolbox
 from toolcrib.catalog.build import build_catalog
 from toolcrib.catalog.export.calls import result_text
-from toolcrib.content import Block, Result, text_block
+from toolcrib.content import Result, text_block
 from toolcrib.context import LOCAL, Principal
 from toolcrib.dispatch.event_loop import is_in_loop
 from toolcrib.errors import (
@@ -57,59 +56,6 @@ T = TypeVar("T")
 _TOOL_GRACE_S = 2.0
 """Added to the time limit of a tool, so that the tool's own timeout is reported first."""
 _MAX_SHOWN = 200
-_MAX_BLOCKS = 100
-_CALL_FLOOD = 100
-"""Refused calls beyond `calls_per_turn`; with more of them, the answer ends."""
-
-
-# --- results ------------------------------------------------------------------------------------------
-
-
-def _refuse(message: str) -> Result:
-    """Return the result of a call that was not made."""
-    return Result([text_block(message)], is_error=True, error=ToolError(message))
-
-
-def _cut_result(result: Result, limit: int) -> tuple[Result, bool]:
-    """Return as much of a result as fits in `limit` characters, with a note, and whether it was cut."""
-    if _count_chars(result) <= limit:
-        return result, False
-    kept: list[Block] = []
-    left = limit
-    content = result.content or [text_block(codec.encode_text(result.structured_content))]
-    for block in content:
-        text = block.get("text") if block.get("type") == "text" else None
-        if isinstance(text, str):
-            kept.append(text_block(_cut_text(text, left)))
-            left = max(0, left - len(text))
-        elif (size := len(codec.encode(block))) <= left:
-            kept.append(block)
-            left -= size
-        else:
-            kept.append(text_block(f"[{block.get('type')} of {size} characters, left out]"))
-        if len(kept) > _MAX_BLOCKS or left == 0:
-            break
-    dropped = len(content) - len(kept)
-    if dropped > 0:
-        kept.append(text_block(f"[{dropped} more parts, left out]"))
-    # Without the structured content, which would repeat all of it.
-    return Result(kept, is_error=result.is_error, error=result.error), True
-
-
-def _count_chars(result: Result) -> int:
-    """Return the size of the larger form, text or structured: either may be sent."""
-    text = sum(
-        len(str(block.get("text", ""))) if block.get("type") == "text" else len(codec.encode(block))
-        for block in result.content
-    )
-    data = len(codec.encode(result.structured_content)) if result.is_structured else 0
-    return max(text, data)
-
-
-def _cut_text(text: str, limit: int) -> str:
-    if len(text) <= limit:
-        return text
-    return f"{text[:limit]}\n[cut: {len(text) - limit} of {len(text)} characters left out]"
 
 
 # --- one answer ---------------------------------------------------------------------------------------
@@ -135,13 +81,12 @@ class Exchange:
     async def run(self, text: str) -> AsyncGenerator[Event, None]:
         """Yield the events, the last of which is Final or Failure."""
         failure: AgentError | None = None
-        is_complete = False
         try:
             async with aclosing(self._converse(text)) as events:
                 async for event in events:
                     if isinstance(event, Final):
                         self._session.messages += [Message("user", text), Message("model", event.text)]
-                        is_complete = self._has_ended = True
+                        self._has_ended = True
                     self.is_idle = True
                     yield event
                     self.is_idle = False
@@ -152,26 +97,27 @@ class Exchange:
             message = f"the provider '{self._session.provider}' failed: {type(error).__name__}: {error}"
             failure = AgentError(message, kind="crashed", hint="this is a bug in the provider")
         finally:
-            if not is_complete:
-                await self.end()
+            await self.end()
         if failure is not None:
             yield Failure.of(failure)
 
     async def end(self) -> None:
-        """Cancel running tools and stop the provider; the next question starts it again."""
+        """End an incomplete answer: cancel running tools and stop the provider."""
         if self._has_ended:
             return
         self._has_ended = True
-        await self._cancel_tools()
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
         try:
-            await self._provider.stop()
+            await self._provider.stop()  # the next question starts it again
         except Exception:
             logger.exception("the provider '%s' could not be stopped", self._session.provider)
 
     async def _converse(self, text: str) -> AsyncGenerator[Event, None]:
         if self._provider.status == "stopped":
-            await self._wait(lambda: self._provider.start(self._session), "did not start")
-        await self._wait(lambda: self._provider.send(text), "does not accept the question")
+            await self._wait(self._provider.start(self._session), "did not start")
+        await self._wait(self._provider.send(text), "does not accept the question")
         for _ in range(self._limits.turns):
             calls: list[ToolCall] = []
             async with aclosing(self._read_turn()) as events:
@@ -181,19 +127,17 @@ class Exchange:
                         return
                     if isinstance(event, ToolCall):
                         calls.append(event)
-                        self._check_flood(calls)
             if not calls:
-                raise AgentError(
-                    f"{self._name} ended its turn without an answer",
-                    kind="garbled",
-                    hint="a turn ends with Final, with Failure or with tool calls",
-                )
+                message = f"{self._name} ended its turn without an answer"
+                hint = "a turn ends with Final, with Failure or with tool calls"
+                raise AgentError(message, kind="garbled", hint=hint)
             answers: list[ToolAnswer] = []
-            async with aclosing(self._call_tools(calls, answers)) as results:
-                async for result in results:
-                    yield result
+            for call, result in zip(calls, await self._call_tools(calls), strict=True):
+                sent = _cut_result(result, self._limits.result_chars)
+                answers.append(ToolAnswer(call, sent))
+                yield ToolResult(call.id, call.name, not sent.is_error, result_text(sent), sent is not result)
             self._turn_left_s = self._limits.turn_s
-            await self._wait(partial(self._provider.answer, answers), "does not accept the results")
+            await self._wait(self._provider.answer(answers), "does not accept the results")
         raise self._out_of_turns()
 
     # --- the model ---
@@ -203,7 +147,7 @@ class Exchange:
         async with aclosing(self._provider.events()) as events:
             while True:
                 try:
-                    event = await self._wait(events.__anext__, "stalls")
+                    event = await self._wait(anext(events), "stalls")
                 except StopAsyncIteration:
                     return
                 if isinstance(event, Failure):
@@ -219,44 +163,36 @@ class Exchange:
                 self._chars += len(event.text)
             case ToolCall():
                 self._chars += len(event.name) + len(codec.encode(dict(event.arguments)))
-            case Final() if len(event.text) > self._limits.output_chars:
-                self._chars = len(event.text)  # sent at once, without tokens
+            case Final():
+                self._chars = max(self._chars, len(event.text))  # the answer may come without tokens
         if self._chars > self._limits.output_chars:
-            raise AgentError(
-                f"{self._name} sent more than {self._limits.output_chars} characters in one answer",
-                kind="limit",
-                hint="raise the limit output_chars",
-            )
+            message = f"{self._name} sent more than {self._limits.output_chars} characters in one answer"
+            raise AgentError(message, kind="limit", hint="raise the limit output_chars")
 
-    def _check_flood(self, calls: Sequence[ToolCall]) -> None:
-        """End an answer with far too many calls; a few too many are only refused."""
-        if len(calls) > self._limits.calls_per_turn + _CALL_FLOOD:
-            message = f"{self._name} made {len(calls)} tool calls at once"
-            raise AgentError(message, kind="limit", hint="raise the limit calls_per_turn")
-
-    async def _wait(self, step: Callable[[], Awaitable[T]], problem: str) -> T:
+    async def _wait(self, step: Awaitable[T], problem: str) -> T:
         """Wait for the provider, for as long as the turn and the answer have left."""
         is_turn = self._turn_left_s <= self._answer_left_s
-        left_s = min(self._turn_left_s, self._answer_left_s)
-        if self._has_ended:
-            raise _stopped()
-        if left_s <= 0:  # a step that never waits would not notice
-            raise self._out_of_time(problem, is_turn)
+        limit_s = min(self._turn_left_s, self._answer_left_s)
         started = time.monotonic()
         try:
-            async with asyncio.timeout(left_s) as scope:
-                return await step()
+            async with asyncio.timeout(limit_s) as scope:
+                value = await step
         except TimeoutError:
             if not scope.expired():
                 raise
-            raise self._out_of_time(problem, is_turn) from None
-        finally:
-            spent_s = time.monotonic() - started
-            self._turn_left_s -= spent_s
-            self._answer_left_s -= spent_s
+            raise self._out_of_time(problem if is_turn else None) from None
+        spent_s = time.monotonic() - started
+        self._turn_left_s -= spent_s
+        self._answer_left_s -= spent_s
+        if self._has_ended:
+            raise _stopped()
+        if spent_s > limit_s:  # a step that does not await is not interrupted
+            raise self._out_of_time(problem if is_turn else None)
+        return value
 
-    def _out_of_time(self, problem: str, is_turn: bool) -> AgentError:
-        if not is_turn:
+    def _out_of_time(self, problem: str | None) -> AgentError:
+        """Return the error for a turn with a problem, or for the whole answer."""
+        if problem is None:
             message = f"no answer after {self._limits.answer_s:g} s"
             return AgentError(message, kind="limit", hint="raise the limit answer_s")
         message = f"{self._name} {problem}: its turn has taken {self._limits.turn_s:g} s"
@@ -267,7 +203,7 @@ class Exchange:
         message = f"{self._name} has no answer after {self._limits.turns} turns"
         hint = "raise the limit turns"
         if self._requested and (often := self._requested.most_common(1)[0])[1] > 2:
-            hint = f"it called {often[0]} {often[1]} times; {hint}"
+            hint = f"it called '{often[0]}' {often[1]} times; {hint}"
         return AgentError(message, kind="limit", hint=hint)
 
     @property
@@ -276,37 +212,20 @@ class Exchange:
 
     # --- the tools ---
 
-    async def _call_tools(
-        self, calls: Sequence[ToolCall], answers: list[ToolAnswer]
-    ) -> AsyncGenerator[ToolResult, None]:
-        """Run all calls of a turn concurrently; yield results as they arrive, and collect them in order."""
-        running = self._running = []
-        for number, call in enumerate(calls):
-            self._requested[f"'{call.name}'"] += 1
-            running.append(asyncio.ensure_future(self._call_tool(call, number)))
-        results: dict[int, Result] = {}
-        pending = set(running)
-        while pending:
-            started = time.monotonic()
-            done, pending = await asyncio.wait(
-                pending, timeout=max(0.0, self._answer_left_s), return_when=asyncio.FIRST_COMPLETED
-            )
-            self._answer_left_s -= time.monotonic() - started
-            if not done:
-                raise self._out_of_time("", False)
-            for number in sorted(running.index(task) for task in done):
-                if running[number].cancelled():
-                    raise _stopped()
-                call = calls[number]
-                result, is_cut = _cut_result(running[number].result(), self._limits.result_chars)
-                results[number] = result
-                yield ToolResult(call.id, call.name, not result.is_error, result_text(result), is_cut)
-        answers += [ToolAnswer(call, results[number]) for number, call in enumerate(calls)]
-
-    async def _cancel_tools(self) -> None:
-        for task in self._running:
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
+    async def _call_tools(self, calls: Sequence[ToolCall]) -> list[Result]:
+        """Run all calls of a turn concurrently, and return their results in order."""
+        self._requested.update(call.name for call in calls)
+        self._running = [
+            asyncio.ensure_future(self._call_tool(call, number)) for number, call in enumerate(calls)
+        ]
+        started = time.monotonic()
+        _, pending = await asyncio.wait(self._running, timeout=max(0.0, self._answer_left_s))
+        self._answer_left_s -= time.monotonic() - started
+        if self._has_ended:
+            raise _stopped()
+        if pending:
+            raise self._out_of_time(None)
+        return [task.result() for task in self._running]
 
     async def _call_tool(self, call: ToolCall, number: int) -> Result:
         """Run one call. Mistakes of the model become error results, so that it can correct them."""
@@ -339,6 +258,22 @@ class Exchange:
 
 def _stopped() -> AgentError:
     return AgentError("the answer was stopped", kind="cut")
+
+
+def _refuse(message: str) -> Result:
+    """Return the result of a call that was not made."""
+    return Result([text_block(message)], is_error=True, error=ToolError(message))
+
+
+def _cut_result(result: Result, limit: int) -> Result:
+    """Return a result, or only the beginning of its text if it is longer than `limit` characters."""
+    text = result_text(result)
+    others = [block for block in result.content if block.get("type") != "text"]
+    if max(len(text), len(codec.encode([*others, result.structured_content]))) <= limit:
+        return result
+    if len(text) > limit:
+        text = f"{text[:limit]}\n[cut: {len(text) - limit} of {len(text)} characters left out]"
+    return Result([text_block(text)], is_error=result.is_error, error=result.error)
 
 
 # --- the runner ---------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
-from toolcrib.client import Client
+from toolcrib.client import Client, RemoteTool
 from toolcrib.content import Result
 from toolcrib.context import LOCAL, Principal
 from toolcrib.dispatch.dispatcher import Dispatcher
@@ -35,10 +35,8 @@ class Toolbox(Protocol):
 
 def make_toolbox(tools: Any, principal: Principal = LOCAL) -> Toolbox:
     """Make a toolbox from a server, a registry, a client, or one or many tools and functions."""
-    if isinstance(tools, MCPServer):
-        return _ServerBox(tools, principal)
-    if isinstance(tools, ToolRegistry):
-        return _RegistryBox(tools, principal)
+    if isinstance(tools, MCPServer | ToolRegistry):
+        return _LocalBox(tools, principal)
     if isinstance(tools, Client):
         return _ClientBox(tools)
     if isinstance(tools, Toolbox):
@@ -51,69 +49,49 @@ def make_toolbox(tools: Any, principal: Principal = LOCAL) -> Toolbox:
     except DefinitionError as error:
         hint = error.hint or "give a server, a registry, a client, or functions and tools"
         raise ConfigurationError(error.message, key="tools", hint=hint) from None
-    return _ServerBox(server, principal)
+    return _LocalBox(server, principal)
 
 
-class _ServerBox:
-    """A server in this process, with the tools that it shows its clients (tool search included).
+class _LocalBox:
+    """A server, with the tools that it shows its clients, or a registry.
 
-    It is started if it is not running, and then stopped again.
+    A server that is not running is started, and stopped again. A registry has a dispatcher while it is open.
     """
 
-    def __init__(self, server: MCPServer, principal: Principal) -> None:
-        self._server = server
+    _dispatcher: Dispatcher
+
+    def __init__(self, source: MCPServer | ToolRegistry, principal: Principal) -> None:
+        self._source = source
         self._principal = principal
-        self._was_started = False
+        self._is_ours = False
 
     async def open(self) -> None:
-        if not self._server._running:
-            await self._server.start()
-            self._was_started = True
+        source = self._source
+        if isinstance(source, ToolRegistry):
+            self._dispatcher, self._is_ours = Dispatcher(source), True
+            return
+        self._dispatcher = source.dispatcher
+        if not source._running:
+            await source.start()
+            self._is_ours = True
 
     async def list(self) -> tuple[Tool, ...]:
-        return self._server.dispatcher.shown(self._principal)
+        return self._dispatcher.shown(self._principal)
 
     async def call(self, name: str, arguments: Mapping[str, Any], timeout_s: float) -> Result:
-        return await self._server.call(name, arguments, principal=self._principal, timeout_s=timeout_s)
+        return await self._dispatcher.call(name, arguments, principal=self._principal, timeout_s=timeout_s)
 
     async def close(self) -> None:
-        if self._was_started:
-            self._was_started = False
-            await self._server.stop()
-
-
-class _RegistryBox:
-    """A registry, with its own dispatcher while it is open."""
-
-    def __init__(self, registry: ToolRegistry, principal: Principal) -> None:
-        self._registry = registry
-        self._principal = principal
-        self._dispatcher: Dispatcher | None = None
-
-    async def open(self) -> None:
-        if self._dispatcher is None:
-            self._dispatcher = Dispatcher(self._registry)
-
-    async def list(self) -> tuple[Tool, ...]:
-        return self._open_dispatcher().view(self._principal)
-
-    async def call(self, name: str, arguments: Mapping[str, Any], timeout_s: float) -> Result:
-        return await self._open_dispatcher().call(
-            name, arguments, principal=self._principal, timeout_s=timeout_s
-        )
-
-    async def close(self) -> None:
-        dispatcher, self._dispatcher = self._dispatcher, None
-        if dispatcher is not None:
-            try:
-                await dispatcher.applications.close_all()
-            finally:
-                dispatcher.close()
-
-    def _open_dispatcher(self) -> Dispatcher:
-        if self._dispatcher is None:
-            raise ConfigurationError("the tools are not open; start the runner first")
-        return self._dispatcher
+        is_ours, self._is_ours = self._is_ours, False
+        if not is_ours:
+            return
+        if isinstance(self._source, MCPServer):
+            await self._source.stop()
+            return
+        try:
+            await self._dispatcher.applications.close_all()
+        finally:
+            self._dispatcher.close()
 
 
 class _ClientBox:
@@ -136,7 +114,7 @@ class _ClientBox:
         found = await self._client.list_tools()
         if self._wire is None or [tool.wire for tool in found] != self._wire:
             self._wire = [tool.wire for tool in found]
-            self._tools = tuple(_describe_all([tool.definition for tool in found]))
+            self._tools = tuple(tool for tool in map(_describe, found) if tool is not None)
         return self._tools
 
     async def call(self, name: str, arguments: Mapping[str, Any], timeout_s: float) -> Result:
@@ -148,11 +126,11 @@ class _ClientBox:
             await self._client.close()
 
 
-def _describe_all(definitions: Iterable[Any]) -> Iterable[Tool]:
-    for definition in definitions:
-        tool = describe(definition)
-        try:
-            _ = tool.definition
-        except DefinitionError:
-            continue  # the model gets the others
-        yield tool
+def _describe(remote: RemoteTool) -> Tool | None:
+    """Return a tool of another server, None for one that cannot be built: the model gets the others."""
+    tool = describe(remote.definition)
+    try:
+        _ = tool.definition
+    except DefinitionError:
+        return None
+    return tool

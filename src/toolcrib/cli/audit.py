@@ -25,8 +25,7 @@ from toolcrib.cli.text import count, one_line, parse_time, safe, suggest
 from toolcrib.config import FILE_NAME, load_config
 from toolcrib.config.atomic_file import PRIVATE, replace_file
 from toolcrib.policy.audit.checkpoints import checkpoints_path
-from toolcrib.policy.audit.reader import AuditReader, open_log
-from toolcrib.policy.audit.verify import Verdict
+from toolcrib.policy.audit.reader import AuditReader, Verdict, open_log
 from toolcrib.policy.outcome import OUTCOMES
 from toolcrib.validation import codec
 

@@ -62,7 +62,7 @@ class PolicyEnforcer:
             QuotaMiddleware(self.quota),
         ]
         if self.audit is not None:
-            from toolcrib.policy.audit.middleware import AuditMiddleware, RequiredRecord  # delayed, as above
+            from toolcrib.policy.audit.log import AuditMiddleware, RequiredRecord  # delayed, as above
 
             observers.append(AuditMiddleware(self.audit, self.policy))
             checks.append(RequiredRecord(self.audit))

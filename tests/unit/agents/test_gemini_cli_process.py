@@ -1,4 +1,4 @@
-"""A child process: what it prints waits in its pipe, and it goes when it must."""
+"""Output of a child process waits in its pipe, and the child ends when it must."""
 
 from __future__ import annotations
 
@@ -7,60 +7,64 @@ import sys
 
 import pytest
 
-from tests.support.agents import children, is_gone
-from toolcrib.agents.gemini_cli import start_child
-from toolcrib.errors import AgentError
+from tests.support.agents import Bench, children, collect, is_gone
+from toolcrib.agents import AgentRunner, Failure
+from toolcrib.agents.gemini_cli import Child
 
-PRINTS_MUCH = "import sys; sys.stdout.write('x' * 5_000_000)"
+
+async def start(code: str, grace_s: float = 2.0) -> Child:
+    return await Child("test", grace_s).start([sys.executable, "-S", "-c", code])
+
+
+async def read_all(child: Child) -> bytes:
+    data = b""
+    while chunk := await child.read():
+        data += chunk
+    return data
 
 
 async def test_unread_output_waits_in_the_pipe() -> None:
-    child = await start_child([sys.executable, "-S", "-c", PRINTS_MUCH])
-    async with asyncio.timeout(10):
-        while not child.is_paused:
-            await asyncio.sleep(0)  # the loop reads whatever it may
-    read = await child.read()
-    assert 0 < len(read) < 1_000_000
-    while chunk := await child.read():
-        read += chunk
-    assert len(read) == 5_000_000
+    child = await start("import sys; sys.stdout.write('x' * 5_000_000); print('printed', file=sys.stderr)")
+    first = await child.read()
+    assert 0 < len(first) < 1_000_000
+    await asyncio.sleep(0.1)
+    assert not child.has_exited  # it cannot have printed everything
+    assert len(first) + len(await read_all(child)) == 5_000_000
     assert await child.wait() == 0
     await child.stop()
-
-
-async def test_a_child_that_is_being_stopped_may_go_on_printing() -> None:
-    child = await start_child([sys.executable, "-S", "-c", PRINTS_MUCH])
-    await child.read()
-    async with asyncio.timeout(10):
-        await child.stop(patience_s=10)  # it ends by itself, once all is printed
-    assert await child.wait() == 0
 
 
 async def test_reading_and_writing_more_than_a_pipe_holds_does_not_block() -> None:
-    code = "import sys; sys.stdout.write('x' * 1_000_000); print(len(sys.stdin.read()))"
-    child = await start_child([sys.executable, "-S", "-c", code])
-    await child.write(b"y" * 3_000_000)
+    child = await start("import sys; sys.stdout.write('x' * 1_000_000); print(len(sys.stdin.read()))")
+    child.write(b"y" * 3_000_000)
     child.close_stdin()
-    read = b""
-    while chunk := await child.read():
-        read += chunk
-    assert read.endswith(b"x3000000\n")
+    assert (await read_all(child)).endswith(b"x3000000\n")
     await child.stop()
 
 
-async def test_writing_to_an_exited_child_says_how_it_ended() -> None:
-    code = "import sys; sys.stderr.write('no input wanted'); sys.exit(4)"
-    child = await start_child([sys.executable, "-S", "-c", code])
+async def test_output_that_has_arrived_can_be_dropped() -> None:
+    child = await start("import os; os.write(1, b'ready> '); print(input())")
+    first = await child.read()
+    assert first == b"ready> "
+    child._output.feed_data(first)
+    await child.discard_unread()
+    child.write(b"hello\n")
+    assert await read_all(child) == b"hello\n"
+    await child.discard_unread()
+    await child.stop()
+
+
+async def test_the_error_of_an_exited_child_quotes_its_stderr() -> None:
+    child = await start("import sys; sys.stderr.write('no input wanted'); sys.exit(4)")
     assert await child.read() == b""
-    await child.wait()
-    with pytest.raises(AgentError, match=r"exited with code 4\. Its stderr:\n    no input wanted"):
-        await child.write(b"hello\n")
+    child.write(b"ignored")
+    assert str(await child.explain_end()) == "test exited with code 4. Its stderr:\n    no input wanted"
     await child.stop()
 
 
 async def test_cancelling_stop_kills_the_child_at_once() -> None:
     before = children()
-    child = await start_child([sys.executable, "-S", "-c", "import signal; signal.pause()"], grace_s=60)
+    child = await start("import signal; signal.pause()", grace_s=60)
     [pid] = children() - before
     ending = asyncio.ensure_future(child.stop(patience_s=60))
     await asyncio.sleep(0)
@@ -70,10 +74,19 @@ async def test_cancelling_stop_kills_the_child_at_once() -> None:
     assert is_gone(pid)
 
 
-async def test_a_program_that_cannot_be_started_is_an_error() -> None:
-    with pytest.raises(AgentError, match="'no-such-thing' not found"):
-        await start_child(["no-such-thing"])
-    with pytest.raises(AgentError, match="'/no/such/folder' not found"):
-        await start_child([sys.executable], cwd="/no/such/folder")
-    with pytest.raises(AgentError, match="Cannot start the agent: '/'"):
-        await start_child(["/"])
+@pytest.mark.parametrize(
+    ("command", "cwd", "message"),
+    [
+        (["no-such-thing"], None, "'no-such-thing' not found"),
+        ([sys.executable], "/no/such/folder", "'/no/such/folder' not found"),
+        (["/"], None, "'/': "),
+    ],
+)
+async def test_a_program_that_cannot_be_started_is_a_failure(
+    command: list[str], cwd: str | None, message: str
+) -> None:
+    async with AgentRunner(Bench().server, provider="gemini_cli", command=command, cwd=cwd) as runner:
+        [failure] = await collect(runner)
+    assert isinstance(failure, Failure)
+    assert failure.kind == "missing"
+    assert failure.message.startswith(f"Cannot start the agent: {message}")

@@ -36,7 +36,7 @@ from toolcrib.errors import (
 )
 from toolcrib.policy import Audit, Policy
 from toolcrib.policy.audit import AuditLog, open_log
-from toolcrib.policy.audit.middleware import AuditMiddleware, RequiredRecord
+from toolcrib.policy.audit.log import AuditMiddleware, RequiredRecord
 from toolcrib.policy.outcome import (
     OUTCOMES,
     Outcome,

@@ -4,7 +4,6 @@
 """
 
 from toolcrib.policy.audit.log import AuditLog
-from toolcrib.policy.audit.reader import AuditReader, open_log
-from toolcrib.policy.audit.verify import Problem, Verdict
+from toolcrib.policy.audit.reader import AuditReader, Problem, Verdict, open_log
 
 __all__ = ["AuditLog", "AuditReader", "Problem", "Verdict", "open_log"]

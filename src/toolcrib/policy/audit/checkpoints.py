@@ -13,13 +13,13 @@ import hmac
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from io import FileIO
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from toolcrib.config.atomic_file import PRIVATE, create_file, write_file
 from toolcrib.errors import ConfigurationError
@@ -187,6 +187,26 @@ def _is_valid(facts: Mapping[str, Any]) -> bool:
     )
 
 
+class CheckpointLines(NamedTuple):
+    """The checkpoints of a log, and the numbers of invalid lines after the last damage that was accepted."""
+
+    checkpoints: list[Checkpoint]
+    forged: Sequence[int] = ()
+
+
+def collect_checkpoints(lines: Iterable[tuple[int, Checkpoint | None]]) -> CheckpointLines:
+    checkpoints: list[Checkpoint] = []
+    forged: list[int] = []
+    for number, checkpoint in lines:
+        if checkpoint is None:
+            forged.append(number)
+            continue
+        checkpoints.append(checkpoint)
+        if checkpoint.kind == "accepted":
+            forged.clear()
+    return CheckpointLines(checkpoints, forged)
+
+
 class CheckpointFile:
     """Reads and appends checkpoints; several processes may share the file.
 
@@ -202,28 +222,15 @@ class CheckpointFile:
         with self._locked() as file:
             self._append(file, checkpoint)
 
-    def newest(self, first: Checkpoint | None) -> tuple[Checkpoint | None, bool]:
-        """Return the newest checkpoint, and whether all recent lines are sealed with this key.
-
-        An empty file gets `first`, if given, as its first checkpoint.
-        """
+    def read(self, *, is_recent: bool = False) -> CheckpointLines:
+        """Return the checkpoints; with `is_recent`, only those at the end of the file."""
         with self._locked() as file:
-            lines, end = _read_lines(file, _RECENT_BYTES)
-            if not end:
-                if first is not None:
-                    self._append(file, first)
-                return first, True
-        recent = [parse_checkpoint(line, self._key) for line in reversed(lines[-_RECENT:])]
-        # Of two with the same number the later one counts, which `max` meets first.
-        ours = [each for each in recent if each is not None]
-        newest = max(ours, key=lambda each: each.seq, default=None)
-        return newest, None not in recent
-
-    def read_all(self) -> list[Checkpoint]:
-        with self._locked() as file:
-            lines, _ = _read_lines(file)
-        parsed = (parse_checkpoint(line, self._key) for line in lines)
-        return [checkpoint for checkpoint in parsed if checkpoint is not None]
+            lines, _ = _read_lines(file, _RECENT_BYTES if is_recent else None)
+        if is_recent:
+            lines = lines[-_RECENT:]
+        return collect_checkpoints(
+            (number, parse_checkpoint(line, self._key)) for number, line in enumerate(lines, 1)
+        )
 
     def drop_before(self, seq: int) -> None:
         """Drop lines about removed records, unless there are few. Raises OSError."""

@@ -1,4 +1,4 @@
-"""The audit log of a server, as the audit middleware uses it.
+"""The audit log of a server, and the middleware that writes one record for each call.
 
 One thread writes. Records that arrive while it writes are committed together, and all waiters of one event
 loop are woken together. While the store fails, replies do not wait: records are kept, up to MAX_QUEUE, and
@@ -18,8 +18,10 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Literal
 
-from toolcrib.config.settings import Audit
-from toolcrib.errors import ConfigurationError
+from toolcrib.config.settings import Audit, Policy
+from toolcrib.content import Result
+from toolcrib.dispatch.middleware import Call, Next, RecordWritten
+from toolcrib.errors import AuditUnavailableError, ConfigurationError
 from toolcrib.policy.audit.checkpoints import AuditKey
 from toolcrib.policy.audit.record import Entry, Redaction, encode_entry, to_plain
 from toolcrib.policy.audit.store import (
@@ -30,6 +32,7 @@ from toolcrib.policy.audit.store import (
     unusable_file,
 )
 from toolcrib.policy.audit.writer import RecordWriter
+from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
 logger = logging.getLogger("toolcrib")
@@ -317,7 +320,7 @@ class WriterThread:
         self._wakeup.acquire()
         self._is_idle = False
         self._requests: deque[tuple[str, Future[None]]] = deque()
-        self._failing_since: float | None = None
+        self._has_failed = False
         self._gap_before_failure = (0, 0)
         self._retry_s = FIRST_RETRY_S
         self._checked_at = 0.0
@@ -401,7 +404,7 @@ class WriterThread:
             pause_s = self._turn()
             if closing and self._writer.is_removed:
                 self._turn()  # creates the new file at once, because closing waits
-            if closing and (self._failing_since is not None or not len(self)):
+            if closing and (self._has_failed or not len(self)):
                 self._close()
                 self._thread = None
                 for done in closing:
@@ -411,7 +414,7 @@ class WriterThread:
                 return
 
     def _wait(self, pause_s: float | None) -> None:
-        if self._failing_since is None:
+        if not self._has_failed:
             self._is_idle = True
             if not self.queue and not self._requests:
                 self._wakeup.acquire(timeout=CHECK_FILE_S if pause_s is None else min(pause_s, CHECK_FILE_S))
@@ -423,9 +426,7 @@ class WriterThread:
     def _open(self, done: Future[None]) -> None:
         try:
             self._writer.start()
-            self.is_failing = (
-                self._failing_since is not None
-            )  # opening may have taken longer than anybody waits
+            self.is_failing = self._has_failed  # opening may have taken longer than anybody waits
         except Exception as error:
             if not is_temporary(error):
                 done.set_exception(error)
@@ -439,7 +440,7 @@ class WriterThread:
         while queue and len(pending) < MAX_BATCH:
             pending.append(queue.popleft())
         try:
-            if pending or self._failing_since is not None:
+            if pending or self._has_failed:
                 self._writer.write([item.entry for item in pending])
                 self._pending = []
                 self._succeed(pending)
@@ -456,9 +457,8 @@ class WriterThread:
         _resolve_all(items, True)
         self.is_failing = False
         self.written_at = time.monotonic() if items else self.written_at
-        if self._failing_since is not None:
-            self._failing_since = None
-            self._retry_s = FIRST_RETRY_S
+        self._has_failed = False
+        self._retry_s = FIRST_RETRY_S
         if self._is_failure_logged:
             self._is_failure_logged = False
             gap = self._writer.gap
@@ -467,10 +467,9 @@ class WriterThread:
 
     def _fail(self, error: Exception) -> None:
         self.is_failing = True
-        if self._failing_since is None:
-            self._failing_since = time.monotonic()
-        else:
+        if self._has_failed:
             self._retry_s = min(LAST_RETRY_S, self._retry_s * 2)
+        self._has_failed = True
         while self.queue:
             self._pending.append(self.queue.popleft())
         self._log_failure(str(error) or type(error).__name__)
@@ -497,7 +496,7 @@ class WriterThread:
         if lost:
             self._writer.gap.add(lost=len(lost))
             logger.error("audit: %d records are lost: the log was closed while it was failing", len(lost))
-        self._failing_since = None
+        self._has_failed = False
         self._retry_s = FIRST_RETRY_S
         self.is_failing = False
 
@@ -513,3 +512,99 @@ def _resolve_all(items: Iterable[QueuedRecord], is_written: bool) -> None:
             waiters.loop.call_soon_threadsafe(waiters.resolve, waiting, is_written)
         except RuntimeError:
             pass  # the loop is closed
+
+
+# --- middleware ---------------------------------------------------------------------------------------
+
+_NOBODY_WAITS = (asyncio.CancelledError, GeneratorExit)
+
+
+class AuditMiddleware:
+    """Writes one record per call. The outermost middleware: nothing runs between the record and the reply."""
+
+    def __init__(self, log: AuditLog, policy: Policy) -> None:
+        self._log = log
+        self._policy = policy
+
+    async def open(self) -> None:
+        try:
+            await self._log.open()
+        except ConfigurationError as error:
+            raise self._policy.error_from("audit.file", error) from None
+
+    async def close(self) -> None:
+        await self._log.close()
+
+    async def __call__(self, call: Call, next: Next) -> Result:
+        arguments = call.arguments  # as they were received, whatever other middleware makes of them
+        call.arguments_digest, call.arguments_bytes = self._log.digest(arguments)
+        try:
+            result = await next(call)
+        except BaseException as error:
+            if (recording := self._record(call, arguments, error)) is not None:
+                await recording
+            raise
+        if (recording := self._record(call, arguments, None)) is not None:
+            await recording
+        return result
+
+    def _record(self, call: Call, arguments: Any, error: BaseException | None) -> Awaitable[bool] | None:
+        """Write the record of a call that has ended. Return what to wait for, where somebody waits for
+        the reply."""
+        log = self._log
+        entry = call_facts(log, call, arguments)
+        entry["rule"] = call.rule
+        entry["decision"] = call.decision
+        entry["outcome"] = call.outcome
+        entry["code"] = call.code
+        entry["duration_ms"] = int(call.duration_s * 1_000_000) / 1000
+        entry["result_bytes"] = call.result_bytes
+        if isinstance(error, _NOBODY_WAITS) or call.decision == "unheard":
+            log.note(entry)
+            return None
+        # A call that a tool makes has no request, and more than a reply follows its record.
+        return log.commit(entry, asyncio.Future if entry["request"] is None else RecordWritten)
+
+
+class RequiredRecord:
+    """Refuses calls that may only happen where they can be recorded, while records cannot be written."""
+
+    def __init__(self, log: AuditLog) -> None:
+        self._log = log
+
+    def applies_to(self, tool: Tool) -> bool:
+        return bool(tool.options.destructive or tool.options.audit == "required")
+
+    async def __call__(self, call: Call, next: Next) -> Result:
+        tool = call.tool
+        if tool is not None and tool.options.audit == "required":
+            facts = call_facts(self._log, call, call.arguments)
+            is_recorded = await self._log.commit({"kind": "intent", **facts})
+        else:
+            is_recorded = await self._log.prove()
+        if not is_recorded:
+            name = call.name if tool is None else tool.name
+            raise AuditUnavailableError(
+                f"Tool '{name}' cannot run now: its calls must be recorded, and the audit log is unavailable."
+            )
+        return await next(call)
+
+
+def call_facts(log: AuditLog, call: Call, arguments: Any) -> dict[str, Any]:
+    """Return what is known of a call when it begins."""
+    tool = call.tool
+    facts: dict[str, Any] = {
+        "id": call.id,
+        "request": call.channel.request,
+        "principal": call.principal.name,
+        "tool": call.name if tool is None else tool.name,
+        "version": None if tool is None else tool.version,
+        "definition": None if tool is None else tool.definition.fingerprint,
+        "arguments_bytes": call.arguments_bytes,
+        "arguments_digest": call.arguments_digest,
+    }
+    if log.keeps_values:
+        values = log.values_of(arguments)
+        if values is not None:
+            facts["values"] = values
+    return facts

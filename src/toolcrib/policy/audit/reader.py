@@ -1,27 +1,250 @@
-"""Reading an audit log, also while a server writes it.
+"""Reading and verifying an audit log, also while a server writes it.
 
-log = open_log(Path("audit.db"))
-for record in log.records(tool="refund*", outcome={"denied"}, newest_first=True, limit=20):
-    print(record["at"], record["principal"])
-assert log.verify().is_sound
+    log = open_log(Path("audit.db"))
+    for record in log.records(tool="refund*", outcome={"denied"}, newest_first=True, limit=20):
+        print(record["at"], record["principal"])
+    assert log.verify().is_sound
+
+Verification checks that every record follows the one before it and matches the checkpoints. Without the key
+this proves only that the records fit each other: somebody who rewrites all of them can make them fit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from toolcrib.errors import ConfigurationError
-from toolcrib.policy.audit.checkpoints import AuditKey, checkpoints_path, find_key, read_checkpoints
-from toolcrib.policy.audit.record import format_time, parse_time, read_head
+from toolcrib.policy.audit.checkpoints import (
+    AuditKey,
+    Checkpoint,
+    CheckpointLines,
+    checkpoints_path,
+    collect_checkpoints,
+    find_key,
+    read_checkpoints,
+)
+from toolcrib.policy.audit.record import NO_RECORD, Head, follows, format_time, parse_time, read_head
 from toolcrib.policy.audit.store import LogSnapshot, is_blank, open_snapshot
-from toolcrib.policy.audit.verify import UnsealedTime, Verdict, Verifier, collect_checkpoints
 from toolcrib.validation import codec
+
+# --- verification -------------------------------------------------------------------------------------
+
+MAX_PROBLEMS = 100
+_PROGRESS_EVERY = 5_000
+_MAX_UNSEALED_MINUTES = 4
+"""A server seals its records within a minute, or two if the machine sleeps meanwhile."""
+_BEGINNING = re.compile(rb'\{"seq":\d+,"at":"([^"]{16})[^"]*","kind":"(\w+)"')
+UNKNOWN = b""
+"""The hash of an unreadable record: nothing can be said about the next one."""
+
+
+class Problem(NamedTuple):
+    """A finding about a log.
+
+    `seq` is the record concerned, 0 if none is. `kind` is "edited", "missing", "out-of-order", "unreadable",
+    "restamped", "truncated", "forged", "unsealed" or "more". `is_accepted` says that an operator decided to
+    continue after it.
+    """
+
+    seq: int
+    kind: str
+    words: str
+    is_accepted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The result of a verification.
+
+    `head` is the hash of the last record. `pruned_before` is the first record that retention left, None if it
+    removed none. Records after `proven_through` are chained, but no checkpoint covers them yet: anybody
+    who can write the file could have made them. `proven_at` is the time of that checkpoint. Without a key
+    (`is_keyed`) checkpoints are compared, but anybody may have written them.
+    """
+
+    is_sound: bool
+    records: int
+    first_seq: int
+    last_seq: int
+    head: str
+    checkpoints_checked: int
+    problems: list[Problem]
+    pruned_before: int | None
+    is_keyed: bool
+    proven_through: int
+    proven_at: str | None = None
+
+
+class Verifier:
+    """Checks the lines of a log from first to last."""
+
+    def __init__(
+        self,
+        lines: CheckpointLines,
+        anchors: Sequence[Checkpoint] = (),
+        *,
+        is_keyed: bool = True,
+        must_be_sealed: bool = False,
+    ) -> None:
+        """`anchors` are newer checkpoints, of which only those about removed records are used. With
+        `must_be_sealed`, minutes of work without a checkpoint are a problem too."""
+        checkpoints = lines.checkpoints
+        self._is_keyed = is_keyed
+        self._must_be_sealed = must_be_sealed
+        self._minutes: set[bytes] = set()
+        self._problems: list[Problem] = []
+        self._is_sound = True
+        self._anchors = {
+            each.seq: each.hash.encode() for each in (*checkpoints, *anchors) if each.kind == "pruned"
+        }
+        self._accepted = [each for each in checkpoints if each.kind == "accepted"]
+        self._sealed_hashes: dict[int, set[bytes]] = {}
+        for each in checkpoints:
+            self._expect(each.seq, each.hash)
+            if each.good and each.good_hash is not None:
+                self._expect(each.good, each.good_hash)
+        self._newest = max((each.seq for each in checkpoints), default=0)
+        self._checked = 0
+        self._proven = 0
+        self._first = 0
+        self.good = NO_RECORD
+        """The last record before the first problem."""
+        self._times = {each.seq: each.at for each in checkpoints}
+        for number in lines.forged:
+            self._add(
+                0, "forged", f"line {number} of the checkpoints was changed, or sealed with another key"
+            )
+        if is_keyed and not checkpoints:
+            self._add(0, "unsealed", "there is no checkpoint: missing records cannot be detected")
+
+    def _expect(self, seq: int, hash_: str) -> None:
+        if seq:
+            self._sealed_hashes.setdefault(seq, set()).add(hash_.encode())
+
+    def run(
+        self,
+        lines: Iterator[bytes],
+        progress: Callable[[int], None] | None = None,
+        *,
+        after: Head = NO_RECORD,
+    ) -> Verdict:
+        """Check the lines after a record. `progress` is called now and then with their number."""
+        head, count, sealed = after, 0, self._sealed_hashes
+        for line in lines:
+            if count and follows(line, head):
+                head = Head(head.seq + 1, line[-66:-2])
+            else:
+                self._note_good(head)
+                head = self._step(line, head)
+            if head.seq in sealed:
+                self._compare(head)
+            if self._must_be_sealed and head.seq > self._newest:
+                self._check_sealing(line)
+            count += 1
+            if progress is not None and not count % _PROGRESS_EVERY:
+                progress(count)
+        self._finish(head)
+        return Verdict(
+            is_sound=self._is_sound,
+            records=count,
+            first_seq=self._first,
+            last_seq=head.seq,
+            head=(head.hash if count else NO_RECORD.hash).decode(),
+            checkpoints_checked=self._checked,
+            problems=self._problems,
+            pruned_before=self._first if self._first - 1 in self._anchors else None,
+            is_keyed=self._is_keyed,
+            proven_through=self._proven,
+            proven_at=self._times.get(self._proven),
+        )
+
+    def _note_good(self, head: Head) -> None:
+        if self._is_sound:
+            self.good = head
+
+    def _step(self, line: bytes, head: Head) -> Head:
+        """Handle a line that does not simply follow. Returns the record that the next line must follow."""
+        found = read_head(line)
+        if found is None:
+            self._add(head.seq + 1, "unreadable", f"record {head.seq + 1} is unreadable")
+            return Head(head.seq + 1, UNKNOWN)
+        if not self._first:
+            self._first = found.seq
+            if found.seq - 1 in self._anchors:
+                head = Head(found.seq - 1, self._anchors[found.seq - 1])
+        if found.seq <= head.seq:
+            message = f"record {found.seq} comes after record {head.seq}: it was moved or duplicated"
+            self._add(found.seq, "out-of-order", message, (head.seq + 1,))
+            return head
+        accepted = next((each for each in self._accepted if each.seq + 1 == found.seq), None)
+        if accepted is not None:
+            if head.seq < accepted.seq:
+                self._report_missing(head.seq + 1, accepted.seq)
+            head = accepted.head
+        if found.seq > head.seq + 1:
+            self._report_missing(head.seq + 1, found.seq - 1)
+        elif head.hash != UNKNOWN and not follows(line, head):
+            message = f"record {found.seq} does not match the one before it: one of them was changed"
+            self._add(found.seq, "edited", message)
+        return found
+
+    def _report_missing(self, first: int, last: int, where: str = "") -> None:
+        message = f"record {first} is missing" if first == last else f"records {first} to {last} are missing"
+        self._add(first, "truncated" if where else "missing", message + where, (first, last))
+
+    def _compare(self, head: Head) -> None:
+        self._checked += 1
+        if self._sealed_hashes[head.seq] == {head.hash}:
+            self._proven = head.seq
+        else:
+            self._add(head.seq, "restamped", f"record {head.seq} does not match its checkpoint")
+
+    def _check_sealing(self, line: bytes) -> None:
+        """Count the minutes in which records were written after the newest checkpoint.
+
+        Each run of a server counts separately, since it may have been killed before it could seal; so does
+        the time after a gap, whose records came late.
+        """
+        beginning = _BEGINNING.match(line)
+        if beginning is None:
+            return
+        if beginning[2] in (b"opened", b"gap"):
+            self._minutes.clear()
+        self._minutes.add(beginning[1])
+        if len(self._minutes) > _MAX_UNSEALED_MINUTES:
+            self._must_be_sealed = False  # one such problem is enough
+            message = (
+                f"the log continued for minutes after record {self._newest} without a checkpoint: "
+                "checkpoints were removed, or could not be written"
+            )
+            self._add(self._newest + 1, "unsealed", message)
+
+    def _finish(self, head: Head) -> None:
+        self._note_good(head)
+        if head.seq < self._newest:
+            self._report_missing(head.seq + 1, self._newest, " at the end")
+
+    def _add(self, seq: int, kind: str, message: str, positions: Sequence[int] = ()) -> None:
+        """Add a problem. It is accepted if all its positions, by default its number, are."""
+        is_accepted = all(
+            any(each.accepts(position) for each in self._accepted) for position in positions or (seq,)
+        )
+        self._is_sound = self._is_sound and is_accepted
+        if len(self._problems) < MAX_PROBLEMS:
+            self._problems.append(Problem(seq, kind, message, is_accepted))
+        elif len(self._problems) == MAX_PROBLEMS:
+            self._problems.append(Problem(seq, "more", f"more problems from record {seq} on", is_accepted))
+
+
+# --- reading ------------------------------------------------------------------------------------------
 
 Time = str | float | datetime
 NO_LOG = "no such audit log"
@@ -134,11 +357,15 @@ class AuditReader:
         lines = collect_checkpoints(read_checkpoints(self._checkpoints, self._key))
         with self._open() as snapshot:
             later = collect_checkpoints(read_checkpoints(self._checkpoints, self._key))
-            unsealed = UnsealedTime() if lines.checkpoints else None
+            has_checkpoints = bool(lines.checkpoints)
             if self._copy is not None:
-                lines = lines.joined(collect_checkpoints(read_checkpoints(self._copy, self._key)))
-            anchors = [*lines.checkpoints, *later.checkpoints]
-            verifier = Verifier(lines, anchors, is_keyed=self._key is not None, unsealed=unsealed)
+                copied = collect_checkpoints(read_checkpoints(self._copy, self._key))
+                lines = CheckpointLines(
+                    lines.checkpoints + copied.checkpoints, [*lines.forged, *copied.forged]
+                )
+            verifier = Verifier(
+                lines, later.checkpoints, is_keyed=self._key is not None, must_be_sealed=has_checkpoints
+            )
             verdict = verifier.run(iter(()) if snapshot is None else snapshot.lines(0), progress)
         if verdict.is_sound and not self.path.exists():
             raise ConfigurationError(NO_LOG, file=str(self.path))  # and no checkpoint covers any record

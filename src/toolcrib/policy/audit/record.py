@@ -14,7 +14,6 @@ of those every value with a suspicious name or content is replaced.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -95,25 +94,9 @@ def follows(line: bytes, head: Head) -> bool:
     return line.endswith(b'%b%b"}' % (_HASH, found))
 
 
-_last_time = (0, "1970-01-01T00:00:00.000Z")
-
-
 def format_time(wall: float) -> str:
     """Format a time in UTC with milliseconds: 2026-05-04T10:00:00.000Z."""
-    global _last_time
-    ms = int(wall * 1000)
-    last_ms, text = _last_time
-    if ms != last_ms:
-        second, rest_ms = divmod(ms, 1000)
-        is_same_second = second == last_ms // 1000
-        prefix = text.partition(".")[0] if is_same_second else _format_second(second)
-        text = f"{prefix}.{rest_ms:03d}Z"
-        _last_time = (ms, text)
-    return text
-
-
-def _format_second(second: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
+    return datetime.fromtimestamp(wall, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def parse_time(text: str) -> float:

@@ -1,4 +1,4 @@
-"""Storage of audit records: the store contract, its errors, and the SQLite store.
+"""Storage of audit records in SQLite, and its errors.
 
 The SQLite file has one table, `record(seq, line)`, whose rows are inserted and removed but never changed.
 Several processes may write it at once: each transaction reads the last record, appends behind it and commits.
@@ -13,7 +13,6 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Protocol
 from urllib.parse import quote
 
 from toolcrib.config.atomic_file import PRIVATE
@@ -62,60 +61,6 @@ def is_temporary(error: BaseException) -> bool:
     return isinstance(error, StoreError) and not isinstance(error, DamagedError)
 
 
-# --- the contract ---
-
-
-class AuditStore(Protocol):
-    """Record lines in order, used by one thread and shared between processes. Methods raise STORE_ERRORS."""
-
-    def append(self, lines_after: LinesAfter, head: Head | None = None) -> None:
-        """Append all lines or none, in one transaction. They follow `head`, by default the last record."""
-        ...
-
-    def check_file(self) -> None:
-        """Raise RemovedError if the log was deleted or replaced."""
-        ...
-
-    def head(self) -> Head: ...
-
-    def first_seq(self) -> int:
-        """Return the number of the oldest record; 0 if there is none."""
-        ...
-
-    def last_seq(self) -> int:
-        """Return the highest number in use, whether or not its line is a valid record."""
-        ...
-
-    def lines(self, after: int) -> Generator[bytes]:
-        """Yield everything stored after a number, valid or not."""
-        ...
-
-    def remove_through(self, seq: int) -> None:
-        """Remove the oldest records up to this one, but never the last record."""
-        ...
-
-    def sync(self) -> None:
-        """Return when everything appended would survive a power failure."""
-        ...
-
-    def close(self) -> None: ...
-
-
-class LogSnapshot(Protocol):
-    """The lines of a log at one moment, for a reader."""
-
-    def lines(self, after: int) -> Iterator[bytes]: ...
-
-    def lines_back(self) -> Iterator[bytes]: ...
-
-    def close(self) -> None: ...
-
-
-def open_snapshot(path: Path) -> LogSnapshot:
-    """Open a log or a JSON Lines export for reading. Raises ConfigurationError and OSError."""
-    return ExportedLines(path) if is_export(path) else SQLiteSnapshot(path)
-
-
 def is_export(path: Path) -> bool:
     return path.suffix == ".jsonl"
 
@@ -137,6 +82,8 @@ _INSERTS = {rows: f"INSERT INTO record VALUES {','.join(['(?,?)'] * rows)}" for 
 
 
 class SQLiteStore:
+    """Record lines in order, used by one thread and shared between processes. Methods raise STORE_ERRORS."""
+
     def __init__(self, path: Path, *, sync: bool, wait_s: float) -> None:
         self._path = path
         self._wait_s = wait_s
@@ -147,7 +94,6 @@ class SQLiteStore:
                 orphan.unlink(missing_ok=True)  # of a deleted log: another process may have it open
         _refuse_unusable(path)
         self._file_id = _file_id(path)
-        self._is_cut_off = False
         with _translated():
             self._db = sqlite3.connect(path, timeout=wait_s, isolation_level=None)
             try:
@@ -161,16 +107,20 @@ class SQLiteStore:
         self._db.text_factory = bytes
         if self._db.execute(_IS_FOREIGN).fetchone()[0]:  # before anything in it is changed
             raise DamagedError("it holds other tables, and no records")
-        mode = self._db.execute("PRAGMA journal_mode=WAL").fetchone()[0]
-        self._has_wal = mode == b"wal"  # not every file system supports it
+        self._db.execute("PRAGMA journal_mode=WAL")  # ignored by a file system that does not support it
         self._db.execute(f"PRAGMA synchronous={'FULL' if sync else 'NORMAL'}")
         self._db.execute("PRAGMA secure_delete=ON")  # removed records must not stay on the disk
         self._db.execute(SCHEMA)
 
     def append(self, lines_after: LinesAfter, head: Head | None = None) -> None:
+        """Append all lines or none, in one transaction. They follow `head`, by default the last record."""
         with _translated():
-            self._begin()
+            self.check_file()
+            self._db.execute("BEGIN IMMEDIATE")
             try:
+                if _file_id(self._wal) not in (None, self._wal_id):
+                    # Another process has just replaced a deleted one; lines in the old one would be lost.
+                    raise RemovedError(REPLACED_WAL, self.head())
                 if head is None:
                     head = self.head()
                 self._insert(head.seq, lines_after(head))
@@ -180,41 +130,25 @@ class SQLiteStore:
                     self._db.execute("ROLLBACK")
                 raise
 
-    def _begin(self) -> None:
-        """Begin a transaction. Another process may just have saved a deleted -wal file and created a new one:
-        frames written to the old file would be lost."""
-        self.check_file()
-        self._db.execute("BEGIN IMMEDIATE")
-        while self._has_lost_wal() and not self._is_cut_off:
-            self._db.execute("ROLLBACK")
-            self.check_file()
-            self._db.execute("BEGIN IMMEDIATE")
-
     def check_file(self) -> None:
-        found = _file_id(self._path)
+        """Raise RemovedError if the log was deleted or replaced.
+
+        SQLite never removes the -wal file while a connection is open, and does not notice if somebody else
+        does. Its records are then saved to the main file, unless somebody is reading or writing: all
+        processes that have the deleted file open still share it, and the next call tries again.
+        """
+        found, wal = _file_id(self._path), _file_id(self._wal)
         if found != self._file_id:
             message = DELETED if found is None else REPLACED
-        elif not self._has_lost_wal():
+        elif wal == self._wal_id or (wal is None and not self._empty_wal()):
             return
-        elif _file_id(self._wal) is not None:
-            message = REPLACED_WAL
-        elif self._empty_wal():
-            message = DELETED_WAL  # its records are in the main file now
         else:
-            # Somebody reads or writes. All processes that have the deleted file open still share it, and
-            # reopening the log would create another one: continue, and try again with the next record.
-            self._is_cut_off = True
-            return
+            message = DELETED_WAL if wal is None else REPLACED_WAL
         try:
             head = self.head()  # an open file can be read although its name is gone
         except StoreError:
             head = NO_RECORD
         raise RemovedError(message, head) from None
-
-    def _has_lost_wal(self) -> bool:
-        """Whether the -wal file that SQLite has open is no longer beside the log. SQLite never removes it
-        while a connection is open, and does not notice when somebody else does."""
-        return self._has_wal and _file_id(self._wal) != self._wal_id
 
     def _insert(self, seq: int, lines: list[bytes]) -> None:
         start, count = 0, len(lines)
@@ -236,19 +170,28 @@ class SQLiteStore:
         return head
 
     def first_seq(self) -> int:
+        """Return the number of the oldest record; 0 if there is none."""
         with _translated():
             return self._db.execute("SELECT min(seq) FROM record").fetchone()[0] or 0
 
     def last_seq(self) -> int:
+        """Return the highest number in use, whether or not its line is a valid record."""
         with _translated():
             return self._db.execute("SELECT max(seq) FROM record").fetchone()[0] or 0
 
+    def line(self, seq: int) -> bytes | None:
+        with _translated():
+            row = self._db.execute("SELECT line FROM record WHERE seq = ?", (seq,)).fetchone()
+        return None if row is None else _as_bytes(row[0])
+
     def lines(self, after: int) -> Generator[bytes]:
+        """Yield everything stored after a number, valid or not."""
         with _translated():
             for seq, line in self._db.execute(_FORWARD, (_first_after(after),)):
                 yield _checked(seq, line)
 
     def remove_through(self, seq: int) -> None:
+        """Remove the oldest records up to this one, but never the last record."""
         with _translated():
             self._db.execute(
                 "DELETE FROM record WHERE seq <= ? AND seq < (SELECT max(seq) FROM record)", (seq,)
@@ -268,9 +211,9 @@ class SQLiteStore:
             self._db.execute(f"PRAGMA busy_timeout={round(self._wait_s * 1000)}")
 
     def sync(self) -> None:
+        """Return when everything appended would survive a power failure."""
         self.check_file()
-        if not self._is_cut_off:
-            sync_file(self._wal)
+        sync_file(self._wal)
 
     def close(self) -> None:
         with _translated():
@@ -278,6 +221,8 @@ class SQLiteStore:
 
 
 class SQLiteSnapshot:
+    """The lines of a log at one moment, for a reader."""
+
     def __init__(self, path: Path) -> None:
         self._path = path
         with self._reading():
@@ -325,7 +270,7 @@ class SQLiteSnapshot:
 
 
 class ExportedLines:
-    """A JSON Lines export of a log."""
+    """A JSON Lines export of a log, with the interface of a snapshot."""
 
     def __init__(self, path: Path) -> None:
         self._file = open(path, "rb")  # noqa: SIM115 - closed by `close`
@@ -342,6 +287,14 @@ class ExportedLines:
 
     def close(self) -> None:
         self._file.close()
+
+
+LogSnapshot = SQLiteSnapshot | ExportedLines
+
+
+def open_snapshot(path: Path) -> LogSnapshot:
+    """Open a log or a JSON Lines export for reading. Raises ConfigurationError and OSError."""
+    return ExportedLines(path) if is_export(path) else SQLiteSnapshot(path)
 
 
 def is_blank(path: Path) -> bool:

@@ -24,33 +24,31 @@ from toolcrib.policy.audit.checkpoints import (
     AuditKey,
     Checkpoint,
     CheckpointFile,
+    CheckpointLines,
     Kind,
     checkpoints_path,
     create_key,
     default_key_file,
     find_key,
 )
+from toolcrib.policy.audit.reader import UNKNOWN, Verifier
 from toolcrib.policy.audit.record import (
     NO_RECORD,
     Entry,
     Head,
     chain_entries,
     encode_entry,
-    follows,
     format_time,
-    parse_time,
     read_head,
 )
 from toolcrib.policy.audit.store import (
     STORE_ERRORS,
-    AuditStore,
     DamagedError,
     RemovedError,
     SQLiteStore,
     StoreError,
     find_foreign_file,
 )
-from toolcrib.policy.audit.verify import CheckpointLines, Problem, Verifier
 
 logger = logging.getLogger("toolcrib")
 
@@ -128,33 +126,36 @@ class SteadyClock:
         return self._value
 
 
-def expired_through(checkpoints: Iterable[Checkpoint], keep_days: int, clock: float, wall: float) -> int:
-    """Return the number of the last record that is too old by both clocks; 0 if none is.
+def expired_through(checkpoints: Iterable[Checkpoint], keep_days: int, clock: float) -> int:
+    """Return the number of the last record that is too old; 0 if none is.
 
     A record is as old as the first checkpoint after it.
     """
-    limit_s = keep_days * DAY_S
-    through = 0
-    for each in checkpoints:
-        # `accepted` names numbers that may never have been used.
-        if each.kind == "checkpoint" and each.clock < clock - limit_s and _written_at(each) < wall - limit_s:
-            through = max(through, each.seq)
-    return through
-
-
-def _written_at(checkpoint: Checkpoint) -> float:
-    try:
-        return parse_time(checkpoint.at)
-    except ValueError:
-        return float("inf")
+    # `accepted` names numbers that may never have been used.
+    sealed = (each for each in checkpoints if each.kind == "checkpoint")
+    return max((each.seq for each in sealed if each.clock < clock - keep_days * DAY_S), default=0)
 
 
 class _Attempt(NamedTuple):
-    """Lines of a failed write, which may have been written nevertheless. `notes` of them are our own."""
+    """A failed write, which may have been written nevertheless: its last line, and what it contained."""
 
-    after_seq: int
-    lines: list[bytes]
+    seq: int
+    line: bytes
     notes: int
+    entries: int
+
+
+class _Damage(NamedTuple):
+    """Damage found when opening a log.
+
+    `good` is the last record known to be unchanged; `last` is the record to continue after.
+    `is_loss` says that nothing is wrong but missing records.
+    """
+
+    message: str
+    good: Head
+    last: Head
+    is_loss: bool = False
 
 
 class RecordWriter:
@@ -178,7 +179,7 @@ class RecordWriter:
         self._server = server
         self._wall = wall
         self._now = now
-        self._store: AuditStore | None = None
+        self._store: SQLiteStore | None = None
         self._clock: SteadyClock | None = None
         self._notes: list[Entry] = []
         self._attempt: _Attempt | None = None
@@ -205,23 +206,23 @@ class RecordWriter:
             self.write(())
         self.run_maintenance()
 
-    def open(self) -> AuditStore:
+    def open(self) -> SQLiteStore:
         """Raises ConfigurationError for what an operator has to solve, and STORE_ERRORS."""
         if self._store is not None:
             return self._store
         self.load_key()
-        store = SQLiteStore(self.path, sync=self._options.sync, wait_s=self._options.wait_s)
-        self._store = store
+        store = self._store = SQLiteStore(self.path, sync=self._options.sync, wait_s=self._options.wait_s)
         try:
-            unsealed = self._recover(store)
+            self._recover(store)
             self._first_seq = store.first_seq() or 1
             self.head = store.head()
-            if unsealed >= CHECKPOINT_RECORDS:
+            if self.head.seq - self._sealed_seq >= CHECKPOINT_RECORDS:
                 # A server that is killed repeatedly before it seals would have more to check every time.
                 self._seal(store)
         except BaseException:
             self.release()
             raise
+        self._written = NO_RECORD  # it was checked
         if not self._is_announced:
             self._is_announced = True
             self._sealed_at = float("-inf")  # the first record is sealed at once
@@ -268,6 +269,96 @@ class RecordWriter:
     def _encode(self, facts: dict[str, Any]) -> Entry:
         return encode_entry(self._wall(), facts)
 
+    # --- recovery ---
+
+    def _recover(self, store: SQLiteStore) -> None:
+        """Check the log as it was found. Raise DamagedError unless `accept_gap` is set.
+
+        If the file was deleted or replaced while this process wrote it, and nothing is wrong but missing
+        records, the log continues after them; the loss remains a problem for `verify` and for the next start.
+        """
+        # The second time, because another process may have removed old records meanwhile.
+        damage = self._find_damage(store) and self._find_damage(store)
+        if damage is None:
+            return
+        count = sum(1 for _ in store.lines(0))
+        if self._removal is not None and damage.is_loss:
+            self._append_after(store, damage, {"missing": damage.message})
+            self._losses.append(self._checkpoint("accepted", damage.last, count, damage.good))
+            lost = min(self.records - self._records_at_loss, damage.last.seq - damage.good.seq)
+            self.gap.add(lost=lost)
+            self._records_at_loss = self.records
+            self._sealed_at = float("-inf")
+            logger.error(
+                "audit: %s: %s: %s; the log continues after record %d",
+                self.path,
+                self._removal,
+                damage.message,
+                damage.last.seq,
+            )
+        elif self._options.accept_gap:
+            self._checkpoint_file.add(self._checkpoint("accepted", damage.last, count, damage.good))
+            self._append_after(store, damage, {"accepted": damage.message})
+        else:
+            raise DamagedError(damage.message, damage.good.seq + 1)
+
+    def _find_damage(self, store: SQLiteStore) -> _Damage | None:
+        """Check what came after the newest checkpoint, and all of a short log."""
+        recent = self._read_recent_checkpoints(store)
+        # Of two with the same number the later one counts, which `max` meets first.
+        newest = max(reversed(recent.checkpoints), key=lambda each: each.seq, default=None)
+        if newest is None or recent.forged:
+            good = NO_RECORD if newest is None else newest.head
+            message = FOREIGN_CHECKPOINTS if recent.forged else NO_CHECKPOINT
+            return _Damage(message, good, _last_head(store, good))
+        if newest.seq - (store.first_seq() or 1) >= FULL_CHECK_RECORDS:
+            checkpoints = [each for each in recent.checkpoints if each.seq >= newest.seq]
+            after = Head(newest.seq - 1, UNKNOWN) if newest.kind == "checkpoint" else newest.head
+        else:
+            checkpoints, after = self._checkpoint_file.read().checkpoints, NO_RECORD
+        checkpoints += self._losses
+        if self._written.seq:  # known without a checkpoint
+            checkpoints.append(self._checkpoint("checkpoint", self._written, 0))
+        verifier = Verifier(CheckpointLines(checkpoints))
+        verdict = verifier.run(store.lines(after.seq), after=after)
+        problems = [problem for problem in verdict.problems if not problem.is_accepted]
+        if not problems:
+            return None
+        known = [each.head for each in checkpoints if each.kind == "checkpoint"]
+        good = verifier.good
+        if problems[0].seq <= newest.seq and problems[0].kind != "truncated":
+            # The chain may have been made anew: only an earlier checkpoint proves anything.
+            good = max((head for head in known if head.seq < problems[0].seq), default=NO_RECORD)
+        is_loss = all(problem.kind in ("missing", "truncated") for problem in problems)
+        return _Damage(problems[0].words, good, _last_head(store, max(known, default=NO_RECORD)), is_loss)
+
+    def _read_recent_checkpoints(self, store: SQLiteStore) -> CheckpointLines:
+        """Return the newest checkpoints. A new log gets one."""
+        try:
+            is_new = store.head() == NO_RECORD
+        except DamagedError:
+            is_new = False  # reported with the record where it begins
+        recent = self._checkpoint_file.read(is_recent=True)
+        if is_new and not recent.checkpoints and not recent.forged:
+            self._checkpoint_file.add(self._checkpoint("checkpoint", NO_RECORD, 0))
+            recent = self._checkpoint_file.read(is_recent=True)
+        self._sealed_seq = max((each.seq for each in recent.checkpoints), default=0)
+        if self._clock is None:
+            last = max((float(each.clock) for each in recent.checkpoints), default=None)
+            self._clock = SteadyClock(self._wall, self._now, last, self._options.keep_days)
+        return recent
+
+    def _append_after(self, store: SQLiteStore, damage: _Damage, facts: dict[str, Any]) -> None:
+        """Append a record at once, because other processes continue after the last record they find."""
+        entry = self._encode({"kind": "recovered", **facts, "good": damage.good.seq})
+
+        def lines_after(_: Head) -> list[bytes]:
+            if any(read_head(line) is not None for line in store.lines(damage.last.seq)):
+                raise StoreError("another process has continued the log meanwhile")
+            return chain_entries(damage.last, [entry])[1]
+
+        store.append(lines_after, damage.last)
+
     # --- writing ---
 
     def write(self, entries: Sequence[Entry]) -> None:
@@ -280,10 +371,10 @@ class RecordWriter:
         def lines_after(head: Head) -> list[bytes]:
             nonlocal lines
             self._refuse_changed(store, head)
-            if self._attempt is not None:
-                self._drop_written(store, self._attempt)
+            self._drop_written(store)
             self.head, lines = chain_entries(head, [*self._notes, *entries[self._skip :]])
-            self._attempt = _Attempt(head.seq, lines, len(self._notes))
+            if lines:
+                self._attempt = _Attempt(self.head.seq, lines[-1], len(self._notes), len(entries))
             return lines
 
         try:
@@ -296,34 +387,21 @@ class RecordWriter:
         self._attempt, self._skip = None, 0
         self._notes.clear()
 
-    def _refuse_changed(self, store: AuditStore, head: Head) -> None:
+    def _refuse_changed(self, store: SQLiteStore, head: Head) -> None:
         """Raise DamagedError unless our own last record is still as we wrote it: others may only append."""
         ours = self._written
-        if head == ours or not ours.seq:
-            return
-        found = read_head(next(store.lines(ours.seq - 1), b"")) if head.seq > ours.seq else None
-        first = read_head(next(store.lines(0), b""))
-        is_retained = first is None or first.seq <= ours.seq  # otherwise another process has expired it
-        if found != ours and is_retained and not self._is_accepted(ours.seq):
+        if head == ours or not ours.seq or store.first_seq() > ours.seq:
+            return  # in the last case another process has removed it because of its age
+        if head.seq < ours.seq or _record_after(store, ours.seq - 1) != ours:
             raise DamagedError(f"record {ours.seq} was changed or removed", ours.seq)
 
-    def _is_accepted(self, seq: int) -> bool:
-        try:
-            return any(each.accepts(seq) for each in self.all_checkpoints())
-        except OSError:
-            return False  # the damage is the more important report
-
-    def _drop_written(self, store: AuditStore, attempt: _Attempt) -> None:
-        """Do not write again what a write that reported a failure did write."""
-        done = 0
-        for found, line in zip(store.lines(attempt.after_seq), attempt.lines, strict=False):
-            if found != line:
-                break
-            done += 1
-        self.records += done
-        notes = min(done, attempt.notes)
-        del self._notes[:notes]
-        self._skip += done - notes
+    def _drop_written(self, store: SQLiteStore) -> None:
+        """Do not write again what a write that reported a failure did write: all of it, or nothing."""
+        attempt, self._attempt = self._attempt, None
+        if attempt is not None and store.line(attempt.seq) == attempt.line:
+            self.records += attempt.notes + attempt.entries - self._skip
+            self._skip = attempt.entries
+            del self._notes[: attempt.notes]
 
     def check_file(self) -> None:
         """Raise RemovedError if the file was deleted or replaced while open."""
@@ -345,12 +423,8 @@ class RecordWriter:
             self._written = max(self._written, error.head)
         if isinstance(error, DamagedError) and self._written.seq > self._sealed_seq:
             # Nothing but this process knows that these records existed.
-            try:
-                self.add_checkpoint(
-                    "checkpoint", self._written, count=self._written.seq - self._first_seq + 1
-                )
-            except OSError as failure:
-                logger.warning("audit: cannot write a checkpoint to %s: %s", self._checkpoints, failure)
+            count = self._written.seq - self._first_seq + 1
+            self._try_checkpoint(self._checkpoint("checkpoint", self._written, count))
         self.release()
 
     def release(self) -> None:
@@ -382,51 +456,35 @@ class RecordWriter:
 
     # --- checkpoints ---
 
-    def newest_checkpoint(self, *, is_new: bool) -> tuple[Checkpoint | None, bool]:
-        """Return the newest checkpoint, and whether the recent ones are all valid. A new log gets one."""
-        first = self._checkpoint("checkpoint", NO_RECORD, 0, None) if is_new else None
-        found, are_valid = self._checkpoint_file.newest(first)
-        if self._clock is None:
-            last = None if found is None else float(found.clock)
-            self._clock = SteadyClock(self._wall, self._now, last, self._options.keep_days)
-        self._sealed_seq = 0 if found is None else found.seq
-        if found is not None and self._written.seq > found.seq:
-            found = self._checkpoint("checkpoint", self._written, 0, None)  # known without a checkpoint
-        return found, are_valid
-
-    def all_checkpoints(self) -> list[Checkpoint]:
-        return [*self._checkpoint_file.read_all(), *self._losses]
-
-    def add_checkpoint(self, kind: Kind, head: Head, *, count: int, good: Head | None = None) -> None:
-        self._checkpoint_file.add(self._checkpoint(kind, head, count, good))
-
-    def _checkpoint(self, kind: Kind, head: Head, count: int, good: Head | None) -> Checkpoint:
-        last_good = () if good is None else (good.seq, good.hash.decode())
-        at = format_time(self._wall())
-        return Checkpoint(kind, head.seq, head.hash.decode(), count, at, int(self._read_clock()), *last_good)
-
     @property
     def _checkpoint_file(self) -> CheckpointFile:
         return CheckpointFile(self._checkpoints, self.load_key())
 
-    def _read_clock(self) -> float:
-        return self._wall() if self._clock is None else self._clock.read()
+    def _checkpoint(self, kind: Kind, head: Head, count: int, good: Head | None = None) -> Checkpoint:
+        last_good = () if good is None else (good.seq, good.hash.decode())
+        at = format_time(self._wall())
+        return Checkpoint(kind, head.seq, head.hash.decode(), count, at, int(self._read_clock()), *last_good)
 
-    def _seal(self, store: AuditStore) -> None:
-        """Write a checkpoint of what is on the disk."""
-        store.sync()
-        self._sealed_at = self._now()
+    def _try_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Write a checkpoint. If that fails, records are kept all the same; the next one is tried later."""
         try:
-            self.add_checkpoint("checkpoint", self.head, count=self.head.seq - self._first_seq + 1)
+            self._checkpoint_file.add(checkpoint)
         except OSError as error:
             if not self._is_sealing_failing:
                 logger.warning("audit: cannot write a checkpoint to %s: %s", self._checkpoints, error)
-            self._is_sealing_failing = (
-                True  # records are kept all the same; the next checkpoint is tried in time
-            )
-            return
-        self._is_sealing_failing = False
-        self._sealed_seq = self.head.seq
+            self._is_sealing_failing = True
+        else:
+            self._is_sealing_failing = False
+            self._sealed_seq = checkpoint.seq
+
+    def _read_clock(self) -> float:
+        return self._wall() if self._clock is None else self._clock.read()
+
+    def _seal(self, store: SQLiteStore) -> None:
+        """Write a checkpoint of what is on the disk."""
+        store.sync()
+        self._sealed_at = self._now()
+        self._try_checkpoint(self._checkpoint("checkpoint", self.head, self.head.seq - self._first_seq + 1))
 
     # --- maintenance ---
 
@@ -443,7 +501,7 @@ class RecordWriter:
             self._handle_failure(error)
             raise
 
-    def _run_maintenance(self, store: AuditStore) -> float | None:
+    def _run_maintenance(self, store: SQLiteStore) -> float | None:
         now = self._now()
         unsealed = self.head.seq - self._sealed_seq
         interval_s = MIN_CHECKPOINT_S if unsealed >= CHECKPOINT_RECORDS else CHECKPOINT_S
@@ -459,23 +517,19 @@ class RecordWriter:
             due.append(self._retained_at + RETENTION_S)
         return max(0.0, min(due) - now) if due else None
 
-    def _remove_old(self, store: AuditStore) -> bool:
+    def _remove_old(self, store: SQLiteStore) -> bool:
         """Remove a batch of old records. Returns whether there are more."""
         first = store.first_seq() or self._first_seq
         through = min(self._last_expired(first), self.head.seq - 1)
-        if first <= through:
-            last = min(through, first + REMOVE_BATCH - 1)
-            with closing(store.lines(last - 1)) as lines:  # an open read would make SQLite refuse to write
-                heads = (head for line in lines if (head := read_head(line)) is not None)
-                end = next(heads, NO_RECORD)
-            if 0 < end.seq <= through:
-                # Sealed first: records that are gone without a checkpoint were not removed by us.
-                self.add_checkpoint("pruned", end, count=self.head.seq - end.seq)
-                store.remove_through(end.seq)
-                self._removed += end.seq - first + 1
-                self._first_seq = end.seq + 1
-                if end.seq < through:
-                    return True
+        end = _record_after(store, min(through, first + REMOVE_BATCH - 1) - 1) if first <= through else None
+        if end is not None and end.seq <= through:
+            # Sealed first: records that are gone without a checkpoint were not removed by us.
+            self._checkpoint_file.add(self._checkpoint("pruned", end, self.head.seq - end.seq))
+            store.remove_through(end.seq)
+            self._removed += end.seq - first + 1
+            self._first_seq = end.seq + 1
+            if end.seq < through:
+                return True
         if self._removed:
             facts = {"kind": "pruned", "through": self._first_seq - 1, "removed": self._removed}
             self._removed = 0
@@ -494,61 +548,10 @@ class RecordWriter:
             self._removed or self._now() - self._ages_checked_at >= AGE_CHECK_S
         ):
             self._ages_checked_at = self._now()
-            checkpoints = self._checkpoint_file.read_all()
-            expired = expired_through(checkpoints, options.keep_days, self._read_clock(), self._wall())
+            checkpoints = self._checkpoint_file.read().checkpoints
+            expired = expired_through(checkpoints, options.keep_days, self._read_clock())
             through = max(through, expired)
         return through
-
-    # --- recovery ---
-
-    def _recover(self, store: AuditStore) -> int:
-        """Check the log as it was found. Returns the number of records after the newest checkpoint.
-
-        Raises DamagedError unless `accept_gap` is set. If the file was deleted or replaced while this process
-        wrote it, and nothing is wrong but missing records, the log continues after them; the loss remains a
-        problem for `verify` and for the next start.
-        """
-        found = _inspect(store, self)
-        if isinstance(found, _Damage):
-            found = _inspect(store, self)  # another process may have removed old records meanwhile
-        if isinstance(found, int):
-            return found
-        count = sum(1 for _ in store.lines(0))
-        if self._removal is not None and (loss := _find_loss(store, self, found)) is not None:
-            self._append_after(
-                store, found.last, {"kind": "recovered", "missing": loss, "good": found.good.seq}
-            )
-            self._remember_loss(loss, found, count)
-            return 1
-        if not self._options.accept_gap:
-            raise DamagedError(found.message, found.good.seq + 1)
-        self.add_checkpoint("accepted", found.last, count=count, good=found.good)
-        facts = {"kind": "recovered", "accepted": found.message, "good": found.good.seq}
-        self._append_after(store, found.last, facts)
-        return 1
-
-    def _append_after(self, store: AuditStore, last: Head, facts: dict[str, Any]) -> None:
-        """Append a record at once, because other processes continue after the last record they find."""
-
-        def lines_after(_: Head) -> list[bytes]:
-            if any(read_head(line) is not None for line in store.lines(last.seq)):
-                raise StoreError("another process has continued the log meanwhile")
-            return chain_entries(last, [self._encode(facts)])[1]
-
-        store.append(lines_after, last)
-
-    def _remember_loss(self, message: str, damage: _Damage, count: int) -> None:
-        self._losses.append(self._checkpoint("accepted", damage.last, count, damage.good))
-        self.gap.add(lost=min(self.records - self._records_at_loss, damage.last.seq - damage.good.seq))
-        self._records_at_loss = self.records
-        self._sealed_at = float("-inf")
-        logger.error(
-            "audit: %s: %s: %s; the log continues after record %d",
-            self.path,
-            self._removal,
-            message,
-            damage.last.seq,
-        )
 
 
 def _age_s(path: Path) -> float:
@@ -558,86 +561,13 @@ def _age_s(path: Path) -> float:
         return 0.0
 
 
-class _Damage(NamedTuple):
-    """Damage found when opening a log.
-
-    `good` is the last record known to be unchanged; `last` is the record to continue after.
-    `are_checkpoints_valid` says that the damage is in the records alone.
-    """
-
-    message: str
-    good: Head
-    last: Head
-    are_checkpoints_valid: bool = True
+def _record_after(store: SQLiteStore, seq: int) -> Head | None:
+    """Return the first record after a number."""
+    with closing(store.lines(seq)) as lines:  # an open read would make SQLite refuse to write
+        return next((head for line in lines if (head := read_head(line)) is not None), None)
 
 
-def _inspect(store: AuditStore, writer: RecordWriter) -> _Damage | int:
-    """Check what came after the newest checkpoint; a short log is checked entirely."""
-    try:
-        is_new = store.head() == NO_RECORD
-    except DamagedError:
-        is_new = False  # reported below, with the record where it begins
-    newest, are_valid = writer.newest_checkpoint(is_new=is_new)
-    if newest is None or not are_valid:
-        message = NO_CHECKPOINT if newest is None and are_valid else FOREIGN_CHECKPOINTS
-        good = NO_RECORD if newest is None else newest.head
-        return _Damage(message, good, _last_head(store, good), are_checkpoints_valid=False)
-    head = newest.head
-    lines = store.lines(newest.seq - 1 if newest.kind == "checkpoint" else newest.seq)
-    if newest.kind == "checkpoint" and newest.seq:
-        line = next(lines, None)
-        if line is None:
-            message = f"it ends before record {newest.seq}, of which there is a checkpoint"
-            return _Damage(message, _head_before(store, newest.seq), head)
-        if read_head(line) != head:
-            message = f"record {newest.seq} does not match its checkpoint"
-            return _Damage(message, _head_before(store, newest.seq), _last_head(store, head))
-    count = 0
-    for line in lines:
-        if not follows(line, head):
-            message = f"what follows record {head.seq} is not what was written"
-            last = _last_head(store, newest.head)
-            # The number of the damaged record is not used again, whether or not it is readable.
-            return _Damage(message, head, last._replace(seq=max(last.seq, head.seq + 1)))
-        head = Head(head.seq + 1, line[-66:-2])
-        count += 1
-    return _inspect_all(store, writer, newest.head) or count
-
-
-def _inspect_all(store: AuditStore, writer: RecordWriter, newest: Head) -> _Damage | None:
-    """Check what came before the newest checkpoint, unless that is too much."""
-    if newest.seq - (store.first_seq() or 1) >= FULL_CHECK_RECORDS:
-        return None
-    checkpoints = writer.all_checkpoints()
-    problem = next(iter(_find_problems(store, checkpoints)), None)
-    if problem is None:
-        return None
-    earlier = (each.head for each in checkpoints if each.kind == "checkpoint" and each.seq < problem.seq)
-    good = max(earlier, key=lambda head: head.seq, default=NO_RECORD)
-    return _Damage(problem.words, good, _last_head(store, newest))
-
-
-def _find_loss(store: AuditStore, writer: RecordWriter, damage: _Damage) -> str | None:
-    """Return which records are missing; None if something else is wrong too."""
-    if not damage.are_checkpoints_valid:
-        return None
-    problems = _find_problems(store, writer.all_checkpoints())
-    if any(problem.kind not in ("missing", "truncated") for problem in problems):
-        return None
-    return problems[0].words if problems else damage.message
-
-
-def _find_problems(store: AuditStore, checkpoints: list[Checkpoint]) -> list[Problem]:
-    verdict = Verifier(CheckpointLines(checkpoints), checkpoints, is_keyed=True).run(store.lines(0))
-    return [problem for problem in verdict.problems if not problem.is_accepted]
-
-
-def _head_before(store: AuditStore, seq: int) -> Head:
-    heads = (head for line in store.lines(0) if (head := read_head(line)) is not None)
-    return max((head for head in heads if head.seq < seq), default=NO_RECORD)
-
-
-def _last_head(store: AuditStore, last: Head) -> Head:
+def _last_head(store: SQLiteStore, last: Head) -> Head:
     """Return the record that the log can continue after: no number is used twice."""
     for line in store.lines(last.seq):
         head = read_head(line)

@@ -17,6 +17,7 @@ import re
 import secrets
 import threading
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,16 +50,15 @@ _BOUNDS = (*(f"{bound:g}" for bound in BUCKETS_S), "+Inf")
 
 @dataclass(slots=True)
 class ToolMetrics:
-    """Counts of one tool: calls by outcome and error code, and durations. The last bucket has no upper
-    bound."""
+    """Counts of one tool: calls by outcome and error code ("denied policy.denied"), and durations. The last
+    bucket has no upper bound."""
 
-    outcomes: dict[tuple[str, str], int] = field(default_factory=dict)
+    outcomes: Counter[str] = field(default_factory=Counter)
     buckets: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS_S) + 1))
     total_s: float = 0.0
 
     def add(self, other: ToolMetrics) -> None:
-        for outcome, count in other.outcomes.items():
-            self.outcomes[outcome] = self.outcomes.get(outcome, 0) + count
+        self.outcomes.update(other.outcomes)
         self.buckets = [mine + theirs for mine, theirs in zip(self.buckets, other.buckets, strict=True)]
         self.total_s += other.total_s
 
@@ -68,7 +68,7 @@ class MetricsSnapshot:
     """Metrics at one moment. Calls of unknown tools are counted under the name ""."""
 
     tools: dict[str, ToolMetrics] = field(default_factory=dict)
-    refusals: dict[str, int] = field(default_factory=dict)
+    refusals: Counter[str] = field(default_factory=Counter)
     gauges: dict[str, float] = field(default_factory=dict)
 
     @classmethod
@@ -77,19 +77,14 @@ class MetricsSnapshot:
         for snapshot in snapshots:
             for tool, counts in snapshot.tools.items():
                 whole.tools.setdefault(tool, ToolMetrics()).add(counts)
-            for kind, count in snapshot.refusals.items():
-                whole.refusals[kind] = whole.refusals.get(kind, 0) + count
+            whole.refusals.update(snapshot.refusals)
             for name, value in snapshot.gauges.items():
                 whole.gauges[name] = whole.gauges.get(name, 0.0) + value
         return whole
 
     def encode(self) -> bytes:
         tools = {
-            tool: {
-                "outcomes": [[*outcome, count] for outcome, count in counts.outcomes.items()],
-                "buckets": counts.buckets,
-                "total_s": counts.total_s,
-            }
+            tool: {"outcomes": counts.outcomes, "buckets": counts.buckets, "total_s": counts.total_s}
             for tool, counts in self.tools.items()
         }
         return json.dumps({"tools": tools, "refusals": self.refusals, "gauges": self.gauges}).encode()
@@ -98,15 +93,10 @@ class MetricsSnapshot:
     def decode(cls, data: bytes) -> MetricsSnapshot:
         """Decode metrics. Raises ValueError, TypeError or KeyError for data of another version."""
         facts: dict[str, Any] = json.loads(data)
-        tools = {}
-        for tool, fact in facts["tools"].items():
-            outcomes = {(outcome, code): int(count) for outcome, code, count in fact["outcomes"]}
-            buckets = [int(count) for count in fact["buckets"]]
-            if len(buckets) != len(BUCKETS_S) + 1:
-                raise ValueError("other bucket boundaries")
-            tools[tool] = ToolMetrics(outcomes, buckets, float(fact["total_s"]))
-        refusals = {kind: int(count) for kind, count in facts["refusals"].items()}
-        return cls(tools, refusals, {name: float(value) for name, value in facts["gauges"].items()})
+        tools = {tool: ToolMetrics(**counts) for tool, counts in facts["tools"].items()}
+        if any(len(counts.buckets) != len(_BOUNDS) for counts in tools.values()):
+            raise ValueError("other bucket boundaries")
+        return cls(tools, Counter(facts["refusals"]), facts["gauges"])
 
 
 class CallMetrics:
@@ -117,7 +107,7 @@ class CallMetrics:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._tools: dict[str, ToolMetrics] = {}
-        self._refusals: dict[str, int] = {}
+        self._refusals: Counter[str] = Counter()
         self._is_full = False
         self.running = 0
 
@@ -126,18 +116,15 @@ class CallMetrics:
             self.running += 1
 
     def end(self, tool: str | None, outcome: str, code: str | None, duration_s: float) -> None:
-        name, key = tool or "", (outcome, code or "")
+        name, key = tool or "", f"{outcome} {code or ''}"
         with self._lock:
             self.running -= 1
             counts = self._tools.get(name)
             if counts is None:
                 counts = self._add_tool(name)
-            outcomes = counts.outcomes
-            count = outcomes.get(key)
-            if count is None and len(outcomes) >= MAX_OUTCOMES:
-                key = (outcome, OTHER)
-                count = outcomes.get(key)
-            outcomes[key] = (count or 0) + 1
+            if key not in counts.outcomes and len(counts.outcomes) >= MAX_OUTCOMES:
+                key = f"{outcome} {OTHER}"
+            counts.outcomes[key] += 1
             counts.buckets[bisect_left(BUCKETS_S, duration_s)] += 1
             counts.total_s += duration_s
 
@@ -145,16 +132,16 @@ class CallMetrics:
         with self._lock:
             if kind not in self._refusals and len(self._refusals) >= MAX_REFUSALS:
                 kind = OTHER
-            self._refusals[kind] = self._refusals.get(kind, 0) + 1
+            self._refusals[kind] += 1
 
     def snapshot(self) -> MetricsSnapshot:
         """Return a copy of the metrics as they are now."""
         with self._lock:
             tools = {
-                tool: ToolMetrics(dict(counts.outcomes), list(counts.buckets), counts.total_s)
+                tool: ToolMetrics(counts.outcomes.copy(), counts.buckets.copy(), counts.total_s)
                 for tool, counts in self._tools.items()
             }
-            return MetricsSnapshot(tools, dict(self._refusals))
+            return MetricsSnapshot(tools, self._refusals.copy())
 
     def _add_tool(self, tool: str) -> ToolMetrics:
         if tool and len(self._tools) >= MAX_TOOLS:
@@ -172,7 +159,8 @@ def render(snapshot: MetricsSnapshot, info: Mapping[str, str]) -> bytes:
     lines: list[str] = [*_head("info", "gauge", "The server."), f"{PREFIX}info{_labels(info)} 1"]
     lines += _head("calls_total", "counter", "Calls that have ended, by tool, outcome and error code.")
     for tool, counts in snapshot.tools.items():
-        for (outcome, code), count in counts.outcomes.items():
+        for key, count in counts.outcomes.items():
+            outcome, _, code = key.partition(" ")
             labels = _labels({"tool": tool, "outcome": outcome, "code": code})
             lines.append(f"{PREFIX}calls_total{labels} {count}")
     lines += _head("call_duration_seconds", "histogram", "Duration of calls from their arrival.")

@@ -27,19 +27,19 @@ def make(seq: int) -> Checkpoint:
     return Checkpoint("checkpoint", seq, "a" * 64, seq, "", 0)
 
 
-def test_the_newest_checkpoint_is_the_one_before_a_torn_end(tmp_path: Path) -> None:
+def test_an_unfinished_last_line_is_no_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "seals"
     file = CheckpointFile(path, SECRET)
     file.add(make(5))
     file.add(make(9))
     whole = path.read_bytes()
     path.write_bytes(whole + whole[:40])
-    assert file.newest(None) == (make(9), True)
+    assert file.read(is_recent=True).checkpoints[-1] == make(9)
     file.add(make(10))
     assert path.read_bytes() == whole + make(10).to_line(SECRET) + b"\n"
 
 
-def test_what_is_said_of_records_that_are_gone_is_dropped_and_nothing_else(
+def test_only_checkpoints_of_removed_records_are_dropped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoint, "_RECENT", 2)
@@ -53,12 +53,12 @@ def test_what_is_said_of_records_that_are_gone_is_dropped_and_nothing_else(
     file.drop_before(3)  # two lines are not worth it
     assert path.read_bytes() == whole
     file.drop_before(4)
-    assert file.read_all() == [make(4), make(5)]
+    assert file.read().checkpoints == [make(4), make(5)]
     assert path.read_bytes().endswith(b"\nnot ours\n")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_checkpoint_is_on_the_disk_when_it_was_added_and_its_file_is_let_go_of(
+def test_adding_a_checkpoint_syncs_and_closes_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "seals"
@@ -72,7 +72,7 @@ def test_a_checkpoint_is_on_the_disk_when_it_was_added_and_its_file_is_let_go_of
         os.fstat(descriptor)
 
 
-def test_lines_are_counted_from_one_and_an_unfinished_one_is_none(tmp_path: Path) -> None:
+def test_lines_are_counted_from_one_without_an_unfinished_one(tmp_path: Path) -> None:
     path = tmp_path / "seals"
     line = make(5).to_line(SECRET)
     path.write_bytes(line + b"\nnot ours\n" + line + b"\n" + line)
@@ -81,7 +81,7 @@ def test_lines_are_counted_from_one_and_an_unfinished_one_is_none(tmp_path: Path
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[", b'{"kind":"checkpoint"'])
-def test_a_seal_does_not_make_a_checkpoint(body: bytes) -> None:
+def test_a_sealed_line_with_other_facts_is_no_checkpoint(body: bytes) -> None:
     line = b'%b,"mac":"%b"}' % (body, SECRET.seal(body))
     assert parse_checkpoint(line, SECRET) is None
     assert parse_checkpoint(line, None) is None
@@ -139,8 +139,8 @@ def test_the_newest_of_many_checkpoints_is_found_at_the_end(tmp_path: Path) -> N
     path = tmp_path / "seals"
     path.write_bytes(b"".join(make(seq).to_line(SECRET) + b"\n" for seq in range(1, 1_001)) + b"unfinished")
     file = CheckpointFile(path, SECRET)
-    assert file.newest(None) == (make(1_000), True)
+    assert file.read(is_recent=True).checkpoints[-1] == make(1_000)
     file.add(make(1_001))
-    assert len(file.read_all()) == 1_001
+    assert len(file.read().checkpoints) == 1_001
     path.write_bytes(path.read_bytes() + b"x" * 200_000)
-    assert file.newest(None) == (make(1_001), True)
+    assert file.read(is_recent=True).checkpoints[-1] == make(1_001)

@@ -54,7 +54,7 @@ def test_a_key_is_made_once_and_kept(tmp_path: Path) -> None:
     assert [path.name for path in log.parent.iterdir()] == ["audit.db.key"]
 
 
-def test_all_who_make_a_key_at_once_get_the_same(tmp_path: Path) -> None:
+def test_processes_that_create_a_key_at_once_get_the_same(tmp_path: Path) -> None:
     made: list[str] = []
     start = threading.Barrier(8)
 
@@ -71,7 +71,7 @@ def test_all_who_make_a_key_at_once_get_the_same(tmp_path: Path) -> None:
     assert len(set(made)) == 1
 
 
-def test_a_key_that_is_gone_at_once_is_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_is_removed_at_once_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key, "find_key", lambda log, key_file: None)
     with pytest.raises(FileNotFoundError) as caught:
         key.create_key(tmp_path / "audit.db", None)
@@ -79,7 +79,7 @@ def test_a_key_that_is_gone_at_once_is_no_key(tmp_path: Path, monkeypatch: pytes
     assert (caught.value.errno, caught.value.filename) == (errno.ENOENT, str(tmp_path / "audit.db.key"))
 
 
-def test_a_key_is_made_though_its_draft_is_gone_already(
+def test_a_key_is_created_although_its_temporary_file_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "link", os.rename)
@@ -90,7 +90,7 @@ def test_a_key_is_made_though_its_draft_is_gone_already(
     assert os.listdir(tmp_path) == ["audit.db.key"]
 
 
-def test_a_new_key_is_on_the_disk_and_so_is_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_key_and_its_folder_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[str] = []
 
     def note(descriptor: int) -> None:
@@ -102,7 +102,7 @@ def test_a_new_key_is_on_the_disk_and_so_is_its_name(tmp_path: Path, monkeypatch
     assert synced == ["file, named: False", "folder, named: True"]
 
 
-def test_of_a_long_file_the_beginning_is_the_key_from_release_to_release(tmp_path: Path) -> None:
+def test_only_the_beginning_of_a_long_file_is_the_key(tmp_path: Path) -> None:
     found = key.find_key(tmp_path / "audit.db", write_key(tmp_path / "key", "k" * 5000))
     assert found is not None
     assert found.digest(b"") == AuditKey(b"k" * 4096).digest(b"")
@@ -151,7 +151,7 @@ def test_a_key_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     assert (caught.value.file, caught.value.key) == (str(tmp_path), "audit.key_file")
 
 
-def test_the_environment_holds_the_key_where_no_file_is_named(
+def test_the_key_comes_from_the_environment_without_a_key_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOOLCRIB_AUDIT_KEY", " " + "e" * 32)
@@ -174,7 +174,7 @@ def test_a_key_in_the_environment_may_be_any_bytes(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize("kept", ["audit.db", "audit.db.checkpoints"])
-def test_a_key_that_is_lost_is_not_made_anew(tmp_path: Path, kept: str) -> None:
+def test_a_lost_key_is_not_replaced(tmp_path: Path, kept: str) -> None:
     path = tmp_path / "audit.db"
     make_log(path, 3)
     for each in tmp_path.iterdir():
@@ -188,7 +188,7 @@ def test_a_key_that_is_lost_is_not_made_anew(tmp_path: Path, kept: str) -> None:
     assert os.listdir(tmp_path) == [kept]
 
 
-def test_a_damaged_log_is_not_taken_for_a_database_of_something_else(tmp_path: Path) -> None:
+def test_a_damaged_log_is_not_reported_as_a_foreign_database(tmp_path: Path) -> None:
     path = tmp_path / "audit.db"
     path.write_bytes(b"SQLite format 3\0" + b"x" * 5000)
     with pytest.raises(ConfigurationError, match=r"the key of .* is missing"):
@@ -202,7 +202,7 @@ def test_empty_files_need_no_key(tmp_path: Path) -> None:
     assert verify(tmp_path / "audit.db").is_sound
 
 
-def test_a_reader_wants_what_it_was_told_of(tmp_path: Path) -> None:
+def test_files_given_to_a_reader_must_exist(tmp_path: Path) -> None:
     path = tmp_path / "audit.db"
     with pytest.raises(ConfigurationError, match="no such audit log"):
         open_log(path)

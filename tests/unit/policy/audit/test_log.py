@@ -13,7 +13,16 @@ from typing import Any
 
 import pytest
 
-from tests.support.audit_logs import Hold, calls, committed, make_audit, make_log, read_lines, told, verify
+from tests.support.audit_logs import (
+    Hold,
+    calls,
+    committed,
+    gap_counts,
+    make_audit,
+    make_log,
+    read_lines,
+    verify,
+)
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Audit
 from toolcrib.policy.audit import AuditLog, open_log
@@ -44,7 +53,7 @@ async def test_records_that_gather_are_written_together_in_their_order(
     assert verify(tmp_path / "audit.db").proven_through == 3003
 
 
-async def test_a_checkpoint_comes_in_its_time_though_nobody_calls_any_more(
+async def test_an_idle_log_is_sealed_in_time(
     tmp_path: Path, logs: list[AuditLog], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("toolcrib.policy.audit.writer.CHECKPOINT_S", 0.05)
@@ -71,7 +80,7 @@ async def test_a_log_may_be_closed_twice_and_opened_again(tmp_path: Path, logs: 
 
 
 @pytest.mark.parametrize("is_open", [True, False])
-async def test_what_came_in_the_moment_before_the_end_is_written(
+async def test_records_that_arrive_just_before_closing_are_written(
     tmp_path: Path, is_open: bool, logs: list[AuditLog]
 ) -> None:
     log = make_audit(logs, tmp_path / "audit.db")
@@ -108,7 +117,7 @@ async def test_several_loops_share_one_log(tmp_path: Path, logs: list[AuditLog])
     assert len(log._waiters_by_loop) <= 5
 
 
-async def test_who_does_not_wait_any_more_is_no_trouble(tmp_path: Path, logs: list[AuditLog]) -> None:
+async def test_a_cancelled_waiter_does_no_harm(tmp_path: Path, logs: list[AuditLog]) -> None:
     log = make_audit(logs, tmp_path / "audit.db")
     waiting = [asyncio.ensure_future(log.commit({"id": f"c{number}"})) for number in range(5)]
     for each in waiting[:3]:
@@ -118,7 +127,7 @@ async def test_who_does_not_wait_any_more_is_no_trouble(tmp_path: Path, logs: li
     assert log.gaps == 0
 
 
-def test_a_loop_that_has_ended_is_no_trouble(tmp_path: Path) -> None:
+def test_a_closed_loop_does_no_harm(tmp_path: Path) -> None:
     log = AuditLog(Audit(tmp_path / "audit.db"), server="shop")
 
     async def leave() -> None:
@@ -152,7 +161,7 @@ def test_a_loop_that_has_ended_is_forgotten(tmp_path: Path) -> None:
 # --- of arguments ---
 
 
-async def test_a_digest_is_of_the_key_and_of_what_the_arguments_mean(tmp_path: Path) -> None:
+async def test_a_digest_depends_on_the_key_and_the_meaning_of_arguments(tmp_path: Path) -> None:
     log = AuditLog(Audit(tmp_path / "audit.db"), server="shop")
     digest, size = log.digest({"b": 1, "a": "é"})
     assert len(bytes.fromhex(digest)) == 16
@@ -177,7 +186,7 @@ def test_a_digest_never_raises(tmp_path: Path) -> None:
     assert log.digest({"a": object()}) == digests[0]
 
 
-def test_a_digest_needs_no_key_that_can_be_used(tmp_path: Path) -> None:
+def test_a_digest_works_without_a_usable_key(tmp_path: Path) -> None:
     (tmp_path / "audit.db.key").write_text("short")
     log = AuditLog(Audit(tmp_path / "audit.db"), server="shop")
     assert len(log.digest({})[0]) == 32
@@ -207,7 +216,7 @@ async def test_damage_is_an_error_that_says_what_to_do(tmp_path: Path, logs: lis
     again = make_audit(logs, path)
     with pytest.raises(ConfigurationError) as caught:
         await again.open()
-    words = "the audit log is damaged: it ends before record 3, of which there is a checkpoint"
+    words = "the audit log is damaged: records 1 to 3 are missing at the end"
     assert caught.value.message == words
     assert (caught.value.file, caught.value.key) == (str(path), "audit.file")
     assert f"`toolcrib audit verify --file {path}`" in str(caught.value.hint)
@@ -251,7 +260,7 @@ async def test_a_key_that_cannot_be_used_is_an_error(tmp_path: Path, logs: list[
     assert log.is_failing
 
 
-async def test_a_store_that_does_not_come_back_keeps_nobody(
+async def test_replies_do_not_wait_for_a_store_that_hangs(
     tmp_path: Path, logs: list[AuditLog], caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "audit.db"
@@ -269,13 +278,13 @@ async def test_a_store_that_does_not_come_back_keeps_nobody(
     assert loop.time() - started < 0.15  # no more waiting
     log.note({"id": "noted"})
     assert (log.gaps, log.waiting) == (3, 4)
-    hold.let_go()
+    hold.release()
     while log.is_failing:
         await asyncio.sleep(0)
     assert await committed(log, 4)
     await log.close()
     assert calls(path) == ["c0", "c1", "c2", "c3", "noted", "c4"]
-    assert told(path) == [(3, 0)]
+    assert gap_counts(path) == [(3, 0)]
     assert log.gaps == 3
     assert verify(path).is_sound
     said = [(record.levelno, record.getMessage()) for record in caplog.records]
@@ -285,7 +294,7 @@ async def test_a_store_that_does_not_come_back_keeps_nobody(
     assert said[1] == (logging.WARNING, "audit: records are written again; 3 were late, 0 are lost")
 
 
-async def test_each_is_let_go_in_its_own_time_while_a_store_hangs(
+async def test_every_reply_has_its_own_wait_time_while_a_store_hangs(
     tmp_path: Path, logs: list[AuditLog], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "audit.db"
@@ -313,24 +322,24 @@ async def test_each_is_let_go_in_its_own_time_while_a_store_hangs(
         works_again.set()
     await log.close()
     assert calls(path) == ["c0", "c1", "c2"]
-    assert told(path) == [(2, 0)]
+    assert gap_counts(path) == [(2, 0)]
 
 
-async def test_a_gap_says_since_when(tmp_path: Path, logs: list[AuditLog]) -> None:
+async def test_a_gap_record_says_when_the_gap_began(tmp_path: Path, logs: list[AuditLog]) -> None:
     path = tmp_path / "audit.db"
     log = make_audit(logs, path, wait_s=0.2)
     await log.open()
     assert await committed(log, 0)
     hold = Hold(path)
     assert not await committed(log, 1)
-    hold.let_go()
+    hold.release()
     await log.close()
     (gap,) = [record for record in open_log(path).records() if record["kind"] == "gap"]
     assert gap["since"] <= gap["at"]
     assert set(gap) == {"seq", "at", "kind", "since", "late", "lost", "hash"}
 
 
-async def test_what_does_not_fit_is_lost_and_counted(
+async def test_records_beyond_the_queue_are_lost_and_counted(
     tmp_path: Path, logs: list[AuditLog], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("toolcrib.policy.audit.log.MAX_QUEUE", 10)
@@ -345,17 +354,17 @@ async def test_what_does_not_fit_is_lost_and_counted(
         log.note({"id": f"c{number}"})
         assert not await committed(log, number)
     assert log.waiting == 10
-    hold.let_go()
+    hold.release()
     await log.close()
     written = len(calls(path))
-    late, lost = (sum(each) for each in zip(*told(path), strict=True))
+    late, lost = (sum(each) for each in zip(*gap_counts(path), strict=True))
     assert lost >= 20
     assert written + lost == 51
     assert log.gaps == late + lost
     assert verify(path).is_sound
 
 
-async def test_nobody_waits_for_what_does_not_fit(
+async def test_replies_do_not_wait_for_lost_records(
     tmp_path: Path, logs: list[AuditLog], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("toolcrib.policy.audit.log.MAX_QUEUE", 2)
@@ -367,7 +376,7 @@ async def test_nobody_waits_for_what_does_not_fit(
     assert (log.gaps, log.lost) == (1, 1)
 
 
-async def test_what_cannot_be_written_when_it_is_closed_is_lost(
+async def test_records_that_cannot_be_written_at_closing_are_lost(
     tmp_path: Path, logs: list[AuditLog], caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "audit.db"
@@ -379,16 +388,16 @@ async def test_what_cannot_be_written_when_it_is_closed_is_lost(
     await log.close()
     assert (log.gaps, log.lost) == (2, 1)  # first late, then lost
     assert not log.is_failing
-    hold.let_go()
+    hold.release()
     assert "audit: 1 records are lost: the log was closed while it was failing" in caplog.text
     assert await committed(log, 2)
     await log.close()
     assert calls(path) == ["c0", "c2"]
-    assert told(path) == [(1, 0), (0, 1)]
+    assert gap_counts(path) == [(1, 0), (0, 1)]
     assert verify(path).is_sound
 
 
-async def test_a_store_that_never_comes_back_does_not_keep_closing(
+async def test_closing_gives_up_on_a_store_that_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("toolcrib.policy.audit.log.CLOSE_S", 0.02)
@@ -401,13 +410,13 @@ async def test_a_store_that_never_comes_back_does_not_keep_closing(
     await log.close()  # comes back although the store has not
     words = f"audit: 1 records are not written, and will be lost unless {path} works before the process ends"
     assert ("toolcrib", words) in [(record.name, record.getMessage()) for record in caplog.records]
-    hold.let_go()
+    hold.release()
     monkeypatch.undo()
     await log.close()
     assert calls(path) == ["c0", "c1"]
 
 
-async def test_a_fault_of_our_own_is_a_failure_like_any_other(
+async def test_a_bug_in_the_writer_is_a_failure_like_any_other(
     tmp_path: Path, logs: list[AuditLog], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = make_audit(logs, tmp_path / "audit.db", wait_s=60)
@@ -434,7 +443,7 @@ async def test_a_log_that_fails_again_and_again_says_so_once_a_minute(
     for number in range(3):
         hold = Hold(path)
         assert not await committed(log, number)
-        hold.let_go()
+        hold.release()
         while log.is_failing:
             await asyncio.sleep(0)
     said = [record.getMessage() for record in caplog.records]
@@ -459,10 +468,10 @@ async def test_opened_while_the_disk_is_full_it_writes_later(
     assert await committed(log, 2)
     assert calls(tmp_path / "audit.db") == ["c1", "c2"]
     assert len(read_lines(tmp_path / "audit.db")) == 4
-    assert told(tmp_path / "audit.db") == [(1, 0)]
+    assert gap_counts(tmp_path / "audit.db") == [(1, 0)]
 
 
-async def test_a_locked_file_keeps_nobody_from_starting(
+async def test_a_locked_file_does_not_prevent_a_start(
     tmp_path: Path, logs: list[AuditLog], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_module, "OPEN_S", 0.2)
@@ -474,17 +483,17 @@ async def test_a_locked_file_keeps_nobody_from_starting(
         await log.open()
         assert log.is_failing
         assert not await committed(log, 1)
-    hold.let_go()
+    hold.release()
     for _ in range(200):
         if not log.is_failing and not log.waiting:
             break
         await asyncio.sleep(0.01)
     assert await committed(log, 2)
     assert calls(path) == ["c1", "c2"]
-    assert told(path) == [(1, 0)]
+    assert gap_counts(path) == [(1, 0)]
 
 
-async def test_damage_that_is_found_when_nobody_waits_any_more_is_told_in_our_words(
+async def test_damage_found_after_a_slow_start_is_logged(
     tmp_path: Path,
     logs: list[AuditLog],
     monkeypatch: pytest.MonkeyPatch,
@@ -513,19 +522,17 @@ async def test_whether_records_can_be_written_is_known_or_tried(tmp_path: Path, 
     assert await log.prove() is False
     assert log.is_failing
     assert await log.prove() is False  # which is known
-    hold.let_go()
+    hold.release()
     while log.is_failing:
         await asyncio.sleep(0)
     assert [await log.prove() for _ in range(5)] == [True] * 5
     await log.close()
     kinds = [record["kind"] for record in open_log(path).records()]
     assert kinds.count("probe") == 1
-    assert told(path) == [(1, 0)]
+    assert gap_counts(path) == [(1, 0)]
 
 
-async def test_what_was_written_longer_ago_than_a_second_says_nothing_of_now(
-    tmp_path: Path, logs: list[AuditLog]
-) -> None:
+async def test_a_record_older_than_a_second_proves_nothing(tmp_path: Path, logs: list[AuditLog]) -> None:
     path = tmp_path / "audit.db"
     log = make_audit(logs, path)
     assert await committed(log, 1)

@@ -21,8 +21,8 @@ from tests.support.audit_logs import (
 )
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy.audit import AuditReader, Problem, open_log
+from toolcrib.policy.audit.reader import MAX_PROBLEMS
 from toolcrib.policy.audit.record import encode_entry
-from toolcrib.policy.audit.verify import MAX_PROBLEMS
 
 FACTS: list[dict[str, Any]] = [
     {"id": "a", "principal": "key:ana", "tool": "refund", "outcome": "ok", "code": None},
@@ -130,7 +130,7 @@ def test_a_log_is_followed_while_it_grows(log: AuditReader) -> None:
     assert waits == 4
 
 
-def test_what_is_no_record_is_passed_over(log: AuditReader) -> None:
+def test_lines_that_are_no_records_are_skipped(log: AuditReader) -> None:
     lines = read_lines(log.path)
     lines[2] = b'{"seq":3,"at":nonsense' + lines[2][-75:]
     lines[3] = b"garbage"
@@ -141,7 +141,7 @@ def test_what_is_no_record_is_passed_over(log: AuditReader) -> None:
     assert kinds(log.path) == ["edited", "unreadable"]
 
 
-def test_json_that_is_no_record_is_passed_over(log: AuditReader) -> None:
+def test_json_that_is_no_record_is_skipped(log: AuditReader) -> None:
     lines = read_lines(log.path)
     lines[3] = b'{"id":"x","tool":"refund"}'
     replace_lines(log.path, lines)
@@ -160,14 +160,14 @@ def test_json_that_is_no_record_is_passed_over(log: AuditReader) -> None:
         ("copy", "{}: audit.checkpoints: no such checkpoints"),
     ],
 )
-def test_what_is_named_and_is_not_there_is_an_error(log: AuditReader, missing: str, words: str) -> None:
+def test_a_missing_log_or_key_is_an_error(log: AuditReader, missing: str, words: str) -> None:
     nowhere = log.path.with_name("nowhere")
     with pytest.raises(ConfigurationError) as caught:
         open_log(**{"path": log.path, missing: nowhere})
     assert str(caught.value) == words.format(nowhere)
 
 
-def test_of_two_files_of_checkpoints_the_own_one_is_judged_first(log: AuditReader) -> None:
+def test_the_own_checkpoints_are_checked_before_the_copy(log: AuditReader) -> None:
     own = seals(log.path)
     copy = own.with_name("copy")
     copy.write_bytes(b"forged\n" + own.read_bytes())
@@ -219,7 +219,7 @@ def test_a_log_is_verified_while_it_is_written(tmp_path: Path) -> None:
     writer.close()
 
 
-def test_without_the_key_it_is_said_that_there_was_none(tmp_path: Path) -> None:
+def test_a_verdict_without_the_key_says_so(tmp_path: Path) -> None:
     path = tmp_path / "audit.db"
     make_log(path, 5)
     path.with_name("audit.db.key").unlink()
@@ -230,7 +230,7 @@ def test_without_the_key_it_is_said_that_there_was_none(tmp_path: Path) -> None:
     assert (verdict.is_sound, verdict.proven_through) == (True, 0)
 
 
-def test_problems_have_an_end(tmp_path: Path) -> None:
+def test_the_number_of_problems_is_limited(tmp_path: Path) -> None:
     path = tmp_path / "audit.db"
     make_log(path, 300)
     replace_lines(path, [line.replace(b"ana", b"bob") for line in read_lines(path)])

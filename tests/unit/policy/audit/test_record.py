@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.audit_logs import NOON, Hands, entries, make_log, make_writer, read_lines, verify
+from tests.support.audit_logs import NOON, ManualClocks, entries, make_log, make_writer, read_lines, verify
 from toolcrib.policy.audit import open_log
 from toolcrib.policy.audit.record import (
     GENESIS,
@@ -37,7 +37,7 @@ def said(facts: dict[str, object]) -> dict[str, object]:
     return record
 
 
-def test_a_text_is_cut_where_all_of_it_would_take_more_than_four_thousand_bytes() -> None:
+def test_texts_of_a_long_record_are_cut() -> None:
     longest = 4096 - len('{"kind":"k","tool":""}')
     assert said({"kind": "k", "tool": "x" * longest})["tool"] == "x" * longest
     cut = said({"kind": "k", "tool": "x" * (longest + 1)})["tool"]
@@ -45,7 +45,7 @@ def test_a_text_is_cut_where_all_of_it_would_take_more_than_four_thousand_bytes(
 
 
 @pytest.mark.parametrize("largest", [{"values": ["x" * 65_510]}, {"values": {"a": "x" * 65_506}}])
-def test_values_are_left_out_where_all_of_it_would_take_more_than_a_line_may(
+def test_values_of_a_record_beyond_the_maximum_are_left_out(
     largest: dict[str, object],
 ) -> None:
     room = 65_536 - len(codec.write({**largest, "tool": ""}))
@@ -54,13 +54,13 @@ def test_values_are_left_out_where_all_of_it_would_take_more_than_a_line_may(
     assert said({**largest, "tool": "t" * (room + 1)}) == {"kind": "call", "tool": "t" * (room + 1)}
 
 
-def test_something_like_it_has_an_end() -> None:
+def test_an_approximation_has_a_limited_number_of_items() -> None:
     assert to_plain([[]] * 20_000) == [[]] * 9_998 + ["<list>"] * 10_002
     assert to_plain({"a": [{}] * 20_000}) == {"a": [{}] * 9_996 + ["<dict>"] * 10_004}
 
 
 @pytest.mark.parametrize("nested", [lambda value: [value], lambda value: {"a": value}])
-def test_something_like_it_is_thirty_two_deep(nested: object) -> None:
+def test_an_approximation_is_at_most_thirty_two_levels_deep(nested: object) -> None:
     assert callable(nested)
     value: object = "inside"
     for _ in range(32):
@@ -170,7 +170,7 @@ def test_an_entry_is_a_call_unless_it_says_its_own_kind(facts: dict[str, object]
     assert line.startswith(b'{"seq":1,"at":"%b",%b,"hash":"' % (format_time(NOON).encode(), said))
 
 
-def test_what_is_not_json_is_recorded_as_something_like_it() -> None:
+def test_values_that_are_not_json_are_approximated() -> None:
     loop: list[object] = []
     loop.append(loop)
     odd = encoded(tool="a\ud800b", values={"x": object(), "n": 1 << 5000, "b": b"raw"}, loop=loop)
@@ -219,7 +219,7 @@ def test_values_that_are_far_too_many_are_left_out() -> None:
 # --- in the stores ---
 
 
-def test_both_stores_keep_the_same_lines(tmp_path: Path) -> None:
+def test_a_log_keeps_lines_as_they_were_written(tmp_path: Path) -> None:
     make_log(tmp_path / "audit.db", 200, batch=77)
     lines = read_lines(tmp_path / "audit.db")
     assert len(lines) == 202
@@ -248,7 +248,7 @@ def test_nobody_else_can_read_the_log_its_key_or_its_checkpoints(tmp_path: Path)
     assert modes == {"audit.db": 0o600, "audit.db.key": 0o600, "audit.db.checkpoints": 0o600}
 
 
-def test_several_scribes_write_one_log_between_each_other(tmp_path: Path) -> None:
+def test_several_writers_share_one_log(tmp_path: Path) -> None:
     path = tmp_path / "audit.db"
     writers = [make_writer(path) for _ in range(3)]
     for turn in range(12):
@@ -271,7 +271,7 @@ def test_a_log_goes_on_where_it_ended(tmp_path: Path) -> None:
     assert [record["kind"] for record in open_log(path).records()].count("opened") == 2
 
 
-def test_rows_are_added_by_sixty_four_by_eight_and_one_by_one(tmp_path: Path) -> None:
+def test_rows_are_inserted_in_groups(tmp_path: Path) -> None:
     path = tmp_path / "audit.db"
     make_log(path, 64 + 8 + 8 + 1 + 1, batch=1000)
     rows = sqlite3.connect(path)
@@ -287,7 +287,7 @@ def test_sync_waits_for_the_disk(tmp_path: Path) -> None:
 
 
 def test_writing_nothing_writes_nothing(tmp_path: Path) -> None:
-    writer = make_writer(tmp_path / "audit.db", Hands())
+    writer = make_writer(tmp_path / "audit.db", ManualClocks())
     writer.write(entries(1))
     before = read_lines(tmp_path / "audit.db")
     writer.write([])

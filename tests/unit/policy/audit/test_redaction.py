@@ -41,7 +41,7 @@ def test_only_what_is_named_is_recorded() -> None:
 
 
 @pytest.mark.parametrize("name", SECRET_NAMES.split())
-def test_a_telling_name_hides_its_value(name: str) -> None:
+def test_a_secret_name_hides_its_value(name: str) -> None:
     assert is_secret_name(name)
     assert pick({name: "v", "deep": [{name: {"a": 1}}]}) == {name: REDACTED, "deep": [{name: REDACTED}]}
     assert pick({name: None}) == {name: None}
@@ -158,7 +158,7 @@ def test_a_hidden_name_is_known_by_its_whole_path_wherever_picking_began(values:
     }
 
 
-def test_what_was_named_within_something_with_a_telling_name_is_recorded() -> None:
+def test_a_named_value_inside_a_secret_name_is_recorded() -> None:
     assert pick({"session": {"count": 3, "id": "x"}}, "session.count") == {"session": {"count": 3}}
 
 
@@ -200,7 +200,7 @@ def test_long_texts_count_for_more_than_one_part() -> None:
     assert texts == [*["x" * 256 + "… (10240 characters)"] * 15, "[35 more]"]
 
 
-def test_what_holds_itself_comes_to_an_end() -> None:
+def test_a_recursive_value_is_bounded() -> None:
     loop: dict[str, Any] = {"a": 1}
     loop["self"] = loop
     assert pick(loop) is not None
@@ -224,7 +224,7 @@ def test_what_holds_itself_comes_to_an_end() -> None:
         "sk_test_hunter2hunter2hunter2",
     ],
 )
-def test_no_usual_way_to_write_a_secret_leads_around_it(given: str) -> None:
+def test_usual_spellings_of_secrets_are_hidden(given: str) -> None:
     assert "hunter2" not in text(given)
 
 

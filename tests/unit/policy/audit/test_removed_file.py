@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from tests.support.audit_logs import (
-    Hands,
+    ManualClocks,
     calls,
     entries,
+    gap_counts,
     kinds,
     make_audit,
     make_log,
@@ -23,12 +24,10 @@ from tests.support.audit_logs import (
     refusal,
     sealed,
     seals,
-    told,
     verify,
 )
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy.audit import AuditLog, open_log
-from toolcrib.policy.audit import writer as writer_module
 from toolcrib.policy.audit.store import DamagedError, RemovedError, SQLiteStore, StoreError
 from toolcrib.policy.audit.writer import FOREIGN_CHECKPOINTS, RecordWriter
 
@@ -38,9 +37,9 @@ def delete(path: Path) -> None:
         each.unlink(missing_ok=True)
 
 
-def begin(path: Path, count: int = 3, hands: Hands | None = None, **options: Any) -> RecordWriter:
+def begin(path: Path, count: int = 3, clocks: ManualClocks | None = None, **options: Any) -> RecordWriter:
     """A log that is open: `opened`, which is sealed, and so many calls, which are not."""
-    writer = make_writer(path, hands, **options)
+    writer = make_writer(path, clocks, **options)
     writer.start()
     writer.write(entries(count))
     return writer
@@ -56,7 +55,7 @@ def lose(writer: RecordWriter, words: str = "the log file was deleted") -> Remov
 # --- noticing ---
 
 
-def test_what_comes_first_is_sealed_at_once_however_the_log_was_opened(tmp_path: Path) -> None:
+def test_the_first_record_is_sealed_at_once(tmp_path: Path) -> None:
     writer = make_writer(tmp_path / "audit.db")
     for number in range(1, 3):
         writer.write(entries(1))
@@ -76,7 +75,7 @@ def test_a_file_that_is_there_is_not_gone(tmp_path: Path) -> None:
     writer.close()
 
 
-def test_what_was_last_in_a_file_that_is_removed_is_known_and_sealed(tmp_path: Path) -> None:
+def test_the_last_record_of_a_removed_file_is_sealed(tmp_path: Path) -> None:
     path = tmp_path / "audit.db"
     writer = begin(path)
     other = make_writer(path)  # of another process, which writes last
@@ -106,13 +105,13 @@ def test_a_file_in_place_of_the_log_is_noticed_without_a_record(tmp_path: Path) 
     writer.release()
 
 
-def test_a_log_that_another_process_has_shortened_is_not_gone(tmp_path: Path) -> None:
-    path, hands = tmp_path / "audit.db", Hands()
-    ours = begin(path, 1, hands)
-    theirs = make_writer(path, hands, keep_records=1_000)
+def test_retention_in_another_process_is_no_removal(tmp_path: Path) -> None:
+    path, clocks = tmp_path / "audit.db", ManualClocks()
+    ours = begin(path, 1, clocks)
+    theirs = make_writer(path, clocks, keep_records=1_000)
     theirs.write(entries(2_000))
     ours.check_file()
-    hands.pass_by(60)
+    clocks.advance(60)
     while theirs.run_maintenance() == 0.0:
         pass
     ours.check_file()
@@ -122,9 +121,7 @@ def test_a_log_that_another_process_has_shortened_is_not_gone(tmp_path: Path) ->
     assert verify(path).is_sound
 
 
-def test_a_database_that_cannot_be_read_any_more_is_removed_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_removed_database_may_be_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "audit.db"
     store = SQLiteStore(path, sync=False, wait_s=0.1)
 
@@ -142,7 +139,7 @@ def test_a_database_that_cannot_be_read_any_more_is_removed_all_the_same(
 # --- going on ---
 
 
-def test_the_log_goes_on_behind_what_is_missing_and_nobody_has_accepted_that(
+def test_the_log_continues_after_a_loss_that_nobody_accepted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "audit.db"
@@ -156,7 +153,7 @@ def test_the_log_goes_on_behind_what_is_missing_and_nobody_has_accepted_that(
         "records 1 to 4 are missing at the end",
         0,
     )
-    assert told(path) == [(0, 4)]
+    assert gap_counts(path) == [(0, 4)]
     assert writer.gap.lost == 4
     expected = f"audit: {path}: the log file was deleted: records 1 to 4 are missing at the end; "
     assert caplog.messages == [f"{expected}the log continues after record 4"]
@@ -171,7 +168,7 @@ def test_the_log_goes_on_behind_what_is_missing_and_nobody_has_accepted_that(
     assert [problem.is_accepted for problem in verify(path).problems] == [True]
 
 
-def test_a_setting_that_accepts_damage_at_the_start_accepts_no_loss_while_serving(tmp_path: Path) -> None:
+def test_accept_gap_does_not_accept_a_loss_while_serving(tmp_path: Path) -> None:
     path = tmp_path / "audit.db"
     writer = begin(path, accept_gap=True)
     delete(path)
@@ -180,7 +177,7 @@ def test_a_setting_that_accepts_damage_at_the_start_accepts_no_loss_while_servin
     assert not verify(path).is_sound
 
 
-def test_a_log_that_goes_on_can_fail_and_be_deleted_again(tmp_path: Path) -> None:
+def test_a_continued_log_can_fail_and_be_deleted_again(tmp_path: Path) -> None:
     path = tmp_path / "audit.db"
     writer = begin(path)
     for _ in range(2):
@@ -197,7 +194,7 @@ def test_a_log_that_goes_on_can_fail_and_be_deleted_again(tmp_path: Path) -> Non
     assert kinds(path) == ["missing"]
 
 
-def test_an_older_copy_is_removed_on_behind(tmp_path: Path) -> None:
+def test_the_log_continues_in_an_older_copy(tmp_path: Path) -> None:
     path, copy = tmp_path / "audit.db", tmp_path / "copy"
     make_log(path, 3)
     shutil.copy(path, copy)
@@ -209,10 +206,10 @@ def test_an_older_copy_is_removed_on_behind(tmp_path: Path) -> None:
     writer.close()
     assert [each["seq"] for each in records(path)] == [1, 2, 3, 4, 5, 10, 11, 12, 13]
     assert [problem.words for problem in verify(path).problems] == ["records 6 to 9 are missing"]
-    assert told(path) == [(0, 4)]
+    assert gap_counts(path) == [(0, 4)]
 
 
-def test_checkpoints_that_are_deleted_with_the_log_are_made_anew(tmp_path: Path) -> None:
+def test_checkpoints_deleted_with_the_log_are_created_again(tmp_path: Path) -> None:
     path = tmp_path / "audit.db"
     writer = begin(path)
     delete(path)
@@ -223,7 +220,7 @@ def test_checkpoints_that_are_deleted_with_the_log_are_made_anew(tmp_path: Path)
     assert [problem.words for problem in verify(path).problems] == ["records 1 to 4 are missing"]
 
 
-def test_checkpoints_that_were_changed_are_not_gone_on_behind(tmp_path: Path) -> None:
+def test_the_log_does_not_continue_with_changed_checkpoints(tmp_path: Path) -> None:
     path = tmp_path / "audit.db"
     writer = begin(path)
     delete(path)
@@ -234,7 +231,7 @@ def test_checkpoints_that_were_changed_are_not_gone_on_behind(tmp_path: Path) ->
         writer.write(())
 
 
-def test_two_that_begin_a_file_anew_at_once_do_not_give_a_number_twice(
+def test_processes_that_continue_at_once_use_no_number_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "audit.db"
@@ -243,15 +240,14 @@ def test_two_that_begin_a_file_anew_at_once_do_not_give_a_number_twice(
     delete(path)
     lose(ours)
     lose(theirs)
-    find = writer_module._find_loss
+    append = RecordWriter._append_after
 
-    def meanwhile(*arguments: Any) -> str | None:
-        found = find(*arguments)
-        monkeypatch.setattr(writer_module, "_find_loss", find)
+    def meanwhile(*arguments: Any) -> None:
+        monkeypatch.setattr(RecordWriter, "_append_after", append)
         theirs.write(())
-        return found
+        append(*arguments)
 
-    monkeypatch.setattr(writer_module, "_find_loss", meanwhile)
+    monkeypatch.setattr(RecordWriter, "_append_after", meanwhile)
     with pytest.raises(StoreError, match="another process has continued the log meanwhile"):
         ours.write(())
     ours.write(())
@@ -260,13 +256,13 @@ def test_two_that_begin_a_file_anew_at_once_do_not_give_a_number_twice(
     numbers = [each["seq"] for each in records(path)]
     assert numbers == list(range(6, 6 + len(numbers)))
     assert [problem.words for problem in verify(path).problems] == ["records 1 to 5 are missing"]
-    assert told(path) == [(0, 1), (0, 4)]
+    assert gap_counts(path) == [(0, 1), (0, 4)]
 
 
 # --- the file of a database, and what SQLite keeps beside it ---
 
 
-def test_what_is_left_of_a_deleted_database_is_removed_with_the_first_file_in_its_place(
+def test_orphaned_files_of_a_deleted_database_are_removed(
     tmp_path: Path,
 ) -> None:
     path, shm = tmp_path / "audit.db", tmp_path / "audit.db-shm"
@@ -287,9 +283,7 @@ def test_what_is_left_of_a_deleted_database_is_removed_with_the_first_file_in_it
 # --- ending, and looking at it ---
 
 
-async def test_what_a_closing_log_had_left_to_write_goes_into_the_new_file(
-    tmp_path: Path, logs: list[AuditLog]
-) -> None:
+async def test_a_closing_log_writes_its_queue_to_the_new_file(tmp_path: Path, logs: list[AuditLog]) -> None:
     path = tmp_path / "audit.db"
     log = make_audit(logs, path)
     await log.open()
@@ -302,7 +296,7 @@ async def test_what_a_closing_log_had_left_to_write_goes_into_the_new_file(
         await log.open()
 
 
-def test_what_checkpoints_say_of_a_log_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_log_is_verified_by_its_checkpoints(tmp_path: Path) -> None:
     path = tmp_path / "audit.db"
     make_log(path, 3)
     path.unlink()
@@ -319,9 +313,7 @@ def test_what_checkpoints_say_of_a_log_that_is_not_there(tmp_path: Path) -> None
         open_log(path)
 
 
-def test_another_failure_to_look_is_not_taken_for_a_loss(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_check_of_the_file_is_no_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "audit.db"
     writer = begin(path)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.audit_logs import (
-    Hands,
+    ManualClocks,
     calls,
     entries,
     make_log,
@@ -30,63 +30,61 @@ def words(path: Path) -> list[tuple[int, int]]:
     return [(record["through"], record["removed"]) for record in said]
 
 
-def wait_a_minute(writer: RecordWriter, hands: Hands) -> None:
-    hands.pass_by(60)
+def wait_a_minute(writer: RecordWriter, clocks: ManualClocks) -> None:
+    clocks.advance(60)
     while writer.run_maintenance() == 0.0:
         pass
 
 
 def test_the_last_record_stays_however_old_it_is(tmp_path: Path) -> None:
-    path, hands = tmp_path / "audit.db", Hands()
-    writer = make_writer(path, hands, keep_days=1)
+    path, clocks = tmp_path / "audit.db", ManualClocks()
+    writer = make_writer(path, clocks, keep_days=1)
     writer.write(entries(10))
-    wait_a_minute(writer, hands)
-    hands.pass_by(2 * DAY_S)
-    wait_a_minute(writer, hands)
+    wait_a_minute(writer, clocks)
+    clocks.advance(2 * DAY_S)
+    wait_a_minute(writer, clocks)
     verdict = verify(path)
     assert verdict.is_sound
     assert (verdict.first_seq, verdict.last_seq, verdict.pruned_before) == (11, 12, 11)
     writer.close()
 
 
-def test_a_single_record_that_is_too_old_ends(tmp_path: Path) -> None:
-    path, hands = tmp_path / "audit.db", Hands()
-    writer = make_writer(path, hands, keep_days=1)
+def test_a_single_old_record_is_removed(tmp_path: Path) -> None:
+    path, clocks = tmp_path / "audit.db", ManualClocks()
+    writer = make_writer(path, clocks, keep_days=1)
     writer.write(())
-    wait_a_minute(writer, hands)
-    hands.pass_by(2 * DAY_S)
-    writer.write(entries(3, wall=hands.wall_s))
-    wait_a_minute(writer, hands)
+    wait_a_minute(writer, clocks)
+    clocks.advance(2 * DAY_S)
+    writer.write(entries(3, wall=clocks.wall_s))
+    wait_a_minute(writer, clocks)
     assert words(path) == [(1, 1)]
     assert verify(path).first_seq == 2
     writer.close()
 
 
-def test_what_is_said_of_records_that_ended_drives_out_no_others(tmp_path: Path) -> None:
-    path, hands = tmp_path / "audit.db", Hands()
-    writer = make_writer(path, hands, keep_records=1000)
+def test_the_record_of_a_removal_causes_no_other_removal(tmp_path: Path) -> None:
+    path, clocks = tmp_path / "audit.db", ManualClocks()
+    writer = make_writer(path, clocks, keep_records=1000)
     writer.write(entries(1199))
     for _ in range(30):
-        wait_a_minute(writer, hands)
+        wait_a_minute(writer, clocks)
     assert words(path) == [(200, 200)]
     assert len(calls(path)) == 1000
     writer.write(entries(8))
-    wait_a_minute(writer, hands)
+    wait_a_minute(writer, clocks)
     assert verify(path).records == 1009
     writer.write(entries(1))
-    wait_a_minute(writer, hands)
+    wait_a_minute(writer, clocks)
     assert verify(path).records == 1001  # it, and the word of it
     writer.close()
 
 
-def test_rows_end_some_at_a_time_and_each_time_is_sealed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_are_removed_in_sealed_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolcrib.policy.audit.writer.REMOVE_BATCH", 6)
-    path, hands = tmp_path / "audit.db", Hands()
-    writer = make_writer(path, hands, keep_records=1000)
+    path, clocks = tmp_path / "audit.db", ManualClocks()
+    writer = make_writer(path, clocks, keep_records=1000)
     writer.write(entries(1019))
-    hands.pass_by(60)
+    clocks.advance(60)
     firsts = []
     while not words(path):
         writer.run_maintenance()
@@ -99,36 +97,36 @@ def test_rows_end_some_at_a_time_and_each_time_is_sealed(
     writer.close()
 
 
-def test_records_end_again_and_again_and_each_time_it_is_said_how_many(tmp_path: Path) -> None:
-    path, hands = tmp_path / "audit.db", Hands()
-    writer = make_writer(path, hands, keep_records=1000)
+def test_every_removal_is_recorded_with_its_number(tmp_path: Path) -> None:
+    path, clocks = tmp_path / "audit.db", ManualClocks()
+    writer = make_writer(path, clocks, keep_records=1000)
     writer.write(entries(1999))
-    wait_a_minute(writer, hands)
+    wait_a_minute(writer, clocks)
     writer.write(entries(200))
-    wait_a_minute(writer, hands)
+    wait_a_minute(writer, clocks)
     assert words(path) == [(1000, 1000), (1201, 201)]
     writer.close()
-    again = make_writer(path, hands)
+    again = make_writer(path, clocks)
     again.write(entries(1))
     again.close()
     verdict = verify(path)
     assert (verdict.first_seq, verdict.records) == (1202, sealed(path)[-1].count)
 
 
-def test_of_checkpoints_the_one_of_the_last_that_ended_stays(
+def test_the_checkpoint_of_the_last_removed_record_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoint, "_RECENT", 0)
-    path, hands = tmp_path / "audit.db", Hands()
-    writer = make_writer(path, hands, keep_records=1000)
+    path, clocks = tmp_path / "audit.db", ManualClocks()
+    writer = make_writer(path, clocks, keep_records=1000)
     writer.write(entries(7))
     for _ in range(4):
         writer.write(entries(1))
-        wait_a_minute(writer, hands)
+        wait_a_minute(writer, clocks)
     assert [each.seq for each in sealed(path)] == [0, 9, 10, 11, 12]
     monkeypatch.undo()  # else the newest is not found
     writer.write(entries(998))
-    hands.pass_by(60)
+    clocks.advance(60)
     monkeypatch.setattr(checkpoint, "_RECENT", 0)
     writer.run_maintenance()
     monkeypatch.undo()
@@ -139,13 +137,13 @@ def test_of_checkpoints_the_one_of_the_last_that_ended_stays(
     assert verify(path).first_seq == 11
 
 
-def test_records_end_where_the_first_of_them_is_damaged(tmp_path: Path) -> None:
-    path, hands = tmp_path / "audit.db", Hands()
+def test_old_records_are_removed_although_the_first_is_damaged(tmp_path: Path) -> None:
+    path, clocks = tmp_path / "audit.db", ManualClocks()
     make_log(path, 1500, batch=1500)
     replace_lines(path, [b"nothing", *read_lines(path)[1:]])
-    writer = make_writer(path, hands, keep_records=1000, accept_gap=True)
+    writer = make_writer(path, clocks, keep_records=1000, accept_gap=True)
     writer.write(entries(500))
-    wait_a_minute(writer, hands)
+    wait_a_minute(writer, clocks)
     writer.close()
     assert words(path) == [(1004, 1004)]
     assert verify(path).first_seq == 1005
@@ -156,14 +154,16 @@ def test_records_end_where_the_first_of_them_is_damaged(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_opened_again", [False, True])
-def test_who_finds_its_last_record_ended_by_another_goes_on(tmp_path: Path, is_opened_again: bool) -> None:
+def test_a_writer_continues_after_another_removed_its_last_record(
+    tmp_path: Path, is_opened_again: bool
+) -> None:
     path = tmp_path / "audit.db"
     ours, theirs = make_writer(path), make_writer(path)
     ours.write(entries(3))
     theirs.write(entries(3))
     last = read_head(read_lines(path)[3])
     assert last is not None
-    theirs.add_checkpoint("pruned", last, count=4)
+    theirs._checkpoint_file.add(theirs._checkpoint("pruned", last, 4))
     theirs.open().remove_through(last.seq)
     if is_opened_again:
         ours.release()
@@ -174,24 +174,24 @@ def test_who_finds_its_last_record_ended_by_another_goes_on(tmp_path: Path, is_o
     assert verify(path).is_sound
 
 
-def test_nothing_is_left_of_rows_that_ended_in_any_file(tmp_path: Path) -> None:
-    path, hands = tmp_path / "audit.db", Hands()
-    writer = make_writer(path, hands, keep_records=1000)
-    writer.write([encode_entry(hands.wall_s, {"id": f"<{number}>"}) for number in range(1500)])
-    wait_a_minute(writer, hands)
+def test_removed_records_are_in_no_file(tmp_path: Path) -> None:
+    path, clocks = tmp_path / "audit.db", ManualClocks()
+    writer = make_writer(path, clocks, keep_records=1000)
+    writer.write([encode_entry(clocks.wall_s, {"id": f"<{number}>"}) for number in range(1500)])
+    wait_a_minute(writer, clocks)
     kept = path.read_bytes() + path.with_name("audit.db-wal").read_bytes()
     found = [number for number in range(1500) if b'"<%d>"' % number in kept]
     assert found == list(range(1500))[-1000:]
     writer.close()
 
 
-def test_who_reads_meanwhile_holds_up_no_record(tmp_path: Path) -> None:
-    path, hands = tmp_path / "audit.db", Hands()
-    writer = make_writer(path, hands, keep_records=1000)
+def test_a_reader_does_not_block_records(tmp_path: Path) -> None:
+    path, clocks = tmp_path / "audit.db", ManualClocks()
+    writer = make_writer(path, clocks, keep_records=1000)
     writer.write(entries(1500))
     with closing(open_snapshot(path)) as source:
         before = sum(1 for _ in source.lines(0))
-        wait_a_minute(writer, hands)
+        wait_a_minute(writer, clocks)
         writer.write(entries(1))
         assert sum(1 for _ in source.lines(0)) == before  # it is shown one moment
     assert verify(path).is_sound

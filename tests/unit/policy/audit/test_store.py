@@ -17,7 +17,6 @@ from tests.support.audit_logs import Hold, calls, entries, make_log, make_writer
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Audit
 from toolcrib.policy.audit import AuditLog
-from toolcrib.policy.audit import store as table
 from toolcrib.policy.audit.record import NO_RECORD, Head, chain_entries
 from toolcrib.policy.audit.store import (
     DamagedError,
@@ -57,11 +56,11 @@ WRITABLE = "the user that runs the server must be able to write there"
         (ValueError("ours"), False),
     ],
 )
-def test_only_what_nobody_needs_to_put_right_is_an_outage(error: Exception, may_pass: bool) -> None:
+def test_only_some_errors_are_temporary(error: Exception, may_pass: bool) -> None:
     assert is_temporary(error) is may_pass
 
 
-def test_damage_of_no_known_place_is_at_none() -> None:
+def test_damage_at_an_unknown_place_has_no_number() -> None:
     assert DamagedError("changed").seq == 0
 
 
@@ -73,7 +72,7 @@ def write_database(path: Path, statement: str) -> None:
         db.execute(statement)
 
 
-def test_a_log_and_what_can_become_one_is_nothing_else(tmp_path: Path) -> None:
+def test_a_log_is_not_a_foreign_file(tmp_path: Path) -> None:
     path = tmp_path / "audit.db"
     assert find_foreign_file(path) is None  # not there yet
     path.touch()
@@ -99,7 +98,7 @@ def test_an_empty_database_can_become_a_log(tmp_path: Path) -> None:
         ("audit.db", b'{"seq":1,', "not a SQLite file"),
     ],
 )
-def test_a_file_of_something_else_is_told(tmp_path: Path, name: str, content: bytes, problem: str) -> None:
+def test_a_foreign_file_is_reported(tmp_path: Path, name: str, content: bytes, problem: str) -> None:
     path = tmp_path / name
     path.write_bytes(content)
     found = find_foreign_file(path)
@@ -110,7 +109,7 @@ def test_a_file_of_something_else_is_told(tmp_path: Path, name: str, content: by
 
 
 @pytest.mark.parametrize("table", ["book (title)", "record (seq, title)", "record (line)"])
-def test_a_database_of_something_else_is_told(tmp_path: Path, table: str) -> None:
+def test_a_foreign_database_is_reported(tmp_path: Path, table: str) -> None:
     path = tmp_path / "audit.db"
     write_database(path, f"CREATE TABLE {table}")
     found = find_foreign_file(path)
@@ -245,14 +244,14 @@ OPTIONS = Audit("logs/audit.db", key_file="safe/key", checkpoints="safe/seals")
         ),
     ],
 )
-def test_what_cannot_be_written_is_told_with_its_setting(
+def test_an_unwritable_file_is_reported_with_its_setting(
     error: OSError, file: str, key: str, words: str, hint: str
 ) -> None:
     found = unusable_file(error, OPTIONS)
     assert (found.file, found.key, found.message, found.hint) == (file, key, words, hint)
 
 
-def test_what_names_no_file_is_about_the_log(tmp_path: Path) -> None:
+def test_an_error_without_a_file_name_is_about_the_log(tmp_path: Path) -> None:
     found = unusable_file(OSError(errno.EINVAL, "Invalid argument"), Audit(tmp_path / "audit.db"))
     assert (found.file, found.key) == (str(tmp_path / "audit.db"), "audit.file")
 
@@ -296,7 +295,7 @@ def add(store: SQLiteStore, count: int, start: int = 1) -> None:
 
 
 @pytest.mark.parametrize(("sync", "level"), [(True, 2), (False, 1)])
-def test_the_disk_is_waited_for_where_that_was_asked_for(
+def test_sync_makes_every_commit_wait_for_the_disk(
     path: Path, made: list[sqlite3.Connection], sync: bool, level: int
 ) -> None:
     with open_table(path, sync=sync):
@@ -306,7 +305,7 @@ def test_the_disk_is_waited_for_where_that_was_asked_for(
         )  # who reads keeps nobody waiting
 
 
-def test_what_was_ended_is_gone_from_the_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_removed_records_are_overwritten(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Careless(sqlite3.Connection):
         """Some builds of SQLite take care by themselves, others have to be told."""
 
@@ -328,7 +327,7 @@ def test_a_log_is_for_its_owner_only(path: Path) -> None:
         assert {stat.S_IMODE(each.stat().st_mode) for each in path.parent.iterdir()} == {0o600}
 
 
-def test_syncing_has_the_file_beside_the_log_on_the_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sync_flushes_the_wal_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[int] = []
     monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino))
     with open_table(path) as store:
@@ -354,7 +353,7 @@ def test_all_of_any_number_of_records_is_kept(path: Path, count: int) -> None:
         assert store.head() == head
 
 
-def test_the_last_record_is_never_ended(path: Path) -> None:
+def test_the_last_record_is_never_removed(path: Path) -> None:
     with open_table(path) as store:
         add(store, 5)
         store.remove_through(2)
@@ -363,7 +362,7 @@ def test_the_last_record_is_never_ended(path: Path) -> None:
         assert (store.first_seq(), store.last_seq()) == (5, 5)
 
 
-def test_what_cannot_be_written_as_a_whole_is_not_there_and_keeps_nobody(path: Path) -> None:
+def test_a_failed_write_leaves_nothing_and_no_lock(path: Path) -> None:
     def fail(_: Head) -> list[bytes]:
         raise ZeroDivisionError
 
@@ -379,13 +378,13 @@ def test_what_cannot_be_written_as_a_whole_is_not_there_and_keeps_nobody(path: P
         assert len(list(store.lines(0))) == 4
 
 
-def test_a_store_in_use_is_waited_for_and_then_an_outage(path: Path) -> None:
+def test_a_locked_store_is_waited_for_and_then_fails(path: Path) -> None:
     with open_table(path) as store:
         hold = Hold(path)
         with pytest.raises(StoreError, match=r"^database is locked$") as caught:
             add(store, 1)
         assert not isinstance(caught.value, DamagedError)
-        hold.let_go()
+        hold.release()
         add(store, 1)
 
 
@@ -395,9 +394,7 @@ def test_a_store_in_use_is_waited_for_and_then_an_outage(path: Path) -> None:
 @pytest.mark.parametrize(
     "content", [b"no database at all " * 100, b"SQLite format 3\0" + b"\1" * 100], ids=["text", "half"]
 )
-def test_of_what_is_no_database_nothing_stays_open(
-    path: Path, made: list[sqlite3.Connection], content: bytes
-) -> None:
+def test_a_refused_file_is_closed(path: Path, made: list[sqlite3.Connection], content: bytes) -> None:
     path.write_bytes(content)
     with pytest.raises(DamagedError, match=r"^SQLite: file is not a database$"):
         SQLiteStore(path, sync=False, wait_s=0.05)
@@ -419,7 +416,7 @@ def test_other_tables_stay_as_they_are(path: Path, made: list[sqlite3.Connection
     assert find_foreign_file(path) is not None
 
 
-def test_a_folder_and_a_file_of_others_are_told_as_such(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_and_an_unwritable_file_are_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.mkdir()
     with pytest.raises(IsADirectoryError) as caught:
         SQLiteStore(path, sync=False, wait_s=0.05)
@@ -436,9 +433,7 @@ def test_a_folder_and_a_file_of_others_are_told_as_such(path: Path, monkeypatch:
 # --- reading ---
 
 
-def test_a_database_without_records_is_said_to_be_none_at_once(
-    path: Path, made: list[sqlite3.Connection]
-) -> None:
+def test_a_foreign_database_is_refused_when_opened(path: Path, made: list[sqlite3.Connection]) -> None:
     with closing(sqlite3.connect(path)) as db:
         db.execute("CREATE TABLE book (title)")
     with pytest.raises(ConfigurationError, match="not an audit log: no such table: record"):
@@ -446,7 +441,7 @@ def test_a_database_without_records_is_said_to_be_none_at_once(
     assert [is_closed(db) for db in made] == [True] * len(made)
 
 
-def test_who_has_read_lets_go(path: Path, made: list[sqlite3.Connection]) -> None:
+def test_a_reader_closes_its_connection(path: Path, made: list[sqlite3.Connection]) -> None:
     make_log(path, 1)
     with closing(open_snapshot(path)) as source:
         assert [is_closed(db) for db in made] == [True, False]
@@ -454,7 +449,7 @@ def test_who_has_read_lets_go(path: Path, made: list[sqlite3.Connection]) -> Non
     assert is_closed(made[1])
 
 
-def test_who_reads_sees_one_moment(path: Path) -> None:
+def test_a_reader_sees_one_moment(path: Path) -> None:
     writer = make_writer(path)
     writer.write(entries(3))
     with closing(open_snapshot(path)) as source:
@@ -492,7 +487,7 @@ def test_a_log_in_a_folder_that_is_only_read_can_be_read(path: Path, ways: list[
     assert ways[2:] == ["immutable=1"]
 
 
-def test_but_not_while_others_write_it(path: Path, ways: list[str]) -> None:
+def test_a_log_in_a_read_only_folder_is_not_read_while_it_is_written(path: Path, ways: list[str]) -> None:
     path.with_name("audit.db-wal").touch()
     with pytest.raises(ConfigurationError, match="not an audit log: attempt to write a readonly database"):
         open_snapshot(path)
@@ -509,14 +504,14 @@ def test_a_log_may_have_any_name(tmp_path: Path, name: str, monkeypatch: pytest.
         assert find_foreign_file(path) is None
 
 
-def test_a_database_that_others_write_now_is_known_too(path: Path) -> None:
+def test_a_database_in_use_is_recognized(path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("CREATE TABLE book (title)")  # beside the file still
         assert find_foreign_file(path) is not None
 
 
-def test_a_log_beside_the_file_that_cannot_be_emptied_now_keeps_no_row(
+def test_records_are_removed_although_the_wal_file_is_busy(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Stubborn(sqlite3.Connection):
@@ -590,7 +585,7 @@ def test_each_of_two_processes_goes_on_in_the_new_file(path: Path) -> None:
     end(one, path, 6)
 
 
-def test_a_file_that_is_read_is_left_when_nobody_reads_any_more(path: Path) -> None:
+def test_a_deleted_wal_file_is_used_until_nobody_reads(path: Path) -> None:
     writer = begin(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as reader:
         reader.execute("BEGIN")
@@ -603,31 +598,3 @@ def test_a_file_that_is_read_is_left_when_nobody_reads_any_more(path: Path) -> N
         writer.check_file()
     writer.write(entries(1))
     end(writer, path, 4)
-
-
-def test_a_file_that_is_deleted_at_the_last_moment_gets_no_record(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    writer = begin(path)
-    look = table.SQLiteStore.check_file
-
-    def look_too_early(store: table.SQLiteStore) -> None:
-        look(store)
-        wal_of(path).unlink(missing_ok=True)
-
-    monkeypatch.setattr(table.SQLiteStore, "check_file", look_too_early)
-    with pytest.raises(RemovedError, match=DELETED):
-        writer.write(entries(1))
-    monkeypatch.undo()
-    writer.write(entries(1))
-    end(writer, path, 3)
-
-
-def test_a_file_system_without_shared_memory_has_no_such_file(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    writer = begin(path)
-    monkeypatch.setattr(writer._store, "_has_wal", False)
-    wal_of(path).unlink()
-    writer.check_file()
-    writer.close()

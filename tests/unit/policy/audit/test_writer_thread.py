@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.audit_logs import calls, entries, make_audit, make_writer, told
+from tests.support.audit_logs import calls, entries, gap_counts, make_audit, make_writer
 from toolcrib.policy.audit import AuditLog
 from toolcrib.policy.audit import log as log_module
 from toolcrib.policy.audit.log import MAX_GATHERED, LoopWaiters, QueuedRecord, WriterThread
@@ -46,7 +46,7 @@ class Turns:
         for call in due:
             call()
 
-    def pass_by(self, seconds: float) -> None:
+    def advance(self, seconds: float) -> None:
         self.now_s += seconds
         due = [timer for timer in self.timers if timer[0] <= self.now_s]
         self.timers = [timer for timer in self.timers if timer[0] > self.now_s]
@@ -83,7 +83,7 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
     loop.close()
 
 
-async def test_that_a_record_is_late_is_known_before_it_can_be_written(tmp_path: Path) -> None:
+async def test_a_late_record_is_counted_before_it_is_written(tmp_path: Path) -> None:
     writer = make_writer(tmp_path / "audit.db")
     thread = WriterThread(writer)
     known = []
@@ -102,7 +102,7 @@ async def test_that_a_record_is_late_is_known_before_it_can_be_written(tmp_path:
 # --- handed over together ---
 
 
-def test_what_comes_while_more_is_coming_is_handed_over_together(room: Room) -> None:
+def test_records_are_gathered_while_more_arrive(room: Room) -> None:
     for _ in range(2):
         for _ in range(3):
             room.take()
@@ -116,7 +116,7 @@ def test_what_comes_while_more_is_coming_is_handed_over_together(room: Room) -> 
 
 
 @pytest.mark.parametrize(("count", "turns"), [(1, 2), (MAX_GATHERED - 1, 2), (MAX_GATHERED, 1), (100, 1)])
-def test_enough_is_not_kept_for_more(room: Room, count: int, turns: int) -> None:
+def test_many_records_are_handed_over_at_once(room: Room, count: int, turns: int) -> None:
     assert MAX_GATHERED == 64
     room.take(count)
     for _ in range(turns):
@@ -128,21 +128,19 @@ def test_enough_is_not_kept_for_more(room: Room, count: int, turns: int) -> None
 # --- let go in time ---
 
 
-def test_who_waits_is_let_go_when_the_time_is_over_and_not_before(
-    room: Room, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_waiters_are_resolved_when_their_time_is_over(room: Room, caplog: pytest.LogCaptureFixture) -> None:
     (first,) = room.take()
-    room.turns.pass_by(2)
+    room.turns.advance(2)
     second, third = room.take(2)
     assert len(room.turns.timers) == 1  # one for all
-    room.turns.pass_by(2.5)
+    room.turns.advance(2.5)
     assert not first.done()
     assert not room.thread.is_failing
-    room.turns.pass_by(0.5)
+    room.turns.advance(0.5)
     assert first.result() is False
     assert room.thread.is_failing
     assert not second.done()
-    room.turns.pass_by(2)
+    room.turns.advance(2)
     assert (second.result(), third.result()) == (False, False)
     assert room.gap.late == 3
     assert room.turns.timers == []
@@ -150,28 +148,28 @@ def test_who_waits_is_let_go_when_the_time_is_over_and_not_before(
     assert caplog.messages == [words]
 
 
-def test_who_comes_when_nobody_waited_any_more_is_let_go_in_time_too(room: Room) -> None:
+def test_a_waiter_after_a_pause_is_resolved_in_time(room: Room) -> None:
     for count in (1, 2):
         (future,) = room.take()
-        room.turns.pass_by(WAIT_S)
+        room.turns.advance(WAIT_S)
         assert future.result() is False
         assert room.gap.late == count
 
 
-def test_who_was_answered_is_not_late(room: Room) -> None:
+def test_a_resolved_waiter_is_not_late(room: Room) -> None:
     future = room.take()[0]
     room.waiters.resolve(list(room.waiters.gathered), True)
-    room.turns.pass_by(WAIT_S)
+    room.turns.advance(WAIT_S)
     assert future.result() is True
     assert (room.gap.late, room.thread.is_failing, room.turns.timers) == (0, False, [])
 
 
 @pytest.mark.parametrize(("gone", "late"), [((0,), 2), ((1,), 2), ((2,), 2), ((0, 1, 2), 0)])
-def test_who_has_gone_away_is_not_late(room: Room, gone: tuple[int, ...], late: int) -> None:
+def test_a_cancelled_waiter_is_not_late(room: Room, gone: tuple[int, ...], late: int) -> None:
     futures = room.take(3)
     for each in gone:
         futures[each].cancel()
-    room.turns.pass_by(WAIT_S)
+    room.turns.advance(WAIT_S)
     assert room.gap.late == late
     assert room.thread.is_failing is bool(late)
 
@@ -190,7 +188,7 @@ async def test_the_thread_has_a_name_and_keeps_no_process_alive(tmp_path: Path, 
     assert not [each for each in threading.enumerate() if each.name == "toolcrib-audit"]
 
 
-async def test_the_thread_rests_when_there_is_nothing_to_do(tmp_path: Path, logs: list[AuditLog]) -> None:
+async def test_an_idle_thread_waits(tmp_path: Path, logs: list[AuditLog]) -> None:
     log = make_audit(logs, tmp_path / "audit.db")
     await log.open()
     assert await log.commit({"id": "c1"})
@@ -270,7 +268,7 @@ FULL = OSError(errno.ENOSPC, "No space left on device")
         (2.5, True, False, True, []),
     ],
 )
-def test_it_waits_until_there_is_something_to_do(
+def test_the_thread_waits_as_long_as_nothing_is_due(
     bench: Bench,
     pause_s: float | None,
     is_failing: bool,
@@ -297,13 +295,13 @@ def test_it_waits_until_there_is_something_to_do(
 # --- writing ---
 
 
-def test_no_file_is_made_for_nothing(bench: Bench) -> None:
+def test_no_file_is_created_without_a_record(bench: Bench) -> None:
     assert bench.turn() is None
     assert not bench.path.exists()
     assert bench.thread.written_at == float("-inf")
 
 
-def test_much_is_written_in_several_turns(bench: Bench) -> None:
+def test_many_records_are_written_in_several_batches(bench: Bench) -> None:
     bench.add(1030)
     bench.turn()
     assert len(bench.thread) == 6
@@ -319,7 +317,7 @@ def test_much_is_written_in_several_turns(bench: Bench) -> None:
     bench.writer.close()
 
 
-def test_what_fails_is_kept_and_written_when_it_can_be(bench: Bench) -> None:
+def test_failed_records_are_kept_and_written_later(bench: Bench) -> None:
     bench.add(2)
     pauses = []
     for _ in range(3):
@@ -340,9 +338,7 @@ def test_what_fails_is_kept_and_written_when_it_can_be(bench: Bench) -> None:
     bench.writer.close()
 
 
-def test_it_is_said_once_that_it_fails_and_once_that_it_does_not_and_not_again_for_a_minute(
-    bench: Bench, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_failures_are_logged_once_a_minute(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     failing = f"audit: cannot write records to {bench.path}: "
     bench.add()
     for _ in range(3):
@@ -372,7 +368,7 @@ def test_it_is_said_once_that_it_fails_and_once_that_it_does_not_and_not_again_f
     bench.writer.close()
 
 
-def test_late_is_only_who_waited_and_only_once(bench: Bench) -> None:
+def test_a_record_is_counted_as_late_once(bench: Bench) -> None:
     loop = asyncio.new_event_loop()
     waiting = QueuedRecord(entries(1)[0], None, loop.create_future())
     bench.thread.mark_late([waiting, QueuedRecord(entries(1)[0], None, None)])
@@ -384,7 +380,9 @@ def test_late_is_only_who_waited_and_only_once(bench: Bench) -> None:
     loop.close()
 
 
-def test_who_waits_while_it_fails_is_late_and_told_of(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+def test_records_during_a_failure_are_late_and_reported(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
     loop = asyncio.new_event_loop()
     bench.thread.queue.extend(QueuedRecord(entry, None, loop.create_future()) for entry in entries(2))
     bench.turn(FULL)
@@ -392,7 +390,7 @@ def test_who_waits_while_it_fails_is_late_and_told_of(bench: Bench, caplog: pyte
     assert bench.writer.gap.late == 2
     bench.turn()
     assert caplog.messages[-1] == "audit: records are written again; 2 were late, 0 are lost"
-    assert told(bench.path) == [(2, 0)]
+    assert gap_counts(bench.path) == [(2, 0)]
     bench.writer.close()
     loop.close()
 
@@ -414,7 +412,7 @@ def test_a_log_that_was_opened_late_works_unless_writing_failed(bench: Bench, fa
 
 
 @pytest.mark.parametrize("error", [DamagedError("it is damaged"), PermissionError(errno.EACCES, "no")])
-def test_what_does_not_pass_is_told_to_who_opens(
+def test_a_permanent_failure_is_raised_when_opening(
     bench: Bench, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse() -> None:
@@ -427,7 +425,7 @@ def test_what_does_not_pass_is_told_to_who_opens(
     assert not bench.thread.is_failing
 
 
-def test_what_may_pass_keeps_nobody_from_opening(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_temporary_failure_does_not_prevent_opening(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> None:
         raise FULL
 
@@ -438,7 +436,7 @@ def test_what_may_pass_keeps_nobody_from_opening(bench: Bench, monkeypatch: pyte
     assert bench.thread.is_failing
 
 
-def test_closed_while_it_fails_all_that_waits_is_lost_and_it_begins_anew(
+def test_records_of_a_failing_log_are_lost_when_it_is_closed(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.add()
@@ -459,11 +457,11 @@ def test_closed_while_it_fails_all_that_waits_is_lost_and_it_begins_anew(
     bench.turn()
     bench.thread._close()
     assert calls(bench.path) == ["c1", "c1"]
-    assert told(bench.path) == [(0, 3)]
+    assert gap_counts(bench.path) == [(0, 3)]
 
 
 @pytest.mark.parametrize("comes", ["note", "open"])
-async def test_who_comes_while_it_is_being_closed_is_served(
+async def test_records_that_arrive_during_closing_are_written(
     tmp_path: Path, logs: list[AuditLog], comes: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = make_audit(logs, tmp_path / "audit.db")
@@ -493,7 +491,7 @@ async def test_who_comes_while_it_is_being_closed_is_served(
 # --- waking ---
 
 
-async def test_who_waits_on_one_loop_is_woken_at_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_waiters_of_one_loop_are_woken_together(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     loop = asyncio.get_running_loop()
     desks = [LoopWaiters(loop, 5.0, bench.thread) for _ in range(2)]
     items = [

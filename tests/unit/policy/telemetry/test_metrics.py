@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -220,7 +221,7 @@ def test_counts_are_exact_from_many_threads() -> None:
     finally:
         sys.setswitchinterval(before)
     snapshot = counted.snapshot()
-    assert snapshot.tools["a"].outcomes == {("ok", ""): 8000}
+    assert snapshot.tools["a"].outcomes == {"ok ": 8000}
     assert sum(snapshot.tools["a"].buckets) == 8000
     assert snapshot.refusals == {"401": 8000}
     assert counted.running == 0
@@ -235,7 +236,7 @@ def test_a_sheet_stays_as_it_was_taken() -> None:
     counted.begin()
     counted.end("a", "ok", None, 0.002)
     counted.count_refusal("401")
-    assert snapshot.tools["a"].outcomes == {("ok", ""): 1}
+    assert snapshot.tools["a"].outcomes == {"ok ": 1}
     assert (sum(snapshot.tools["a"].buckets), snapshot.tools["a"].total_s) == (1, 0.002)
     assert snapshot.refusals == {"401": 1}
     assert counted.running == 0
@@ -243,18 +244,18 @@ def test_a_sheet_stays_as_it_was_taken() -> None:
 
 def test_sheets_add_up() -> None:
     one = MetricsSnapshot(
-        {"a": ToolMetrics({("ok", ""): 1}, [1] + [0] * 15, 0.5)}, {"401": 1}, {"sessions": 2.0}
+        {"a": ToolMetrics(Counter({"ok ": 1}), [1] + [0] * 15, 0.5)}, Counter({"401": 1}), {"sessions": 2.0}
     )
     two = MetricsSnapshot(
-        {"a": ToolMetrics({("ok", ""): 2, ("error", "x"): 1}, [0] * 15 + [3], 1.0), "b": ToolMetrics()},
-        {"401": 1, "429": 1},
+        {"a": ToolMetrics(Counter({"ok ": 2, "error x": 1}), [0] * 15 + [3], 1.0), "b": ToolMetrics()},
+        Counter({"401": 1, "429": 1}),
         {"sessions": 3.0},
     )
     whole = MetricsSnapshot.sum_of([one, two])
-    assert whole.tools["a"] == ToolMetrics({("ok", ""): 3, ("error", "x"): 1}, [1] + [0] * 14 + [3], 1.5)
+    assert whole.tools["a"] == ToolMetrics(Counter({"ok ": 3, "error x": 1}), [1] + [0] * 14 + [3], 1.5)
     assert whole.tools["b"] == ToolMetrics()
     assert (whole.refusals, whole.gauges) == ({"401": 2, "429": 1}, {"sessions": 5.0})
-    assert one.tools["a"].outcomes == {("ok", ""): 1}
+    assert one.tools["a"].outcomes == {"ok ": 1}
 
 
 def test_without_prometheus_nothing_is_counted_and_there_is_no_page() -> None:
@@ -284,7 +285,7 @@ def test_the_bounds_of_the_histogram_are_told_as_numbers() -> None:
 
 
 SHEET = MetricsSnapshot(
-    {"a": ToolMetrics({("error", "x"): 2}, [2] + [0] * 15, 0.5)},
+    {"a": ToolMetrics(Counter({"error x": 2}), [2] + [0] * 15, 0.5)},
     {"401": 3},
     {"sessions": 4.0, "gaps_total": 1.0},
 )
@@ -379,7 +380,7 @@ def test_what_a_worker_had_under_way_ends_with_it(tmp_path: Path) -> None:
     pool = SharedMetrics(tmp_path, lambda: SHEET, interval_s=60)
     try:
         assert pool.sum().gauges == {"sessions": 8.0, "gaps_total": 3.0}
-        assert pool.sum().tools["a"].outcomes == {("error", "x"): 6}
+        assert pool.sum().tools["a"].outcomes == {"error x": 6}
         assert pool.sum().refusals == {"401": 9}
     finally:
         pool.close()
