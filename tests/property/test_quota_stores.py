@@ -14,10 +14,9 @@ from toolcrib import Tool
 from toolcrib.context import Principal
 from toolcrib.errors import ThrottledError
 from toolcrib.policy import Limit, Policy
-from toolcrib.policy.quota.ledger import RESUMED, RUNNING, Ledger, Slot
+from toolcrib.policy.quota.ledger import RESUMED, RUNNING, Ledger, MemoryCounts, Slot
 from toolcrib.policy.quota.limits import CallLimits, CompiledLimit
-from toolcrib.policy.quota.memory_store import MemoryCounters
-from toolcrib.policy.quota.sqlite_store import SqliteCounters
+from toolcrib.policy.quota.sqlite_store import SqliteCounts
 
 PEOPLE = [Principal("ana"), Principal("ben")]
 TOOL = Tool.from_function(lambda: 1, name="x")
@@ -35,12 +34,12 @@ class StoresMachine(RuleBasedStateMachine):
     def make(self) -> None:
         self.now_ns = 10**12
         self._folder = tempfile.TemporaryDirectory()
-        self.counters = SqliteCounters(Path(self._folder.name) / "limits.db", "me", "boot", max_marks=100)
-        self.counters.open(self.now_ns, 1.0)
-        self.counters.begin(1.0)
+        self.counts = SqliteCounts(Path(self._folder.name) / "limits.db", "me", "boot")
+        self.counts.open(self.now_ns)
+        self.counts.begin()
         memory, sql = (
-            Ledger(counters, lambda: self.now_ns / 1e9, max_buckets=100)
-            for counters in (MemoryCounters(100), self.counters)
+            Ledger(counts, lambda: self.now_ns / 1e9, max_entries=100)
+            for counts in (MemoryCounts(), self.counts)
         )
         self.ledgers = (memory, sql)
         self.pairs: list[tuple[Slot, Slot]] = []
@@ -48,8 +47,8 @@ class StoresMachine(RuleBasedStateMachine):
         self.rank = 0
 
     def teardown(self) -> None:
-        if hasattr(self, "counters"):
-            self.counters.close()
+        if hasattr(self, "counts"):
+            self.counts.close()
             self._folder.cleanup()
 
     def both(self, act: Any, pair: tuple[Slot, Slot]) -> Any:
@@ -88,7 +87,7 @@ class StoresMachine(RuleBasedStateMachine):
     def retry(self, position: int) -> None:
         pair = self.find(position, waits=True)
         if pair is not None:
-            self.both(lambda ledger, slot: ledger.retry(slot, self.now_ns), pair)
+            self.both(lambda ledger, slot: ledger.retry(slot, slot.rank, self.now_ns), pair)
 
     @rule(position=st.integers(0, 20))
     def withdraw(self, position: int) -> None:

@@ -133,7 +133,7 @@ class World:
 
     @property
     def spent(self) -> int:
-        return sum(self.enforcer.quota._memory.counters.budgets.values())
+        return sum(used for used, _ in self.enforcer.quota._memory.counts.entries["spent"].values())
 
 
 class Client(Voice):

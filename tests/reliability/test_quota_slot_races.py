@@ -122,9 +122,9 @@ class World:
         store = self.quota.describe_store()
         assert (store["places"], store["waiting"]) == (0, 0)
         memory = self.quota._memory
-        assert memory.counters.running == memory.counters.queues == {}
+        assert memory.counts.running == memory.counts.queues == {}
         assert +self.inside == {}
-        spent = {key.rpartition("=")[2]: used for key, used in memory.counters.budgets.items()}
+        spent = {key.rpartition("=")[2]: used for key, (used, _) in memory.counts.entries["spent"].items()}
         assert spent == dict(+self.ran)
         for position, first_s in enumerate(self.times_s):
             for count, last_s in enumerate(self.times_s[position:], start=1):

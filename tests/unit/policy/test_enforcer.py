@@ -17,7 +17,7 @@ from toolcrib.errors import ConfigurationError, InvalidResultError, ToolNotFound
 from toolcrib.policy import Audit, Limit, Policy, Rule, Telemetry
 from toolcrib.policy.audit import log
 from toolcrib.policy.enforcer import PolicyEnforcer
-from toolcrib.policy.quota.memory_store import MemoryStore
+from toolcrib.policy.quota.ledger import MemoryStore
 
 WRITER = Principal("key:ana", frozenset({"orders:write"}))
 REVISIONS = ("2024-11-05", "2025-03-26", *LIVE, MODERN)

@@ -1,24 +1,36 @@
-"""Admission of calls: rates, budgets and slots, with integer arithmetic and independent of the store.
+"""Admission of calls: rates, budgets and slots in whole numbers, and the store of one process.
 
 Slots are assigned in order of arrival. A call that waits for one limit keeps its position for the others, so
 calls that need one slot cannot starve a call that needs two; and as the order is the same for all limits,
 there is no deadlock. A queued call has its rate reserved and its budget taken, so it is not refused for them
 later; both are given back if it leaves the queue.
 
-A call is admitted by all of its limits, or nothing is taken. `Counters` keeps the counts, `Ledger` decides,
+A call is admitted by all of its limits, or nothing is taken. `Counts` keeps the numbers, `Ledger` decides,
 `Store` adds waiting and locking, and a `Slot` is what one call holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager
-from typing import Any, Protocol
+import asyncio
+import itertools
+import threading
+from bisect import bisect_left, insort
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import Any, Literal, Protocol, TypeVar
 
 from toolcrib.dispatch.rate_limit import NS
-from toolcrib.policy.quota.limits import RETRY_NS, BudgetDay, CallLimits, CompiledLimit, refuse
+from toolcrib.dispatch.threads import complete, waker_of
+from toolcrib.policy.quota.limits import (
+    RETRY_NS,
+    BudgetDay,
+    CallLimits,
+    CompiledLimit,
+    refuse,
+    refuse_late,
+)
 
-MAX_BUCKETS = 100_000
+MAX_ENTRIES = 100_000
 """The number of counts of each kind. Only idle ones are dropped; where none is idle, new ones are refused."""
 SWEEP_FROM = 1024
 MARK_NS = 900 * NS
@@ -27,6 +39,11 @@ RUNNING = -(2**63)
 """The rank of a running call: before all queued calls."""
 RESUMED = -(2**62)
 """The first rank of calls that resume after a pause: before all other queued calls."""
+LAST = 2**63 - 1
+"""A rank after all calls."""
+
+Kind = Literal["rate", "spent", "mark"]
+_T = TypeVar("_T")
 
 
 class Slot:
@@ -56,13 +73,10 @@ class Slot:
         self.store = store
         self.mark = mark
         self.is_left = False
-        self.is_charged = False
-        self.has_used_mark = False
-        self.rank: int | None = None
-        self.serial = 0
         self.number = 0
         self._pauses = 0
         self._outliving = 0
+        self.reset()
 
     @property
     def is_over(self) -> bool:
@@ -71,7 +85,8 @@ class Slot:
 
     def reset(self) -> None:
         """Forget everything that was taken for this call."""
-        self.rank, self.serial = None, 0
+        self.rank: int | None = None
+        self.serial = 0
         self.is_charged = self.has_used_mark = False
 
     def leave(self, *, ran: bool) -> None:
@@ -90,7 +105,7 @@ class Slot:
         if store is not None:
             with store.lock:
                 self._pauses += 1
-                store.vacate(self)
+                store.release(self)
 
     async def resume(self) -> None:
         """Wait for a slot, before all calls that have not run yet. Never refused."""
@@ -122,7 +137,7 @@ class Slot:
                     ended = True
                     self._outliving -= 1
                     if self.is_over:
-                        store.vacate(self)
+                        store.release(self)
 
         return end
 
@@ -130,78 +145,31 @@ class Slot:
 def _do_nothing() -> None: ...
 
 
-class Store(Protocol):
-    """Where calls are counted and queued. `lock` is held by `Slot` around `release` and `vacate`."""
+class Counts(Protocol):
+    """The numbers of a store, and the calls that run or wait.
 
-    @property
-    def lock(self) -> AbstractContextManager[Any]: ...
+    The value of a "rate" is when the next call is due at an even pace, in units of that pace; of "spent", the
+    number of calls of this day; of a "mark", until when it is used.
+    """
 
-    def enter(self, slot: Slot) -> Slot | Awaitable[Slot]:
-        """Admit a call, at once or when awaited. Raises ThrottledError, in either case."""
+    def get(self, kind: Kind, key: str) -> int | None: ...
+
+    def put(self, kind: Kind, key: str, value: int, until_ns: int) -> None:
+        """Store a value that does not matter any more from `until_ns`."""
         ...
 
-    def release(self, slot: Slot, *, ran: bool, has_ended: bool) -> None:
-        """End an answered call; its slot is kept where its code has not ended."""
+    def remove(self, kind: Kind, key: str) -> None: ...
+
+    def count(self, kind: Kind) -> int: ...
+
+    def sweep(self, kind: Kind, now_ns: int) -> None:
+        """Drop the values that do not matter any more."""
         ...
 
-    def vacate(self, slot: Slot) -> None:
-        """Free the slot, or the place in the queue."""
-        ...
+    def clear(self, kind: Kind) -> None: ...
 
-    async def resume(self, slot: Slot) -> None: ...
-
-    def use_once(self, mark: str, ttl_s: float) -> bool | Awaitable[bool]:
-        """Return True the first time, and False until `ttl_s` have passed."""
-        ...
-
-    async def open(self) -> None: ...
-
-    async def close(self) -> None: ...
-
-    def describe(self) -> dict[str, Any]: ...
-
-
-class Counters(Protocol):
-    """The counts of a store."""
-
-    def rate(self, key: str) -> tuple[int, int] | None:
-        """Return when the next call is due at an even pace, in 1/scale ns, and the scale."""
-        ...
-
-    def set_rate(self, key: str, due: int, scale: int) -> None: ...
-
-    def count_rates(self) -> int: ...
-
-    def sweep_rates(self, now_ns: int) -> None:
-        """Drop the rates whose next call is due: they equal new ones."""
-        ...
-
-    def spent(self, key: str) -> int:
-        """Return the number of calls of this day."""
-        ...
-
-    def set_spent(self, key: str, used: int) -> None:
-        """Set the number of calls of this day; 0 drops the key."""
-        ...
-
-    def count_spent(self) -> int: ...
-
-    def clear_spent(self) -> None: ...
-
-    def is_unused(self, mark: str, now_ns: int) -> bool:
-        """Whether a mark was not used, and there is room to note that it is."""
-        ...
-
-    def add_mark(self, mark: str, until_ns: int) -> None: ...
-
-    def remove_mark(self, mark: str) -> None: ...
-
-    def count_calls(self, key: str) -> int:
-        """Return the number of calls that run or wait."""
-        ...
-
-    def count_ahead(self, key: str, rank: int) -> int:
-        """Return the number of calls that run, or wait with a lower rank."""
+    def count_calls(self, key: str, before: int = LAST) -> int:
+        """Return the number of calls that run, or wait with a rank before this one."""
         ...
 
     def add_call(self, key: str, rank: int, slot: Slot) -> None: ...
@@ -213,23 +181,22 @@ class Ledger:
     """Decides by the counts of one store. The caller holds the lock and passes the time."""
 
     def __init__(
-        self, counters: Counters, wall_clock: Callable[[], float], *, max_buckets: int = MAX_BUCKETS
+        self, counts: Counts, wall_clock: Callable[[], float], *, max_entries: int = MAX_ENTRIES
     ) -> None:
         self.day = BudgetDay()
-        self._counters = counters
+        self._counts = counts
         self._wall_clock = wall_clock
-        self._max_buckets = max_buckets
-        self._sweep_at = min(SWEEP_FROM, max_buckets)
-        self._swept_ns: int | None = None
+        self._max_entries = max_entries
+        self._sweep_at: dict[Kind, tuple[int, int]] = {}
 
     def enter(self, slot: Slot, now_ns: int) -> float | None:
         """Admit a call and return None, or return how many seconds it may wait. Raises ThrottledError."""
-        counters, limits = self._counters, slot.limits
+        counts, limits = self._counts, slot.limits
         is_charged = self._is_charged(slot, now_ns)
         rates = self._check(limits, now_ns) if is_charged else ()
         max_wait_s: float | None = None
         for key, maximum, queue, queue_s, source in limits.concurrency:
-            beyond = counters.count_calls(key) - maximum
+            beyond = counts.count_calls(key) - maximum
             if beyond >= queue:
                 raise refuse(limits.tool_name, source, "concurrency", RETRY_NS)
             if beyond >= 0 and (max_wait_s is None or queue_s < max_wait_s):
@@ -237,7 +204,7 @@ class Ledger:
         if max_wait_s is not None:
             return max_wait_s
         for key, due, scale in rates:
-            counters.set_rate(key, due, scale)
+            counts.put("rate", key, due, -(-due // scale))
         self._charge(slot, now_ns, is_charged)
         self._run(slot)
         return None
@@ -248,44 +215,48 @@ class Ledger:
         slot.rank = rank
         self.restore(slot)
 
-    def retry(self, slot: Slot, now_ns: int) -> bool:
-        """Admit a queued call if it is its turn."""
-        rank = slot.rank
-        assert rank is not None  # nosec B101  # it is queued
-        counters = self._counters
-        if any(counters.count_ahead(each.key, rank) >= each.maximum for each in slot.limits.concurrency):
-            return False
-        is_new = rank >= 0
-        self.vacate(slot)
-        if is_new and slot.is_charged:
-            for key, pace, _ in slot.limits.rates:
-                due, _ = counters.rate(key) or (0, 0)
-                counters.set_rate(key, pace.admit(due, now_ns)[1], pace.scale)
-        self._run(slot)
-        return True
+    def retry(self, slot: Slot, rank: int, now_ns: int) -> str | None:
+        """Admit a queued call if it is its turn; else return the key that it has to wait for."""
+        key = self._find_full(slot, rank)
+        if key is None:
+            self.vacate(slot)
+            for key, pace, _ in slot.limits.rates if rank >= 0 and slot.is_charged else ():
+                due = pace.admit(self._counts.get("rate", key) or 0, now_ns)[1]
+                self._counts.put("rate", key, due, -(-due // pace.scale))
+            self._run(slot)
+            return None
+        return key
+
+    def resume(self, slot: Slot, rank: int) -> bool:
+        """Give a paused call a slot and return True, or queue it."""
+        if self._find_full(slot, rank) is None:
+            self._run(slot)
+            return True
+        slot.rank = rank
+        self.restore(slot)
+        return False
 
     def restore(self, slot: Slot) -> None:
         """Store the slots that a call holds or waits for."""
-        assert slot.rank is not None  # nosec B101  # it holds a slot, or waits for one
-        for key in _keys(slot):
-            self._counters.add_call(key, slot.rank, slot)
+        if slot.rank is not None:
+            for key in _keys(slot):
+                self._counts.add_call(key, slot.rank, slot)
+
+    def vacate(self, slot: Slot) -> None:
+        """Free the slot, or the place in the queue."""
+        if slot.rank is not None:
+            for key in _keys(slot):
+                self._counts.remove_call(key, slot.rank, slot)
+            slot.rank = None
 
     def withdraw(self, slot: Slot) -> None:
         """Undo the admission of a call that will not run."""
         self.vacate(slot)
         if slot.mark is not None and slot.has_used_mark:
             slot.has_used_mark = False
-            self._counters.remove_mark(slot.mark)
+            self._counts.remove("mark", slot.mark)
         else:
             self._refund(slot)
-
-    def vacate(self, slot: Slot) -> None:
-        """Free the slot, or the place in the queue."""
-        rank = slot.rank
-        if rank is not None:
-            for key in _keys(slot):
-                self._counters.remove_call(key, rank, slot)
-            slot.rank = None
 
     def give_back(self, slot: Slot, now_ns: int) -> None:
         """Give back the share of the day's budget: the tool never ran."""
@@ -294,65 +265,68 @@ class Ledger:
             slot.serial = self.day.serial
         self._refund(slot)
 
-    def resume(self, slot: Slot, rank: int) -> bool:
-        """Give a paused call a slot and return True, or queue it."""
-        limits, counters = slot.limits.concurrency, self._counters
-        if all(counters.count_ahead(each.key, rank) < each.maximum for each in limits):
-            self._run(slot)
-            return True
-        slot.rank = rank
-        self.restore(slot)
-        return False
-
     def use_once(self, mark: str, ttl_s: float, now_ns: int) -> bool:
-        if not self._counters.is_unused(mark, now_ns):
+        if not self._is_unused(mark, now_ns):
             return False
-        self._counters.add_mark(mark, now_ns + round(ttl_s * NS))
+        self._add_mark(mark, now_ns + round(ttl_s * NS))
         return True
+
+    def _find_full(self, slot: Slot, rank: int) -> str | None:
+        """Return the key of a limit that has no slot for a call of this rank."""
+        for each in slot.limits.concurrency:
+            if self._counts.count_calls(each.key, rank) >= each.maximum:
+                return each.key
+        return None
 
     def _run(self, slot: Slot) -> None:
         slot.rank = RUNNING
         for each in slot.limits.concurrency:
-            self._counters.add_call(each.key, RUNNING, slot)
+            self._counts.add_call(each.key, RUNNING, slot)
 
     def _is_charged(self, slot: Slot, now_ns: int) -> bool:
         """Whether a call counts against rate and budget: not if it is made again with an answer."""
-        return slot.mark is None or not self._counters.is_unused(slot.mark, now_ns)
+        return slot.mark is None or not self._is_unused(slot.mark, now_ns)
+
+    def _is_unused(self, mark: str, now_ns: int) -> bool:
+        until_ns = self._counts.get("mark", mark)
+        # Dropping a mark would let it be used twice, so where there is no room a new one counts as used.
+        return self._has_room("mark", now_ns) if until_ns is None else until_ns <= now_ns
+
+    def _add_mark(self, mark: str, until_ns: int) -> None:
+        self._counts.put("mark", mark, until_ns, until_ns)
 
     def _check(self, limits: CallLimits, now_ns: int) -> list[tuple[str, int, int]]:
         """Return the rates as they are if the call is admitted. Raises for the rate or budget with the
         longest wait."""
-        counters = self._counters
-        worst: tuple[int, CompiledLimit, str] | None = None
+        counts = self._counts
+        waits: list[tuple[int, CompiledLimit, str]] = []
         rates = []
         for key, pace, source in limits.rates:
-            entry = counters.rate(key)
-            due = 0 if entry is None else entry[0]
+            due = counts.get("rate", key)
+            is_known = due is not None
             latest = now_ns * pace.scale + pace.tolerance + pace.step
-            if due > latest:  # more than calls can have caused: the monotonic clock has restarted
+            if due is not None and due > latest:  # more than calls can cause: the clock has restarted
                 due = latest
-                counters.set_rate(key, due, pace.scale)
-            wait_ns, next_due = pace.admit(due, now_ns, counters.count_calls(key))
-            if not wait_ns:
-                if entry is not None or self._has_room(now_ns):
-                    rates.append((key, next_due, pace.scale))
-                    continue
-                wait_ns = RETRY_NS
-            if worst is None or wait_ns > worst[0]:
-                worst = (wait_ns, source, "rate")
+                counts.put("rate", key, due, -(-due // pace.scale))
+            wait_ns, next_due = pace.admit(due or 0, now_ns, counts.count_calls(key))
+            if wait_ns:
+                waits.append((wait_ns, source, "rate"))
+            elif is_known or self._has_room("rate", now_ns):
+                rates.append((key, next_due, pace.scale))
+            else:
+                waits.append((RETRY_NS, source, "rate"))
         if limits.budgets:
             wall_s = self._wall_clock()
             if self.day.turn(now_ns, wall_s):
-                counters.clear_spent()
+                counts.clear("spent")
             for key, maximum, source in limits.budgets:
-                used = counters.spent(key)
-                if used < maximum and (used or counters.count_spent() < self._max_buckets):
-                    continue
-                wait_ns = self.day.left_ns(now_ns, wall_s)
-                if worst is None or wait_ns > worst[0]:
-                    worst = (wait_ns, source, "budget")
-        if worst is not None:
-            raise refuse(limits.tool_name, worst[1], worst[2], worst[0])
+                used = counts.get("spent", key)
+                is_full = used is None and counts.count("spent") >= self._max_entries
+                if is_full or (used or 0) >= maximum:
+                    waits.append((self.day.left_ns(now_ns, wall_s), source, "budget"))
+        if waits:
+            wait_ns, source, kind = max(waits, key=lambda each: each[0])
+            raise refuse(limits.tool_name, source, kind, wait_ns)
         return rates
 
     def _charge(self, slot: Slot, now_ns: int, is_charged: bool) -> None:
@@ -361,33 +335,34 @@ class Ledger:
         if is_charged or slot.mark is None:
             slot.serial = self.day.serial
             for key, _, _ in slot.limits.budgets:
-                self._counters.set_spent(key, self._counters.spent(key) + 1)
+                self._counts.put("spent", key, (self._counts.get("spent", key) or 0) + 1, LAST)
         else:
-            self._counters.add_mark(slot.mark, now_ns + MARK_NS)
+            self._add_mark(slot.mark, now_ns + MARK_NS)
             slot.has_used_mark = True
 
     def _refund(self, slot: Slot) -> None:
-        if slot.serial == self.day.serial:
-            for each in slot.limits.budgets:
-                used = self._counters.spent(each.key)
-                if used:
-                    self._counters.set_spent(each.key, used - 1)
-            slot.serial = 0
+        if slot.serial != self.day.serial:
+            return
+        for each in slot.limits.budgets:
+            used = self._counts.get("spent", each.key) or 0
+            if used > 1:
+                self._counts.put("spent", each.key, used - 1, LAST)
+            else:
+                self._counts.remove("spent", each.key)
+        slot.serial = 0
 
-    def _has_room(self, now_ns: int) -> bool:
-        """Whether one more rate can be counted. Sweeps when their number has doubled; if full, once a
+    def _has_room(self, kind: Kind, now_ns: int) -> bool:
+        """Whether one more key can be counted. Sweeps when their number has doubled; if full, once a
         second."""
-        count = self._counters.count_rates()
-        if count < self._sweep_at:
+        count = self._counts.count(kind)
+        sweep_at, not_before_ns = self._sweep_at.get(kind, (min(SWEEP_FROM, self._max_entries), 0))
+        if count < sweep_at:
             return True
-        is_full = count >= self._max_buckets
-        if is_full and self._swept_ns is not None and now_ns < self._swept_ns + NS:
-            return False
-        self._swept_ns = now_ns
-        self._counters.sweep_rates(now_ns)
-        count = self._counters.count_rates()
-        self._sweep_at = min(self._max_buckets, max(SWEEP_FROM, 2 * count))
-        return count < self._max_buckets
+        if count < self._max_entries or now_ns >= not_before_ns:
+            self._counts.sweep(kind, now_ns)
+            count = self._counts.count(kind)
+            self._sweep_at[kind] = min(self._max_entries, max(SWEEP_FROM, 2 * count)), now_ns + NS
+        return count < self._max_entries
 
 
 def _keys(slot: Slot) -> list[str]:
@@ -396,3 +371,268 @@ def _keys(slot: Slot) -> list[str]:
     if slot.is_charged and slot.rank is not None and slot.rank >= 0:
         keys += [each.key for each in slot.limits.rates]
     return keys
+
+
+# --- in memory ---
+
+
+class Waiter:
+    """Waits on an event loop until it is woken, from any thread."""
+
+    __slots__ = ("_future", "_loop", "_waker")
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._waker = waker_of(self._loop)
+        self._future: asyncio.Future[None] = self._loop.create_future()
+
+    def wake(self) -> bool:
+        """Return False where the loop is closed."""
+        return self._waker.wake(self._future)
+
+    def renew(self) -> None:
+        """Prepare to wait again."""
+        if self._future.done():
+            self._future = self._loop.create_future()
+
+    async def wait(self, timeout_s: float | None) -> None:
+        timer = None if timeout_s is None else self._loop.call_later(timeout_s, complete, self._future)
+        try:
+            await self._future
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+
+class MemoryCounts:
+    """Counts in dictionaries. Only keys that are in use are present."""
+
+    def __init__(self) -> None:
+        self.entries: dict[Kind, dict[str, tuple[int, int]]] = {"rate": {}, "spent": {}, "mark": {}}
+        self.running: dict[str, int] = {}
+        self.queues: dict[str, list[int]] = {}
+
+    def get(self, kind: Kind, key: str) -> int | None:
+        found = self.entries[kind].get(key)
+        return None if found is None else found[0]
+
+    def put(self, kind: Kind, key: str, value: int, until_ns: int) -> None:
+        self.entries[kind][key] = (value, until_ns)
+
+    def remove(self, kind: Kind, key: str) -> None:
+        self.entries[kind].pop(key, None)
+
+    def count(self, kind: Kind) -> int:
+        return len(self.entries[kind])
+
+    def sweep(self, kind: Kind, now_ns: int) -> None:
+        entries = self.entries[kind]
+        for key in [key for key, (_, until_ns) in entries.items() if until_ns <= now_ns]:
+            del entries[key]
+
+    def clear(self, kind: Kind) -> None:
+        self.entries[kind].clear()
+
+    def count_calls(self, key: str, before: int = LAST) -> int:
+        running = self.running.get(key, 0)
+        return running + bisect_left(self.queues.get(key, ()), before) if self.queues else running
+
+    def add_call(self, key: str, rank: int, slot: Slot) -> None:  # noqa: ARG002
+        if rank == RUNNING:
+            self.running[key] = self.running.get(key, 0) + 1
+        else:
+            insort(self.queues.setdefault(key, []), rank)
+
+    def remove_call(self, key: str, rank: int, slot: Slot) -> None:  # noqa: ARG002
+        if rank == RUNNING:
+            self.running[key] -= 1
+            if not self.running[key]:
+                del self.running[key]
+        else:
+            queue = self.queues[key]
+            del queue[bisect_left(queue, rank)]
+            if not queue:
+                del self.queues[key]
+
+
+# --- stores ---
+
+
+class UnavailableError(Exception):
+    """The store is not available. Nothing was done."""
+
+
+class Store:
+    """Admits calls by some counts. Everything happens in `transact`, which stores may replace.
+
+    A call is admitted without a turn of the event loop if slots are free. Others are queued, and a call that
+    frees a slot admits the next.
+    """
+
+    def __init__(self, ledger: Ledger, now_ns: Callable[[], int]) -> None:
+        # Reentrant: the garbage collector may end a forgotten call in the middle of this code.
+        self.lock = threading.RLock()
+        self.ledger = ledger
+        self.now_ns = now_ns
+        self.held: dict[int, Slot] = {}
+        self.waiting: dict[int, tuple[Slot, Waiter]] = {}
+        self._numbers = itertools.count(1)
+        self._last_rank = 0
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    def describe(self) -> dict[str, Any]:
+        return {"places": len(self.held), "waiting": len(self.waiting)}
+
+    def enter(self, slot: Slot) -> Slot | Awaitable[Slot]:
+        """Admit a call, at once or when awaited. Raises ThrottledError, in either case."""
+        slot.number = next(self._numbers)
+        must_wait = self.transact(partial(self._admit, slot), new=slot) is not None
+        return self.enter_later(slot) if must_wait else slot
+
+    async def enter_later(self, slot: Slot) -> Slot:
+        waiter = Waiter()
+        is_admitted = False
+        try:
+            max_wait_s = await self.transact_patiently(partial(self._admit, slot, waiter), new=slot)
+            if max_wait_s is not None:
+                await waiter.wait(max_wait_s)
+            with self.lock:
+                is_admitted = slot.rank == RUNNING
+                if max_wait_s is not None and slot.number in self.waiting:
+                    raise refuse_late(slot.limits, max_wait_s)
+        finally:
+            if not is_admitted:  # too late, cancelled, or forgotten by a loop that has ended
+                self.transact_soon(partial(self._withdraw, slot))
+        if not is_admitted:
+            raise UnavailableError
+        return slot
+
+    def release(self, slot: Slot, *, ran: bool = True, has_ended: bool = True) -> None:
+        """Free the slot or the place in the queue, unless code of the call still runs, and the share of the
+        budget where the tool never ran."""
+        if has_ended:
+            self._forget(slot)
+        self.transact_soon(partial(self._release, slot, ran, has_ended))
+
+    async def resume(self, slot: Slot) -> None:
+        """Wait for a slot. While the store is not available, the call continues without one."""
+        waiter = Waiter()
+        try:
+            if not await self.transact_patiently(partial(self._resume, slot, waiter)):
+                await waiter.wait(None)
+        except UnavailableError:
+            pass
+        finally:
+            with self.lock:
+                if self.waiting.get(slot.number) == (slot, waiter):  # cancelled before its turn
+                    self.release(slot)
+
+    async def use_once(self, mark: str, ttl_s: float) -> bool:
+        """Return True the first time, and False until `ttl_s` have passed. False if it cannot be noted."""
+        try:
+            return await self.transact_patiently(lambda: self.ledger.use_once(mark, ttl_s, self.now_ns()))
+        except UnavailableError:
+            return False
+
+    # --- transactions ---
+
+    def transact(self, act: Callable[[], _T], *, new: Slot | None = None) -> _T:  # noqa: ARG002
+        """Do something, and then admit queued calls. If that fails, nothing was taken for the `new` slot."""
+        with self.lock:
+            result = act()
+            if self.waiting:
+                self.wake(self.retry_waiting())
+            return result
+
+    async def transact_patiently(self, act: Callable[[], _T], *, new: Slot | None = None) -> _T:
+        return self.transact(act, new=new)
+
+    def transact_soon(self, act: Callable[[], None]) -> None:
+        self.transact(act)
+
+    def retry_waiting(self) -> list[int]:
+        """Admit queued calls if slots have become free. Returns their numbers."""
+        now_ns, admitted = self.now_ns(), []
+        full: dict[str, int] = {}
+        for number, (slot, _) in list(self.waiting.items()):
+            rank = slot.rank
+            # A key that is full for one rank is full for those behind it.
+            if rank is None or any(full.get(each.key, LAST) <= rank for each in slot.limits.concurrency):
+                continue
+            key = self.ledger.retry(slot, rank, now_ns)
+            if key is None:
+                admitted.append(number)
+            else:
+                full[key] = rank
+        return admitted
+
+    def wake(self, admitted: Iterable[int]) -> None:
+        for number in admitted:
+            slot, waiter = self.waiting.pop(number, (None, None))
+            if slot is None or waiter is None:
+                continue  # withdrawn in between
+            self.held[number] = slot
+            if not waiter.wake():  # its loop is closed: nothing would ever free this slot
+                self.transact_soon(partial(self._withdraw, slot))
+
+    # --- steps of a call, within a transaction ---
+
+    def _admit(self, slot: Slot, waiter: Waiter | None = None) -> float | None:
+        """Admit a call and return None, or queue it if there is a waiter, and return how long it may wait."""
+        now_ns = self.now_ns()
+        max_wait_s = self.ledger.enter(slot, now_ns)
+        if max_wait_s is None:
+            self.held[slot.number] = slot
+        elif waiter is not None:
+            self.ledger.enqueue(slot, now_ns, self._next_rank())
+            self.waiting[slot.number] = (slot, waiter)
+        return max_wait_s
+
+    def _resume(self, slot: Slot, waiter: Waiter) -> bool:
+        """Return whether the call has its slot again, or needs none any more."""
+        if slot.is_over:
+            return True
+        if self.ledger.resume(slot, RESUMED + self._next_rank()):
+            self.held[slot.number] = slot
+            return True
+        self.waiting[slot.number] = (slot, waiter)
+        return False
+
+    def _next_rank(self) -> int:
+        """Return a rank after all others of this process, and by time among those of several."""
+        self._last_rank = max(self._last_rank + 1, self.now_ns())
+        return self._last_rank
+
+    def _release(self, slot: Slot, ran: bool, has_ended: bool) -> None:
+        if not ran:
+            self.ledger.give_back(slot, self.now_ns())
+        if has_ended:
+            self.ledger.vacate(slot)
+
+    def _withdraw(self, slot: Slot) -> None:
+        self._forget(slot)
+        self.ledger.withdraw(slot)
+
+    def _forget(self, slot: Slot) -> None:
+        with self.lock:
+            self.held.pop(slot.number, None)
+            _, waiter = self.waiting.pop(slot.number, (None, None))
+            if waiter is not None:  # it no longer needs to resume
+                waiter.wake()
+
+
+class MemoryStore(Store):
+    """The store of one process: exact for all its threads and event loops, and lost when it ends."""
+
+    def __init__(
+        self, now_ns: Callable[[], int], wall_clock: Callable[[], float], *, max_entries: int = MAX_ENTRIES
+    ) -> None:
+        self.counts = MemoryCounts()
+        super().__init__(Ledger(self.counts, wall_clock, max_entries=max_entries), now_ns)
+
+    def describe(self) -> dict[str, Any]:
+        places, rates = sum(self.counts.running.values()), self.counts.count("rate")
+        return {"store": "memory", **super().describe(), "places": places, "rates": rates}

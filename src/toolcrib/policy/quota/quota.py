@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, cast
@@ -14,9 +13,8 @@ from toolcrib.dispatch.middleware import Call, Next
 from toolcrib.dispatch.rate_limit import NS
 from toolcrib.errors import CannotAskError, ConfigurationError, ErrorCollector, InvalidResultError
 from toolcrib.policy.outcome import exceeds_size
-from toolcrib.policy.quota.ledger import Slot, Store
+from toolcrib.policy.quota.ledger import MemoryStore, Slot, Store
 from toolcrib.policy.quota.limits import CallLimits, CompiledLimit, refuse_size
-from toolcrib.policy.quota.memory_store import MemoryStore
 from toolcrib.tool import Tool
 
 MAX_CACHED = 10_000
@@ -111,8 +109,7 @@ class Quota:
 
         A store that is not available returns False, so that nothing is allowed twice.
         """
-        is_first = self._store.use_once(f"once {mark}", ttl_s)
-        return await is_first if inspect.isawaitable(is_first) else is_first
+        return await self._store.use_once(f"once {mark}", ttl_s)
 
     def _find(self, principal: Principal, tool: Tool) -> CallLimits | None:
         pair = (principal, tool)

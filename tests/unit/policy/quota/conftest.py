@@ -30,7 +30,6 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests that count exactly: a machine that is busy with other things is no outage."""
     monkeypatch.setattr(sqlite, "WAIT_S", 20.0)
-    monkeypatch.setattr(sqlite, "LOCK_S", 20.0)
 
 
 @pytest.fixture

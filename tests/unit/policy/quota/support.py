@@ -134,29 +134,6 @@ async def works_again(quota: Quota) -> None:
     await wait_until(lambda: not is_out(quota))
 
 
-class Stuck(Clocks):
-    """Keeps the store's thread from its work."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.go_on = threading.Event()
-        self.go_on.set()
-
-    def now(self) -> float:
-        if threading.current_thread().name == "toolcrib-limits":
-            assert self.go_on.wait(30)
-        return super().now()
-
-
-class Slow(Clocks):
-    """Makes the store's thread take its time."""
-
-    def now(self) -> float:
-        if threading.current_thread().name == "toolcrib-limits":
-            time.sleep(0.03)
-        return super().now()
-
-
 # --- many at once ---
 
 

@@ -16,7 +16,7 @@ from tests.unit.policy.quota.support import (
     settle,
 )
 from toolcrib.policy import Limit
-from toolcrib.policy.quota.memory_store import MemoryStore
+from toolcrib.policy.quota.ledger import MemoryStore
 
 
 async def test_a_mark_burns_once_until_its_time_is_over(make, clocks):
@@ -92,13 +92,13 @@ async def test_a_mark_that_another_call_used_up_stays_so_when_a_second_one_leave
     await refused(quota, resumes="m")
 
 
-def test_where_no_more_marks_fit_a_new_one_counts_as_used_until_old_ones_end():
+async def test_where_no_more_marks_fit_a_new_one_counts_as_used_until_old_ones_end():
     clocks = Clocks()
-    store = MemoryStore(clocks.now_ns, clocks.wall, max_buckets=2)
-    assert [store.use_once(mark, 10) for mark in "abc"] == [True, True, False]
-    assert not store.use_once("a", 10)
+    store = MemoryStore(clocks.now_ns, clocks.wall, max_entries=2)
+    assert [await store.use_once(mark, 10) for mark in "abc"] == [True, True, False]
+    assert not await store.use_once("a", 10)
     clocks.tick(10)
-    assert [store.use_once(mark, 10) for mark in "cab"] == [True, True, False]
+    assert [await store.use_once(mark, 10) for mark in "cab"] == [True, True, False]
 
 
 async def test_no_process_forgets_a_mark_because_of_others():

@@ -31,8 +31,7 @@ from toolcrib.policy import Limit, Policy
 from toolcrib.policy.quota import Quota
 from toolcrib.policy.quota import sqlite_store as sqlite
 from toolcrib.policy.quota import sqlite_store as tables
-from toolcrib.policy.quota.ledger import MAX_BUCKETS
-from toolcrib.policy.quota.sqlite_store import SqliteCounters, find_boot
+from toolcrib.policy.quota.sqlite_store import SqliteCounts, find_boot
 
 LEASE_S = 10.0
 """How long the places of a worker that was killed stay taken."""
@@ -145,7 +144,7 @@ async def test_the_places_of_a_dead_worker_are_free_after_its_lease(make, clocks
     assert len(rows(path, "workers")) == 2
     # It renews nothing from now on, as its clock stands still for it.
     stopped_ns = clocks.now_ns()
-    dead._store._now_ns = lambda: stopped_ns  # type: ignore[attr-defined]
+    dead._store.now_ns = lambda: stopped_ns  # type: ignore[attr-defined]
     clocks.tick(LEASE_S - 0.001)
     await refused(alive)
     clocks.tick(0.001)
@@ -164,12 +163,12 @@ async def test_a_worker_that_was_taken_for_dead_takes_its_places_again(make, clo
     clocks.tick(LEASE_S + 1)
     await asyncio.sleep(0)
     erase = sqlite3.connect(path, isolation_level=None)
-    erase.execute("DELETE FROM holds")
+    erase.execute("DELETE FROM calls")
     erase.execute("DELETE FROM workers")
     erase.close()
     clocks.tick(LEASE_S)
     await settle(slow)
-    assert len(rows(path, "holds")) == 3
+    assert len(rows(path, "calls")) == 3
     assert (await refused(other)).details["kind"] == "concurrency"
     held[0].leave(ran=True)
     (await asyncio.wait_for(waiting, 5)).leave(ran=True)
@@ -206,7 +205,7 @@ async def test_a_worker_that_ends_leaves_nothing_behind(make, path):
     await enter(quota)
     await quota.close()
     assert [each.name for each in path.parent.iterdir()] == ["limits.db"]  # as nobody has it open any more
-    assert rows(path, "holds") == rows(path, "workers") == []
+    assert rows(path, "calls") == rows(path, "workers") == []
 
 
 async def test_a_restart_of_the_machine_forgets_rates_and_places_and_keeps_budgets_and_marks(
@@ -244,15 +243,6 @@ async def test_after_a_restart_a_wall_that_is_wrong_freezes_a_budget_for_a_day_a
     assert (await refused(after)).details["retryAfterS"] == DAY_S
     clocks.tick(DAY_S)
     await enter(after)
-
-
-async def test_marks_are_dropped_when_their_time_is_over(make, clocks, path):
-    quota = make(Limit(rate="1/s"))
-    assert await quota.use_once("short", 5)
-    assert await quota.use_once("long", 50)
-    clocks.tick(5)
-    assert await quota.use_once("new", 5)
-    assert {mark for mark, _ in rows(path, "marks")} == {"once long", "once new"}
 
 
 async def test_where_the_system_does_not_tell_restarts_apart_times_that_cannot_be_do(
@@ -296,23 +286,19 @@ async def test_the_day_is_one_for_all_workers(make, clocks):
     assert (await refused(one)).details["retryAfterS"] == 25 * 3600.0
 
 
-def test_marks_are_bounded_and_idle_rates_are_swept(path, monkeypatch):
-    counters = SqliteCounters(path, "me", "boot", max_marks=2)
-    counters.open(0, 0.1)
-    counters.begin(0.1)
-    for mark in ("a", "b"):
-        assert counters.is_unused(mark, 5)
-        counters.add_mark(mark, 10)
-    assert not counters.is_unused("c", 5)
-    assert counters.is_unused("a", 10)
-    counters.set_rate("big", 7 * 10**30 + 1, 10**12)
-    counters.set_rate("small", 21, 2)
-    assert counters.rate("big") == (7 * 10**30 + 1, 10**12)
-    for now_ns, left in ((10, 2), (11, 1), (7 * 10**18, 1), (7 * 10**18 + 1, 0)):
-        counters.sweep_rates(now_ns)
-        assert counters.count_rates() == left
-    counters.close()
-    assert MAX_BUCKETS == 100_000
+def test_counts_of_any_size_are_kept_and_idle_ones_are_swept(path):
+    counts = SqliteCounts(path, "me", "boot")
+    counts.open(0)
+    counts.begin()
+    counts.put("rate", "big", 7 * 10**30 + 1, 12)
+    counts.put("rate", "small", 21, 11)
+    counts.put("mark", "small", 10, 10)
+    assert counts.get("rate", "big") == 7 * 10**30 + 1
+    for now_ns, left in ((10, 2), (11, 1), (12, 0)):
+        counts.sweep("rate", now_ns)
+        assert counts.count("rate") == left
+    assert counts.count("mark") == 1
+    counts.close()
 
 
 KILLED = """
@@ -337,7 +323,7 @@ async def test_a_killed_process_gives_its_place_back(path, monkeypatch, patient)
         subprocess.run, [sys.executable, "-c", KILLED, str(path)], cwd=root, capture_output=True, timeout=60
     )
     assert done.returncode == -9, done.stderr
-    assert len(rows(path, "holds")) == 1
+    assert len(rows(path, "calls")) == 1
     quota = Quota(Policy(limits=[Limit(concurrency=1, per="all")], store=path))
     await enter(quota, BEN, REPORT)  # a lease of ten seconds cannot be right where it is one
     await quota.close()
