@@ -12,7 +12,6 @@ A call is admitted by all of its limits, or nothing is taken. `Counts` keeps the
 from __future__ import annotations
 
 import asyncio
-import itertools
 import threading
 from bisect import bisect_left, insort
 from collections.abc import Awaitable, Callable, Iterable
@@ -474,9 +473,7 @@ class Store:
         self.lock = threading.RLock()
         self.ledger = ledger
         self.now_ns = now_ns
-        self.held: dict[int, Slot] = {}
-        self.waiting: dict[int, tuple[Slot, Waiter]] = {}
-        self._numbers = itertools.count(1)
+        self.waiting: dict[Slot, Waiter] = {}
         self._last_rank = 0
 
     async def open(self) -> None: ...
@@ -484,38 +481,38 @@ class Store:
     async def close(self) -> None: ...
 
     def describe(self) -> dict[str, Any]:
-        return {"places": len(self.held), "waiting": len(self.waiting)}
+        return {"waiting": len(self.waiting)}
 
     def enter(self, slot: Slot) -> Slot | Awaitable[Slot]:
         """Admit a call, at once or when awaited. Raises ThrottledError, in either case."""
-        slot.number = next(self._numbers)
-        must_wait = self.transact(partial(self._admit, slot), new=slot) is not None
+        with self.lock:
+            must_wait = self.ledger.enter(slot, self.now_ns()) is not None
         return self.enter_later(slot) if must_wait else slot
 
     async def enter_later(self, slot: Slot) -> Slot:
         waiter = Waiter()
         is_admitted = False
         try:
-            max_wait_s = await self.transact_patiently(partial(self._admit, slot, waiter), new=slot)
+            max_wait_s = await self.transact_patiently(partial(self.admit, slot, waiter), new=slot)
             if max_wait_s is not None:
                 await waiter.wait(max_wait_s)
             with self.lock:
                 is_admitted = slot.rank == RUNNING
-                if max_wait_s is not None and slot.number in self.waiting:
+                if max_wait_s is not None and slot in self.waiting:
                     raise refuse_late(slot.limits, max_wait_s)
         finally:
             if not is_admitted:  # too late, cancelled, or forgotten by a loop that has ended
-                self.transact_soon(partial(self._withdraw, slot))
+                self.transact_soon(partial(self.withdraw, slot))
         if not is_admitted:
             raise UnavailableError
         return slot
 
     def release(self, slot: Slot, *, ran: bool = True, has_ended: bool = True) -> None:
         """Free the slot or the place in the queue, unless code of the call still runs, and the share of the
-        budget where the tool never ran."""
-        if has_ended:
-            self._forget(slot)
-        self.transact_soon(partial(self._release, slot, ran, has_ended))
+        budget where the tool never ran. The caller holds the lock."""
+        self.end(slot, ran, has_ended)
+        if self.waiting:
+            self.wake(self.retry_waiting())
 
     async def resume(self, slot: Slot) -> None:
         """Wait for a slot. While the store is not available, the call continues without one."""
@@ -527,7 +524,7 @@ class Store:
             pass
         finally:
             with self.lock:
-                if self.waiting.get(slot.number) == (slot, waiter):  # cancelled before its turn
+                if self.waiting.get(slot) is waiter:  # cancelled before its turn
                     self.release(slot)
 
     async def use_once(self, mark: str, ttl_s: float) -> bool:
@@ -553,52 +550,45 @@ class Store:
     def transact_soon(self, act: Callable[[], None]) -> None:
         self.transact(act)
 
-    def retry_waiting(self) -> list[int]:
-        """Admit queued calls if slots have become free. Returns their numbers."""
+    def retry_waiting(self) -> list[Slot]:
+        """Admit queued calls if slots have become free, and return them."""
         now_ns, admitted = self.now_ns(), []
         full: dict[str, int] = {}
-        for number, (slot, _) in list(self.waiting.items()):
+        for slot in list(self.waiting):
             rank = slot.rank
             # A key that is full for one rank is full for those behind it.
             if rank is None or any(full.get(each.key, LAST) <= rank for each in slot.limits.concurrency):
                 continue
             key = self.ledger.retry(slot, rank, now_ns)
             if key is None:
-                admitted.append(number)
+                admitted.append(slot)
             else:
                 full[key] = rank
         return admitted
 
-    def wake(self, admitted: Iterable[int]) -> None:
-        for number in admitted:
-            slot, waiter = self.waiting.pop(number, (None, None))
-            if slot is None or waiter is None:
-                continue  # withdrawn in between
-            self.held[number] = slot
-            if not waiter.wake():  # its loop is closed: nothing would ever free this slot
-                self.transact_soon(partial(self._withdraw, slot))
+    def wake(self, admitted: Iterable[Slot]) -> None:
+        for slot in admitted:
+            waiter = self.waiting.pop(slot, None)
+            # If its loop is closed, nothing would ever free this slot.
+            if waiter is not None and not waiter.wake():
+                self.transact_soon(partial(self.withdraw, slot))
 
     # --- steps of a call, within a transaction ---
 
-    def _admit(self, slot: Slot, waiter: Waiter | None = None) -> float | None:
-        """Admit a call and return None, or queue it if there is a waiter, and return how long it may wait."""
+    def admit(self, slot: Slot, waiter: Waiter) -> float | None:
+        """Admit a call and return None, or queue it and return how long it may wait."""
         now_ns = self.now_ns()
         max_wait_s = self.ledger.enter(slot, now_ns)
-        if max_wait_s is None:
-            self.held[slot.number] = slot
-        elif waiter is not None:
+        if max_wait_s is not None:
             self.ledger.enqueue(slot, now_ns, self._next_rank())
-            self.waiting[slot.number] = (slot, waiter)
+            self.waiting[slot] = waiter
         return max_wait_s
 
     def _resume(self, slot: Slot, waiter: Waiter) -> bool:
         """Return whether the call has its slot again, or needs none any more."""
-        if slot.is_over:
+        if slot.is_over or self.ledger.resume(slot, RESUMED + self._next_rank()):
             return True
-        if self.ledger.resume(slot, RESUMED + self._next_rank()):
-            self.held[slot.number] = slot
-            return True
-        self.waiting[slot.number] = (slot, waiter)
+        self.waiting[slot] = waiter
         return False
 
     def _next_rank(self) -> int:
@@ -606,22 +596,21 @@ class Store:
         self._last_rank = max(self._last_rank + 1, self.now_ns())
         return self._last_rank
 
-    def _release(self, slot: Slot, ran: bool, has_ended: bool) -> None:
+    def end(self, slot: Slot, ran: bool, has_ended: bool) -> None:
         if not ran:
             self.ledger.give_back(slot, self.now_ns())
         if has_ended:
+            self._stop_waiting(slot)
             self.ledger.vacate(slot)
 
-    def _withdraw(self, slot: Slot) -> None:
-        self._forget(slot)
+    def withdraw(self, slot: Slot) -> None:
+        self._stop_waiting(slot)
         self.ledger.withdraw(slot)
 
-    def _forget(self, slot: Slot) -> None:
-        with self.lock:
-            self.held.pop(slot.number, None)
-            _, waiter = self.waiting.pop(slot.number, (None, None))
-            if waiter is not None:  # it no longer needs to resume
-                waiter.wake()
+    def _stop_waiting(self, slot: Slot) -> None:
+        waiter = self.waiting.pop(slot, None)
+        if waiter is not None:
+            waiter.wake()
 
 
 class MemoryStore(Store):
@@ -635,4 +624,4 @@ class MemoryStore(Store):
 
     def describe(self) -> dict[str, Any]:
         places, rates = sum(self.counts.running.values()), self.counts.count("rate")
-        return {"store": "memory", **super().describe(), "places": places, "rates": rates}
+        return {"store": "memory", "places": places, "rates": rates, **super().describe()}

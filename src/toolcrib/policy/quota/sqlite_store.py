@@ -16,6 +16,7 @@ dead, and its slots are free.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import math
 import os
@@ -25,13 +26,14 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from toolcrib.config.settings import Policy
 from toolcrib.dispatch.rate_limit import NS
 from toolcrib.errors import ThrottledError
-from toolcrib.policy.quota.ledger import LAST, MARK_NS, Kind, Ledger, Slot, Store, UnavailableError
+from toolcrib.policy.quota.ledger import LAST, MARK_NS, RUNNING, Kind, Ledger, Slot, Store, UnavailableError
 from toolcrib.policy.quota.limits import BudgetDay
 
 logger = logging.getLogger("toolcrib")
@@ -246,6 +248,9 @@ class SqliteStore(Store):
         self._path = Path(policy.store)
         self._counts = SqliteCounts(self._path, secrets.token_hex(8), find_boot())
         super().__init__(Ledger(self._counts, wall_clock), now_ns)
+        self._numbers = itertools.count(1)
+        self._slots: set[Slot] = set()
+        """The calls that run or wait, to be written again where the file has lost them."""
         self._pending: list[Callable[[], None]] = []
         """What the next transaction has to do first."""
         self._is_open = self._is_writing = self._is_failing = self._is_idle = False
@@ -283,15 +288,18 @@ class SqliteStore(Store):
 
     def describe(self) -> dict[str, Any]:
         state = {"out": self._is_failing, "outages": self._outages}
-        return {"store": "sqlite", **state, **super().describe()}
+        return {"store": "sqlite", **state, "places": self._count_running(), **super().describe()}
 
     def enter(self, slot: Slot) -> Slot | Awaitable[Slot]:
         if self._is_failing:
             return self._enter_local(slot)
+        slot.number = next(self._numbers)
         try:
-            return super().enter(slot)
+            if self.transact(lambda: self.ledger.enter(slot, self.now_ns()), new=slot) is None:
+                return slot
         except (BusyError, UnavailableError):
-            return self.enter_later(slot)
+            pass
+        return self.enter_later(slot)
 
     async def enter_later(self, slot: Slot) -> Slot:
         try:
@@ -302,6 +310,21 @@ class SqliteStore(Store):
 
     def _enter_local(self, slot: Slot) -> Slot | Awaitable[Slot]:
         return self._local.enter(Slot(slot.limits.local, self._local, slot.mark))
+
+    def release(self, slot: Slot, *, ran: bool = True, has_ended: bool = True) -> None:
+        if has_ended:
+            self._slots.discard(slot)
+        self.transact_soon(partial(self.end, slot, ran, has_ended))
+
+    async def resume(self, slot: Slot) -> None:
+        self._slots.add(slot)
+        await super().resume(slot)
+        if slot.rank is None:  # it continues without one, or has ended
+            self._slots.discard(slot)
+
+    def withdraw(self, slot: Slot) -> None:
+        self._slots.discard(slot)
+        super().withdraw(slot)
 
     # --- transactions ---
 
@@ -314,11 +337,14 @@ class SqliteStore(Store):
                 await asyncio.sleep(BUSY_S)
 
     def transact_soon(self, act: Callable[[], None]) -> None:
-        """Do something now, or with the next transaction where the file is not available."""
+        """Do something with the next transaction: at once where calls wait for it, else soon."""
         with self.lock:
             self._pending.append(act)
-            with suppress(BusyError, UnavailableError):
-                self.transact(_do_nothing)
+            if self.waiting:
+                with suppress(BusyError, UnavailableError):
+                    self.transact(_do_nothing)
+            else:
+                self._watch()
 
     def transact(self, act: Callable[[], _T], *, new: Slot | None = None) -> _T:
         """Do something in one transaction with everything that is due. Raises what it raises, BusyError or
@@ -329,7 +355,7 @@ class SqliteStore(Store):
             self._is_writing = True
             try:
                 self._begin()
-                return self._write(act)
+                return self._write(act, new)
             except (BusyError, UnavailableError, ThrottledError):
                 raise
             except Exception as error:  # whatever it is, calls go on
@@ -360,7 +386,7 @@ class SqliteStore(Store):
                 raise TimeoutError(f"locked for {WAIT_S:g} s") from None
             raise BusyError from None
 
-    def _write(self, act: Callable[[], _T]) -> _T:
+    def _write(self, act: Callable[[], _T], new: Slot | None) -> _T:
         day = self.ledger.day
         self._counts.load_day(day)
         serial = day.serial
@@ -373,6 +399,8 @@ class SqliteStore(Store):
             result = act()
         except ThrottledError as error:
             refusal = error
+        if new is not None and new.rank is not None:
+            self._slots.add(new)
         admitted = self.retry_waiting()
         if day.serial != serial:
             self._counts.save_day(day)
@@ -390,7 +418,7 @@ class SqliteStore(Store):
             return
         if not self._counts.renew_lease(now_ns) or renewed_ns is None:
             self._counts.register(now_ns)
-            for slot in [*self.held.values(), *(slot for slot, _ in self.waiting.values())]:
+            for slot in self._slots:
                 self.ledger.restore(slot)
         self._renewed_ns = now_ns
 
@@ -400,12 +428,15 @@ class SqliteStore(Store):
 
     # --- the thread ---
 
+    def _count_running(self) -> int:
+        return sum(slot.rank == RUNNING for slot in self._slots)
+
     def _is_urgent(self) -> bool:
         return bool(self.waiting or self._pending or self._is_failing)
 
     def _watch(self) -> None:
         """Start the thread where there is something to do for it, and wake it where that is urgent."""
-        if self._thread is None and (self.held or self._is_urgent()):
+        if self._thread is None and (self._slots or self._is_urgent()):
             self._thread = threading.Thread(target=self._run, name="toolcrib-limits", daemon=True)
             self._thread.start()
         elif self._is_idle and self._is_urgent():
@@ -416,12 +447,12 @@ class SqliteStore(Store):
             with self.lock:
                 self._is_idle = not self._is_urgent()
             wait_s = LEASE_NS / 3e9 if self._is_idle else max(POLL_S, self._retry_at - time.monotonic())
-            self._alarm.wait(wait_s)
+            has_changed = self._alarm.wait(wait_s)
             self._alarm.clear()
             with self.lock:
                 if self._thread is not threading.current_thread():
                     return  # closed
-                if self.held or self._is_urgent():
+                if not has_changed and (self._slots or self._is_urgent()):
                     with suppress(BusyError, UnavailableError):
                         self.transact(_do_nothing)
 
@@ -433,8 +464,8 @@ class SqliteStore(Store):
         self._retry_at = time.monotonic() + RETRY_S
         if new is not None:
             new.reset()
-            self.held.pop(new.number, None)
-        for slot, waiter in self.waiting.values():
+            self._slots.discard(new)
+        for slot, waiter in self.waiting.items():
             slot.rank = None
             waiter.wake()
         self.waiting.clear()
