@@ -1,11 +1,14 @@
-"""Access control: whether a principal may see and call a tool.
+"""Access control: whether a principal may see and call a tool, and with which arguments.
 
-The rules of a policy: compiled for matching, and checked against the tools that exist.
+`Access` has the rules of a policy, and makes one `Decision` for a principal and a tool. The decision judges
+calls: `RuleSet.judge` is the only place where rules are applied to arguments.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import PurePath
 from typing import Any
@@ -13,23 +16,145 @@ from typing import Any
 from toolcrib.config.settings import Policy, Rule
 from toolcrib.context import LOCAL, Principal
 from toolcrib.errors import ConfigurationError, ErrorCollector
-from toolcrib.policy.access.conditions import ArgumentPath, Predicate, arguments_of, parse_predicate
-from toolcrib.policy.access.decision import (
-    DEFAULT,
+from toolcrib.policy.access.conditions import (
+    ArgumentPath,
     Condition,
-    Decision,
-    Judgement,
-    RuleSet,
-    ToolRule,
-    combine_confirmations,
+    Predicate,
+    Verdict,
+    arguments_of,
+    parse_predicate,
 )
-from toolcrib.policy.access.satisfiability import can_hold, find_passing
+from toolcrib.policy.access.satisfiability import can_hold, can_pass
 from toolcrib.policy.selectors import PrincipalSelector, ToolSelector
 from toolcrib.registry.index import spellings
 from toolcrib.registry.selection import tags_of
+from toolcrib.schema.received import Received
 from toolcrib.tool import Tool
 
+DEFAULT = "default"
+MAX_DECISIONS = 65_536
+MAX_CALLERS = 10_000
+MAX_VIEWS = 1_000
 _MAX_NAMES = 8
+
+
+# --- decisions ---
+
+
+@dataclass(frozen=True, slots=True)
+class Confirm:
+    """A required confirmation. `words` are the reasons that the rules give, None if they give none."""
+
+    rule: str
+    words: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The decision about one call. `because` is told to a caller who is refused."""
+
+    is_allowed: bool
+    rule: str
+    because: str | None = None
+    confirm: Confirm | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRule:
+    """A rule that applies to a principal and a tool. Without conditions it always counts."""
+
+    number: int
+    label: str
+    because: str | None
+    conditions: tuple[Condition, ...] = ()
+
+    def holds(self, arguments: Mapping[str, Any], received: Received | None = None) -> Verdict:
+        """Whether all conditions hold. A rule that allows counts if they certainly do (True), one that denies
+        or asks for confirmation if they may (not False)."""
+        verdict: Verdict = True
+        for condition in self.conditions:
+            found = condition.holds(arguments, received)
+            if found is False:
+                return False
+            if found is None:
+                verdict = None
+        return verdict
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSet:
+    """All rules that apply to a principal and a tool."""
+
+    denies: tuple[ToolRule, ...] = ()
+    allows: tuple[ToolRule, ...] = ()
+    confirms: tuple[ToolRule, ...] = ()
+    denies_by_default: bool = False
+    compares_received: bool = False
+    """Whether the values that the tool gets matter, to a condition or to a person who confirms."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether calls are allowed with any arguments that no rule denies."""
+        return not self.denies_by_default or any(not rule.conditions for rule in self.allows)
+
+    def judge(self, arguments: Mapping[str, Any], received: Received | None = None) -> Judgement:
+        for rule in self.denies:
+            if rule.holds(arguments, received) is not False:
+                return Judgement(False, rule.label, rule.because)
+        allowed_by = None if self.denies_by_default else DEFAULT
+        for rule in self.allows:
+            if rule.holds(arguments, received) is True:
+                allowed_by = rule.label
+                break
+        if allowed_by is None:
+            return self.default_refusal()
+        if self.confirms:
+            holding = [rule for rule in self.confirms if rule.holds(arguments, received) is not False]
+            if holding:
+                return Judgement(True, allowed_by, None, combine_confirmations(holding))
+        return _allow(allowed_by)
+
+    def default_refusal(self) -> Judgement:
+        """Return the refusal of a call that no rule allows, attributed to the only rule that could have."""
+        label = self.allows[0].label if len(self.allows) == 1 else DEFAULT
+        return Judgement(False, label, next((rule.because for rule in self.allows if rule.because), None))
+
+
+@functools.lru_cache(maxsize=1_000)
+def _allow(rule: str) -> Judgement:
+    """Nearly every call ends here, with one of few rules."""
+    return Judgement(True, rule)
+
+
+def combine_confirmations(rules: Sequence[ToolRule]) -> Confirm:
+    """Return one confirmation for all rules that require one."""
+    words = " ".join(dict.fromkeys(rule.because for rule in rules if rule.because))
+    return Confirm(rules[0].label, words or None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decision:
+    """The decision about a principal and a tool.
+
+    A tool that is not visible does not exist for this principal: every call is denied. `missing` are scopes
+    that are needed and not held. `constant` is the judgement of every call, where arguments do not matter;
+    `is_final` says that it allows them without confirmation.
+    """
+
+    is_visible: bool
+    rule: str
+    rules: RuleSet
+    missing: tuple[str, ...] = ()
+    constant: Judgement | None = None
+    is_final: bool = False
+
+    def judge(self, arguments: Mapping[str, Any], received: Received | None = None) -> Judgement:
+        """Judge a call with these checked arguments. `received` are the same as the tool gets them, if they
+        may differ. What is refused without them is refused with them."""
+        return self.constant or self.rules.judge(arguments, received)
+
+
+# --- rules ---
 
 
 class CompiledRule:
@@ -92,13 +217,6 @@ def check_rules(
                 yield error
 
 
-def check_scopes(
-    policy: Policy, scopes: Mapping[str, ToolSelector], tools: Sequence[Tool]
-) -> Iterator[ConfigurationError]:
-    for scope, match in scopes.items():
-        yield from _check_selectors(policy, f"scopes.{scope}", match, tools)
-
-
 def _check_selectors(
     policy: Policy, key: str, match: ToolSelector, tools: Sequence[Tool]
 ) -> Iterator[ConfigurationError]:
@@ -151,11 +269,6 @@ def _suggest(word: str, known: Sequence[str]) -> str | None:
     return f"available: {', '.join(known[:_MAX_NAMES])}{more}"
 
 
-MAX_DECISIONS = 65_536
-MAX_CALLERS = 10_000
-MAX_VIEWS = 1_000
-
-
 class Access:
     """The rules and scopes of one policy, with a cache of decisions.
 
@@ -194,17 +307,18 @@ class Access:
 
     def check(self, tools: Sequence[Tool]) -> list[ConfigurationError]:
         """Return everything that matches none of these tools, or can never hold."""
-        return [
-            *check_rules(self.policy, self.rules, tools),
-            *check_scopes(self.policy, self._scopes, tools),
-        ]
+        found = list(check_rules(self.policy, self.rules, tools))
+        for scope, match in self._scopes.items():
+            found += _check_selectors(self.policy, f"scopes.{scope}", match, tools)
+        return found
 
-    def clear(self) -> None:
-        """Drop all cached decisions, and the tools they refer to."""
+    def clear(self, tools: tuple[Tool, ...] = ()) -> None:
+        """Drop all cached decisions and views, and the tools they refer to."""
         self._decisions: dict[tuple[Principal, Tool], Decision] = {}
         self._by_rules: dict[tuple[Any, ...], Decision] = {}
         self._about: dict[Tool, tuple[list[CompiledRule], list[str]]] = {}
-        self._views = _Views(())
+        views: tuple[dict[Principal, tuple[Tool, ...]], dict[tuple[Tool, ...], tuple[Tool, ...]]] = ({}, {})
+        self._views = (tools, *views)
 
     # --- visible and callable ---
 
@@ -222,14 +336,19 @@ class Access:
 
     def view(self, principal: Principal, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
         """Return the tools that a principal may see: the same object for all who may see the same."""
-        views = self._views
-        if tools is not views.tools:
-            self.clear()  # decisions must not keep removed tools alive
-            views = self._views = _Views(tools)
+        if tools is not self._views[0]:
+            self.clear(tools)  # decisions must not keep removed tools alive
+        # Taken once: a thread that still looks at the old tools writes nothing into the new views.
+        known, by_principal, shared = self._views
         who = principal if self.depends_on_principal else LOCAL
-        view = views.by_principal.get(who)
+        view = by_principal.get(who)
         if view is None:
-            view = views.add(who, tuple(tool for tool in tools if self.decide(who, tool).is_visible))
+            if len(by_principal) >= MAX_CALLERS:
+                by_principal.clear()
+            if len(shared) >= MAX_VIEWS:
+                shared.clear()
+            seen = tuple(tool for tool in tools if self.decide(who, tool).is_visible)
+            view = by_principal[who] = known if len(seen) == len(known) else shared.setdefault(seen, seen)
         return view
 
     # --- deciding ---
@@ -280,51 +399,29 @@ class Access:
 
 
 def _apply(rules: RuleSet, tool: Tool, missing: tuple[str, ...]) -> Decision:
-    refusal = next((rule for rule in rules.denies if not rule.conditions), None)
+    refusal = _find_refusal(rules, tool)
     if refusal is not None:
-        return _hide(rules, Judgement(False, refusal.label, refusal.because), missing)
-    if rules.denies_by_default and not rules.allows:
-        return _hide(rules, Judgement(False, DEFAULT), missing)
-    if not rules.denies and rules.is_open:
-        return _show(rules, missing)
-    outcome = find_passing(rules, tool)
-    if not outcome.may_pass:
-        denial = outcome.denied_by
-        refused = Judgement(False, denial.label, denial.because) if denial else rules.default_refusal()
-        return _hide(rules, refused, missing)
-    first = (*rules.denies, *rules.allows)[0]
-    return Decision(True, first.label, rules, missing, witness=outcome.example)
-
-
-def _hide(rules: RuleSet, judgement: Judgement, missing: tuple[str, ...]) -> Decision:
-    return Decision(False, judgement.rule, rules, missing, judgement)
-
-
-def _show(rules: RuleSet, missing: tuple[str, ...]) -> Decision:
-    """Decide about a tool that may be called with any arguments, some of which may need confirmation."""
+        return Decision(False, refusal.rule, rules, missing, refusal)
+    if rules.denies or not rules.is_open:
+        return Decision(True, (*rules.denies, *rules.allows)[0].label, rules, missing)
     label = next((rule.label for rule in rules.allows if not rule.conditions), DEFAULT)
     if any(rule.conditions for rule in rules.confirms):
-        return Decision(True, label, rules, missing, witness={})
+        return Decision(True, label, rules, missing)
     confirm = combine_confirmations(rules.confirms) if rules.confirms else None
-    return Decision(True, label, rules, missing, Judgement(True, label, None, confirm), confirm is None, {})
+    return Decision(True, label, rules, missing, Judgement(True, label, None, confirm), confirm is None)
 
 
-class _Views:
-    """Which of some tools each principal sees. Replaced when the tools change, so that a thread that still
-    looks at the old tools writes nothing into the new views."""
-
-    __slots__ = ("by_principal", "shared", "tools")
-
-    def __init__(self, tools: tuple[Tool, ...]) -> None:
-        self.tools = tools
-        self.by_principal: dict[Principal, tuple[Tool, ...]] = {}
-        self.shared: dict[tuple[Tool, ...], tuple[Tool, ...]] = {}
-
-    def add(self, who: Principal, seen: tuple[Tool, ...]) -> tuple[Tool, ...]:
-        if len(self.by_principal) >= MAX_CALLERS:
-            self.by_principal = {}
-        if len(self.shared) >= MAX_VIEWS:
-            self.shared = {}
-        view = self.tools if len(seen) == len(self.tools) else self.shared.setdefault(seen, seen)
-        self.by_principal[who] = view
-        return view
+def _find_refusal(rules: RuleSet, tool: Tool) -> Judgement | None:
+    """Return the refusal of every call if none can pass."""
+    denier = next((rule for rule in rules.denies if not rule.conditions), None)
+    if denier is None:
+        if rules.is_open and not rules.denies:
+            return None
+        allowing = [()] if rules.is_open else [rule.conditions for rule in rules.allows]
+        if can_pass(tool, allowing, [rule.conditions for rule in rules.denies]):
+            return None
+        if not can_pass(tool, allowing, ()):
+            return rules.default_refusal()
+        alone = (rule for rule in rules.denies if not can_pass(tool, allowing, [rule.conditions]))
+        denier = next(alone, rules.denies[0])
+    return Judgement(False, denier.label, denier.because)

@@ -11,9 +11,8 @@ from typing import Any, Literal
 
 from toolcrib.config.settings import Limit, Policy
 from toolcrib.context import Principal
-from toolcrib.policy.access.access import Access
-from toolcrib.policy.access.conditions import ABSENT, is_nothing, is_same
-from toolcrib.policy.access.decision import DEFAULT, Condition, Decision, Judgement, RuleSet, ToolRule
+from toolcrib.policy.access.access import DEFAULT, Access, Decision, Judgement, RuleSet, ToolRule
+from toolcrib.policy.access.conditions import ABSENT, Condition, is_nothing, is_same
 from toolcrib.policy.selectors import PrincipalSelector, ToolSelector, roles_of
 from toolcrib.schema.received import OPAQUE, Received
 from toolcrib.tool import Tool
@@ -37,7 +36,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The outcome of a call. `witness` is an example of arguments that would pass, if one is known."""
+    """The outcome of a call."""
 
     tool: str
     principal: str
@@ -52,7 +51,6 @@ class Explanation:
     missing: tuple[str, ...]
     confirm: str | None
     limits: tuple[str, ...]
-    witness: Mapping[str, Any] | None
 
     @property
     def is_refused(self) -> bool:
@@ -88,7 +86,6 @@ def explain(
         missing=decision.missing,
         confirm=_confirm_of(judgement),
         limits=tuple(_limits(policy, principal, tool)),
-        witness=_witness(decision, tool),
     )
 
 
@@ -99,16 +96,6 @@ def _receive(decision: Decision, tool: Tool, arguments: dict[str, Any]) -> Recei
         return None
     check = tool.arguments
     return check.receive(arguments, check.convert(arguments))
-
-
-def _witness(decision: Decision, tool: Tool) -> Mapping[str, Any] | None:
-    """Return example arguments that pass in both forms; None if they cannot be converted alone."""
-    found = decision.witness
-    try:
-        received = None if not found else _receive(decision, tool, dict(found))
-    except Exception:  # the author's code gets invented values
-        return None
-    return found if found is None or decision.judge(found, received).is_allowed else None
 
 
 def _judge(

@@ -1,8 +1,8 @@
 """Quotas: rate, concurrency, daily budget and size limits, counted exactly.
 
 `Quota.enter` admits a call and returns its `Slot`, or refuses it and says when to try again. `limits`
-compiles the limits of a policy, `ledger` decides who is admitted, and a store keeps the counts:
-`memory_store` for one process, `sqlite_store` for all processes that share a file.
+compiles the limits of a policy, and `ledger` decides who is admitted and counts calls of one process;
+`sqlite_store` counts those of all processes that share a file.
 """
 
 from toolcrib.policy.quota.ledger import Slot
