@@ -16,10 +16,10 @@ import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from toolcrib.errors import APIError, ConfigurationError
-from toolcrib.http_client import HTTPClient
+from toolcrib.http_client import HTTPClient, Response
 from toolcrib.validation import codec
 
 logger = logging.getLogger("toolcrib")
@@ -186,20 +186,7 @@ def _has_accepted_size(modulus: Any) -> bool:
 # --- fetching ---
 
 
-class HTTPResponse(Protocol):
-    """An HTTP response, read to its end."""
-
-    @property
-    def status_code(self) -> int: ...
-
-    @property
-    def headers(self) -> Mapping[str, str]: ...
-
-    @property
-    def content(self) -> bytes: ...
-
-
-Fetch = Callable[[str], Awaitable[HTTPResponse]]
+Fetch = Callable[[str], Awaitable[Response]]
 """Gets an address. Raises APIError."""
 
 
@@ -311,7 +298,7 @@ class IssuerKeys:
             return uri
         raise _UnusableResponseError(f"no metadata: {'; '.join(problems)}")
 
-    async def _get(self, address: str) -> HTTPResponse:
+    async def _get(self, address: str) -> Response:
         response = await self._fetch(address)
         if response.status_code != 200:
             raise _UnusableResponseError(f"{address} returned {response.status_code}")
@@ -324,7 +311,7 @@ def _make_fetch() -> Fetch:
     client.load()  # so that the first fetch does not block the event loop
     headers = {"accept": "application/json", "accept-encoding": "identity"}
 
-    async def fetch(address: str) -> HTTPResponse:
+    async def fetch(address: str) -> Response:
         return await client.arequest("GET", address, headers=headers)
 
     return fetch

@@ -16,7 +16,6 @@ from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Auth, OAuth
 from toolcrib.policy.auth import ANONYMOUS, Authenticator, KeyFile, Rejection
-from toolcrib.policy.auth import authenticator as module
 
 NOW_S = 1_800_000_000.0
 METADATA = 'resource_metadata="https://tools.example.com/.well-known/oauth-protected-resource/mcp"'
@@ -138,18 +137,6 @@ async def test_of_several_issuers_none_is_asked_about_what_names_none(
     door = make(now, wall, issuer(house), issuer(house, "/other", label="staff"))
     assert door.authenticate({b"authorization": f"Bearer {token}".encode()}, None) == distrusted(WRONG)
     assert house.visits == []
-
-
-async def test_who_made_which_token_is_remembered_within_bounds(
-    house: KeyHouse, mint: Mint, now: Clock, wall: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_MAX_KNOWN", 3)
-    door = make(now, wall, issuer(house), issuer(house, "/other", label="staff"))
-    for number in range(10):
-        assert isinstance(await show(door, mint(jti=str(number))), Principal)
-    assert 1 <= len(door._known_issuers) <= 3
-    await door.close()
-    assert door._known_issuers == {}
 
 
 async def test_keys_and_tokens_are_told_apart_by_how_keys_begin(
