@@ -214,7 +214,7 @@ class KeyFile:
             if not SCOPE.fullmatch(word):
                 raise InvalidKeyError(f"invalid scope or role {word!r}: no spaces, quotes or backslashes")
         with self._locked():
-            keys = self.entries() if os.path.exists(self.path) else ()
+            keys = self.entries() if os.path.lexists(os.path.realpath(self.path)) else ()
             now_s = float(int(self._wall()))
             if any(key.name == name and key.state(now_s) == "active" for key in keys):
                 raise NameTakenError(f"an active key {name!r} exists already")
