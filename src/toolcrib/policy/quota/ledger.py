@@ -15,6 +15,7 @@ import asyncio
 import threading
 from bisect import bisect_left, insort
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -45,6 +46,7 @@ Kind = Literal["rate", "spent", "mark"]
 _T = TypeVar("_T")
 
 
+@dataclass(slots=True, eq=False)
 class Slot:
     """An admitted call. Call `leave` when it is answered; calling it twice does no harm.
 
@@ -53,29 +55,17 @@ class Slot:
     the call was made before with this `mark`, so that it is not charged again.
     """
 
-    __slots__ = (
-        "_outliving",
-        "_pauses",
-        "has_used_mark",
-        "is_charged",
-        "is_left",
-        "limits",
-        "mark",
-        "number",
-        "rank",
-        "serial",
-        "store",
-    )
-
-    def __init__(self, limits: CallLimits, store: Store | None, mark: str | None = None) -> None:
-        self.limits = limits
-        self.store = store
-        self.mark = mark
-        self.is_left = False
-        self.number = 0
-        self._pauses = 0
-        self._outliving = 0
-        self.reset()
+    limits: CallLimits
+    store: Store | None
+    mark: str | None = None
+    number: int = 0
+    rank: int | None = None
+    serial: int = 0
+    is_charged: bool = False
+    has_used_mark: bool = False
+    is_left: bool = False
+    _pauses: int = 0
+    _outliving: int = 0
 
     @property
     def is_over(self) -> bool:
@@ -84,8 +74,7 @@ class Slot:
 
     def reset(self) -> None:
         """Forget everything that was taken for this call."""
-        self.rank: int | None = None
-        self.serial = 0
+        self.rank, self.serial = None, 0
         self.is_charged = self.has_used_mark = False
 
     def leave(self, *, ran: bool) -> None:

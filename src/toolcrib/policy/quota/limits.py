@@ -6,7 +6,7 @@ principal: keys of counts and their maximum, in whole numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple, TypeVar
 
 from toolcrib.config.settings import DAY_S, Limit, Policy, Rate
@@ -79,26 +79,6 @@ class CompiledLimit:
         ends = [[f"tag={tag}"] for tag in tags] if "tag" in parts else [[]]
         return ["|".join(_escape(part) for part in (*start, *end)) for end in ends]
 
-    def rates(self, keys: Sequence[str], share: int) -> Iterator[RateLimit]:
-        rate = self.limit.rate
-        if isinstance(rate, Rate):
-            pace = Pace.of(rate.count, rate.period_s, self.limit.burst, share)
-            # The rate is part of the key: a file may hold counts of an earlier rate, in another unit.
-            yield from (RateLimit(f"rate {rate}|{key}", pace, self) for key in keys)
-
-    def budgets(self, keys: Sequence[str], share: int) -> Iterator[BudgetLimit]:
-        if self.limit.daily is not None:
-            maximum = max(1, self.limit.daily // share)
-            yield from (BudgetLimit(f"daily|{key}", maximum, self) for key in keys)
-
-    def concurrency(self, keys: Sequence[str], share: int) -> Iterator[ConcurrencyLimit]:
-        limit = self.limit
-        if limit.concurrency is not None:
-            maximum = max(1, limit.concurrency // share)
-            yield from (
-                ConcurrencyLimit(f"slot|{key}", maximum, limit.queue, limit.queue_s, self) for key in keys
-            )
-
 
 class CallLimits:
     """All limits on calls of one tool by one principal.
@@ -107,29 +87,16 @@ class CallLimits:
     on concurrency applies; `is_stateful`: a store has to be asked.
     """
 
-    __slots__ = (
-        "_local",
-        "_made_of",
-        "budgets",
-        "concurrency",
-        "is_counted",
-        "is_stateful",
-        "max_arguments_bytes",
-        "max_result_bytes",
-        "rates",
-        "size_limit",
-        "timeout_s",
-        "tool_name",
-    )
-
     def __init__(self, limits: list[CompiledLimit], principal: Principal, tool: Tool, share: int = 1) -> None:
         self._made_of = (limits, principal, tool)
         self._local: CallLimits | None = None
         self.tool_name = tool.name
-        keyed = [(limit, limit.keys(principal, tool)) for limit in limits]
-        self.rates = tuple(each for limit, keys in keyed for each in limit.rates(keys, share))
-        self.budgets = tuple(each for limit, keys in keyed for each in limit.budgets(keys, share))
-        self.concurrency = tuple(each for limit, keys in keyed for each in limit.concurrency(keys, share))
+        self.rates: list[RateLimit] = []
+        self.budgets: list[BudgetLimit] = []
+        self.concurrency: list[ConcurrencyLimit] = []
+        for source in limits:
+            for key in source.keys(principal, tool):
+                self._add(source, key, share)
         self.is_counted = bool(self.concurrency)
         self.is_stateful = bool(self.rates or self.budgets or self.concurrency)
         self.timeout_s = _least(each.limit.timeout_s for each in limits)
@@ -137,6 +104,19 @@ class CallLimits:
         self.max_arguments_bytes = most = _least(each.limit.max_arguments_bytes for each in limits)
         sized = (each for each in limits if most is not None and each.limit.max_arguments_bytes == most)
         self.size_limit = next(sized, None)
+
+    def _add(self, source: CompiledLimit, key: str, share: int) -> None:
+        limit, rate = source.limit, source.limit.rate
+        if isinstance(rate, Rate):
+            pace = Pace.of(rate.count, rate.period_s, limit.burst, share)
+            # The rate is part of the key: a file may hold counts of an earlier rate, in another unit.
+            self.rates.append(RateLimit(f"rate {rate}|{key}", pace, source))
+        if limit.daily is not None:
+            self.budgets.append(BudgetLimit(f"daily|{key}", max(1, limit.daily // share), source))
+        if limit.concurrency is not None:
+            most = max(1, limit.concurrency // share)
+            waiting = limit.queue, limit.queue_s
+            self.concurrency.append(ConcurrencyLimit(f"slot|{key}", most, *waiting, source))
 
     @property
     def local(self) -> CallLimits:
