@@ -91,7 +91,7 @@ def test_the_caller_is_the_local_user_unless_another_is_named(shop: CommandLine)
         "  scopes  none",
         '  allow   rule 4 (toolcrib.toml:22)  applies: path below_path "/srv/tmp" (it is "/srv/tmp/a")',
         "  default deny",
-        "  limit   1: 60 in 60 s for each principal",
+        "  limit   1: rate 60 in 60 s, per principal",
     ]
     assert done.exit_code == 0
 

@@ -20,7 +20,6 @@ from toolcrib.policy.access.conditions import (
     ArgumentPath,
     Condition,
     Predicate,
-    Verdict,
     arguments_of,
     parse_predicate,
 )
@@ -64,21 +63,20 @@ class ToolRule:
     """A rule that applies to a principal and a tool. Without conditions it always counts."""
 
     number: int
+    effect: str
     label: str
     because: str | None
     conditions: tuple[Condition, ...] = ()
 
-    def holds(self, arguments: Mapping[str, Any], received: Received | None = None) -> Verdict:
-        """Whether all conditions hold. A rule that allows counts if they certainly do (True), one that denies
-        or asks for confirmation if they may (not False)."""
-        verdict: Verdict = True
-        for condition in self.conditions:
-            found = condition.holds(arguments, received)
-            if found is False:
-                return False
-            if found is None:
-                verdict = None
-        return verdict
+    def counts(self, arguments: Mapping[str, Any], received: Received | None = None) -> bool:
+        return all(self.is_met(each, arguments, received) for each in self.conditions)
+
+    def is_met(
+        self, condition: Condition, arguments: Mapping[str, Any], received: Received | None = None
+    ) -> bool:
+        """Whether a condition certainly holds if the rule allows; else, whether it may hold."""
+        verdict = condition.holds(arguments, received)
+        return verdict is True if self.effect == "allow" else verdict is not False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,17 +97,17 @@ class RuleSet:
 
     def judge(self, arguments: Mapping[str, Any], received: Received | None = None) -> Judgement:
         for rule in self.denies:
-            if rule.holds(arguments, received) is not False:
+            if rule.counts(arguments, received):
                 return Judgement(False, rule.label, rule.because)
         allowed_by = None if self.denies_by_default else DEFAULT
         for rule in self.allows:
-            if rule.holds(arguments, received) is True:
+            if rule.counts(arguments, received):
                 allowed_by = rule.label
                 break
         if allowed_by is None:
             return self.default_refusal()
         if self.confirms:
-            holding = [rule for rule in self.confirms if rule.holds(arguments, received) is not False]
+            holding = [rule for rule in self.confirms if rule.counts(arguments, received)]
             if holding:
                 return Judgement(True, allowed_by, None, combine_confirmations(holding))
         return _allow(allowed_by)
@@ -189,7 +187,7 @@ class CompiledRule:
         """Return the rule for one tool."""
         items = self.predicates.items()
         conditions = (Condition(ArgumentPath(path, tool), predicate) for path, predicate in items)
-        return ToolRule(self.number, self.label, self.rule.because, tuple(conditions))
+        return ToolRule(self.number, self.effect, self.label, self.rule.because, tuple(conditions))
 
 
 def _label(policy: Policy, number: int, rule: Rule) -> str:

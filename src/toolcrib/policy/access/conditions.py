@@ -381,6 +381,7 @@ Found = tuple[Any, bool]
 """A value, and whether the caller gave it."""
 
 _PLAIN = frozenset({str, int, float, bool})
+_FLAT = _PLAIN | {type(None), dict}
 _NOT_THERE: Found = (ABSENT, False)
 _MAX_FORMS = 64
 _MAX_LISTS = 4
@@ -423,18 +424,10 @@ class ArgumentPath:
 
     def find(self, arguments: Mapping[str, Any]) -> list[Found]:
         """Return every value that is there or will be; never empty."""
-        if len(self.steps) == 1:
-            value = arguments.get(self.steps[0].name)
-            if type(value) in _PLAIN:  # nearly always
-                return [(value, True)]
         return follow_steps(self.steps, arguments)
 
     def find_received(self, received: Received) -> list[Any]:
         """Return the same of what the tool gets, with what its own code has filled in."""
-        if len(self._received_steps) == 1:
-            value = received.get(self._received_steps[0].name)
-            if type(value) in _PLAIN:
-                return [value]
         return [value for value, _ in follow_steps(self._received_steps, received)]
 
 
@@ -448,6 +441,10 @@ def arguments_of(tool: Tool) -> tuple[Mapping[str, Any], ToolArguments]:
 
 
 def follow_steps(steps: Sequence[Step], arguments: Mapping[str, Any]) -> list[Found]:
+    if len(steps) == 1:
+        value = arguments.get(steps[0].name)
+        if type(value) in _PLAIN:  # nearly always
+            return [(value, True)]
     current: list[Found] = [(arguments, True)]
     for step in steps:
         entered: list[Found] = []
@@ -484,11 +481,11 @@ def _spread(value: Any, is_given: bool, found: list[Found]) -> None:
         found += (([], is_given), _NOT_THERE)
     else:
         kinds = set(map(type, value))
-        if not kinds.isdisjoint({list, tuple}):
+        if kinds <= _FLAT:
+            found += zip(_distinct(value, kinds), itertools.repeat(is_given))
+        else:  # there may be lists in it
             for item in value:
                 _spread(item, is_given, found)
-        else:
-            found += zip(_distinct(value, kinds), itertools.repeat(is_given))
 
 
 def _distinct(items: Sequence[Any], kinds: set[type]) -> Iterable[Any]:
@@ -595,13 +592,11 @@ class Condition:
         found = self.path.find(arguments)
         if received is None and len(found) == 1:  # nearly always
             return self.judge(*found[0])
-        operators = self.predicate.operators
         verdicts: Iterator[Verdict] = itertools.starmap(self.judge, found)
-        if len(operators) == 1 and self.predicate.exists is None and all(given for _, given in found):
-            verdicts = map(operators[0].check, [value for value, _ in found])  # long lists: the same, faster
-        if received is None:
-            return _agree(verdicts)
-        return _agree(itertools.chain(verdicts, self._judge_received(found, received)))
+        if received is not None:
+            verdicts = itertools.chain(verdicts, self._judge_received(found, received))
+        first = next(verdicts)
+        return first if first is not None and all(verdict is first for verdict in verdicts) else None
 
     def judge(self, value: Any, is_given: bool) -> Verdict:
         verdict = self.predicate.holds(value, is_given)
@@ -634,14 +629,6 @@ class Condition:
         kinds = {kind_of(item) for item, _ in found}
         kinds.update(kind_of(item) for each in self.predicate.walk() for item in each.constants)
         return kinds
-
-
-def _agree(verdicts: Iterator[Verdict]) -> Verdict:
-    """Return the verdict that all share; None if they differ. There is at least one."""
-    first = next(verdicts)
-    if first is None:
-        return None
-    return first if all(verdict is first for verdict in verdicts) else None
 
 
 def _is_unchanged(values: Sequence[Any], found: Sequence[Found]) -> bool:

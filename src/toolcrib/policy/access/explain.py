@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from toolcrib.config.settings import Limit, Policy
+from toolcrib.config.settings import Policy
 from toolcrib.context import Principal
 from toolcrib.policy.access.access import DEFAULT, Access, Decision, Judgement, RuleSet, ToolRule
 from toolcrib.policy.access.conditions import ABSENT, Condition, is_nothing, is_same
-from toolcrib.policy.selectors import PrincipalSelector, ToolSelector, roles_of
+from toolcrib.policy.quota.limits import CompiledLimit
+from toolcrib.policy.selectors import roles_of
 from toolcrib.schema.received import OPAQUE, Received
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
@@ -22,6 +23,7 @@ Verdict = Literal["allowed", "confirm", "depends", "denied", "scope", "hidden"]
 REFUSED: frozenset[Verdict] = frozenset({"denied", "scope", "hidden"})
 _MAX_VALUES = 3
 _MAX_WORDS = 80
+_LIMITS = ("rate", "concurrency", "daily", "timeout_s", "max_arguments_bytes", "max_result_bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,29 +131,26 @@ def _steps(
     applicable = {rule.number: rule for rule in (*rules.denies, *rules.allows, *rules.confirms)}
     for rule in access.rules:
         if rule.number in applicable:
-            yield _step(applicable[rule.number], rule.effect, arguments, received)
+            yield _step(applicable[rule.number], arguments, received)
         elif rule.tools.matches(tool):
             yield Step(rule.effect, rule.label, False, f"it is for {', '.join(rule.rule.who)}")
 
 
-def _step(
-    rule: ToolRule, effect: str, arguments: Mapping[str, Any] | None, received: Received | None
-) -> Step:
+def _step(rule: ToolRule, arguments: Mapping[str, Any] | None, received: Received | None) -> Step:
     if not rule.conditions:
-        return Step(effect, rule.label, True, "whatever the arguments")
+        return Step(rule.effect, rule.label, True, "whatever the arguments")
     if arguments is None:
-        conditions = " and ".join(_describe_condition(condition) for condition in rule.conditions)
-        return Step(effect, rule.label, None, f"where {conditions}")
-    verdicts = [(item, item.holds(arguments, received)) for item in rule.conditions]
-    judged = [(item, held is True if effect == "allow" else held is not False) for item, held in verdicts]
+        conditions = " and ".join(map(_describe_condition, rule.conditions))
+        return Step(rule.effect, rule.label, None, f"where {conditions}")
+    judged = [(item, rule.is_met(item, arguments, received)) for item in rule.conditions]
     counts = all(is_met for _, is_met in judged)
-    shown = [item for item, is_met in judged if counts or not is_met]
-    reasons = (
-        f"{_describe_condition(item)} ({_describe_values(item, arguments, received)})" for item in shown
-    )
-    return Step(
-        effect, rule.label, counts, " and ".join(reasons) if counts else f"requires {', '.join(reasons)}"
-    )
+    reasons = [
+        f"{_describe_condition(item)} ({_describe_values(item, arguments, received)})"
+        for item, is_met in judged
+        if counts or not is_met
+    ]
+    why = " and ".join(reasons) if counts else f"requires {', '.join(reasons)}"
+    return Step(rule.effect, rule.label, counts, why)
 
 
 def _describe_condition(condition: Condition) -> str:
@@ -181,34 +180,11 @@ def _show(value: Any) -> str:
 
 def _limits(policy: Policy, principal: Principal, tool: Tool) -> Iterator[str]:
     for number, limit in enumerate(policy.limits, start=1):
-        key = f"limits[{number}]"
-        if not ToolSelector(policy, f"{key}.tools", limit.tools).matches(tool):
-            continue
-        if PrincipalSelector(policy, f"{key}.who", limit.who).matches(principal):
-            yield f"limit {number}{_quote(limit.name)}: {_describe_limit(limit)}"
-
-
-def _quote(name: str | None) -> str:
-    return f' "{name}"' if name else ""
-
-
-def _describe_limit(limit: Limit) -> str:
-    shared = {
-        "rate": f"{limit.rate}",
-        "concurrency": f"{limit.concurrency} at once",
-        "daily": f"{limit.daily} a day",
-    }
-    each = {
-        "timeout_s": f"at most {limit.timeout_s or 0:g} s",
-        "max_arguments_bytes": f"arguments of at most {limit.max_arguments_bytes} bytes",
-        "max_result_bytes": f"a result of at most {limit.max_result_bytes} bytes",
-    }
-    counted = [text for key, text in shared.items() if getattr(limit, key) is not None]
-    described = [text for key, text in each.items() if getattr(limit, key) is not None]
-    if counted:
-        per = " and ".join(f"each {part}" for part in limit.per.split("+")) if limit.per != "all" else "all"
-        described.insert(0, f"{', '.join(counted)} for {per}")
-    return "; ".join(described)
+        if CompiledLimit(policy, number, limit).matches(principal, tool):
+            name = f' "{limit.name}"' if limit.name else ""
+            settings = [(key, getattr(limit, key)) for key in _LIMITS]
+            shown = ", ".join(f"{key} {value}" for key, value in settings if value is not None)
+            yield f"limit {number}{name}: {shown}, per {limit.per}"
 
 
 def decided_by(explanation: Explanation) -> str:

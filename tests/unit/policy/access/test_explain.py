@@ -181,10 +181,10 @@ def test_the_limits_that_would_apply_are_named() -> None:
         Limit(daily=3, per="all"),
     ]
     assert ask(limits=limits).limits == (
-        'limit 1 "calm": 60 in 60 s for each principal',
-        "limit 4: 2 at once, 9 a day for each principal and each tool; at most 1.5 s",
-        "limit 5: arguments of at most 10 bytes; a result of at most 20 bytes",
-        "limit 6: 3 a day for all",
+        'limit 1 "calm": rate 60 in 60 s, per principal',
+        "limit 4: concurrency 2, daily 9, timeout_s 1.5, per principal+tool",
+        "limit 5: max_arguments_bytes 10, max_result_bytes 20, per principal",
+        "limit 6: daily 3, per all",
     )
 
 
