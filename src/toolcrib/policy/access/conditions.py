@@ -200,13 +200,6 @@ def parse_predicate(policy: Policy, key: str, given: Any) -> Predicate:
     return Predicate(tuple(operators), exists)
 
 
-def _compare(value: Any, constant: Any) -> Verdict:
-    """Compare like `is_same`; None for a string that spells the number, which the tool may convert."""
-    if is_same(value, constant):
-        return True
-    return None if isinstance(value, str) and is_number(constant) and _spells(value, constant) else False
-
-
 def _spells(text: str, number: Any) -> bool:
     try:
         return bool(float(text) == number)  # accepts spaces, underscores and exponents, as converters do
@@ -215,29 +208,31 @@ def _spells(text: str, number: Any) -> bool:
 
 
 def _parse_equals(policy: Policy, key: str, constant: Any) -> Operator:
-    _check_constant(policy, key, constant)
-    enum = {"enum": [constant]}
-    return Operator("equals", (constant,), lambda value: _compare(value, constant), enum, {"not": enum})
+    return _compare(policy, key, "equals", (constant,))
 
 
 def _parse_one_of(policy: Policy, key: str, constants: Any) -> Operator:
     if not isinstance(constants, list | tuple) or not constants:
         raise policy.error_at(key, f"must be a non-empty list of values, got {constants!r}")
+    return _compare(policy, key, "one_of", tuple(constants))
+
+
+def _compare(policy: Policy, key: str, name: str, constants: tuple[Any, ...]) -> Operator:
+    """Compare like `is_same`. A string that spells a number cannot be compared: the tool may convert it."""
     for constant in constants:
         _check_constant(policy, key, constant)
-    known = tuple(constants)
-    texts = frozenset(item for item in known if isinstance(item, str))
-    numbers = tuple(item for item in known if is_number(item))
+    texts = frozenset(item for item in constants if isinstance(item, str))
+    numbers = tuple(item for item in constants if is_number(item))
 
     def check(value: Any) -> Verdict:
-        if type(value) is str:
-            if value in texts:
-                return True
-            return None if numbers and any(_spells(value, item) for item in numbers) else False
-        found = [_compare(value, item) for item in known]
-        return True if True in found else None if None in found else False
+        if type(value) is not str:
+            return any(is_same(value, item) for item in constants)
+        if value in texts:
+            return True
+        return None if numbers and any(_spells(value, item) for item in numbers) else False
 
-    return Operator("one_of", known, check, {"enum": list(known)}, {"not": {"enum": list(known)}})
+    enum = {"enum": list(constants)}
+    return Operator(name, constants, check, enum, {"not": enum})
 
 
 def _parse_not(policy: Policy, key: str, given: Any) -> Operator:
