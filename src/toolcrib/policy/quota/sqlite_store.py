@@ -287,8 +287,10 @@ class SqliteStore(Store):
             thread.join(WAIT_S)
 
     def describe(self) -> dict[str, Any]:
-        state = {"out": self._is_failing, "outages": self._outages}
-        return {"store": "sqlite", **state, "places": self._count_running(), **super().describe()}
+        with self.lock:
+            places = sum(slot.rank == RUNNING for slot in self._slots)
+        state = {"out": self._is_failing, "outages": self._outages, "places": places}
+        return {"store": "sqlite", **state, **super().describe()}
 
     def enter(self, slot: Slot) -> Slot | Awaitable[Slot]:
         if self._is_failing:
@@ -317,10 +319,12 @@ class SqliteStore(Store):
         self.transact_soon(partial(self.end, slot, ran, has_ended))
 
     async def resume(self, slot: Slot) -> None:
-        self._slots.add(slot)
+        with self.lock:
+            self._slots.add(slot)
         await super().resume(slot)
-        if slot.rank is None:  # it continues without one, or has ended
-            self._slots.discard(slot)
+        with self.lock:
+            if slot.rank is None:  # it continues without one, or has ended
+                self._slots.discard(slot)
 
     def withdraw(self, slot: Slot) -> None:
         self._slots.discard(slot)
@@ -418,7 +422,7 @@ class SqliteStore(Store):
             return
         if not self._counts.renew_lease(now_ns) or renewed_ns is None:
             self._counts.register(now_ns)
-            for slot in self._slots:
+            for slot in list(self._slots):
                 self.ledger.restore(slot)
         self._renewed_ns = now_ns
 
@@ -427,9 +431,6 @@ class SqliteStore(Store):
         self._renewed_ns = None
 
     # --- the thread ---
-
-    def _count_running(self) -> int:
-        return sum(slot.rank == RUNNING for slot in self._slots)
 
     def _is_urgent(self) -> bool:
         return bool(self.waiting or self._pending or self._is_failing)
@@ -465,7 +466,7 @@ class SqliteStore(Store):
         if new is not None:
             new.reset()
             self._slots.discard(new)
-        for slot, waiter in self.waiting.items():
+        for slot, waiter in list(self.waiting.items()):
             slot.rank = None
             waiter.wake()
         self.waiting.clear()
