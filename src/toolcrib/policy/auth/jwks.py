@@ -190,10 +190,6 @@ Fetch = Callable[[str], Awaitable[Response]]
 """Gets an address. Raises APIError."""
 
 
-class _UnusableResponseError(Exception):
-    pass
-
-
 class IssuerKeys:
     """The keys of an issuer, for one event loop. `jwks_uri` is read from its metadata unless given."""
 
@@ -261,7 +257,7 @@ class IssuerKeys:
             uri = self._uri or await self._discover()
             response = await self._get(uri)
             keys = KeySet.parse(response.content)
-        except (APIError, _UnusableResponseError, ValueError) as error:
+        except (APIError, ValueError) as error:
             self._uri = self._given_uri  # it may have moved
             if not self._is_failing:
                 rest = "" if self._keys is None else "; the last keys count for now"
@@ -282,26 +278,27 @@ class IssuerKeys:
         problems = []
         for address in metadata_addresses(self._issuer):
             try:
-                metadata = codec.parse((await self._get(address)).content)
-            except _UnusableResponseError as error:
+                response = await self._get(address)
+            except ValueError as error:
                 problems.append(str(error))
                 continue
+            try:
+                metadata = codec.parse(response.content)
             except ValueError:
-                problems.append(f"{address} is not JSON")
-                continue
+                metadata = None
             if not isinstance(metadata, dict) or metadata.get("issuer") != self._issuer:
                 problems.append(f"{address} is not about this issuer")
                 continue
             uri = metadata.get("jwks_uri")
             if not isinstance(uri, str) or not is_allowed(uri, self._issuer):
-                raise _UnusableResponseError(f"{address} has no https address for `jwks_uri`")
+                raise ValueError(f"{address} has no https address for `jwks_uri`")
             return uri
-        raise _UnusableResponseError(f"no metadata: {'; '.join(problems)}")
+        raise ValueError(f"no metadata: {'; '.join(problems)}")
 
     async def _get(self, address: str) -> Response:
         response = await self._fetch(address)
         if response.status_code != 200:
-            raise _UnusableResponseError(f"{address} returned {response.status_code}")
+            raise ValueError(f"{address} returned {response.status_code}")
         return response
 
 
