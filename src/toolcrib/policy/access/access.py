@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import PurePath
 from typing import Any
 
@@ -24,9 +23,7 @@ from toolcrib.policy.access.conditions import (
     parse_predicate,
 )
 from toolcrib.policy.access.satisfiability import can_hold, can_pass
-from toolcrib.policy.selectors import PrincipalSelector, ToolSelector
-from toolcrib.registry.index import spellings
-from toolcrib.registry.selection import tags_of
+from toolcrib.policy.selectors import PrincipalSelector, ToolSelector, suggest
 from toolcrib.schema.received import Received
 from toolcrib.tool import Tool
 
@@ -34,7 +31,6 @@ DEFAULT = "default"
 MAX_DECISIONS = 65_536
 MAX_CALLERS = 10_000
 MAX_VIEWS = 1_000
-_MAX_NAMES = 8
 
 
 # --- decisions ---
@@ -207,19 +203,12 @@ def check_rules(
 ) -> Iterator[ConfigurationError]:
     """Find selectors that match no tool, and conditions that can never hold."""
     for rule in rules:
-        yield from _check_selectors(policy, f"{rule.key}.{rule.effect}", rule.tools, tools)
+        yield from rule.tools.check(tools)
         matched = [tool for tool in tools if rule.tools.matches(tool)]
         for path, predicate in rule.predicates.items() if matched else ():
             error = _check_condition(policy, rule, path, predicate, matched)
             if error is not None:
                 yield error
-
-
-def _check_selectors(
-    policy: Policy, key: str, match: ToolSelector, tools: Sequence[Tool]
-) -> Iterator[ConfigurationError]:
-    for selector in match.unmatched(tools):
-        yield policy.error_at(key, f"{selector!r} matches no tool", _suggest_selector(selector, tools))
 
 
 def _check_condition(
@@ -231,7 +220,7 @@ def _check_condition(
     if not possible:
         names = sorted({name for _, argument in paths for name in argument.root.get("properties", {})})
         verb = "has" if len(tools) == 1 else "have"
-        return policy.error_at(key, f"{_name_tools(tools)} {verb} no such argument", _suggest(path, names))
+        return policy.error_at(key, f"{_name_tools(tools)} {verb} no such argument", suggest(path, names))
     permits = rule.effect == "allow"
     if any(can_hold(Condition(argument, predicate), tool, permits=permits) for tool, argument in possible):
         return None
@@ -244,27 +233,6 @@ def _check_condition(
 def _name_tools(tools: Sequence[Tool]) -> str:
     names = list(dict.fromkeys(tool.name for tool in tools))
     return f"'{names[0]}'" if len(names) == 1 else f"the {len(names)} tools of this rule"
-
-
-def _suggest_selector(selector: str, tools: Sequence[Tool]) -> str | None:
-    kind, colon, rest = selector.partition(":")
-    if not colon:
-        return _suggest(selector, [name for tool in tools for name in spellings(tool)])
-    if kind == "tag":
-        return _suggest(rest, sorted({tag for tool in tools for tag in tags_of(tool)}))
-    if kind == "namespace":
-        return _suggest(rest, sorted({tool.namespace for tool in tools if tool.namespace}))
-    return None
-
-
-def _suggest(word: str, known: Sequence[str]) -> str | None:
-    close = get_close_matches(word, known)
-    if close:
-        return f"did you mean {' or '.join(map(repr, close))}?"
-    if not known:
-        return None
-    more = f" and {len(known) - _MAX_NAMES} more" if len(known) > _MAX_NAMES else ""
-    return f"available: {', '.join(known[:_MAX_NAMES])}{more}"
 
 
 class Access:
@@ -306,8 +274,8 @@ class Access:
     def check(self, tools: Sequence[Tool]) -> list[ConfigurationError]:
         """Return everything that matches none of these tools, or can never hold."""
         found = list(check_rules(self.policy, self.rules, tools))
-        for scope, match in self._scopes.items():
-            found += _check_selectors(self.policy, f"scopes.{scope}", match, tools)
+        for match in self._scopes.values():
+            found += match.check(tools)
         return found
 
     def clear(self, tools: tuple[Tool, ...] = ()) -> None:
