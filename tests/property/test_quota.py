@@ -152,7 +152,7 @@ class QuotaMachine(RuleBasedStateMachine):
     def as_many_places_are_taken_as_calls_are_open(self) -> None:
         if hasattr(self, "counts"):
             taken = sum(count.running for count in self.counts.values() if count.limit.concurrency)
-            assert self.quota.describe_store()["places"] == taken
+            assert self.quota.describe_store()["slots"] == taken
 
 
 TestQuota = QuotaMachine.TestCase

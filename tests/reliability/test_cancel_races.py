@@ -250,7 +250,7 @@ def check_rest(world: World, seed: int) -> None:
     """Nothing stays behind: no place, no one in line, no task, no question."""
     store = world.enforcer.quota.describe_store()
     left = {
-        "places": store["places"],
+        "slots": store["slots"],
         "waiting": store["waiting"],
         "gate": world.server.transports.engine.call_limit.running,
         "pipes": len(world.server.transports.engine.pipes),

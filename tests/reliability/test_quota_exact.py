@@ -78,7 +78,7 @@ def test_d4_threads_with_a_loop_each_are_let_in_exactly() -> None:
     run_on_threads(WORKERS, lambda: hammer(quota, crowd, 15))
     assert (crowd.admitted, crowd.refused) == (LIMIT, WORKERS * 15 - LIMIT)
     assert crowd.most_inside <= 5
-    assert quota.describe_store() == {"store": "memory", "places": 0, "waiting": 0, "rates": 1}
+    assert quota.describe_store() == {"store": "memory", "slots": 0, "waiting": 0, "rates": 1}
 
 
 def test_d4_threads_that_call_one_server_are_let_in_exactly() -> None:

@@ -120,7 +120,7 @@ class World:
 
     def check(self) -> None:
         store = self.quota.describe_store()
-        assert (store["places"], store["waiting"]) == (0, 0)
+        assert (store["slots"], store["waiting"]) == (0, 0)
         memory = self.quota._memory
         assert memory.counts.running == memory.counts.queues == {}
         assert +self.inside == {}

@@ -78,25 +78,22 @@ _AMBIGUOUS = re.compile(r"\x00|\\|%(?:2e|2f|5c|00)|^~|^[A-Za-z]:", re.IGNORECASE
 """NUL bytes, Windows separators, encoded dots and slashes, home folders and drives."""
 
 
-class Folder:
-    """A folder that paths may be below, judged by text alone: links are up to the tool that follows them.
+def _make_below_path(folder: str) -> Callable[[str], Verdict]:
+    """Return a function that says whether a path is the folder or below it; None if its text does not tell.
 
-    Raises ValueError for a text that does not name one folder.
+    Paths are judged by text alone: links are up to the tool that follows them. Raises ValueError for a text
+    that does not name one folder.
     """
+    if is_ambiguous(folder):
+        raise ValueError("must be a plain path: no '..', '~', backslash, drive or encoded character")
+    is_absolute, parts = folder.startswith("/"), _split_path(folder)
 
-    __slots__ = ("is_absolute", "parts")
-
-    def __init__(self, text: str) -> None:
-        if is_ambiguous(text):
-            raise ValueError("must be a plain path: no '..', '~', backslash, drive or encoded character")
-        self.is_absolute = text.startswith("/")
-        self.parts = _split_path(text)
-
-    def holds(self, path: str) -> Verdict:
-        """Whether `path` is the folder or below it. None if its text does not tell."""
-        if is_ambiguous(path) or path.startswith("/") is not self.is_absolute:
+    def holds(path: str) -> Verdict:
+        if is_ambiguous(path) or path.startswith("/") is not is_absolute:
             return None
-        return _split_path(path)[: len(self.parts)] == self.parts
+        return _split_path(path)[: len(parts)] == parts
+
+    return holds
 
 
 def is_ambiguous(path: str) -> bool:
@@ -360,7 +357,7 @@ _PARSERS: Mapping[str, Callable[[Policy, str, Any], Operator]] = {
     ),
     "glob": _text_parser("glob", _make_glob, _glob_pattern),
     "matches": _text_parser("matches", _make_matches, lambda pattern: f"^(?:{pattern})$"),
-    "below_path": _text_parser("below_path", lambda constant: Folder(constant).holds, lambda _: None),
+    "below_path": _text_parser("below_path", _make_below_path, lambda _: None),
     "below": _number_parser("below", compare.lt, "exclusiveMaximum", "minimum"),
     "at_most": _number_parser("at_most", compare.le, "maximum", "exclusiveMinimum"),
     "above": _number_parser("above", compare.gt, "exclusiveMinimum", "maximum"),

@@ -612,5 +612,5 @@ class MemoryStore(Store):
         super().__init__(Ledger(self.counts, wall_clock, max_entries=max_entries), now_ns)
 
     def describe(self) -> dict[str, Any]:
-        places, rates = sum(self.counts.running.values()), self.counts.count("rate")
-        return {"store": "memory", "places": places, "rates": rates, **super().describe()}
+        slots, rates = sum(self.counts.running.values()), self.counts.count("rate")
+        return {"store": "memory", "slots": slots, "rates": rates, **super().describe()}

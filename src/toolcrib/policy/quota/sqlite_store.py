@@ -288,8 +288,8 @@ class SqliteStore(Store):
 
     def describe(self) -> dict[str, Any]:
         with self.lock:
-            places = sum(slot.rank == RUNNING for slot in self._slots)
-        state = {"out": self._is_failing, "outages": self._outages, "places": places}
+            slots = sum(slot.rank == RUNNING for slot in self._slots)
+        state = {"out": self._is_failing, "outages": self._outages, "slots": slots}
         return {"store": "sqlite", **state, **super().describe()}
 
     def enter(self, slot: Slot) -> Slot | Awaitable[Slot]:

@@ -109,7 +109,7 @@ async def test_a_place_that_was_handed_to_a_cancelled_call_goes_to_the_next():
     (await stays).leave(ran=True)
     with pytest.raises(asyncio.CancelledError):
         await gone
-    assert quota.describe_store() == {"store": "memory", "places": 0, "waiting": 0, "rates": 0}
+    assert quota.describe_store() == {"store": "memory", "slots": 0, "waiting": 0, "rates": 0}
 
 
 async def test_those_in_line_have_their_rate_reserved(make, clocks):
@@ -249,7 +249,7 @@ def test_a_loop_that_ended_with_calls_in_line_takes_no_place_with_it():
     loop.run_until_complete(leave_in_line())
     loop.close()  # without a word to the call in line
     slots.pop().leave(ran=True)
-    assert quota.describe_store()["places"] == 0
+    assert quota.describe_store()["slots"] == 0
     asyncio.run(take())
     kept[0]._log_destroy_pending = False  # type: ignore[attr-defined]
 

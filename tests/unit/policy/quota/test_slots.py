@@ -83,7 +83,7 @@ async def test_a_place_is_free_while_a_person_is_asked(make):
     slot.pause()
     assert not await is_full(quota)
     await slot.resume()
-    assert quota.describe_store()["places"] == 1
+    assert quota.describe_store()["slots"] == 1
     assert await is_full(quota)
     slot.leave(ran=True)
     assert not await is_full(quota)
@@ -101,7 +101,7 @@ async def test_who_comes_back_goes_ahead_of_the_line_and_is_never_refused(make):
     running.leave(ran=True)
     await back
     told = quota.describe_store()
-    assert (told["places"], told["waiting"]) == (1, 1)
+    assert (told["slots"], told["waiting"]) == (1, 1)
     asked.leave(ran=True)
     (await waiting).leave(ran=True)
 

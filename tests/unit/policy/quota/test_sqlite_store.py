@@ -162,7 +162,7 @@ async def test_a_locked_file_is_waited_for_briefly_and_then_calls_are_counted_he
         "store": "sqlite",
         "out": False,
         "outages": 1,
-        "places": 0,
+        "slots": 0,
         "waiting": 0,
     }
 
