@@ -28,6 +28,8 @@ from toolcrib.schema.received import Received
 from toolcrib.tool import Tool
 
 DEFAULT = "default"
+Views = tuple[tuple[Tool, ...], dict[Principal, tuple[Tool, ...]], dict[tuple[Tool, ...], tuple[Tool, ...]]]
+"""All tools, which of them each principal sees, and every such selection once."""
 MAX_DECISIONS = 65_536
 MAX_CALLERS = 10_000
 MAX_VIEWS = 1_000
@@ -242,17 +244,6 @@ class Access:
     leaves those rules out.
     """
 
-    __slots__ = (
-        "_about",
-        "_by_rules",
-        "_decisions",
-        "_scopes",
-        "_views",
-        "depends_on_principal",
-        "policy",
-        "rules",
-    )
-
     def __init__(self, policy: Policy, problems: ErrorCollector | None = None) -> None:
         self.policy = policy
         found = ErrorCollector() if problems is None else problems
@@ -278,13 +269,14 @@ class Access:
             found += match.check(tools)
         return found
 
-    def clear(self, tools: tuple[Tool, ...] = ()) -> None:
-        """Drop all cached decisions and views, and the tools they refer to."""
+    def clear(self, tools: tuple[Tool, ...] = ()) -> Views:
+        """Drop all cached decisions and the tools they refer to. Returns new views of `tools`."""
         self._decisions: dict[tuple[Principal, Tool], Decision] = {}
         self._by_rules: dict[tuple[Any, ...], Decision] = {}
         self._about: dict[Tool, tuple[list[CompiledRule], list[str]]] = {}
-        views: tuple[dict[Principal, tuple[Tool, ...]], dict[tuple[Tool, ...], tuple[Tool, ...]]] = ({}, {})
-        self._views = (tools, *views)
+        views: Views = (tools, {}, {})
+        self._views = views
+        return views
 
     # --- visible and callable ---
 
@@ -302,10 +294,10 @@ class Access:
 
     def view(self, principal: Principal, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
         """Return the tools that a principal may see: the same object for all who may see the same."""
-        if tools is not self._views[0]:
-            self.clear(tools)  # decisions must not keep removed tools alive
-        # Taken once: a thread that still looks at the old tools writes nothing into the new views.
-        known, by_principal, shared = self._views
+        views = self._views  # taken once: another thread may replace it
+        if tools is not views[0]:
+            views = self.clear(tools)  # decisions must not keep removed tools alive
+        _, by_principal, shared = views
         who = principal if self.depends_on_principal else LOCAL
         view = by_principal.get(who)
         if view is None:
@@ -314,7 +306,7 @@ class Access:
             if len(shared) >= MAX_VIEWS:
                 shared.clear()
             seen = tuple(tool for tool in tools if self.decide(who, tool).is_visible)
-            view = by_principal[who] = known if len(seen) == len(known) else shared.setdefault(seen, seen)
+            view = by_principal[who] = tools if len(seen) == len(tools) else shared.setdefault(seen, seen)
         return view
 
     # --- deciding ---
