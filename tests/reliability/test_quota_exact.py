@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from tests.unit.policy.quota.conftest import patient  # noqa: F401 - a fixture
-from tests.unit.policy.quota.support import Crowd, hammer
+from tests.unit.policy.quota.support import CallCounter, hammer
 from toolcrib import MCPServer
 from toolcrib.errors import ThrottledError
 from toolcrib.policy import Limit, Policy
@@ -53,10 +53,10 @@ def run_on_threads(count: int, work: Callable[[], Any]) -> None:
 @pytest.mark.parametrize("limit", [Limit(rate=f"{LIMIT}/24h"), Limit(daily=LIMIT)], ids=["rate", "budget"])
 async def test_d4_tasks_are_let_in_exactly(limit: Limit, store: str, tmp_path: Path) -> None:
     path = tmp_path / "limits.db" if store == "sqlite" else None
-    quota, crowd = Quota(Policy(limits=[limit], store=path)), Crowd()
-    await asyncio.gather(*(hammer(quota, crowd, 15) for _ in range(WORKERS)))
+    quota, calls = Quota(Policy(limits=[limit], store=path)), CallCounter()
+    await asyncio.gather(*(hammer(quota, calls, 15) for _ in range(WORKERS)))
     await quota.close()
-    assert (crowd.admitted, crowd.refused) == (LIMIT, WORKERS * 15 - LIMIT)
+    assert (calls.admitted, calls.refused) == (LIMIT, WORKERS * 15 - LIMIT)
 
 
 @pytest.mark.usefixtures("patient")
@@ -66,32 +66,32 @@ async def test_d4_no_more_than_the_cap_are_inside_and_everybody_gets_in_who_wait
 ) -> None:
     path = tmp_path / "limits.db" if store == "sqlite" else None
     limits = [Limit(concurrency=7, queue=WORKERS, queue_s=60)]
-    quota, crowd = Quota(Policy(limits=limits, store=path)), Crowd()
-    await asyncio.gather(*(hammer(quota, crowd, 5) for _ in range(WORKERS)))
-    assert (crowd.most_inside, crowd.admitted, crowd.refused) == (7, WORKERS * 5, 0)
+    quota, calls = Quota(Policy(limits=limits, store=path)), CallCounter()
+    await asyncio.gather(*(hammer(quota, calls, 5) for _ in range(WORKERS)))
+    assert (calls.most_running, calls.admitted, calls.refused) == (7, WORKERS * 5, 0)
     await quota.close()
 
 
 def test_d4_threads_with_a_loop_each_are_let_in_exactly() -> None:
     limits = [Limit(rate=f"{LIMIT}/24h"), Limit(concurrency=5, queue=WORKERS, queue_s=60)]
-    quota, crowd = Quota(Policy(limits=limits)), Crowd()
-    run_on_threads(WORKERS, lambda: hammer(quota, crowd, 15))
-    assert (crowd.admitted, crowd.refused) == (LIMIT, WORKERS * 15 - LIMIT)
-    assert crowd.most_inside <= 5
+    quota, calls = Quota(Policy(limits=limits)), CallCounter()
+    run_on_threads(WORKERS, lambda: hammer(quota, calls, 15))
+    assert (calls.admitted, calls.refused) == (LIMIT, WORKERS * 15 - LIMIT)
+    assert calls.most_running <= 5
     assert quota.describe_store() == {"store": "memory", "slots": 0, "waiting": 0, "rates": 1}
 
 
 def test_d4_threads_that_call_one_server_are_let_in_exactly() -> None:
-    crowd = Crowd()
+    calls = CallCounter()
     limits = [Limit(rate="200/24h"), Limit(concurrency=3, queue=WORKERS, queue_s=60)]
     server = MCPServer("limited", policy=Policy(limits=limits))
 
     @server.tool
     async def work() -> str:
         """Do it."""
-        crowd.come_in()
+        calls.enter()
         await asyncio.sleep(0)
-        crowd.go()
+        calls.leave()
         return "done"
 
     async def call() -> None:
@@ -99,17 +99,17 @@ def test_d4_threads_that_call_one_server_are_let_in_exactly() -> None:
             result = await server.call("work")
             if result.is_error:
                 assert isinstance(result.error, ThrottledError)
-                crowd.turn_away()
+                calls.refuse()
 
     run_on_threads(8, call)
-    assert (crowd.admitted, crowd.refused) == (200, 120)
-    assert crowd.most_inside <= 3
+    assert (calls.admitted, calls.refused) == (200, 120)
+    assert calls.most_running <= 3
 
 
 PROCESS = """
 import asyncio, json, sys
 from pathlib import Path
-from tests.unit.policy.quota.support import Crowd, hammer
+from tests.unit.policy.quota.support import CallCounter, hammer
 from toolcrib.policy.quota import Quota, sqlite_store as sqlite
 from toolcrib.policy import Limit, Policy
 
@@ -117,14 +117,14 @@ sqlite.WAIT_S = 20.0  # a busy machine is no outage
 
 async def main():
     limits = [Limit(rate="500/24h", per="all"), Limit(concurrency=6, per="all", queue=100, queue_s=60)]
-    quota, crowd = Quota(Policy(limits=limits, store=Path(sys.argv[1]))), Crowd()
+    quota, calls = Quota(Policy(limits=limits, store=Path(sys.argv[1]))), CallCounter()
     await quota.open()
     print("ready", flush=True)
     sys.stdin.readline()
-    await asyncio.gather(*(hammer(quota, crowd, 20) for _ in range(16)))
+    await asyncio.gather(*(hammer(quota, calls, 20) for _ in range(16)))
     described = quota.describe_store()
     await quota.close()
-    print(json.dumps([crowd.admitted, crowd.refused, crowd.most_inside, described["outages"]]))
+    print(json.dumps([calls.admitted, calls.refused, calls.most_running, described["outages"]]))
 
 asyncio.run(main())
 """

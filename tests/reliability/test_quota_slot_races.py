@@ -44,7 +44,7 @@ class World:
         self.random = random.Random(seed)
         self.clocks = clocks
         self.quota = quota_of(clocks, *LIMITS)
-        self.inside: Counter[tuple[str, str]] = Counter()
+        self.running: Counter[tuple[str, str]] = Counter()
         self.times_s: list[float] = []
         self.ends: Counter[str] = Counter()
         self.ran: Counter[str] = Counter()
@@ -52,8 +52,8 @@ class World:
     def note(self, who: Principal, what: Tool, change: int) -> None:
         keys = [("each", who.name), ("all", "")] + [("report", "")] * (what is REPORT)
         for key in keys:
-            self.inside[key] += change
-            assert 0 <= self.inside[key] <= CAPS[key[0]]
+            self.running[key] += change
+            assert 0 <= self.running[key] <= CAPS[key[0]]
 
     async def call(self, start_s: float) -> None:
         """One call from its beginning to one of its ends."""
@@ -123,7 +123,7 @@ class World:
         assert (store["slots"], store["waiting"]) == (0, 0)
         memory = self.quota._memory
         assert memory.counts.running == memory.counts.queues == {}
-        assert +self.inside == {}
+        assert +self.running == {}
         spent = {key.rpartition("=")[2]: used for key, (used, _) in memory.counts.entries["spent"].items()}
         assert spent == dict(+self.ran)
         for position, first_s in enumerate(self.times_s):

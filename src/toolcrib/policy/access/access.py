@@ -67,14 +67,12 @@ class ToolRule:
     conditions: tuple[Condition, ...] = ()
 
     def counts(self, arguments: Mapping[str, Any], received: Received | None = None) -> bool:
-        return all(self.is_met(each, arguments, received) for each in self.conditions)
-
-    def is_met(
-        self, condition: Condition, arguments: Mapping[str, Any], received: Received | None = None
-    ) -> bool:
-        """Whether a condition certainly holds if the rule allows; else, whether it may hold."""
-        verdict = condition.holds(arguments, received)
-        return verdict is True if self.effect == "allow" else verdict is not False
+        """Whether all conditions certainly hold if the rule allows; else, whether they may hold."""
+        for condition in self.conditions:
+            verdict = condition.holds(arguments, received)
+            if verdict is False or (verdict is None and self.effect == "allow"):
+                return False
+        return True
 
 
 @dataclass(frozen=True, slots=True)

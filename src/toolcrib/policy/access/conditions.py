@@ -581,7 +581,7 @@ class Condition:
     def holds(self, arguments: Mapping[str, Any], received: Received | None = None) -> Verdict:
         """Judge the values that were sent and, if they may differ, those that the tool gets: True if the
         predicate holds for all of them, False if for none, else None."""
-        found = self.path.find(arguments)
+        found = follow_steps(self.path.steps, arguments)
         if received is None and len(found) == 1:  # nearly always
             return self.judge(*found[0])
         verdicts: Iterator[Verdict] = itertools.starmap(self.judge, found)

@@ -6,7 +6,7 @@ Uses the same decision as lists and calls, and then evaluates each rule by itsel
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from toolcrib.config.settings import Policy
@@ -142,7 +142,8 @@ def _step(rule: ToolRule, arguments: Mapping[str, Any] | None, received: Receive
     if arguments is None:
         conditions = " and ".join(map(_describe_condition, rule.conditions))
         return Step(rule.effect, rule.label, None, f"where {conditions}")
-    judged = [(item, rule.is_met(item, arguments, received)) for item in rule.conditions]
+    alone = [(item, replace(rule, conditions=(item,))) for item in rule.conditions]
+    judged = [(item, each.counts(arguments, received)) for item, each in alone]
     counts = all(is_met for _, is_met in judged)
     reasons = [
         f"{_describe_condition(item)} ({_describe_values(item, arguments, received)})"

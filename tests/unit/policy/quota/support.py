@@ -93,7 +93,7 @@ async def wait_until(condition: Callable[[], bool], within_s: float = 5.0) -> No
         await asyncio.sleep(0.002)
 
 
-async def line_up(quota: Quota, *entries: Coroutine[Any, Any, Slot]) -> list[asyncio.Task[Slot]]:
+async def queue_calls(quota: Quota, *entries: Coroutine[Any, Any, Slot]) -> list[asyncio.Task[Slot]]:
     """Tasks that stand in line, in this order."""
     tasks = []
     for entry in entries:
@@ -137,38 +137,38 @@ async def works_again(quota: Quota) -> None:
 # --- many at once ---
 
 
-class Crowd:
-    """Counts who is in, from any thread, without the help of what is tested."""
+class CallCounter:
+    """Counts calls from any thread, independently of what is tested."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self.admitted = self.refused = self.inside = self.most_inside = 0
+        self.admitted = self.refused = self.running = self.most_running = 0
 
-    def come_in(self) -> None:
+    def enter(self) -> None:
         with self._lock:
             self.admitted += 1
-            self.inside += 1
-            self.most_inside = max(self.most_inside, self.inside)
+            self.running += 1
+            self.most_running = max(self.most_running, self.running)
 
-    def go(self) -> None:
+    def leave(self) -> None:
         with self._lock:
-            self.inside -= 1
+            self.running -= 1
 
-    def turn_away(self) -> None:
+    def refuse(self) -> None:
         with self._lock:
             self.refused += 1
 
 
-async def hammer(quota: Quota, crowd: Crowd, attempts: int) -> None:
+async def hammer(quota: Quota, calls: CallCounter, attempts: int) -> None:
     for _ in range(attempts):
         try:
             slot = await enter(quota)
         except ThrottledError:
-            crowd.turn_away()
+            calls.refuse()
             continue
-        crowd.come_in()
+        calls.enter()
         await asyncio.sleep(0)
-        crowd.go()
+        calls.leave()
         slot.leave(ran=True)
 
 

@@ -15,7 +15,7 @@ from tests.unit.policy.quota.support import (
     Clocks,
     count_admitted,
     enter,
-    line_up,
+    queue_calls,
     quota_of,
     refused,
     run_virtually,
@@ -48,7 +48,7 @@ async def test_no_more_run_at_once_than_may(make):
 async def test_places_are_passed_on_in_the_order_of_arrival(make):
     quota = make(Limit(concurrency=1, queue=3, queue_s=30))
     running = await enter(quota)
-    tasks = await line_up(quota, *(enter(quota) for _ in range(3)))
+    tasks = await queue_calls(quota, *(enter(quota) for _ in range(3)))
     await refused(quota)
     for task in tasks:
         assert not task.done()
@@ -62,10 +62,10 @@ async def test_places_are_passed_on_in_the_order_of_arrival(make):
 async def test_whoever_comes_later_does_not_overtake_those_in_line(make):
     quota = make(Limit(concurrency=2, queue=2, queue_s=30))
     first, second = await enter(quota), await enter(quota)
-    (waiting,) = await line_up(quota, enter(quota))
+    (waiting,) = await queue_calls(quota, enter(quota))
     first.leave(ran=True)
     third = await waiting
-    (late,) = await line_up(quota, enter(quota))
+    (late,) = await queue_calls(quota, enter(quota))
     assert not late.done()
     second.leave(ran=True)
     third.leave(ran=True)
@@ -87,13 +87,13 @@ async def test_a_wait_that_is_too_long_ends_with_a_refusal_and_leaves_nothing(ma
 async def test_a_call_that_is_cancelled_in_line_leaves_nothing_and_the_next_one_moves_up(make):
     quota = make(Limit(concurrency=1, queue=2, queue_s=30, rate="4/h", daily=4))
     running = await enter(quota)
-    gone, stays = await line_up(quota, enter(quota), enter(quota))
+    gone, stays = await queue_calls(quota, enter(quota), enter(quota))
     gone.cancel()
     with pytest.raises(asyncio.CancelledError):
         await gone
     await settle(quota)
     assert quota.describe_store()["waiting"] == 1
-    (third,) = await line_up(quota, enter(quota))
+    (third,) = await queue_calls(quota, enter(quota))
     running.leave(ran=True)
     (await stays).leave(ran=True)
     (await third).leave(ran=True)
@@ -103,7 +103,7 @@ async def test_a_call_that_is_cancelled_in_line_leaves_nothing_and_the_next_one_
 async def test_a_place_that_was_handed_to_a_cancelled_call_goes_to_the_next():
     quota = quota_of(Clocks(), Limit(concurrency=1, queue=2, queue_s=30))
     running = await enter(quota)
-    gone, stays = await line_up(quota, enter(quota), enter(quota))
+    gone, stays = await queue_calls(quota, enter(quota), enter(quota))
     running.leave(ran=True)  # now it is the turn of the first, which does not know yet
     gone.cancel()
     (await stays).leave(ran=True)
@@ -115,7 +115,7 @@ async def test_a_place_that_was_handed_to_a_cancelled_call_goes_to_the_next():
 async def test_those_in_line_have_their_rate_reserved(make, clocks):
     quota = make(Limit(concurrency=1, queue=5, queue_s=30), Limit(rate="3/min", per="all", name="rate"))
     running = await enter(quota)
-    tasks = await line_up(quota, enter(quota), enter(quota))
+    tasks = await queue_calls(quota, enter(quota), enter(quota))
     error = await refused(quota, BEN)
     assert error.details == {"limit": "rate", "kind": "rate", "retryAfterS": 20.0}
     clocks.tick(20)
@@ -134,7 +134,7 @@ async def test_the_reservation_of_a_new_count_is_counted_too(make):
         Limit(concurrency=1, queue=5, queue_s=30, per="tool"), Limit(rate="7/min", burst=1, name="rate")
     )
     running = await enter(quota, ANA)
-    (waiting,) = await line_up(quota, enter(quota, BEN))
+    (waiting,) = await queue_calls(quota, enter(quota, BEN))
     said = {"limit": "rate", "kind": "rate", "retryAfterS": 8.572}
     assert (await refused(quota, BEN, OTHER)).details == said
     running.leave(ran=True)
@@ -145,7 +145,7 @@ async def test_the_reservation_of_a_new_count_is_counted_too(make):
 async def test_a_budget_is_spent_by_those_in_line_and_given_back_when_they_go(make):
     quota = make(Limit(concurrency=1, queue=5, queue_s=30, daily=2))
     running = await enter(quota)
-    (waiting,) = await line_up(quota, enter(quota))
+    (waiting,) = await queue_calls(quota, enter(quota))
     assert (await refused(quota)).details["kind"] == "budget"
     waiting.cancel()
     await asyncio.wait([waiting])
@@ -161,8 +161,8 @@ async def test_a_call_with_two_limits_keeps_its_turn_in_both(make):
     )
     theirs = await enter(quota, BEN, REPORT)
     mine = await enter(quota, ANA, OTHER)
-    (both,) = await line_up(quota, enter(quota, ANA, REPORT))  # waits for the report, has room of its own
-    (late,) = await line_up(quota, enter(quota, ANA, OTHER))  # has to wait behind it all the same
+    (both,) = await queue_calls(quota, enter(quota, ANA, REPORT))  # waits for the report, has room of its own
+    (late,) = await queue_calls(quota, enter(quota, ANA, OTHER))  # has to wait behind it all the same
     theirs.leave(ran=True)
     (await both).leave(ran=True)
     (await late).leave(ran=True)
@@ -176,7 +176,7 @@ async def test_a_call_that_waits_elsewhere_does_not_keep_others_from_room_that_i
     )
     theirs = await enter(quota, BEN, REPORT)
     await enter(quota, ANA, OTHER)
-    (both,) = await line_up(quota, enter(quota, ANA, REPORT))
+    (both,) = await queue_calls(quota, enter(quota, ANA, REPORT))
     await enter(quota, ANA, OTHER)
     assert not both.done()
     theirs.leave(ran=True)
@@ -189,7 +189,7 @@ async def test_only_a_limit_that_is_full_asks_for_room_in_its_queue(make):
         Limit(concurrency=1, queue=1, queue_s=30, per="tool", name="narrow"),
     )
     first = await enter(quota)
-    (waiting,) = await line_up(quota, enter(quota))  # though "wide" has no queue
+    (waiting,) = await queue_calls(quota, enter(quota))  # though "wide" has no queue
     assert (await refused(quota)).details["limit"] == "narrow"
     first.leave(ran=True)
     await waiting
@@ -259,7 +259,7 @@ def test_a_place_that_is_freed_on_another_thread_wakes_who_waits():
 
     async def story() -> None:
         running = await enter(quota)
-        (waiting,) = await line_up(quota, enter(quota))
+        (waiting,) = await queue_calls(quota, enter(quota))
         threading.Thread(target=lambda: running.leave(ran=True)).start()
         (await asyncio.wait_for(waiting, 5)).leave(ran=True)
 

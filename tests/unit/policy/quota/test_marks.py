@@ -10,7 +10,7 @@ from tests.unit.policy.quota.support import (
     Clocks,
     count_admitted,
     enter,
-    line_up,
+    queue_calls,
     quota_of,
     refused,
     settle,
@@ -65,14 +65,14 @@ async def test_a_call_that_comes_again_needs_a_place(make):
 async def test_a_mark_is_used_up_in_line_and_free_again_when_the_call_goes(make):
     quota = make(Limit(concurrency=1, queue=5, queue_s=30), Limit(rate="1/h", per="all"))
     running = await enter(quota)
-    (waiting,) = await line_up(quota, enter(quota, resumes="m"))
+    (waiting,) = await queue_calls(quota, enter(quota, resumes="m"))
     assert (await refused(quota, BEN, resumes="m")).details["kind"] == "rate"
     waiting.cancel()
     await asyncio.wait([waiting])
     await settle(quota)
     running.leave(ran=True)
     again = await enter(quota, resumes="m")
-    (back,) = await line_up(quota, enter(quota, ANA, resumes="n"))
+    (back,) = await queue_calls(quota, enter(quota, ANA, resumes="n"))
     again.leave(ran=True)
     (await back).leave(ran=True)
     await refused(quota, resumes="n")
@@ -81,8 +81,8 @@ async def test_a_mark_is_used_up_in_line_and_free_again_when_the_call_goes(make)
 async def test_a_mark_that_another_call_used_up_stays_so_when_a_second_one_leaves_the_line(make):
     quota = make(Limit(concurrency=1, queue=5, queue_s=30, rate="3/h"))
     running = await enter(quota)
-    (first,) = await line_up(quota, enter(quota, resumes="m"))
-    (second,) = await line_up(quota, enter(quota, resumes="m"))  # is charged, as the mark is used
+    (first,) = await queue_calls(quota, enter(quota, resumes="m"))
+    (second,) = await queue_calls(quota, enter(quota, resumes="m"))  # is charged, as the mark is used
     second.cancel()
     await asyncio.wait([second])
     await settle(quota)

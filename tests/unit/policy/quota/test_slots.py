@@ -15,7 +15,7 @@ from tests.unit.policy.quota.support import (
     REPORT,
     Clocks,
     enter,
-    line_up,
+    queue_calls,
     quota_of,
     refused,
     settle,
@@ -94,7 +94,7 @@ async def test_who_comes_back_goes_ahead_of_the_line_and_is_never_refused(make):
     asked = await enter(quota)
     asked.pause()
     running = await enter(quota)
-    (waiting,) = await line_up(quota, enter(quota))
+    (waiting,) = await queue_calls(quota, enter(quota))
     back = asyncio.create_task(asked.resume())
     await settle(quota)
     assert not back.done()
@@ -115,7 +115,7 @@ async def test_who_comes_back_first_goes_first_whoever_else_is_in_line(make, in_
         slots[-1].pause()
         await settle(quota)
     await slots[2].resume()
-    others = await line_up(quota, *(enter(quota) for _ in range(in_line)))
+    others = await queue_calls(quota, *(enter(quota) for _ in range(in_line)))
     first = asyncio.create_task(slots[1].resume())
     await settle(quota)
     second = asyncio.create_task(slots[0].resume())
@@ -137,7 +137,7 @@ async def test_who_comes_back_goes_ahead_however_many_have_come_back_since_the_l
         asked, busy = await enter(quota), await enter(quota, BEN)
         asked.pause()
         running = await enter(quota)
-        (waiting,) = await line_up(quota, enter(quota))
+        (waiting,) = await queue_calls(quota, enter(quota))
         for _ in range(150):
             busy.pause()
             await busy.resume()

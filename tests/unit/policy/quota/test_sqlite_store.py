@@ -1,4 +1,4 @@
-"""The shared limits file: at the start, with a slow thread, and while it does not work."""
+"""The shared limits file: at the start, and while it is not available."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.unit.policy.quota.support import (
     count_admitted,
     enter,
     is_out,
-    line_up,
     locked,
+    queue_calls,
     quota_of,
     refused,
     settle,
@@ -191,7 +191,7 @@ async def test_calls_in_line_are_counted_here_when_the_file_fails(on_file, path)
     quota = on_file(Limit(concurrency=1, queue=3, queue_s=30))
     await quota.open()
     running = await enter(quota)
-    first, second = await line_up(quota, enter(quota), enter(quota))
+    first, second = await queue_calls(quota, enter(quota), enter(quota))
     with locked(path):
         running.leave(ran=True)  # has to be written, and cannot be
         slot = await first  # let in here, where one may

@@ -20,7 +20,7 @@ from tests.unit.policy.quota.support import (
     Clocks,
     count_admitted,
     enter,
-    line_up,
+    queue_calls,
     quota_of,
     refused,
     settle,
@@ -77,9 +77,9 @@ async def test_a_place_that_another_worker_frees_goes_to_who_waits_longest(make,
     limit = Limit(concurrency=1, per="all", queue=5, queue_s=30)
     one, two = make(limit), make(limit)
     running = await enter(one)
-    (first,) = await line_up(two, enter(two))
+    (first,) = await queue_calls(two, enter(two))
     clocks.tick(0.001)
-    (second,) = await line_up(one, enter(one))
+    (second,) = await queue_calls(one, enter(one))
     running.leave(ran=True)
     slot = await asyncio.wait_for(first, 5)
     assert not second.done()
@@ -93,7 +93,7 @@ async def test_a_place_that_another_worker_frees_is_taken_soon(make):
     async with asyncio.timeout(3):
         for _ in range(5):
             running = await enter(one)
-            (waiting,) = await line_up(two, enter(two))
+            (waiting,) = await queue_calls(two, enter(two))
             running.leave(ran=True)
             (await waiting).leave(ran=True)
 
@@ -123,7 +123,7 @@ async def test_who_comes_back_first_goes_first_whichever_worker_it_is(make, cloc
 async def test_who_waits_for_another_worker_only_looks_and_writes_nothing(make, path):
     quota = make(Limit(concurrency=1, per="all", queue=5, queue_s=30))
     running = await enter(quota)
-    (waiting,) = await line_up(quota, enter(quota))
+    (waiting,) = await queue_calls(quota, enter(quota))
     await settle(quota)  # that it waits is written, too
     watcher = sqlite3.connect(path)
     versions = set()
@@ -159,7 +159,7 @@ async def test_a_worker_that_was_taken_for_dead_takes_its_places_again(make, clo
     limit = Limit(concurrency=2, per="all", queue=1, queue_s=30)
     slow, other = make(limit), make(limit)
     held = [await enter(slow), await enter(slow)]
-    (waiting,) = await line_up(slow, enter(slow))
+    (waiting,) = await queue_calls(slow, enter(slow))
     clocks.tick(LEASE_S + 1)
     await asyncio.sleep(0)
     erase = sqlite3.connect(path, isolation_level=None)
