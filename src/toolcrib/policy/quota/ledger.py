@@ -205,15 +205,14 @@ class Ledger:
 
     def retry(self, slot: Slot, rank: int, now_ns: int) -> str | None:
         """Admit a queued call if it is its turn; else return the key that it has to wait for."""
-        key = self._find_full(slot, rank)
-        if key is None:
+        full = self._find_full(slot, rank)
+        if full is None:
             self.vacate(slot)
             for key, pace, _ in slot.limits.rates if rank >= 0 and slot.is_charged else ():
                 due = pace.admit(self._counts.get("rate", key) or 0, now_ns)[1]
                 self._counts.put("rate", key, due, -(-due // pace.scale))
             self._run(slot)
-            return None
-        return key
+        return full
 
     def resume(self, slot: Slot, rank: int) -> bool:
         """Give a paused call a slot and return True, or queue it."""
@@ -377,11 +376,6 @@ class Waiter:
     def wake(self) -> bool:
         """Return False where the loop is closed."""
         return self._waker.wake(self._future)
-
-    def renew(self) -> None:
-        """Prepare to wait again."""
-        if self._future.done():
-            self._future = self._loop.create_future()
 
     async def wait(self, timeout_s: float | None) -> None:
         timer = None if timeout_s is None else self._loop.call_later(timeout_s, complete, self._future)
