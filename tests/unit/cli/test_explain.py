@@ -156,7 +156,7 @@ def test_the_caller_is_the_local_user_unless_another_is_named(shop: CommandLine)
             "local calls wipe: denied for these arguments by rule 4 (toolcrib.toml:22).",
         ),
         (["find"], 0, "local calls find: allowed by rule 1 (toolcrib.toml:8)."),
-        (["wipe"], 0, 'local calls wipe: depends on the arguments.'),
+        (["wipe"], 0, "local calls wipe: depends on the arguments."),
     ],
 )
 def test_the_first_line_says_what_would_happen(
