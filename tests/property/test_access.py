@@ -192,10 +192,6 @@ def test_every_call_is_judged_as_the_rules_read(
         passing |= expected[0]
     if passing:
         assert decision.is_visible
-    if decision.witness is not None and (decision.rules.denies or decision.rules.allows):
-        assert decision.judge(decision.witness).is_allowed
-    if decision.is_visible and decision.witness is not None:
-        assert passing
     if decision.is_final:
         assert all(read(written, said, caller, name, call) == (True, False) for call in list_calls(name))
 
@@ -215,7 +211,6 @@ def test_a_tool_is_shown_exactly_where_some_call_passes(
     said = "deny" if access.policy.denies_by_default else "allow"
     passing = any(read(written, said, caller, name, call)[0] for call in list_calls(name))
     assert decision.is_visible is passing
-    assert (decision.witness is not None) is passing
 
 
 @given(many, defaults, st.randoms(use_true_random=False), st.sampled_from(CALLERS))
@@ -297,6 +292,3 @@ def test_a_tool_is_not_hidden_where_some_text_passes(written: list[Rule]) -> Non
     passing = any(decision.rules.judge({"t": text}).is_allowed for text in EVERY)
     if passing:  # else it may be shown all the same: patterns are compared as far as they are alike
         assert decision.is_visible
-    if decision.witness is not None:
-        assert passing
-        assert decision.judge(decision.witness).is_allowed

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from toolcrib.config.settings import Policy
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError, ErrorCollector
-from toolcrib.registry.selection import parse_selector
+from toolcrib.registry.index import spellings
+from toolcrib.registry.selection import parse_selector, tags_of
 from toolcrib.tool import Tool
+
+_MAX_NAMES = 8
 
 
 class ToolSelector:
     """The tools that match any of some selectors. `key` is where they are written in the policy."""
 
-    __slots__ = ("_tests", "selectors")
+    __slots__ = ("_key", "_policy", "_selectors", "_tests")
 
     def __init__(self, policy: Policy, key: str, selectors: Sequence[str]) -> None:
-        self.selectors = selectors
+        self._policy, self._key, self._selectors = policy, key, selectors
         self._tests: list[Callable[[Tool], bool]] = []
         problems = ErrorCollector()
         for selector in selectors:
@@ -32,10 +36,33 @@ class ToolSelector:
     def matches(self, tool: Tool) -> bool:
         return any(test(tool) for test in self._tests)
 
-    def unmatched(self, tools: Sequence[Tool]) -> list[str]:
-        """Return the selectors that match none of the tools."""
-        pairs = zip(self.selectors, self._tests, strict=True)
-        return [selector for selector, test in pairs if not any(test(tool) for tool in tools)]
+    def check(self, tools: Sequence[Tool]) -> Iterator[ConfigurationError]:
+        """Yield an error for each selector that matches none of the tools."""
+        for selector, test in zip(self._selectors, self._tests, strict=True):
+            if selector != "*" and not any(test(tool) for tool in tools):
+                message = f"{selector!r} matches no tool"
+                yield self._policy.error_at(self._key, message, _suggest_selector(selector, tools))
+
+
+def _suggest_selector(selector: str, tools: Sequence[Tool]) -> str | None:
+    kind, colon, rest = selector.partition(":")
+    if not colon:
+        return suggest(selector, [name for tool in tools for name in spellings(tool)])
+    if kind == "tag":
+        return suggest(rest, sorted({tag for tool in tools for tag in tags_of(tool)}))
+    if kind == "namespace":
+        return suggest(rest, sorted({tool.namespace for tool in tools if tool.namespace}))
+    return None
+
+
+def suggest(word: str, known: Sequence[str]) -> str | None:
+    close = get_close_matches(word, known)
+    if close:
+        return f"did you mean {' or '.join(map(repr, close))}?"
+    if not known:
+        return None
+    more = f" and {len(known) - _MAX_NAMES} more" if len(known) > _MAX_NAMES else ""
+    return f"available: {', '.join(known[:_MAX_NAMES])}{more}"
 
 
 class PrincipalSelector:

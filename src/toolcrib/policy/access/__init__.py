@@ -4,7 +4,6 @@
 arguments is allowed. The list and the call use the same decision, so they cannot differ.
 """
 
-from toolcrib.policy.access.access import Access
-from toolcrib.policy.access.decision import Confirm, Decision, Judgement
+from toolcrib.policy.access.access import Access, Confirm, Decision, Judgement
 
 __all__ = ["Access", "Confirm", "Decision", "Judgement"]

@@ -1,35 +1,154 @@
-"""Access control: whether a principal may see and call a tool.
+"""Access control: whether a principal may see and call a tool, and with which arguments.
 
-The rules of a policy: compiled for matching, and checked against the tools that exist.
+`Access` has the rules of a policy, and makes one `Decision` for a principal and a tool. The decision judges
+calls: `RuleSet.judge` is the only place where rules are applied to arguments.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from difflib import get_close_matches
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
 from toolcrib.config.settings import Policy, Rule
 from toolcrib.context import LOCAL, Principal
 from toolcrib.errors import ConfigurationError, ErrorCollector
-from toolcrib.policy.access.conditions import ArgumentPath, Predicate, arguments_of, parse_predicate
-from toolcrib.policy.access.decision import (
-    DEFAULT,
+from toolcrib.policy.access.conditions import (
+    ArgumentPath,
     Condition,
-    Decision,
-    Judgement,
-    RuleSet,
-    ToolRule,
-    combine_confirmations,
+    Predicate,
+    arguments_of,
+    parse_predicate,
 )
-from toolcrib.policy.access.satisfiability import can_hold, find_passing
-from toolcrib.policy.selectors import PrincipalSelector, ToolSelector
-from toolcrib.registry.index import spellings
-from toolcrib.registry.selection import tags_of
+from toolcrib.policy.access.satisfiability import can_hold, can_pass
+from toolcrib.policy.selectors import PrincipalSelector, ToolSelector, suggest
+from toolcrib.schema.received import Received
 from toolcrib.tool import Tool
 
-_MAX_NAMES = 8
+DEFAULT = "default"
+Views = tuple[tuple[Tool, ...], dict[Principal, tuple[Tool, ...]], dict[tuple[Tool, ...], tuple[Tool, ...]]]
+"""All tools, which of them each principal sees, and every such selection once."""
+MAX_DECISIONS = 65_536
+MAX_CALLERS = 10_000
+MAX_VIEWS = 1_000
+
+
+# --- decisions ---
+
+
+@dataclass(frozen=True, slots=True)
+class Confirm:
+    """A required confirmation. `words` are the reasons that the rules give, None if they give none."""
+
+    rule: str
+    words: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The decision about one call. `because` is told to a caller who is refused."""
+
+    is_allowed: bool
+    rule: str
+    because: str | None = None
+    confirm: Confirm | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRule:
+    """A rule that applies to a principal and a tool. Without conditions it always counts."""
+
+    number: int
+    effect: str
+    label: str
+    because: str | None
+    conditions: tuple[Condition, ...] = ()
+
+    def counts(self, arguments: Mapping[str, Any], received: Received | None = None) -> bool:
+        """Whether all conditions certainly hold if the rule allows; else, whether they may hold."""
+        for condition in self.conditions:
+            verdict = condition.holds(arguments, received)
+            if verdict is False or (verdict is None and self.effect == "allow"):
+                return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSet:
+    """All rules that apply to a principal and a tool."""
+
+    denies: tuple[ToolRule, ...] = ()
+    allows: tuple[ToolRule, ...] = ()
+    confirms: tuple[ToolRule, ...] = ()
+    denies_by_default: bool = False
+    compares_received: bool = False
+    """Whether the values that the tool gets matter, to a condition or to a person who confirms."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether calls are allowed with any arguments that no rule denies."""
+        return not self.denies_by_default or any(not rule.conditions for rule in self.allows)
+
+    def judge(self, arguments: Mapping[str, Any], received: Received | None = None) -> Judgement:
+        for rule in self.denies:
+            if rule.counts(arguments, received):
+                return Judgement(False, rule.label, rule.because)
+        allowed_by = None if self.denies_by_default else DEFAULT
+        for rule in self.allows:
+            if rule.counts(arguments, received):
+                allowed_by = rule.label
+                break
+        if allowed_by is None:
+            return self.default_refusal()
+        if self.confirms:
+            holding = [rule for rule in self.confirms if rule.counts(arguments, received)]
+            if holding:
+                return Judgement(True, allowed_by, None, combine_confirmations(holding))
+        return _allow(allowed_by)
+
+    def default_refusal(self) -> Judgement:
+        """Return the refusal of a call that no rule allows, attributed to the only rule that could have."""
+        label = self.allows[0].label if len(self.allows) == 1 else DEFAULT
+        return Judgement(False, label, next((rule.because for rule in self.allows if rule.because), None))
+
+
+@functools.lru_cache(maxsize=1_000)
+def _allow(rule: str) -> Judgement:
+    """Nearly every call ends here, with one of few rules."""
+    return Judgement(True, rule)
+
+
+def combine_confirmations(rules: Sequence[ToolRule]) -> Confirm:
+    """Return one confirmation for all rules that require one."""
+    words = " ".join(dict.fromkeys(rule.because for rule in rules if rule.because))
+    return Confirm(rules[0].label, words or None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decision:
+    """The decision about a principal and a tool.
+
+    A tool that is not visible does not exist for this principal: every call is denied. `missing` are scopes
+    that are needed and not held. `constant` is the judgement of every call, where arguments do not matter;
+    `is_final` says that it allows them without confirmation.
+    """
+
+    is_visible: bool
+    rule: str
+    rules: RuleSet
+    missing: tuple[str, ...] = ()
+    constant: Judgement | None = None
+    is_final: bool = False
+
+    def judge(self, arguments: Mapping[str, Any], received: Received | None = None) -> Judgement:
+        """Judge a call with these checked arguments. `received` are the same as the tool gets them, if they
+        may differ. What is refused without them is refused with them."""
+        return self.constant or self.rules.judge(arguments, received)
+
+
+# --- rules ---
 
 
 class CompiledRule:
@@ -64,7 +183,7 @@ class CompiledRule:
         """Return the rule for one tool."""
         items = self.predicates.items()
         conditions = (Condition(ArgumentPath(path, tool), predicate) for path, predicate in items)
-        return ToolRule(self.number, self.label, self.rule.because, tuple(conditions))
+        return ToolRule(self.number, self.effect, self.label, self.rule.because, tuple(conditions))
 
 
 def _label(policy: Policy, number: int, rule: Rule) -> str:
@@ -84,26 +203,12 @@ def check_rules(
 ) -> Iterator[ConfigurationError]:
     """Find selectors that match no tool, and conditions that can never hold."""
     for rule in rules:
-        yield from _check_selectors(policy, f"{rule.key}.{rule.effect}", rule.tools, tools)
+        yield from rule.tools.check(tools)
         matched = [tool for tool in tools if rule.tools.matches(tool)]
         for path, predicate in rule.predicates.items() if matched else ():
             error = _check_condition(policy, rule, path, predicate, matched)
             if error is not None:
                 yield error
-
-
-def check_scopes(
-    policy: Policy, scopes: Mapping[str, ToolSelector], tools: Sequence[Tool]
-) -> Iterator[ConfigurationError]:
-    for scope, match in scopes.items():
-        yield from _check_selectors(policy, f"scopes.{scope}", match, tools)
-
-
-def _check_selectors(
-    policy: Policy, key: str, match: ToolSelector, tools: Sequence[Tool]
-) -> Iterator[ConfigurationError]:
-    for selector in match.unmatched(tools):
-        yield policy.error_at(key, f"{selector!r} matches no tool", _suggest_selector(selector, tools))
 
 
 def _check_condition(
@@ -115,7 +220,7 @@ def _check_condition(
     if not possible:
         names = sorted({name for _, argument in paths for name in argument.root.get("properties", {})})
         verb = "has" if len(tools) == 1 else "have"
-        return policy.error_at(key, f"{_name_tools(tools)} {verb} no such argument", _suggest(path, names))
+        return policy.error_at(key, f"{_name_tools(tools)} {verb} no such argument", suggest(path, names))
     permits = rule.effect == "allow"
     if any(can_hold(Condition(argument, predicate), tool, permits=permits) for tool, argument in possible):
         return None
@@ -130,49 +235,12 @@ def _name_tools(tools: Sequence[Tool]) -> str:
     return f"'{names[0]}'" if len(names) == 1 else f"the {len(names)} tools of this rule"
 
 
-def _suggest_selector(selector: str, tools: Sequence[Tool]) -> str | None:
-    kind, colon, rest = selector.partition(":")
-    if not colon:
-        return _suggest(selector, [name for tool in tools for name in spellings(tool)])
-    if kind == "tag":
-        return _suggest(rest, sorted({tag for tool in tools for tag in tags_of(tool)}))
-    if kind == "namespace":
-        return _suggest(rest, sorted({tool.namespace for tool in tools if tool.namespace}))
-    return None
-
-
-def _suggest(word: str, known: Sequence[str]) -> str | None:
-    close = get_close_matches(word, known)
-    if close:
-        return f"did you mean {' or '.join(map(repr, close))}?"
-    if not known:
-        return None
-    more = f" and {len(known) - _MAX_NAMES} more" if len(known) > _MAX_NAMES else ""
-    return f"available: {', '.join(known[:_MAX_NAMES])}{more}"
-
-
-MAX_DECISIONS = 65_536
-MAX_CALLERS = 10_000
-MAX_VIEWS = 1_000
-
-
 class Access:
     """The rules and scopes of one policy, with a cache of decisions.
 
     Raises ConfigurationError for rules that are wrong; with `problems` given, collects the errors there and
     leaves those rules out.
     """
-
-    __slots__ = (
-        "_about",
-        "_by_rules",
-        "_decisions",
-        "_scopes",
-        "_views",
-        "depends_on_principal",
-        "policy",
-        "rules",
-    )
 
     def __init__(self, policy: Policy, problems: ErrorCollector | None = None) -> None:
         self.policy = policy
@@ -194,17 +262,19 @@ class Access:
 
     def check(self, tools: Sequence[Tool]) -> list[ConfigurationError]:
         """Return everything that matches none of these tools, or can never hold."""
-        return [
-            *check_rules(self.policy, self.rules, tools),
-            *check_scopes(self.policy, self._scopes, tools),
-        ]
+        found = list(check_rules(self.policy, self.rules, tools))
+        for match in self._scopes.values():
+            found += match.check(tools)
+        return found
 
-    def clear(self) -> None:
-        """Drop all cached decisions, and the tools they refer to."""
+    def clear(self, tools: tuple[Tool, ...] = ()) -> Views:
+        """Drop all cached decisions and the tools they refer to. Returns new views of `tools`."""
         self._decisions: dict[tuple[Principal, Tool], Decision] = {}
         self._by_rules: dict[tuple[Any, ...], Decision] = {}
         self._about: dict[Tool, tuple[list[CompiledRule], list[str]]] = {}
-        self._views = _Views(())
+        views: Views = (tools, {}, {})
+        self._views = views
+        return views
 
     # --- visible and callable ---
 
@@ -222,14 +292,19 @@ class Access:
 
     def view(self, principal: Principal, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
         """Return the tools that a principal may see: the same object for all who may see the same."""
-        views = self._views
-        if tools is not views.tools:
-            self.clear()  # decisions must not keep removed tools alive
-            views = self._views = _Views(tools)
+        views = self._views  # taken once: another thread may replace it
+        if tools is not views[0]:
+            views = self.clear(tools)  # decisions must not keep removed tools alive
+        _, by_principal, shared = views
         who = principal if self.depends_on_principal else LOCAL
-        view = views.by_principal.get(who)
+        view = by_principal.get(who)
         if view is None:
-            view = views.add(who, tuple(tool for tool in tools if self.decide(who, tool).is_visible))
+            if len(by_principal) >= MAX_CALLERS:
+                by_principal.clear()
+            if len(shared) >= MAX_VIEWS:
+                shared.clear()
+            seen = tuple(tool for tool in tools if self.decide(who, tool).is_visible)
+            view = by_principal[who] = tools if len(seen) == len(tools) else shared.setdefault(seen, seen)
         return view
 
     # --- deciding ---
@@ -280,51 +355,29 @@ class Access:
 
 
 def _apply(rules: RuleSet, tool: Tool, missing: tuple[str, ...]) -> Decision:
-    refusal = next((rule for rule in rules.denies if not rule.conditions), None)
+    refusal = _find_refusal(rules, tool)
     if refusal is not None:
-        return _hide(rules, Judgement(False, refusal.label, refusal.because), missing)
-    if rules.denies_by_default and not rules.allows:
-        return _hide(rules, Judgement(False, DEFAULT), missing)
-    if not rules.denies and rules.is_open:
-        return _show(rules, missing)
-    outcome = find_passing(rules, tool)
-    if not outcome.may_pass:
-        denial = outcome.denied_by
-        refused = Judgement(False, denial.label, denial.because) if denial else rules.default_refusal()
-        return _hide(rules, refused, missing)
-    first = (*rules.denies, *rules.allows)[0]
-    return Decision(True, first.label, rules, missing, witness=outcome.example)
-
-
-def _hide(rules: RuleSet, judgement: Judgement, missing: tuple[str, ...]) -> Decision:
-    return Decision(False, judgement.rule, rules, missing, judgement)
-
-
-def _show(rules: RuleSet, missing: tuple[str, ...]) -> Decision:
-    """Decide about a tool that may be called with any arguments, some of which may need confirmation."""
+        return Decision(False, refusal.rule, rules, missing, refusal)
+    if rules.denies or not rules.is_open:
+        return Decision(True, (*rules.denies, *rules.allows)[0].label, rules, missing)
     label = next((rule.label for rule in rules.allows if not rule.conditions), DEFAULT)
     if any(rule.conditions for rule in rules.confirms):
-        return Decision(True, label, rules, missing, witness={})
+        return Decision(True, label, rules, missing)
     confirm = combine_confirmations(rules.confirms) if rules.confirms else None
-    return Decision(True, label, rules, missing, Judgement(True, label, None, confirm), confirm is None, {})
+    return Decision(True, label, rules, missing, Judgement(True, label, None, confirm), confirm is None)
 
 
-class _Views:
-    """Which of some tools each principal sees. Replaced when the tools change, so that a thread that still
-    looks at the old tools writes nothing into the new views."""
-
-    __slots__ = ("by_principal", "shared", "tools")
-
-    def __init__(self, tools: tuple[Tool, ...]) -> None:
-        self.tools = tools
-        self.by_principal: dict[Principal, tuple[Tool, ...]] = {}
-        self.shared: dict[tuple[Tool, ...], tuple[Tool, ...]] = {}
-
-    def add(self, who: Principal, seen: tuple[Tool, ...]) -> tuple[Tool, ...]:
-        if len(self.by_principal) >= MAX_CALLERS:
-            self.by_principal = {}
-        if len(self.shared) >= MAX_VIEWS:
-            self.shared = {}
-        view = self.tools if len(seen) == len(self.tools) else self.shared.setdefault(seen, seen)
-        self.by_principal[who] = view
-        return view
+def _find_refusal(rules: RuleSet, tool: Tool) -> Judgement | None:
+    """Return the refusal of every call if none can pass."""
+    denier = next((rule for rule in rules.denies if not rule.conditions), None)
+    if denier is None:
+        if rules.is_open and not rules.denies:
+            return None
+        allowing = [()] if rules.is_open else [rule.conditions for rule in rules.allows]
+        if can_pass(tool, allowing, [rule.conditions for rule in rules.denies]):
+            return None
+        if not can_pass(tool, allowing, ()):
+            return rules.default_refusal()
+        alone = (rule for rule in rules.denies if not can_pass(tool, allowing, [rule.conditions]))
+        denier = next(alone, rules.denies[0])
+    return Judgement(False, denier.label, denier.because)

@@ -6,6 +6,9 @@ An operator answers True, False, or None for a value that it cannot compare (a s
 for): a rule that denies treats None as yes, a rule that allows as no. A path leads into objects by dots and
 through every item of a list. For an argument that is left out, the default that the schema publishes is
 judged, because the tool will work with it.
+
+An operator also has two JSON Schemas: of the values for which it holds, and of those for which it fails. They
+may accept more values than that, and never fewer: `satisfiability` proves with them that no call can pass.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from toolcrib.validation.validator import Validator
 
 Verdict = bool | None
 Check = Callable[[Any], Verdict]
+Schema = dict[str, Any]
 
 
 class _Absent:
@@ -74,26 +78,22 @@ _AMBIGUOUS = re.compile(r"\x00|\\|%(?:2e|2f|5c|00)|^~|^[A-Za-z]:", re.IGNORECASE
 """NUL bytes, Windows separators, encoded dots and slashes, home folders and drives."""
 
 
-class Folder:
-    """A folder that paths may be below, judged by text alone: links are up to the tool that follows them.
+def _make_below_path(folder: str) -> Callable[[str], Verdict]:
+    """Return a function that says whether a path is the folder or below it; None if its text does not tell.
 
-    Raises ValueError for a text that does not name one folder.
+    Paths are judged by text alone: links are up to the tool that follows them. Raises ValueError for a text
+    that does not name one folder.
     """
+    if is_ambiguous(folder):
+        raise ValueError("must be a plain path: no '..', '~', backslash, drive or encoded character")
+    is_absolute, parts = folder.startswith("/"), _split_path(folder)
 
-    __slots__ = ("is_absolute", "parts", "text")
-
-    def __init__(self, text: str) -> None:
-        if is_ambiguous(text):
-            raise ValueError("must be a plain path: no '..', '~', backslash, drive or encoded character")
-        self.is_absolute = text.startswith("/")
-        self.parts = _split_path(text)
-        self.text = ("/" if self.is_absolute else "") + "/".join(self.parts) or "."
-
-    def holds(self, path: str) -> Verdict:
-        """Whether `path` is the folder or below it. None if its text does not tell."""
-        if is_ambiguous(path) or path.startswith("/") is not self.is_absolute:
+    def holds(path: str) -> Verdict:
+        if is_ambiguous(path) or path.startswith("/") is not is_absolute:
             return None
-        return _split_path(path)[: len(self.parts)] == self.parts
+        return _split_path(path)[: len(parts)] == parts
+
+    return holds
 
 
 def is_ambiguous(path: str) -> bool:
@@ -110,11 +110,14 @@ def _split_path(path: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One comparison. `constants` are compared with; `inner` is the predicate that `not` negates."""
+    """One comparison with `constants`. `held` and `failed` are schemas of the values for which it holds or
+    fails; `inner` is the predicate that `not` negates."""
 
     name: str
     constants: tuple[Any, ...]
     check: Check
+    held: Schema
+    failed: Schema
     inner: Predicate | None = None
 
     def __str__(self) -> str:
@@ -152,6 +155,14 @@ class Predicate:
             if operator.inner is not None:
                 yield from operator.inner.walk()
 
+    def schema(self, wanted: bool) -> Schema:
+        """Return a schema of given values for which the predicate holds, or fails."""
+        if self.exists is False:
+            return {"not": {}} if wanted else {}
+        if wanted:
+            return {"allOf": [operator.held for operator in self.operators]} if self.operators else {}
+        return {"anyOf": [operator.failed for operator in self.operators]} if self.operators else {"not": {}}
+
     def __str__(self) -> str:
         parts = [str(operator) for operator in self.operators]
         if self.exists is not None:
@@ -186,13 +197,6 @@ def parse_predicate(policy: Policy, key: str, given: Any) -> Predicate:
     return Predicate(tuple(operators), exists)
 
 
-def _compare(value: Any, constant: Any) -> Verdict:
-    """Compare like `is_same`; None for a string that spells the number, which the tool may convert."""
-    if is_same(value, constant):
-        return True
-    return None if isinstance(value, str) and is_number(constant) and _spells(value, constant) else False
-
-
 def _spells(text: str, number: Any) -> bool:
     try:
         return bool(float(text) == number)  # accepts spaces, underscores and exponents, as converters do
@@ -201,28 +205,31 @@ def _spells(text: str, number: Any) -> bool:
 
 
 def _parse_equals(policy: Policy, key: str, constant: Any) -> Operator:
-    _check_constant(policy, key, constant)
-    return Operator("equals", (constant,), lambda value: _compare(value, constant))
+    return _compare(policy, key, "equals", (constant,))
 
 
 def _parse_one_of(policy: Policy, key: str, constants: Any) -> Operator:
     if not isinstance(constants, list | tuple) or not constants:
         raise policy.error_at(key, f"must be a non-empty list of values, got {constants!r}")
+    return _compare(policy, key, "one_of", tuple(constants))
+
+
+def _compare(policy: Policy, key: str, name: str, constants: tuple[Any, ...]) -> Operator:
+    """Compare like `is_same`. A string that spells a number cannot be compared: the tool may convert it."""
     for constant in constants:
         _check_constant(policy, key, constant)
-    known = tuple(constants)
-    texts = frozenset(item for item in known if isinstance(item, str))
-    numbers = tuple(item for item in known if is_number(item))
+    texts = frozenset(item for item in constants if isinstance(item, str))
+    numbers = tuple(item for item in constants if is_number(item))
 
     def check(value: Any) -> Verdict:
-        if type(value) is str:
-            if value in texts:
-                return True
-            return None if numbers and any(_spells(value, item) for item in numbers) else False
-        found = [_compare(value, item) for item in known]
-        return True if True in found else None if None in found else False
+        if type(value) is not str:
+            return any(is_same(value, item) for item in constants)
+        if value in texts:
+            return True
+        return None if numbers and any(_spells(value, item) for item in numbers) else False
 
-    return Operator("one_of", known, check)
+    enum = {"enum": list(constants)}
+    return Operator(name, constants, check, enum, {"not": enum})
 
 
 def _parse_not(policy: Policy, key: str, given: Any) -> Operator:
@@ -236,10 +243,14 @@ def _parse_not(policy: Policy, key: str, given: Any) -> Operator:
         found = inner.holds(value, True)
         return None if found is None else not found
 
-    return Operator("not", (), check, inner)
+    return Operator("not", (), check, inner.schema(False), inner.schema(True), inner)
 
 
-def _text_parser(name: str, make: Callable[[str], Callable[[str], Verdict]]) -> Callable[..., Operator]:
+def _text_parser(
+    name: str, make: Callable[[str], Callable[[str], Verdict]], pattern: Callable[[str], str | None]
+) -> Callable[..., Operator]:
+    """`pattern` returns a regular expression of the strings that hold; None if there is none."""
+
     def parse(policy: Policy, key: str, constant: Any) -> Operator:
         if not isinstance(constant, str) or not constant:
             raise policy.error_at(key, f"must be a non-empty string, got {constant!r}")
@@ -248,7 +259,12 @@ def _text_parser(name: str, make: Callable[[str], Callable[[str], Verdict]]) -> 
         except ValueError as error:  # InvalidSchemaError is one too
             message = error.message if isinstance(error, InvalidSchemaError) else str(error)
             raise policy.error_at(key, message) from None
-        return Operator(name, (constant,), _check_text(matches))
+        found = pattern(constant)
+        held: Schema = {"type": "string"} if found is None else {"type": "string", "pattern": found}
+        failed: Schema = {"type": ["string", "null"], **({} if found is None else {"not": held})}
+        if name == "glob" and not constant.strip("*"):  # every string
+            held, failed = {"type": "string"}, {"type": "null"}
+        return Operator(name, (constant,), _check_text(matches), held, failed)
 
     return parse
 
@@ -267,6 +283,16 @@ def _make_glob(pattern: str) -> Callable[[str], Verdict]:
     return lambda text: match(text) is not None
 
 
+def _glob_pattern(glob: str) -> str | None:
+    parts = {"*": r"[\s\S]*", "?": r"[\s\S]"}
+    pieces = (parts.get(part) or _escape(part) for part in re.split(r"([*?])", glob))
+    return None if "[" in glob else f"^{''.join(pieces)}$"
+
+
+def _escape(text: str) -> str:
+    return re.sub(r"[\\^$.|?*+()\[\]{}]", r"\\\g<0>", text)
+
+
 def _make_matches(pattern: str) -> Callable[[str], Verdict]:
     Validator({"pattern": pattern})  # alone, so that no parenthesis in it closes the group around it
     whole = f"^(?:{pattern})$"
@@ -279,7 +305,11 @@ def _make_matches(pattern: str) -> Callable[[str], Verdict]:
     return matches
 
 
-def _number_parser(name: str, compares: Callable[[Any, Any], bool]) -> Callable[..., Operator]:
+def _number_parser(
+    name: str, compares: Callable[[Any, Any], bool], held: str, failed: str
+) -> Callable[..., Operator]:
+    """`held` and `failed` are keywords of JSON Schema."""
+
     def parse(policy: Policy, key: str, constant: Any) -> Operator:
         if not is_finite(constant):
             raise policy.error_at(key, f"must be a number, got {constant!r}")
@@ -289,7 +319,8 @@ def _number_parser(name: str, compares: Callable[[Any, Any], bool]) -> Callable[
                 return compares(value, constant)
             return False if is_nothing(value) else None
 
-        return Operator(name, (constant,), check)
+        schemas = {"type": "number", held: constant}, {"type": ["number", "null"], failed: constant}
+        return Operator(name, (constant,), check, *schemas)
 
     return parse
 
@@ -297,7 +328,11 @@ def _number_parser(name: str, compares: Callable[[Any, Any], bool]) -> Callable[
 def _parse_max_length(policy: Policy, key: str, constant: Any) -> Operator:
     if not isinstance(constant, int) or isinstance(constant, bool) or constant < 0:
         raise policy.error_at(key, f"must be a number of characters, got {constant!r}")
-    return Operator("max_length", (constant,), _check_text(lambda text: len(text) <= constant))
+    schemas = (
+        {"type": "string", "maxLength": constant},
+        {"type": ["string", "null"], "minLength": constant + 1},
+    )
+    return Operator("max_length", (constant,), _check_text(lambda text: len(text) <= constant), *schemas)
 
 
 def _check_constant(policy: Policy, key: str, constant: Any) -> None:
@@ -314,15 +349,19 @@ _PARSERS: Mapping[str, Callable[[Policy, str, Any], Operator]] = {
     "equals": _parse_equals,
     "not": _parse_not,
     "one_of": _parse_one_of,
-    "prefix": _text_parser("prefix", lambda constant: lambda text: text.startswith(constant)),
-    "suffix": _text_parser("suffix", lambda constant: lambda text: text.endswith(constant)),
-    "glob": _text_parser("glob", _make_glob),
-    "matches": _text_parser("matches", _make_matches),
-    "below_path": _text_parser("below_path", lambda constant: Folder(constant).holds),
-    "below": _number_parser("below", compare.lt),
-    "at_most": _number_parser("at_most", compare.le),
-    "above": _number_parser("above", compare.gt),
-    "at_least": _number_parser("at_least", compare.ge),
+    "prefix": _text_parser(
+        "prefix", lambda constant: lambda text: text.startswith(constant), lambda text: f"^{_escape(text)}"
+    ),
+    "suffix": _text_parser(
+        "suffix", lambda constant: lambda text: text.endswith(constant), lambda text: f"{_escape(text)}$"
+    ),
+    "glob": _text_parser("glob", _make_glob, _glob_pattern),
+    "matches": _text_parser("matches", _make_matches, lambda pattern: f"^(?:{pattern})$"),
+    "below_path": _text_parser("below_path", _make_below_path, lambda _: None),
+    "below": _number_parser("below", compare.lt, "exclusiveMaximum", "minimum"),
+    "at_most": _number_parser("at_most", compare.le, "maximum", "exclusiveMinimum"),
+    "above": _number_parser("above", compare.gt, "exclusiveMinimum", "maximum"),
+    "at_least": _number_parser("at_least", compare.ge, "minimum", "exclusiveMaximum"),
     "max_length": _parse_max_length,
 }
 _NAMES = ", ".join([*_PARSERS, "exists"])
@@ -334,11 +373,8 @@ Found = tuple[Any, bool]
 """A value, and whether the caller gave it."""
 
 _PLAIN = frozenset({str, int, float, bool})
-_HASHABLE = _PLAIN | {type(None)}
-_FLAT = _HASHABLE | {dict}
+_FLAT = _PLAIN | {type(None), dict}
 _NOT_THERE: Found = (ABSENT, False)
-_LARGEST_OWN_HASH = 2**60
-"""Integers up to here are their own hashes."""
 _MAX_FORMS = 64
 _MAX_LISTS = 4
 """Levels of nested lists that are followed when a schema is read."""
@@ -380,18 +416,10 @@ class ArgumentPath:
 
     def find(self, arguments: Mapping[str, Any]) -> list[Found]:
         """Return every value that is there or will be; never empty."""
-        if len(self.steps) == 1:
-            value = arguments.get(self.steps[0].name)
-            if type(value) in _PLAIN:  # nearly always
-                return [(value, True)]
         return follow_steps(self.steps, arguments)
 
     def find_received(self, received: Received) -> list[Any]:
         """Return the same of what the tool gets, with what its own code has filled in."""
-        if len(self._received_steps) == 1:
-            value = received.get(self._received_steps[0].name)
-            if type(value) in _PLAIN:
-                return [value]
         return [value for value, _ in follow_steps(self._received_steps, received)]
 
 
@@ -405,6 +433,10 @@ def arguments_of(tool: Tool) -> tuple[Mapping[str, Any], ToolArguments]:
 
 
 def follow_steps(steps: Sequence[Step], arguments: Mapping[str, Any]) -> list[Found]:
+    if len(steps) == 1:
+        value = arguments.get(steps[0].name)
+        if type(value) in _PLAIN:  # nearly always
+            return [(value, True)]
     current: list[Found] = [(arguments, True)]
     for step in steps:
         entered: list[Found] = []
@@ -439,29 +471,23 @@ def _spread(value: Any, is_given: bool, found: list[Found]) -> None:
         found.append((value, is_given))
     elif not value:
         found += (([], is_given), _NOT_THERE)
-    elif (distinct := _distinct(value)) is not None:
-        found += zip(distinct, itertools.repeat(is_given))
     else:
-        for item in value:
-            _spread(item, is_given, found)
+        kinds = set(map(type, value))
+        if kinds <= _FLAT:
+            found += zip(_distinct(value, kinds), itertools.repeat(is_given))
+        else:  # there may be lists in it
+            for item in value:
+                _spread(item, is_given, found)
 
 
-def _distinct(items: Sequence[Any]) -> Iterable[Any] | None:
-    """Return the items of a list with equal strings and numbers once; None if there may be lists among them.
+def _distinct(items: Sequence[Any], kinds: set[type]) -> Iterable[Any]:
+    """Return equal strings and numbers once: of half a million in a megabyte few differ.
 
-    Equal items get the same verdict, and of half a million numbers in a megabyte few differ. Booleans equal
-    numbers but are judged differently.
+    Not integers beyond 60 bits, of which an attacker can choose many with one hash.
     """
-    kinds = set(map(type, items))
-    if not kinds <= _HASHABLE:
-        return items if kinds <= _FLAT else None
-    if bool in kinds and not kinds.isdisjoint({int, float}):
-        return items
-    if int in kinds:
-        integers = items if len(kinds) == 1 else [item for item in items if type(item) is int]
-        if max(integers) > _LARGEST_OWN_HASH or min(integers) < -_LARGEST_OWN_HASH:
-            return items  # an attacker can choose many such integers with one hash
-    return dict.fromkeys(items)
+    if kinds == {str} or (kinds <= {int, float} and min(items) > -(2**60) and max(items) < 2**60):
+        return dict.fromkeys(items)
+    return items
 
 
 def _read_steps(
@@ -537,3 +563,71 @@ def _allows_more(form: Mapping[str, Any]) -> bool:
     kind = form.get("type", "object")
     is_object = kind == "object" or (isinstance(kind, list) and "object" in kind)
     return is_object and form.get("additionalProperties", True) is not False
+
+
+# --- conditions ---
+
+_SAME_IF_EQUAL = frozenset({str, int, float})
+"""Types whose equal values no operator tells apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A predicate on one argument of one tool."""
+
+    path: ArgumentPath
+    predicate: Predicate
+
+    def holds(self, arguments: Mapping[str, Any], received: Received | None = None) -> Verdict:
+        """Judge the values that were sent and, if they may differ, those that the tool gets: True if the
+        predicate holds for all of them, False if for none, else None."""
+        found = follow_steps(self.path.steps, arguments)
+        if received is None and len(found) == 1:  # nearly always
+            return self.judge(*found[0])
+        verdicts: Iterator[Verdict] = itertools.starmap(self.judge, found)
+        if received is not None:
+            verdicts = itertools.chain(verdicts, self._judge_received(found, received))
+        first = next(verdicts)
+        return first if first is not None and all(verdict is first for verdict in verdicts) else None
+
+    def judge(self, value: Any, is_given: bool) -> Verdict:
+        verdict = self.predicate.holds(value, is_given)
+        # Nothing is certain about a missing argument except that it is missing.
+        return None if verdict and value is ABSENT and self.predicate.exists is not False else verdict
+
+    def _judge_received(self, found: Sequence[Found], received: Received) -> Iterator[Verdict]:
+        """Judge what the tool gets. `exists` is about what the caller sent."""
+        exists = self.predicate.exists
+        if exists is not None and all(is_given is not exists for _, is_given in found):
+            return
+        values = self.path.find_received(received)
+        if _is_unchanged(values, found):
+            return
+        left_out = sum(not is_given for _, is_given in found)
+        kinds = self._comparable_kinds(found)
+        for value in values:
+            if value is ABSENT:
+                left_out -= 1
+                if left_out >= 0:
+                    continue
+                value = OPAQUE  # it was sent, and became something else
+            elif not is_nothing(value) and kind_of(value) not in kinds:
+                value = OPAQUE
+            yield self.predicate.holds(value, exists is not False)
+
+    def _comparable_kinds(self, found: Sequence[Found]) -> set[type]:
+        """Return the types of what was sent and of the constants. Other values cannot be compared: a user
+        object made from a name neither equals nor differs from that name."""
+        kinds = {kind_of(item) for item, _ in found}
+        kinds.update(kind_of(item) for each in self.predicate.walk() for item in each.constants)
+        return kinds
+
+
+def _is_unchanged(values: Sequence[Any], found: Sequence[Found]) -> bool:
+    """Whether the tool gets exactly the strings and numbers that were sent."""
+    return (
+        len(values) == len(found)
+        and _SAME_IF_EQUAL.issuperset(map(type, values))
+        and all(is_given and type(item) in _SAME_IF_EQUAL for item, is_given in found)
+        and values == [item for item, _ in found]
+    )

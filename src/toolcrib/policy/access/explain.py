@@ -6,15 +6,15 @@ Uses the same decision as lists and calls, and then evaluates each rule by itsel
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from toolcrib.config.settings import Limit, Policy
+from toolcrib.config.settings import Policy
 from toolcrib.context import Principal
-from toolcrib.policy.access.access import Access
-from toolcrib.policy.access.conditions import ABSENT, is_nothing, is_same
-from toolcrib.policy.access.decision import DEFAULT, Condition, Decision, Judgement, RuleSet, ToolRule
-from toolcrib.policy.selectors import PrincipalSelector, ToolSelector, roles_of
+from toolcrib.policy.access.access import DEFAULT, Access, Decision, Judgement, RuleSet, ToolRule
+from toolcrib.policy.access.conditions import ABSENT, Condition, is_nothing, is_same
+from toolcrib.policy.quota.limits import CompiledLimit
+from toolcrib.policy.selectors import roles_of
 from toolcrib.schema.received import OPAQUE, Received
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
@@ -23,6 +23,7 @@ Verdict = Literal["allowed", "confirm", "depends", "denied", "scope", "hidden"]
 REFUSED: frozenset[Verdict] = frozenset({"denied", "scope", "hidden"})
 _MAX_VALUES = 3
 _MAX_WORDS = 80
+_LIMITS = ("rate", "concurrency", "daily", "timeout_s", "max_arguments_bytes", "max_result_bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The outcome of a call. `witness` is an example of arguments that would pass, if one is known."""
+    """The outcome of a call."""
 
     tool: str
     principal: str
@@ -52,7 +53,6 @@ class Explanation:
     missing: tuple[str, ...]
     confirm: str | None
     limits: tuple[str, ...]
-    witness: Mapping[str, Any] | None
 
     @property
     def is_refused(self) -> bool:
@@ -88,7 +88,6 @@ def explain(
         missing=decision.missing,
         confirm=_confirm_of(judgement),
         limits=tuple(_limits(policy, principal, tool)),
-        witness=_witness(decision, tool),
     )
 
 
@@ -99,16 +98,6 @@ def _receive(decision: Decision, tool: Tool, arguments: dict[str, Any]) -> Recei
         return None
     check = tool.arguments
     return check.receive(arguments, check.convert(arguments))
-
-
-def _witness(decision: Decision, tool: Tool) -> Mapping[str, Any] | None:
-    """Return example arguments that pass in both forms; None if they cannot be converted alone."""
-    found = decision.witness
-    try:
-        received = None if not found else _receive(decision, tool, dict(found))
-    except Exception:  # the author's code gets invented values
-        return None
-    return found if found is None or decision.judge(found, received).is_allowed else None
 
 
 def _judge(
@@ -142,29 +131,27 @@ def _steps(
     applicable = {rule.number: rule for rule in (*rules.denies, *rules.allows, *rules.confirms)}
     for rule in access.rules:
         if rule.number in applicable:
-            yield _step(applicable[rule.number], rule.effect, arguments, received)
+            yield _step(applicable[rule.number], arguments, received)
         elif rule.tools.matches(tool):
             yield Step(rule.effect, rule.label, False, f"it is for {', '.join(rule.rule.who)}")
 
 
-def _step(
-    rule: ToolRule, effect: str, arguments: Mapping[str, Any] | None, received: Received | None
-) -> Step:
+def _step(rule: ToolRule, arguments: Mapping[str, Any] | None, received: Received | None) -> Step:
     if not rule.conditions:
-        return Step(effect, rule.label, True, "whatever the arguments")
+        return Step(rule.effect, rule.label, True, "whatever the arguments")
     if arguments is None:
-        conditions = " and ".join(_describe_condition(condition) for condition in rule.conditions)
-        return Step(effect, rule.label, None, f"where {conditions}")
-    verdicts = [(item, item.holds(arguments, received)) for item in rule.conditions]
-    judged = [(item, held is True if effect == "allow" else held is not False) for item, held in verdicts]
+        conditions = " and ".join(map(_describe_condition, rule.conditions))
+        return Step(rule.effect, rule.label, None, f"where {conditions}")
+    alone = [(item, replace(rule, conditions=(item,))) for item in rule.conditions]
+    judged = [(item, each.counts(arguments, received)) for item, each in alone]
     counts = all(is_met for _, is_met in judged)
-    shown = [item for item, is_met in judged if counts or not is_met]
-    reasons = (
-        f"{_describe_condition(item)} ({_describe_values(item, arguments, received)})" for item in shown
-    )
-    return Step(
-        effect, rule.label, counts, " and ".join(reasons) if counts else f"requires {', '.join(reasons)}"
-    )
+    reasons = [
+        f"{_describe_condition(item)} ({_describe_values(item, arguments, received)})"
+        for item, is_met in judged
+        if counts or not is_met
+    ]
+    why = " and ".join(reasons) if counts else f"requires {', '.join(reasons)}"
+    return Step(rule.effect, rule.label, counts, why)
 
 
 def _describe_condition(condition: Condition) -> str:
@@ -194,34 +181,11 @@ def _show(value: Any) -> str:
 
 def _limits(policy: Policy, principal: Principal, tool: Tool) -> Iterator[str]:
     for number, limit in enumerate(policy.limits, start=1):
-        key = f"limits[{number}]"
-        if not ToolSelector(policy, f"{key}.tools", limit.tools).matches(tool):
-            continue
-        if PrincipalSelector(policy, f"{key}.who", limit.who).matches(principal):
-            yield f"limit {number}{_quote(limit.name)}: {_describe_limit(limit)}"
-
-
-def _quote(name: str | None) -> str:
-    return f' "{name}"' if name else ""
-
-
-def _describe_limit(limit: Limit) -> str:
-    shared = {
-        "rate": f"{limit.rate}",
-        "concurrency": f"{limit.concurrency} at once",
-        "daily": f"{limit.daily} a day",
-    }
-    each = {
-        "timeout_s": f"at most {limit.timeout_s or 0:g} s",
-        "max_arguments_bytes": f"arguments of at most {limit.max_arguments_bytes} bytes",
-        "max_result_bytes": f"a result of at most {limit.max_result_bytes} bytes",
-    }
-    counted = [text for key, text in shared.items() if getattr(limit, key) is not None]
-    described = [text for key, text in each.items() if getattr(limit, key) is not None]
-    if counted:
-        per = " and ".join(f"each {part}" for part in limit.per.split("+")) if limit.per != "all" else "all"
-        described.insert(0, f"{', '.join(counted)} for {per}")
-    return "; ".join(described)
+        if CompiledLimit(policy, number, limit).matches(principal, tool):
+            name = f' "{limit.name}"' if limit.name else ""
+            settings = [(key, getattr(limit, key)) for key in _LIMITS]
+            shown = ", ".join(f"{key} {value}" for key, value in settings if value is not None)
+            yield f"limit {number}{name}: {shown}, per {limit.per}"
 
 
 def decided_by(explanation: Explanation) -> str:

@@ -21,8 +21,7 @@ from toolcrib.errors import (
     NotConfirmedError,
     ToolNotFoundError,
 )
-from toolcrib.policy.access.access import Access
-from toolcrib.policy.access.decision import Decision, Judgement
+from toolcrib.policy.access.access import Access, Decision, Judgement
 from toolcrib.schema.received import Received
 from toolcrib.tool import Tool
 from toolcrib.validation import codec

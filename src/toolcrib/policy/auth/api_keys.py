@@ -18,7 +18,7 @@ import secrets
 import stat
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -48,10 +48,6 @@ NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,256}")
 _KEY = re.compile(r"tck_([A-Za-z0-9_-]{43})([0-9A-Za-z]{6})")
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_HASH = re.compile(r"[0-9a-f]{64}")
-_ID = re.compile(r"[0-9a-z]{4,32}")
-_SHOWN_PREFIX = re.compile(r".{0,16}")
-_FIELDS = ("id", "name", "hash", "prefix", "scopes", "roles", "created", "expires", "revoked")
 
 State = Literal["active", "expired", "revoked"]
 FileVersion = tuple[int, int, int, int, int]
@@ -119,15 +115,13 @@ class Key:
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but the hash."""
+        shown = {name: getattr(self, name) for name in _FIELDS if name != "hash"}
+        times = {name: shown[name] for name in ("created", "expires", "revoked")}
         return {
-            "id": self.id,
-            "name": self.name,
-            "prefix": self.prefix,
+            **shown,
             "scopes": list(self.scopes),
             "roles": list(self.roles),
-            "created": format_time(self.created),
-            "expires": None if self.expires is None else format_time(self.expires),
-            "revoked": None if self.revoked is None else format_time(self.revoked),
+            **{name: None if wall_s is None else format_time(wall_s) for name, wall_s in times.items()},
         }
 
 
@@ -146,14 +140,6 @@ class KeyFile:
     def entries(self) -> tuple[Key, ...]:
         return self.read()[0]
 
-    def find(self, secret: str, wall_s: float) -> Principal | None:
-        """Return whose key this is; None if it is unknown, revoked or expired."""
-        hashed = hash_secret(secret)
-        for key in self.entries():
-            if key.hash == hashed and key.state(wall_s) == "active":
-                return key.principal
-        return None
-
     def read(self) -> tuple[tuple[Key, ...], FileVersion]:
         try:
             # Without O_NONBLOCK, opening a pipe would wait for its other end.
@@ -168,9 +154,11 @@ class KeyFile:
             self._refuse(f"cannot be read: {error.strerror}")
         return self._parse(data), _version_of(facts)
 
-    def version(self) -> FileVersion:
-        """Raises OSError."""
-        return _version_of(os.stat(self.path))
+    def version(self) -> FileVersion | None:
+        try:
+            return _version_of(os.stat(self.path))
+        except OSError:
+            return None  # reading it reports the problem
 
     def _check(self, facts: os.stat_result) -> None:
         if not stat.S_ISREG(facts.st_mode):
@@ -204,17 +192,7 @@ class KeyFile:
         if not isinstance(item, dict) or sorted(item) != sorted(_FIELDS):
             self._refuse(f"key {number} must have exactly {', '.join(_FIELDS)}")
         try:
-            return Key(
-                _matching(_ID, item["id"]),
-                check_name(item["name"]),
-                _matching(_HASH, item["hash"]),
-                _matching(_SHOWN_PREFIX, item["prefix"]),
-                tuple(_matching(SCOPE, scope) for scope in _list(item["scopes"])),
-                tuple(_matching(SCOPE, role) for role in _list(item["roles"])),
-                _parse_time(item["created"]),
-                None if item["expires"] is None else _parse_time(item["expires"]),
-                None if item["revoked"] is None else _parse_time(item["revoked"]),
-            )
+            return Key(**{name: parse(item[name]) for name, parse in _FIELDS.items()})
         except ValueError as error:
             self._refuse(f"key {number}: {error}")
 
@@ -236,7 +214,7 @@ class KeyFile:
             if not SCOPE.fullmatch(word):
                 raise InvalidKeyError(f"invalid scope or role {word!r}: no spaces, quotes or backslashes")
         with self._locked():
-            keys = self.entries() if self._exists() else ()
+            keys = self.entries() if os.path.lexists(os.path.realpath(self.path)) else ()
             now_s = float(int(self._wall()))
             if any(key.name == name and key.state(now_s) == "active" for key in keys):
                 raise NameTakenError(f"an active key {name!r} exists already")
@@ -271,19 +249,9 @@ class KeyFile:
                 self._write(tuple(revoked.get(key.id, key) for key in keys))
         return tuple(revoked.values())
 
-    def _exists(self) -> bool:
-        try:
-            os.stat(self.path)
-        except FileNotFoundError:
-            return False
-        except OSError:
-            pass  # reading it reports the problem
-        return True
-
     def _write(self, keys: tuple[Key, ...]) -> None:
         entries = [{**key.to_json(), "hash": key.hash} for key in keys]
-        ordered = [{field: entry[field] for field in _FIELDS} for entry in entries]
-        text = json.dumps({"format": FORMAT, "keys": ordered}, indent=2) + "\n"
+        text = json.dumps({"format": FORMAT, "keys": entries}, indent=2) + "\n"
         real = Path(os.path.realpath(self.path))  # a link is kept, and its target replaced
         try:
             write_file(real, text.encode(), mode=PRIVATE)
@@ -295,33 +263,28 @@ class KeyFile:
         real = Path(os.path.realpath(self.path))
         with suppress(OSError):  # a missing file; reading or writing reports anything else
             self._check(os.stat(real))  # before anything is created beside another user's file
-        descriptor = self._open_lock(real.with_name(f".{real.name}.lock"))
-        try:
-            self._wait_for_lock(descriptor)
-            yield
-        finally:
-            os.close(descriptor)
-
-    def _open_lock(self, lock: Path) -> int:
-        """Open the lock file. Another user who may create files in the folder may have put anything there."""
+        lock = real.with_name(f".{real.name}.lock")
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+        # Another user who may create files in the folder may have put anything there.
         hint = "remove it, and let nobody else create files in that folder"
         try:
             lock.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(lock, flags, PRIVATE)
         except OSError as error:
-            if lock.is_symlink():
-                self._refuse(f"its lock {lock} is a symbolic link", hint)
-            if lock.is_dir():
-                self._refuse(f"its lock {lock} is a folder", hint)
+            if os.path.lexists(lock):
+                is_link = lock.is_symlink()
+                problem = "is a symbolic link" if is_link else f"cannot be opened: {error.strerror}"
+                self._refuse(f"its lock {lock} {problem}", hint)
             self._refuse(f"cannot be written: {error.strerror}")
-        facts = os.fstat(descriptor)
-        owner = find_other_owner(facts)
-        if owner is not None or not stat.S_ISREG(facts.st_mode):
+        try:
+            owner = find_other_owner(facts := os.fstat(descriptor))
+            if owner is not None or not stat.S_ISREG(facts.st_mode):
+                problem = "is not a regular file" if owner is None else f"belongs to another user ({owner})"
+                self._refuse(f"its lock {lock} {problem}", hint)
+            self._wait_for_lock(descriptor)
+            yield
+        finally:
             os.close(descriptor)
-            problem = "is not a regular file" if owner is None else f"belongs to another user ({owner})"
-            self._refuse(f"its lock {lock} {problem}", hint)
-        return descriptor
 
     def _wait_for_lock(self, descriptor: int) -> None:
         if fcntl is None:
@@ -361,16 +324,37 @@ def _parse_time(text: Any) -> float:
     return moment.timestamp()
 
 
-def _matching(pattern: re.Pattern[str], value: Any) -> str:
-    if not isinstance(value, str) or not pattern.fullmatch(value):
-        raise ValueError(f"invalid value {value!r}")
-    return value
+def _parse_optional_time(text: Any) -> float | None:
+    return None if text is None else _parse_time(text)
 
 
-def _list(value: Any) -> list[Any]:
+def _matching(pattern: str) -> Callable[[Any], str]:
+    def parse(value: Any) -> str:
+        if not isinstance(value, str) or not re.fullmatch(pattern, value):
+            raise ValueError(f"invalid value {value!r}")
+        return value
+
+    return parse
+
+
+def _parse_words(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise ValueError(f"{value!r} is not a list")
-    return value
+    return tuple(map(_matching(SCOPE.pattern), value))
+
+
+_FIELDS: Mapping[str, Callable[[Any], Any]] = {
+    "id": _matching("[0-9a-z]{4,32}"),
+    "name": check_name,
+    "hash": _matching("[0-9a-f]{64}"),
+    "prefix": _matching(".{0,16}"),
+    "scopes": _parse_words,
+    "roles": _parse_words,
+    "created": _parse_time,
+    "expires": _parse_optional_time,
+    "revoked": _parse_optional_time,
+}
+"""The fields of a key in the file, and how each is read."""
 
 
 def _make_id(keys: Sequence[Key]) -> str:
@@ -411,7 +395,7 @@ class ReloadingKeys:
     def refresh(self) -> bool:
         """Read the file again if it has changed. Returns whether the keys may differ now."""
         try:
-            version = self._find_version()
+            version = self._file.version()
             if version == self._version and self._is_settled and self._broken_since_s is None:
                 return False
             # A file that changed twice within one tick of its clock looks unchanged: read it once more later.
@@ -429,12 +413,6 @@ class ReloadingKeys:
     def is_active(self, hashed: str, wall_s: float) -> bool:
         found = self._keys.get(hashed)
         return found is not None and found[0].state(wall_s) == "active"
-
-    def _find_version(self) -> FileVersion | None:
-        try:
-            return self._file.version()
-        except OSError:
-            return None  # reading it reports the problem
 
     def _use(self, keys: tuple[Key, ...], version: FileVersion) -> None:
         if self._broken_since_s is not None:

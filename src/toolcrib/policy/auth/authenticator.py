@@ -25,12 +25,14 @@ from toolcrib.errors import ConfigurationError
 from toolcrib.http_client import fold_address
 from toolcrib.policy.auth.api_keys import PREFIX, KeyFile, ReloadingKeys, hash_secret, is_complete_key
 from toolcrib.policy.auth.jwks import InvalidTokenError, KeysUnavailableError, decode_base64url
-from toolcrib.policy.auth.tokens import MAX_TOKEN_BYTES, Issuer, digest_of
+from toolcrib.policy.auth.tokens import MAX_TOKEN_BYTES, Issuer
 from toolcrib.validation import codec
 
 logger = logging.getLogger("toolcrib")
 
 Headers = tuple[tuple[bytes, bytes], ...]
+Sent = tuple[bytes | None, bytes | None]
+"""The headers Authorization and X-API-Key of a request."""
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 REFRESH_S = 1.0
 """How often the keys file is checked for changes."""
@@ -154,22 +156,23 @@ class Authenticator:
         self._now, self._wall, self._repeated = now, wall, repeated
         self._keys = None if auth.keys is None else ReloadingKeys(KeyFile(auth.keys, wall=wall), now=now)
         self._refresh_at_s = math.inf if self._keys is None else -math.inf
-        self._known_bearers: dict[bytes, tuple[Principal, float]] = {}
-        self._known_keys: dict[bytes, tuple[Principal, float]] = {}
+        self._known: dict[Sent, tuple[Principal, float]] = {}
         resource = _find_resource(auth, resource)
         self._issuers: dict[str, Issuer] = {}
         if resource is not None:
             for item in auth.oauth:
                 self._issuers[item.issuer] = Issuer(item, resource=resource, now=now, wall=wall)
-        self._known_issuers: dict[bytes, Issuer] = {}
         self._prefetching: list[asyncio.Future[None]] = []
-        self._challenges = Challenges(
+        self._challenges = challenges = Challenges(
             resource=resource,
             path=path,
             issuers=list(self._issuers),
             scopes=[scope for item in auth.oauth for scope in item.scopes],
             name=name,
         )
+        self.metadata = challenges.metadata
+        self.require_credentials = challenges.missing
+        self.challenge = challenges.insufficient_scope
         self._without_credentials: Verdict = ANONYMOUS if auth.optional else self._challenges.missing()
         self._failures = _limiter(Rate.parse(auth.max_failures).share(workers), now)
         # Not shared: a client that keeps one connection reaches one worker, and would get only its part.
@@ -194,8 +197,7 @@ class Authenticator:
         for task in prefetching:
             task.cancel()
         await asyncio.gather(*prefetching, return_exceptions=True)
-        self._clear()
-        self._known_issuers.clear()
+        self._known.clear()
 
     def authenticate(
         self, headers: Mapping[bytes, bytes], address: str | None
@@ -203,34 +205,25 @@ class Authenticator:
         """Return whose request this is, or how to reject it. Header names are in lower case."""
         if self._now() >= self._refresh_at_s:
             self._refresh()
-        bearer = headers.get(b"authorization")
-        key = headers.get(b"x-api-key") if self._keys is not None else None
-        if key is None:
-            if bearer is None:
-                return self._without_credentials
-            known = self._known_bearers.get(bearer)
-        elif bearer is None:
-            known = self._known_keys.get(key)
-        else:
-            known = None
+        sent = self._read(headers)
+        known = self._known.get(sent)
         if known is not None and self._wall() < known[1]:
             return known[0]
-        return self._check(bearer, key, address)
+        return self._without_credentials if sent == (None, None) else self._check(sent, address)
+
+    def _read(self, headers: Mapping[bytes, bytes]) -> Sent:
+        key = None if self._keys is None else headers.get(b"x-api-key")
+        return headers.get(b"authorization"), key
 
     def _refresh(self) -> None:
         self._refresh_at_s = self._now() + REFRESH_S
         if self._keys is not None and self._keys.refresh():
-            self._clear()
+            self._known.clear()
 
-    def _clear(self) -> None:
-        self._known_bearers.clear()
-        self._known_keys.clear()
-
-    def _check(
-        self, bearer: bytes | None, key: bytes | None, address: str | None
-    ) -> Verdict | Awaitable[Verdict]:
+    def _check(self, sent: Sent, address: str | None) -> Verdict | Awaitable[Verdict]:
+        bearer, key = sent
         challenges = self._challenges
-        if self._repeated is not None and self._repeated in (bearer, key):
+        if self._repeated is not None and self._repeated in sent:
             return self._fail(challenges.invalid_request("Credentials were sent more than once"), address)
         token = None if bearer is None else _read_bearer(bearer)
         if bearer is not None and token is None:
@@ -246,12 +239,12 @@ class Authenticator:
             return self._reject(address, f"more than {MAX_TOKEN_BYTES} bytes")
         text = credential.decode("ascii")
         if key is not None or text.startswith(PREFIX):
-            return self._check_key(text, bearer, key, address)
+            return self._check_key(text, sent, address)
         return self._check_token(text, address)
 
     # --- keys ---
 
-    def _check_key(self, text: str, bearer: bytes | None, key: bytes | None, address: str | None) -> Verdict:
+    def _check_key(self, text: str, sent: Sent, address: str | None) -> Verdict:
         if self._keys is None:
             return self._reject(address, "a key, but no keys are configured")
         if not self._keys.is_open:
@@ -265,18 +258,10 @@ class Authenticator:
         state = entry.state(self._wall())
         if state != "active":
             return self._reject(address, f"{state} key '{entry.name}' ({entry.id})")
-        self._remember(bearer, key, principal, math.inf if entry.expires is None else entry.expires)
+        if len(self._known) >= _MAX_KNOWN:
+            self._known.clear()
+        self._known[sent] = principal, math.inf if entry.expires is None else entry.expires
         return principal
-
-    def _remember(
-        self, bearer: bytes | None, key: bytes | None, principal: Principal, until_s: float
-    ) -> None:
-        if len(self._known_bearers) + len(self._known_keys) >= _MAX_KNOWN:
-            self._clear()
-        if key is None and bearer is not None:
-            self._known_bearers[bearer] = principal, until_s
-        elif key is not None and bearer is None:
-            self._known_keys[key] = principal, until_s
 
     # --- tokens ---
 
@@ -288,15 +273,11 @@ class Authenticator:
             found = issuer.verify(text)
         except InvalidTokenError as error:
             return self._reject_token(error, address)
-        if isinstance(found, Principal):
-            return self._accept_token(text, issuer, found)
-        return self._await_token(text, issuer, found, address)
+        return found if isinstance(found, Principal) else self._await_token(found, address)
 
-    async def _await_token(
-        self, text: str, issuer: Issuer, found: Awaitable[Principal], address: str | None
-    ) -> Verdict:
+    async def _await_token(self, found: Awaitable[Principal], address: str | None) -> Verdict:
         try:
-            return self._accept_token(text, issuer, await found)
+            return await found
         except InvalidTokenError as error:
             return self._reject_token(error, address)
 
@@ -304,15 +285,7 @@ class Authenticator:
         """Return the issuer that the token claims; the issuer then verifies it."""
         if len(self._issuers) == 1:
             return next(iter(self._issuers.values()))
-        known = self._known_issuers.get(digest_of(text))
-        return known or (self._issuers.get(_claimed_issuer(text)) if self._issuers else None)
-
-    def _accept_token(self, text: str, issuer: Issuer, principal: Principal) -> Principal:
-        if len(self._issuers) > 1:
-            if len(self._known_issuers) >= _MAX_KNOWN:
-                self._known_issuers.clear()
-            self._known_issuers[digest_of(text)] = issuer
-        return principal
+        return self._issuers.get(_claimed_issuer(text)) if self._issuers else None
 
     def _reject_token(self, error: InvalidTokenError, address: str | None) -> Rejection:
         if isinstance(error, KeysUnavailableError):
@@ -323,11 +296,11 @@ class Authenticator:
 
     def credential_of(self, headers: Mapping[bytes, bytes]) -> Credential | None:
         """Return the credential of a request that was just authenticated; None if it has none."""
-        key = headers.get(b"x-api-key") if self._keys is not None else None
-        sent = _read_bearer(headers.get(b"authorization", b"")) if key is None else key.strip(b" \t")
-        if sent is None:
+        bearer, key = self._read(headers)
+        credential = _read_bearer(bearer or b"") if key is None else key.strip(b" \t")
+        if credential is None:
             return None
-        text = sent.decode("ascii")
+        text = credential.decode("ascii")
         if key is not None or text.startswith(PREFIX):
             return Credential(hash_secret(text), math.inf)
         issuer = self._find_issuer(text)
@@ -359,18 +332,6 @@ class Authenticator:
                 reason or rejection.message,
             )
         return rejection
-
-    def require_credentials(self) -> Rejection:
-        """Reject an anonymous request where credentials are required."""
-        return self._challenges.missing()
-
-    def challenge(self, scopes: Sequence[str]) -> Headers:
-        """Return the headers of a 403 for a principal who lacks these scopes."""
-        return self._challenges.insufficient_scope(scopes)
-
-    def metadata(self, path: str) -> bytes | None:
-        """Return the protected-resource metadata if it is served at this path."""
-        return self._challenges.metadata(path)
 
     def count_request(self, principal: Principal) -> float | None:
         """Count a request of this principal. Returns the seconds to wait if there were too many."""

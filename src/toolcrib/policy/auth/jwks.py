@@ -16,10 +16,10 @@ import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from toolcrib.errors import APIError, ConfigurationError
-from toolcrib.http_client import HTTPClient
+from toolcrib.http_client import HTTPClient, Response
 from toolcrib.validation import codec
 
 logger = logging.getLogger("toolcrib")
@@ -186,25 +186,8 @@ def _has_accepted_size(modulus: Any) -> bool:
 # --- fetching ---
 
 
-class HTTPResponse(Protocol):
-    """An HTTP response, read to its end."""
-
-    @property
-    def status_code(self) -> int: ...
-
-    @property
-    def headers(self) -> Mapping[str, str]: ...
-
-    @property
-    def content(self) -> bytes: ...
-
-
-Fetch = Callable[[str], Awaitable[HTTPResponse]]
+Fetch = Callable[[str], Awaitable[Response]]
 """Gets an address. Raises APIError."""
-
-
-class _UnusableResponseError(Exception):
-    pass
 
 
 class IssuerKeys:
@@ -274,7 +257,7 @@ class IssuerKeys:
             uri = self._uri or await self._discover()
             response = await self._get(uri)
             keys = KeySet.parse(response.content)
-        except (APIError, _UnusableResponseError, ValueError) as error:
+        except (APIError, ValueError) as error:
             self._uri = self._given_uri  # it may have moved
             if not self._is_failing:
                 rest = "" if self._keys is None else "; the last keys count for now"
@@ -295,26 +278,27 @@ class IssuerKeys:
         problems = []
         for address in metadata_addresses(self._issuer):
             try:
-                metadata = codec.parse((await self._get(address)).content)
-            except _UnusableResponseError as error:
+                response = await self._get(address)
+            except ValueError as error:
                 problems.append(str(error))
                 continue
+            try:
+                metadata = codec.parse(response.content)
             except ValueError:
-                problems.append(f"{address} is not JSON")
-                continue
+                metadata = None
             if not isinstance(metadata, dict) or metadata.get("issuer") != self._issuer:
                 problems.append(f"{address} is not about this issuer")
                 continue
             uri = metadata.get("jwks_uri")
             if not isinstance(uri, str) or not is_allowed(uri, self._issuer):
-                raise _UnusableResponseError(f"{address} has no https address for `jwks_uri`")
+                raise ValueError(f"{address} has no https address for `jwks_uri`")
             return uri
-        raise _UnusableResponseError(f"no metadata: {'; '.join(problems)}")
+        raise ValueError(f"no metadata: {'; '.join(problems)}")
 
-    async def _get(self, address: str) -> HTTPResponse:
+    async def _get(self, address: str) -> Response:
         response = await self._fetch(address)
         if response.status_code != 200:
-            raise _UnusableResponseError(f"{address} returned {response.status_code}")
+            raise ValueError(f"{address} returned {response.status_code}")
         return response
 
 
@@ -324,7 +308,7 @@ def _make_fetch() -> Fetch:
     client.load()  # so that the first fetch does not block the event loop
     headers = {"accept": "application/json", "accept-encoding": "identity"}
 
-    async def fetch(address: str) -> HTTPResponse:
+    async def fetch(address: str) -> Response:
         return await client.arequest("GET", address, headers=headers)
 
     return fetch

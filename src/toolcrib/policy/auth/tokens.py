@@ -51,14 +51,6 @@ class Token:
     signature: bytes = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Validity:
-    """The time in which a token is valid, from `since_s` until before `until_s`, on the wall clock."""
-
-    since_s: float
-    until_s: float
-
-
 def digest_of(token: str) -> bytes:
     """Return what a token is remembered by: tokens themselves are not kept."""
     return sha256(token.encode("utf-8", "surrogatepass")).digest()
@@ -126,8 +118,9 @@ def check_purpose(claims: Mapping[str, Any], resource: str) -> None:
         raise InvalidTokenError("the token is bound to a key of its holder, which cannot be checked")
 
 
-def check_times(claims: Mapping[str, Any], wall_s: float, leeway_s: float) -> Validity:
-    """Return when the token is valid. Raises InvalidTokenError if it is not valid now."""
+def check_times(claims: Mapping[str, Any], wall_s: float, leeway_s: float) -> tuple[float, float]:
+    """Return from and until when the token is valid, on the wall clock. Raises InvalidTokenError if it is
+    not valid now."""
     expires_s = _read_time(claims, "exp")
     if expires_s is None:
         raise InvalidTokenError("the token has no expiration time")
@@ -139,8 +132,7 @@ def check_times(claims: Mapping[str, Any], wall_s: float, leeway_s: float) -> Va
         raise InvalidTokenError("the token is not valid yet")
     if issued_s is not None and wall_s < issued_s - leeway_s:
         raise InvalidTokenError("the token was issued in the future")
-    since_s = max(begins_s or 0.0, issued_s or 0.0) - leeway_s
-    return Validity(since_s, expires_s + leeway_s)
+    return max(begins_s or 0.0, issued_s or 0.0) - leeway_s, expires_s + leeway_s
 
 
 def _read_time(claims: Mapping[str, Any], name: str) -> float | None:
@@ -205,7 +197,7 @@ def normalize_resource(address: str) -> str:
 @dataclass(frozen=True, slots=True)
 class _Verified:
     principal: Principal
-    validity: Validity
+    validity: tuple[float, float]
     keys: KeySet
 
 
@@ -247,7 +239,7 @@ class Issuer:
         keys = self._keys.current()
         known = self._verified.get(digest)
         if known is not None:
-            if known.keys is keys and known.validity.since_s <= self._wall() < known.validity.until_s:
+            if known.keys is keys and known.validity[0] <= self._wall() < known.validity[1]:
                 self._verified.move_to_end(digest)
                 return known.principal
             del self._verified[digest]
@@ -259,9 +251,9 @@ class Issuer:
     def expiry(self, token: str) -> float:
         """Return until when a token that was just verified is valid, on the wall clock."""
         known = self._verified.get(digest_of(token))
-        return self._wall() if known is None else known.validity.until_s
+        return self._wall() if known is None else known.validity[1]
 
-    def _check_claims(self, text: str) -> tuple[Token, Principal, Validity]:
+    def _check_claims(self, text: str) -> tuple[Token, Principal, tuple[float, float]]:
         parsed = parse_token(text, self._algorithms)
         claims = parsed.claims
         check_issuer(claims, self.oauth.issuer)
@@ -294,7 +286,7 @@ class Issuer:
         raise InvalidTokenError(_NOT_SIGNED)
 
     async def _verify_later(
-        self, digest: bytes, token: Token, principal: Principal, validity: Validity
+        self, digest: bytes, token: Token, principal: Principal, validity: tuple[float, float]
     ) -> Principal:
         keys = await self._keys.fetch()
         if not self._is_signed(token, keys):

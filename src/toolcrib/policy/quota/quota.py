@@ -38,7 +38,6 @@ class Quota:
         now: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        self._policy = policy
         found = ErrorCollector() if problems is None else problems
         self._limits: list[CompiledLimit] = []
         for number, limit in enumerate(policy.limits, start=1):
@@ -69,16 +68,7 @@ class Quota:
     def check(self, tools: Sequence[Tool]) -> list[ConfigurationError]:
         """Return errors for limits that match none of these tools, and clear the cache."""
         self._cache = {}
-        return [
-            self._policy.error_at(
-                f"limits[{limit.number}].tools",
-                f"{selector!r} matches no tool",
-                "see `toolcrib list`",
-            )
-            for limit in self._limits
-            for selector in limit.tools.unmatched(tools)
-            if selector != "*"  # holds for all tools, even if there is none yet
-        ]
+        return [error for limit in self._limits for error in limit.tools.check(tools)]
 
     def limits_tool(self, tool: Tool) -> bool:
         """Whether any limit is about this tool, for any principal."""

@@ -20,7 +20,7 @@ from .conftest import ANA, BOB, CARLA, FIND, REFUND, TOOLS, WIPE, make, names
 def test_without_rules_everything_is_allowed_and_nothing_is_to_be_judged() -> None:
     decision = make().decide(BOB, FIND)
     assert (decision.is_visible, decision.is_final) == (True, True)
-    assert (decision.rule, decision.missing, decision.witness) == ("default", (), {})
+    assert (decision.rule, decision.missing) == ("default", ())
     assert decision.judge({"q": "x"}) == Judgement(True, "default")
     assert decision.judge({}) is decision.judge({"q": "y"})
 
@@ -30,7 +30,6 @@ def test_what_is_denied_is_not_there() -> None:
     decision = policy.decide(BOB, FIND)
     assert (decision.is_visible, decision.is_final) == (False, False)
     assert decision.rule == "rule 1"
-    assert decision.witness is None
     assert decision.judge({}) == Judgement(False, "rule 1", "not by machine")
     assert policy.is_visible(CARLA, FIND)
     assert not policy.is_visible(BOB, FIND)
@@ -221,7 +220,7 @@ def test_a_confirmation_is_asked_for_whatever_the_arguments() -> None:
 
 def test_a_confirmation_may_depend_on_arguments() -> None:
     decision = make(Rule(confirm=["refund"], when={"amount": {"above": 100}})).decide(LOCAL, REFUND)
-    assert (decision.is_visible, decision.rule, decision.witness) == (True, "default", {})
+    assert (decision.is_visible, decision.rule) == (True, "default")
     assert not decision.is_final
     assert decision.judge({"amount": 5}) == Judgement(True, "default")
     assert decision.judge({"amount": 500}).confirm == Confirm("rule 1", None)
@@ -358,8 +357,8 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(policy._decisions) <= 4
         assert len(policy._by_rules) <= 4
         assert len(policy._about) <= 3
-        assert len(policy._views.by_principal) <= 3
-        assert len(policy._views.shared) <= 2
+        assert len(policy._views[1]) <= 3
+        assert len(policy._views[2]) <= 2
 
 
 def test_a_view_is_one_object_for_all_who_see_the_same() -> None:
@@ -433,4 +432,4 @@ def test_where_callers_do_not_matter_one_view_is_remembered_for_all() -> None:
     policy = make(Rule(deny=["wipe"]))
     for caller in (ANA, BOB, CARLA):
         assert names(policy.view(caller, TOOLS)) == ["find", "refund"]
-    assert list(policy._views.by_principal) == [LOCAL]
+    assert list(policy._views[1]) == [LOCAL]

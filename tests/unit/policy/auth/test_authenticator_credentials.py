@@ -1,4 +1,4 @@
-"""The door and those who stay: how long what they came in with is good."""
+"""The authenticator and those who stay: how long what they came in with is good."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def issuer(house: KeyHouse, path: str = "") -> OAuth:
     return OAuth(issuer=f"{house.origin}{path}", jwks_uri=house.jwks_uri, label=label)
 
 
-async def come(door: Authenticator, **headers: str) -> Credential | None:
+async def come(authenticator: Authenticator, **headers: str) -> Credential | None:
     """Come in, and stay."""
     fields = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
-    found = door.authenticate(fields, None)
+    found = authenticator.authenticate(fields, None)
     assert isinstance(await found if inspect.isawaitable(found) else found, Principal)
-    return door.credential_of(fields)
+    return authenticator.credential_of(fields)
 
 
-async def stay(door: Authenticator, **headers: str) -> Credential:
-    shown = await come(door, **headers)
+async def stay(authenticator: Authenticator, **headers: str) -> Credential:
+    shown = await come(authenticator, **headers)
     assert shown is not None
-    assert door.is_valid(shown)
+    assert authenticator.is_valid(shown)
     return shown
 
 
@@ -40,55 +40,55 @@ def file(tmp_path: Path, wall: Clock) -> KeyFile:
 
 
 @pytest.fixture
-async def door(file: KeyFile, now: Clock, wall: Clock) -> Authenticator:
+async def authenticator(file: KeyFile, now: Clock, wall: Clock) -> Authenticator:
     file.create("first")
-    door = Authenticator(Auth(keys=file.path, optional=True), resource=None, now=now, wall=wall)
-    await door.open()
-    return door
+    authenticator = Authenticator(Auth(keys=file.path, optional=True), resource=None, now=now, wall=wall)
+    await authenticator.open()
+    return authenticator
 
 
 @pytest.mark.parametrize("shown", ["Bearer {}", "bearer   {} ", "{}"])
 async def test_a_key_is_good_until_it_is_revoked(
-    door: Authenticator, file: KeyFile, now: Clock, shown: str
+    authenticator: Authenticator, file: KeyFile, now: Clock, shown: str
 ) -> None:
     secret, _ = file.create("ana")
     now.at += 1
     name = "x_api_key" if shown == "{}" else "authorization"
-    known = await stay(door, **{name: shown.format(secret)})
+    known = await stay(authenticator, **{name: shown.format(secret)})
     assert secret not in repr(known)
     file.revoke("ana")
-    assert door.is_valid(known)  # the file is looked at once a second
+    assert authenticator.is_valid(known)  # the file is looked at once a second
     now.at += 1
-    assert not door.is_valid(known)
+    assert not authenticator.is_valid(known)
 
 
 async def test_a_key_is_good_until_it_expires(
-    door: Authenticator, file: KeyFile, now: Clock, wall: Clock
+    authenticator: Authenticator, file: KeyFile, now: Clock, wall: Clock
 ) -> None:
     secret, _ = file.create("ana", expires=wall.at + 60)
     now.at += 1
-    known = await stay(door, x_api_key=secret)
+    known = await stay(authenticator, x_api_key=secret)
     wall.at += 59
-    assert door.is_valid(known)
+    assert authenticator.is_valid(known)
     wall.at += 1
-    assert not door.is_valid(known)
+    assert not authenticator.is_valid(known)
 
 
 async def test_no_key_is_good_once_the_file_could_not_be_read_for_long(
-    door: Authenticator, file: KeyFile, now: Clock
+    authenticator: Authenticator, file: KeyFile, now: Clock
 ) -> None:
     secret, _ = file.create("ana")
     now.at += 1
-    known = await stay(door, x_api_key=secret)
+    known = await stay(authenticator, x_api_key=secret)
     file.path.write_text("no keys")
     now.at += 1
-    assert door.is_valid(known)
+    assert authenticator.is_valid(known)
     now.at += GRACE_S
-    assert not door.is_valid(known)
+    assert not authenticator.is_valid(known)
 
 
-async def test_who_shows_nothing_is_not_followed(door: Authenticator) -> None:
-    assert await come(door) is None
+async def test_who_shows_nothing_is_not_followed(authenticator: Authenticator) -> None:
+    assert await come(authenticator) is None
 
 
 @pytest.mark.parametrize("paths", [("",), ("", "/other")])
@@ -96,26 +96,25 @@ async def test_a_token_is_good_until_it_ends(
     house: KeyHouse, now: Clock, wall: Clock, paths: tuple[str, ...]
 ) -> None:
     issuers = [issuer(house, path) for path in paths]
-    door = Authenticator(Auth(oauth=issuers), resource=RESOURCE, now=now, wall=wall)
+    authenticator = Authenticator(Auth(oauth=issuers), resource=RESOURCE, now=now, wall=wall)
     token = Mint(house.origin, wall=wall)()
-    known = await stay(door, authorization=f"Bearer {token}", x_api_key="nobody looks at it")
+    known = await stay(authenticator, authorization=f"Bearer {token}", x_api_key="nobody looks at it")
     wall.at += 300 + issuers[0].leeway_s - 1
-    assert door.is_valid(known)
+    assert authenticator.is_valid(known)
     wall.at += 1
-    assert not door.is_valid(known)
-    await door.close()
+    assert not authenticator.is_valid(known)
+    await authenticator.close()
 
 
 async def test_no_memory_holds_a_whole_token(house: KeyHouse, now: Clock, wall: Clock) -> None:
-    door = Authenticator(
+    authenticator = Authenticator(
         Auth(oauth=[issuer(house), issuer(house, "/other")]), resource=RESOURCE, now=now, wall=wall
     )
     other = Mint(f"{house.origin}/other", key=make_key(kid="two"), wall=wall)
     house.publish(make_key(), make_key(kid="two"))
     tokens = [Mint(house.origin, wall=wall)(), other()]
     for token in tokens:
-        await stay(door, authorization=f"Bearer {token}")
-    kept = repr([vars(door), *(vars(each) for each in door._issuers.values())])
+        await stay(authenticator, authorization=f"Bearer {token}")
+    kept = repr([vars(authenticator), *(vars(each) for each in authenticator._issuers.values())])
     assert all(token not in kept for token in tokens)
-    assert len(door._known_issuers) == 2
-    await door.close()
+    await authenticator.close()

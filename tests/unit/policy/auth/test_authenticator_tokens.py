@@ -1,4 +1,4 @@
-"""The door and tokens: who is asked about which, beside keys and without."""
+"""The authenticator and tokens: who is asked about which, beside keys and without."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Auth, OAuth
 from toolcrib.policy.auth import ANONYMOUS, Authenticator, KeyFile, Rejection
-from toolcrib.policy.auth import authenticator as module
 
 NOW_S = 1_800_000_000.0
 METADATA = 'resource_metadata="https://tools.example.com/.well-known/oauth-protected-resource/mcp"'
@@ -52,8 +51,8 @@ def make(now: Clock, wall: Clock, *issuers: OAuth, **options: Any) -> Authentica
     return Authenticator(Auth(oauth=issuers, **options), resource=RESOURCE, name="shop", now=now, wall=wall)
 
 
-async def show(door: Authenticator, token: str, address: str | None = None) -> Principal | Rejection:
-    found = door.authenticate({b"authorization": b"Bearer " + token.encode()}, address)
+async def show(authenticator: Authenticator, token: str, address: str | None = None) -> Principal | Rejection:
+    found = authenticator.authenticate({b"authorization": b"Bearer " + token.encode()}, address)
     return await found if inspect.isawaitable(found) else found
 
 
@@ -64,22 +63,22 @@ def distrusted(words: str, scopes: str = "") -> Rejection:
 
 
 async def test_a_token_says_who_calls(house: KeyHouse, mint: Mint, now: Clock, wall: Clock) -> None:
-    door = make(now, wall, issuer(house))
+    authenticator = make(now, wall, issuer(house))
     token = mint()
-    first = await show(door, token)
+    first = await show(authenticator, token)
     assert isinstance(first, Principal)
     assert first.name == "oauth:ana"
     assert (
-        door.authenticate({b"authorization": b"bearer " + token.encode()}, None) is first
+        authenticator.authenticate({b"authorization": b"bearer " + token.encode()}, None) is first
     )  # nothing to wait for
 
 
 async def test_a_token_that_is_not_good_is_told_why(
     house: KeyHouse, mint: Mint, now: Clock, wall: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    door = make(now, wall, issuer(house, scopes=["read", "write"]))
+    authenticator = make(now, wall, issuer(house, scopes=["read", "write"]))
     words = "the token is for another server"
-    assert await show(door, mint(aud="https://else.example.com"), "192.0.2.7") == distrusted(
+    assert await show(authenticator, mint(aud="https://else.example.com"), "192.0.2.7") == distrusted(
         words, "read write"
     )
     assert caplog.messages == [f"rejected credentials from 192.0.2.7: {words}"]
@@ -88,11 +87,11 @@ async def test_a_token_that_is_not_good_is_told_why(
 async def test_a_token_that_turns_out_not_to_be_good_is_told_why(
     house: KeyHouse, mint: Mint, now: Clock, wall: Clock
 ) -> None:
-    door = make(now, wall, issuer(house), max_failures="1/min")
+    authenticator = make(now, wall, issuer(house), max_failures="1/min")
     mint.key = make_key(kid="unpublished")
     words = "the token is not signed with a key of its issuer"
-    assert await show(door, mint()) == distrusted(words)
-    again = await show(door, mint(jti="x"))
+    assert await show(authenticator, mint()) == distrusted(words)
+    again = await show(authenticator, mint(jti="x"))
     assert isinstance(again, Rejection)
     assert (again.status, again.retry_after_s) == (429, 60.0)
 
@@ -101,9 +100,9 @@ async def test_keys_that_cannot_be_had_are_no_fault_of_the_caller(
     house: KeyHouse, mint: Mint, now: Clock, wall: Clock
 ) -> None:
     house.pages.clear()
-    door = make(now, wall, issuer(house), max_failures="1/min")
+    authenticator = make(now, wall, issuer(house), max_failures="1/min")
     for _ in range(3):
-        answer = await show(door, mint())
+        answer = await show(authenticator, mint())
         assert isinstance(answer, Rejection)
         assert answer.status == 503
         assert answer.headers == ()
@@ -115,17 +114,17 @@ async def test_of_several_issuers_the_one_is_asked_that_the_token_names(
     house: KeyHouse, mint: Mint, other_mint: Mint, now: Clock, wall: Clock
 ) -> None:
     house.publish(mint.key, other_mint.key)
-    door = make(now, wall, issuer(house), issuer(house, "/other", label="staff"))
+    authenticator = make(now, wall, issuer(house), issuer(house, "/other", label="staff"))
     first, second = mint(), other_mint()
     for _ in range(2):
-        assert [getattr(await show(door, token), "name", None) for token in (first, second)] == [
+        assert [getattr(await show(authenticator, token), "name", None) for token in (first, second)] == [
             "oauth:ana",
             "staff:ana",
         ]
     words = "the token is not signed with a key of its issuer"
     house.publish(mint.key)
     forged = Mint(mint.issuer, key=make_key(kid="three"), wall=wall)
-    assert await show(door, forged()) == distrusted(words)
+    assert await show(authenticator, forged()) == distrusted(words)
 
 
 @pytest.mark.parametrize(
@@ -135,32 +134,22 @@ async def test_of_several_issuers_the_one_is_asked_that_the_token_names(
 async def test_of_several_issuers_none_is_asked_about_what_names_none(
     house: KeyHouse, now: Clock, wall: Clock, token: str
 ) -> None:
-    door = make(now, wall, issuer(house), issuer(house, "/other", label="staff"))
-    assert door.authenticate({b"authorization": f"Bearer {token}".encode()}, None) == distrusted(WRONG)
+    authenticator = make(now, wall, issuer(house), issuer(house, "/other", label="staff"))
+    assert authenticator.authenticate({b"authorization": f"Bearer {token}".encode()}, None) == distrusted(
+        WRONG
+    )
     assert house.visits == []
-
-
-async def test_who_made_which_token_is_remembered_within_bounds(
-    house: KeyHouse, mint: Mint, now: Clock, wall: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_MAX_KNOWN", 3)
-    door = make(now, wall, issuer(house), issuer(house, "/other", label="staff"))
-    for number in range(10):
-        assert isinstance(await show(door, mint(jti=str(number))), Principal)
-    assert 1 <= len(door._known_issuers) <= 3
-    await door.close()
-    assert door._known_issuers == {}
 
 
 async def test_keys_and_tokens_are_told_apart_by_how_keys_begin(
     house: KeyHouse, mint: Mint, now: Clock, wall: Clock, tmp_path: Path
 ) -> None:
     secret, _ = KeyFile(tmp_path / "keys.json").create("ana")
-    door = make(now, wall, issuer(house), keys=tmp_path / "keys.json")
-    assert getattr(await show(door, secret), "name", None) == "key:ana"
-    assert getattr(await show(door, mint()), "name", None) == "oauth:ana"
-    assert await show(door, "tck_x") == distrusted(WRONG)
-    as_key = door.authenticate({b"x-api-key": mint().encode()}, None)
+    authenticator = make(now, wall, issuer(house), keys=tmp_path / "keys.json")
+    assert getattr(await show(authenticator, secret), "name", None) == "key:ana"
+    assert getattr(await show(authenticator, mint()), "name", None) == "oauth:ana"
+    assert await show(authenticator, "tck_x") == distrusted(WRONG)
+    as_key = authenticator.authenticate({b"x-api-key": mint().encode()}, None)
     assert as_key == distrusted(WRONG)
 
 
@@ -168,16 +157,16 @@ async def test_without_keys_a_key_is_not_good_and_its_header_is_somebody_elses(
     house: KeyHouse, mint: Mint, now: Clock, wall: Clock, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     secret, _ = KeyFile(tmp_path / "keys.json").create("ana")
-    door = make(now, wall, issuer(house))
-    assert await show(door, secret) == distrusted(WRONG)
+    authenticator = make(now, wall, issuer(house))
+    assert await show(authenticator, secret) == distrusted(WRONG)
     assert caplog.messages == [
         "rejected credentials from an unknown address: a key, but no keys are configured"
     ]
-    unshown = door.authenticate({b"x-api-key": secret.encode()}, None)
+    unshown = authenticator.authenticate({b"x-api-key": secret.encode()}, None)
     fields = ((b"www-authenticate", f"Bearer {METADATA}".encode()),)
     assert unshown == Rejection(401, "Credentials are required", fields)
     headers = {b"x-api-key": b"a gateway's", b"authorization": b"Bearer " + mint().encode()}
-    found = door.authenticate(headers, None)
+    found = authenticator.authenticate(headers, None)
     assert isinstance(await found if inspect.isawaitable(found) else found, Principal)
 
 
@@ -185,11 +174,11 @@ async def test_whoever_shows_nothing_is_told_which_scopes_to_ask_for(
     house: KeyHouse, now: Clock, wall: Clock
 ) -> None:
     both = issuer(house, scopes=["read"]), issuer(house, "/other", label="staff", scopes=["read", "pay"])
-    door = make(now, wall, *both)
+    authenticator = make(now, wall, *both)
     fields = ((b"www-authenticate", f'Bearer scope="read pay", {METADATA}'.encode()),)
-    assert door.authenticate({}, None) == Rejection(401, "Credentials are required", fields)
+    assert authenticator.authenticate({}, None) == Rejection(401, "Credentials are required", fields)
     assert make(now, wall, *both, optional=True).authenticate({}, None) is ANONYMOUS
-    document = door.metadata("/.well-known/oauth-protected-resource/mcp")
+    document = authenticator.metadata("/.well-known/oauth-protected-resource/mcp")
     assert json.loads(document or b"") == {
         "resource": RESOURCE,
         "authorization_servers": [house.origin, f"{house.origin}/other"],
@@ -197,7 +186,7 @@ async def test_whoever_shows_nothing_is_told_which_scopes_to_ask_for(
         "bearer_methods_supported": ["header"],
         "resource_name": "shop",
     }
-    assert METADATA.encode() in door.challenge(["pay"])[0][1]
+    assert METADATA.encode() in authenticator.challenge(["pay"])[0][1]
 
 
 # --- beginning and end ---
@@ -206,23 +195,25 @@ async def test_whoever_shows_nothing_is_told_which_scopes_to_ask_for(
 async def test_what_issuers_publish_is_fetched_while_the_server_starts(
     house: KeyHouse, mint: Mint, now: Clock, wall: Clock
 ) -> None:
-    door = make(now, wall, issuer(house))
-    await door.open()
-    await asyncio.gather(*door._prefetching)
+    authenticator = make(now, wall, issuer(house))
+    await authenticator.open()
+    await asyncio.gather(*authenticator._prefetching)
     assert house.visits == ["/keys"]
-    assert isinstance(door.authenticate({b"authorization": b"Bearer " + mint().encode()}, None), Principal)
-    await door.close()
+    assert isinstance(
+        authenticator.authenticate({b"authorization": b"Bearer " + mint().encode()}, None), Principal
+    )
+    await authenticator.close()
 
 
 async def test_an_issuer_that_does_not_answer_delays_neither_the_beginning_nor_the_end(
     house: KeyHouse, now: Clock, wall: Clock
 ) -> None:
     house.pages["/keys"].holds = True
-    door = make(now, wall, issuer(house))
+    authenticator = make(now, wall, issuer(house))
     async with asyncio.timeout(1):
-        await door.open()
+        await authenticator.open()
         await asyncio.sleep(0)
-        await door.close()
+        await authenticator.close()
 
 
 # --- what makes no sense ---
@@ -239,8 +230,8 @@ def test_tokens_need_an_address_to_be_meant_for() -> None:
 def test_what_is_written_goes_before_where_the_server_is_bound() -> None:
     said = "https://public.example.com/mcp"
     auth = Auth(oauth=[OAuth(issuer="https://a.example", resource=said)])
-    door = Authenticator(auth, resource="http://127.0.0.1:8000/mcp")
-    document = door.metadata("/.well-known/oauth-protected-resource/mcp")
+    authenticator = Authenticator(auth, resource="http://127.0.0.1:8000/mcp")
+    document = authenticator.metadata("/.well-known/oauth-protected-resource/mcp")
     assert json.loads(document or b"")["resource"] == said
 
 

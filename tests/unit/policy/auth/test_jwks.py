@@ -346,7 +346,7 @@ async def test_metadata_that_cannot_be_read_is_passed_over(
     with pytest.raises(KeysUnavailableError):
         await IssuerKeys(house.origin, now=now).fetch()
     places = list(metadata_addresses(house.origin))
-    told = f"no metadata: {places[0]} is not JSON; {places[1]} returned 404"
+    told = f"no metadata: {places[0]} is not about this issuer; {places[1]} returned 404"
     assert caplog.records[0].message == f"cannot fetch the keys of {house.origin}: {told}"
 
 

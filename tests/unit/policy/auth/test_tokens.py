@@ -9,7 +9,7 @@ import pytest
 from tests.support.token_issuer import encode, refused
 from toolcrib.policy.auth import tokens
 from toolcrib.policy.auth.jwks import InvalidTokenError
-from toolcrib.policy.auth.tokens import Token, Validity
+from toolcrib.policy.auth.tokens import Token
 
 ALGORITHMS = frozenset({"RS256", "ES256"})
 HERE = "https://tools.example.com/mcp"
@@ -238,10 +238,10 @@ def test_a_token_that_is_bound_to_a_key_is_not_for_whoever_carries_it() -> None:
 
 
 def test_a_token_counts_from_one_time_to_another() -> None:
-    assert tokens.check_times({"exp": 200}, 100.0, 30.0) == Validity(-30.0, 230.0)
-    assert tokens.check_times({"exp": 200, "nbf": 120, "iat": 90}, 100.0, 30.0) == Validity(90.0, 230.0)
-    assert tokens.check_times({"exp": 200.5, "nbf": 90, "iat": 120}, 100.0, 30.0) == Validity(90.0, 230.5)
-    assert tokens.check_times({"exp": 200, "iat": 100}, 100.0, 0) == Validity(100.0, 200.0)
+    assert tokens.check_times({"exp": 200}, 100.0, 30.0) == (-30.0, 230.0)
+    assert tokens.check_times({"exp": 200, "nbf": 120, "iat": 90}, 100.0, 30.0) == (90.0, 230.0)
+    assert tokens.check_times({"exp": 200.5, "nbf": 90, "iat": 120}, 100.0, 30.0) == (90.0, 230.5)
+    assert tokens.check_times({"exp": 200, "iat": 100}, 100.0, 0) == (100.0, 200.0)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_a_time_is_a_number_of_seconds(name: str, value: Any) -> None:
 
 
 def test_the_beginning_of_time_is_a_time() -> None:
-    assert tokens.check_times({"exp": 200, "nbf": 0, "iat": 0}, 100.0, 30.0) == Validity(-30.0, 230.0)
+    assert tokens.check_times({"exp": 200, "nbf": 0, "iat": 0}, 100.0, 30.0) == (-30.0, 230.0)
 
 
 # --- names, scopes, roles ---

@@ -75,7 +75,7 @@ def test_limits_whose_selectors_mean_no_tool_are_told():
         "toolcrib.toml:14: limits[2].tools: 'tag:none' matches no tool",
         "toolcrib.toml: limits[3].tools: 'other' matches no tool",
     ]
-    assert errors[0].hint == "see `toolcrib list`"
+    assert errors[0].hint == "did you mean 'report'?"
     assert made.check([REPORT, OTHER, tool("rapport", tags=["none"])]) == []
     assert made.check([])[0].key == "limits[2].tools"
     assert made._cache == {}  # tools that are gone are let go
