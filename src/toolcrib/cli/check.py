@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from toolcrib.catalog.lint import advise
-from toolcrib.cli import table
-from toolcrib.cli.load import Loaded, build_tools, config_finding, find_unused_policy, load
+from toolcrib.cli.catalog import scan_targets
+from toolcrib.cli.load import Loaded, build_tools, catalog_json, config_findings, find_unused_policy, load
 from toolcrib.cli.options import Command, json_option, targets_argument
 from toolcrib.cli.output import Terminal, format_source
-from toolcrib.cli.text import catalog_json, count, count_findings
+from toolcrib.cli.table import Column, break_name, print_findings, print_table
+from toolcrib.cli.text import count, count_findings, safe
 from toolcrib.errors import ConfigurationError, Finding
 from toolcrib.tool import Tool
 
@@ -26,6 +27,16 @@ toolcrib check tools.py more/     a file and a folder
 toolcrib check --strict --json .  in a pipeline: warnings fail it too
 toolcrib check --against-scan .   compare with a scan of the source
 """
+
+
+_COLUMNS = (
+    Column(
+        wraps=False,
+        styles={"ok": {"fg": "green"}, "off": {"dim": True}, "refused": {"fg": "red", "bold": True}},
+    ),
+    Column(wraps=False),
+    Column(style={"dim": True}),
+)
 
 
 @click.command(cls=Command, examples=EXAMPLES)
@@ -46,15 +57,11 @@ def check(terminal: Terminal, targets: Sequence[str], as_json: bool, strict: boo
 
     A TARGET is a Python file, folder, module, module:object or toolcrib.toml.
     """
-    scanned = None
-    if against_scan:
-        from toolcrib.cli.scan import scan_targets  # delayed: most checks read no source
-
-        scanned = scan_targets(targets, terminal)  # before anything is imported
+    scanned = scan_targets(targets, terminal) if against_scan else None  # before anything is imported
     loaded = load(targets, terminal)
     with terminal.log.muted():
         found = [*loaded.findings, *loaded.server.registry.check()]
-        findings = list(dict.fromkeys([*found, *find_unused_policy(loaded.server, loaded.rejected_policy)]))
+        findings = list(dict.fromkeys([*found, *find_unused_policy(loaded)]))
     errors = [finding for finding in findings if finding.level == "error"]
     built = build_tools([entry.tool for entry in loaded.entries], [])
     findings += _check_key_file(loaded)
@@ -70,15 +77,20 @@ def check(terminal: Terminal, targets: Sequence[str], as_json: bool, strict: boo
         summary = _summarize(loaded, rows, findings)
         if scanned is not None:
             summary = f"{summary} {_summarize_scan(scanned, findings)}"
-        table.print_report(rows, findings, summary, terminal)
+        if rows:
+            print_table(
+                _COLUMNS, [(state, break_name(safe(name)), place) for state, name, place in rows], terminal
+            )
+            terminal.echo("")
+        print_findings(findings, terminal)
+        terminal.echo(summary)
     levels = ("error", "warning") if strict else ("error",)
     return 1 if any(finding.level in levels for finding in findings) else 0
 
 
 def _check_key_file(loaded: Loaded) -> Iterator[Finding]:
     """Report a key file that `serve` could not read; it need not be on the machine that runs the check."""
-    enforcer = loaded.server.enforcer
-    policy = loaded.rejected_policy if enforcer is None else enforcer.policy
+    policy = loaded.policy
     if policy is None or policy.auth is None or policy.auth.keys is None:
         return
     from toolcrib.policy.auth.api_keys import KeyFile  # delayed: most policies have no key file
@@ -86,7 +98,7 @@ def _check_key_file(loaded: Loaded) -> Iterator[Finding]:
     try:
         KeyFile(policy.auth.keys).entries()
     except ConfigurationError as error:
-        found = config_finding(policy.error_from("auth.keys", error))
+        found = config_findings(policy.error_from("auth.keys", error))[0]
         yield replace(found, level="warning", message=f"{found.message}: serve will not start")
 
 

@@ -70,8 +70,7 @@ def explain_call(
         if given is not None:
             raise CommandError("--args requires a tool", "name the tool before it")
         loaded = load(targets, terminal)
-        if loaded.config_errors:
-            raise loaded.config_errors[0]  # it may contain rules about the caller
+        loaded.check_config()  # it may contain rules about the caller
         return _Report(terminal, loaded, who, roles, scopes, as_json).print_all()
     values = {**(parse_object(given, "after --args") if given is not None else {}), **parse_pairs(pairs)}
     loaded, tool = load_one(name, targets, terminal)
@@ -103,7 +102,7 @@ class _Report:
         self.principal = self._find_principal(who, roles, scopes)
         if enforcer is None:
             terminal.message("note", "no policy: every caller may call every tool", "see docs/access.md")
-        for finding in (*loaded.errors, *find_unused_policy(loaded.server)):
+        for finding in (*loaded.errors, *find_unused_policy(loaded)):
             terminal.finding(finding)
 
     def _find_principal(self, who: str, roles: Sequence[str], scopes: Sequence[str]) -> Principal:

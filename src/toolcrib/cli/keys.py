@@ -8,16 +8,17 @@ import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import click
 
-from toolcrib.cli import table
-from toolcrib.cli.options import Command, CommandError, F, format_examples, json_option
+from toolcrib.cli.options import Command, CommandError, F, Time, format_examples, json_option
 from toolcrib.cli.output import Terminal, shorten_paths
-from toolcrib.cli.text import count, format_duration, format_time, parse_time, suggest
-from toolcrib.config import FILE_NAME, Config, load_config
+from toolcrib.cli.table import NAME, Column, print_table
+from toolcrib.cli.text import format_time, suggest
+from toolcrib.config import FILE_NAME, load_config
 from toolcrib.policy.auth.api_keys import (
     PREFIX,
     InvalidKeyError,
@@ -64,7 +65,6 @@ class _Keys:
     """The key file, and whether the configuration of the current folder uses it."""
 
     file: KeyFile
-    config: Config | None
     is_configured: bool
 
     @classmethod
@@ -74,7 +74,7 @@ class _Keys:
         named = None if policy is None or policy.auth is None else policy.auth.keys
         path = Path(given).expanduser() if given else Path(named or DEFAULT_FILE)
         is_configured = named is not None and os.path.realpath(named) == os.path.realpath(path)
-        return cls(KeyFile(path), config, is_configured)
+        return cls(KeyFile(path), is_configured)
 
     @property
     def path(self) -> str:
@@ -92,6 +92,8 @@ def file_option(function: F) -> F:
 @click.option("--role", "roles", multiple=True, metavar="ROLE", help="Role of its holder; repeatable.")
 @click.option(
     "--expires",
+    "expires_s",
+    type=Time(1),
     default=DEFAULT_LIFETIME,
     metavar="WHEN",
     help=f"30d, 12h, 2027-01-01 (UTC) or never.  [default: {DEFAULT_LIFETIME}]",
@@ -103,7 +105,7 @@ def create(
     name: str,
     scopes: Sequence[str],
     roles: Sequence[str],
-    expires: str,
+    expires_s: float,
     file: str | None,
     as_json: bool,
 ) -> int:
@@ -113,16 +115,10 @@ def create(
     """
     opened = _Keys.open(file)
     now_s = time.time()
-    expires_s = None
-    if expires.strip().lower() != "never":
-        try:
-            expires_s = parse_time(expires, now_s, 1)
-        except ValueError as error:
-            raise CommandError(f"Invalid time for --expires: {expires!r}", str(error)) from None
-        if expires_s <= now_s:
-            raise CommandError(f"--expires {expires!r} is in the past", "use a duration or a date")
+    if expires_s <= now_s:
+        raise CommandError("The time of --expires is in the past", "use a duration or a date")
     try:
-        secret, key = opened.file.create(name, scopes, roles, expires_s)
+        secret, key = opened.file.create(name, scopes, roles, None if expires_s == inf else expires_s)
     except NameTakenError as error:
         hint = f"choose another name, or revoke that key: {_command('revoke', name, file)}"
         raise CommandError(str(error), hint) from None
@@ -157,8 +153,9 @@ def list_keys(terminal: Terminal, file: str | None, as_json: bool) -> int:
     if as_json:
         terminal.json({"file": str(opened.file.path), "keys": [_to_json(key, now_s) for key in entries]})
     elif entries:
-        headings = ("NAME", "ID", "KEY", "SCOPES", "ROLES", "CREATED", "EXPIRES", "STATE")
-        table.print_rows(headings, [_row(key, now_s) for key in entries], terminal)
+        headings = ("ID", "KEY", "SCOPES", "ROLES", "CREATED", "EXPIRES", "STATE")
+        columns = [NAME, *(Column(heading) for heading in headings)]
+        print_table(columns, [_row(key, now_s) for key in entries], terminal)
     else:
         terminal.message("note", f"no keys in {opened.path}", _command("create", "NAME", file))
     return 0
@@ -183,8 +180,7 @@ def revoke(terminal: Terminal, name: str, file: str | None, as_json: bool) -> in
         entries = [key for key in opened.file.entries() if key.revoked is None]
         if name.startswith(PREFIX):
             raise CommandError(f"This key is not in {opened.path}", "try another file: --file") from None
-        is_id = any(key.id.startswith(name[:4]) for key in entries)
-        hint = suggest(name, [key.id if is_id else key.name for key in entries])
+        hint = suggest(name, [key.name for key in entries])
         raise CommandError(f"Unknown key: {name}", hint or f"{opened.path} has no active key") from None
     if as_json:
         now_s = time.time()
@@ -199,27 +195,13 @@ def revoke(terminal: Terminal, name: str, file: str | None, as_json: bool) -> in
 
 
 def _print_created(opened: _Keys, key: Key, now_s: float, terminal: Terminal) -> None:
-    expiry = "it never expires"
-    if key.expires is not None:
-        duration = format_duration(key.expires - now_s)
-        expiry = f"it expires {format_time(key.expires, now_s)} UTC, in {duration}"
-    terminal.message("note", f"key '{key.name}' ({key.id}) added to {opened.path}; {expiry}")
-    granted = [
-        f"{count(len(words), noun)}: {', '.join(words)}"
-        for noun, words in (("scope", key.scopes), ("role", key.roles))
-        if words
-    ]
-    if granted:
-        terminal.message("note", f"it has {'; '.join(granted)}")
+    expiry = "never" if key.expires is None else f"{format_time(key.expires, now_s)} UTC"
+    terminal.message("note", f"key '{key.name}' ({key.id}) added to {opened.path}; expires: {expiry}")
+    for noun, words in (("scopes", key.scopes), ("roles", key.roles)):
+        if words:
+            terminal.message("note", f"{noun}: {', '.join(words)}")
     terminal.message("note", "the key is not stored and cannot be shown again: keep it in a safe place")
-    http = None if opened.config is None else opened.config.http
-    host = (http and http.host) or "127.0.0.1"
-    host = f"[{host}]" if ":" in host else host
-    url = f"http://{host}:{(http and http.port) or 8000}{(http and http.path) or '/mcp'}"
-    entry = {"type": "http", "url": url, "headers": {"Authorization": "Bearer KEY"}}
-    name = (opened.config and opened.config.name) or "toolcrib"
-    header = "clients send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`"
-    terminal.message("note", f"{header}; example:\n    {json.dumps(name)}: {json.dumps(entry)}")
+    terminal.message("note", "clients send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`")
 
 
 def _row(key: Key, now_s: float) -> tuple[str, ...]:

@@ -7,13 +7,16 @@ as `error: ...` and `hint: ...`; a traceback only with `--debug`.
 from __future__ import annotations
 
 import importlib
+import math
 import sys
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import click
 
 from toolcrib.cli.output import Terminal, open_terminal
+from toolcrib.cli.text import parse_time
 from toolcrib.errors import ConfigurationError, DefinitionError, ToolcribError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -122,6 +125,27 @@ def report_error(error: Exception, terminal: Terminal) -> int:
     return error.exit_code
 
 
+class Time(click.ParamType[float]):
+    """A time such as `30d`, `12h` or `2027-01-01` (UTC), in seconds since 1970.
+
+    Durations count from now: forwards where `sign` is 1, backwards where it is -1. `never` is the infinite
+    future.
+    """
+
+    name = "time"
+
+    def __init__(self, sign: int) -> None:
+        self.sign = sign
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if self.sign > 0 and value.strip().lower() == "never":
+            return math.inf
+        try:
+            return parse_time(value, time.time(), self.sign)
+        except ValueError as error:
+            self.fail(f"{value!r}: {error}", param, ctx)
+
+
 # --- common options ----------------------------------------------------------------------------------
 
 
@@ -136,11 +160,6 @@ def target_option(function: F) -> F:
 
 def json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")(function)
-
-
-def static_option(function: F) -> F:
-    text = "Read the source of the targets without importing or running it."
-    return click.option("--static", is_flag=True, help=text)(function)
 
 
 def exclusive(*options: str) -> CommandError:

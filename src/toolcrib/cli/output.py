@@ -9,20 +9,19 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import sys
-import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import IO, Any
 
+import click
+
 from toolcrib.cli.text import join, one_line, safe, safe_json, style
 from toolcrib.errors import Finding, Location
 
-_COLOURS = {"error": "red", "warning": "yellow", "advice": "cyan", "hint": "cyan", "note": "cyan"}
-PROGRESS_DELAY_S = 0.2
-"""Shorter work shows no progress."""
-PROGRESS_INTERVAL_S = 0.1
+_COLOURS = {"error": "red", "warning": "yellow", "advice": "cyan", "note": "cyan"}
 
 
 def shorten_paths(text: str) -> str:
@@ -36,14 +35,12 @@ def format_source(source: Location) -> str:
 
 
 class Terminal:
-    """The output streams of one command."""
+    """The output streams of one command. Colours are removed where a stream does not support them."""
 
     def __init__(self, out: IO[str], err: IO[str], *, debug: bool) -> None:
         self.out = out
         self.err = err
         self.debug = debug
-        self.out_colour = _supports_colour(out)
-        self.err_colour = _supports_colour(err)
         self.log = MessageLogHandler(self)
         self.message_format: Callable[[str, str, str | None], str] | None = None
         """Formats a level, a text and a hint as one line, where messages are not for people."""
@@ -51,49 +48,39 @@ class Terminal:
 
     @property
     def width(self) -> int:
-        """Columns of the terminal: COLUMNS, else the size of stdout, else 80."""
-        given = os.environ.get("COLUMNS", "")
-        if given.isdecimal() and len(given) < 10:
-            return max(40, int(given))
-        try:
-            return max(40, os.get_terminal_size(self.out.fileno()).columns)
-        except (OSError, ValueError, AttributeError):
-            return 80
+        return max(40, shutil.get_terminal_size().columns)
 
     # --- stdout ---
 
     def echo(self, *pieces: str) -> None:
         """Print a result for people. Pieces that are not `Styled` are escaped."""
-        self._write_out(join(*pieces))
+        text = join(*pieces)
+        _write(self.out, text if text.endswith("\n") else f"{text}\n")
 
     def write(self, text: str) -> None:
         """Write what a tool or model returned: escaped on a terminal, unchanged for a program or a file."""
         self.out.write(safe(text) if self.out.isatty() else text)
         self.out.flush()
 
-    def json(self, value: Any) -> None:
-        """Print data for programs; control characters in it are escaped too."""
+    def json(self, value: Any, *, indent: int | None = 2) -> None:
+        """Print data for programs, on one line without `indent`; control characters are escaped too."""
         ascii_only = (getattr(self.out, "encoding", None) or "utf-8").lower().replace("-", "") != "utf8"
-        self.json_line(json.dumps(value, indent=2, ensure_ascii=ascii_only, default=_to_plain))
+        separators = (",", ":") if indent is None else None
+        text = json.dumps(
+            value, indent=indent, separators=separators, ensure_ascii=ascii_only, default=_to_plain
+        )
+        self.json_line(text)
 
     def json_line(self, text: str) -> None:
         """Print JSON that is encoded already."""
-        self._write_out(safe_json(text))
-
-    def style_out(self, text: str, **how: Any) -> str:
-        """Return a piece for `echo`, in colour where stdout supports it."""
-        return style(text, **how) if self.out_colour else text
-
-    def _write_out(self, text: str) -> None:
-        self.out.write(text if text.endswith("\n") else f"{text}\n")
+        self.out.write(safe_json(text).rstrip("\n") + "\n")
         self.out.flush()
 
     # --- stderr ---
 
     def echo_err(self, *pieces: str, end: str = "\n") -> None:
         """Print to stderr. Pieces that are not `Styled` are escaped."""
-        self.err.write(f"{join(*pieces)}{end}")
-        self.err.flush()
+        _write(self.err, f"{join(*pieces)}{end}")
 
     def message(self, level: str, text: object, hint: str | None = None) -> None:
         """Print `error: what is wrong` to stderr, then `hint: what to do`."""
@@ -102,9 +89,9 @@ class Terminal:
             self.err.write(self.message_format(level, words, hint) + "\n")
             self.err.flush()
             return
-        self.echo_err(self._label(level), " ", words)
+        self.echo_err(style(f"{level}:", fg=_COLOURS.get(level), bold=True), " ", words)
         if hint:
-            self.echo_err(self._label("hint"), " ", hint)
+            self.echo_err(style("hint:", fg="cyan", bold=True), " ", hint)
 
     def finding(self, finding: Finding) -> None:
         place = f"{format_source(finding.where)}: " if finding.file else ""
@@ -118,32 +105,23 @@ class Terminal:
             self.message("debug", text)
 
     def status(self, text: str) -> None:
-        """Replace the status line on a terminal; an empty text clears it."""
+        """Replace the status line, on a terminal only; an empty text clears it."""
         line = one_line(text)[: self.width - 1]
-        if line or self._status_width:
+        if self.err.isatty() and (line or self._status_width):
             blank = " " * self._status_width
             self.err.write(f"\r{line.ljust(self._status_width)}" if line else f"\r{blank}\r")
             self.err.flush()
-        self._status_width = len(line)
+            self._status_width = len(line)
 
-    def style_err(self, text: str, **how: Any) -> str:
-        """Return a piece for `echo_err`, in colour where stderr supports it."""
-        return style(text, **how) if self.err_colour else text
 
-    def _label(self, level: str) -> str:
-        return self.style_err(f"{level}:", fg=_COLOURS.get(level), bold=True)
+def _write(stream: IO[str], text: str) -> None:
+    has_colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and stream.isatty()
+    stream.write(text if has_colour else click.unstyle(text))
+    stream.flush()
 
 
 def _to_plain(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else str(value)
-
-
-def is_terminal(stream: IO[str]) -> bool:
-    return bool(getattr(stream, "isatty", lambda: False)())
-
-
-def _supports_colour(stream: IO[str]) -> bool:
-    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and is_terminal(stream)
 
 
 class MessageLogHandler(logging.Handler):
@@ -225,26 +203,3 @@ def _is_descriptor_1(stream: IO[str]) -> bool:
         return stream.fileno() == 1
     except (OSError, ValueError, AttributeError):
         return False
-
-
-@contextmanager
-def show_progress(
-    terminal: Terminal, delay_s: float = PROGRESS_DELAY_S
-) -> Iterator[Callable[[Callable[[], str]], None] | None]:
-    """Yield a function that updates the status line, with a text made on demand; None without a terminal."""
-    if not is_terminal(terminal.err):
-        yield None
-        return
-    next_s = time.monotonic() + delay_s
-
-    def update(make_text: Callable[[], str]) -> None:
-        nonlocal next_s
-        now_s = time.monotonic()
-        if now_s >= next_s:
-            next_s = now_s + PROGRESS_INTERVAL_S
-            terminal.status(make_text())
-
-    try:
-        yield update
-    finally:
-        terminal.status("")

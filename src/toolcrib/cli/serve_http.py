@@ -24,6 +24,7 @@ from toolcrib.cli.serving import (
     print_tools,
     print_warnings,
 )
+from toolcrib.cli.text import style
 from toolcrib.config import HTTPConfig
 from toolcrib.errors import ConfigurationError
 from toolcrib.transports.serving import PATH, HTTPOptions
@@ -164,7 +165,7 @@ def _print_start(summary: Summary, info: ServerInfo, terminal: Terminal) -> None
         return
     terminal.echo_err(f"{summary.headline}{workers} at")
     for url in info.urls:
-        terminal.echo_err(terminal.style_err(f"  {url}", bold=True))
+        terminal.echo_err(style(f"  {url}", bold=True))
     terminal.echo_err()
     print_tools(summary, terminal)
     terminal.echo_err("For clients that connect to a URL:")

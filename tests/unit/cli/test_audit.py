@@ -210,7 +210,7 @@ def test_records_are_found_by_time(cli: CommandLine, log: str, monkeypatch: pyte
     ]
     assert ids(cli, "--since", "2027-01-15") == ["c0", "c1", "c2", "c3", "c4"]
     assert ids(cli, "--until", "2027-01-15") == []
-    monkeypatch.setattr("toolcrib.cli.audit.time.time", lambda: START_S + 3602)
+    monkeypatch.setattr("toolcrib.cli.options.time.time", lambda: START_S + 3602)
     assert ids(cli, "--since", "1h") == ["c2", "c3", "c4"]
     assert ids(cli, "--until", "60min") == ["c0", "c1"]
 
@@ -248,7 +248,9 @@ def test_a_time_that_is_none_finds_help(cli: CommandLine, log: str) -> None:
     for option in ("--since", "--until"):
         done = cli.run("audit", "query", option, "yesterday")
         assert done.exit_code == 2
-        assert done.stderr.startswith(f"error: Invalid time for {option}: 'yesterday'\nhint: ")
+        assert done.stderr.startswith(
+            f"error: Invalid value for '{option}': 'yesterday': use a time such as 30d"
+        )
 
 
 # --- what callers could have chosen ---

@@ -1,4 +1,4 @@
-"""`toolcrib audit export`: records for others, whole or not at all; and how far a long look is."""
+"""`toolcrib audit export`: complete files, or none."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ import io
 import json
 import os
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from tests.support.recorded_calls import CALLS, record
-from toolcrib.cli import output
-from toolcrib.cli.audit import COLUMNS, _find_format
-from toolcrib.cli.output import Terminal, show_progress
+from toolcrib.cli.audit import COLUMNS
 from toolcrib.policy.audit import open_log
 
 from .conftest import CommandLine
@@ -28,21 +25,6 @@ def log(cli: CommandLine) -> str:
     )
     cli.write("toolcrib.toml", '[audit]\nfile = "audit.db"\n')
     return "audit.db"
-
-
-class Screen(io.StringIO):
-    """A stream that somebody looks at."""
-
-    encoding = "utf-8"
-
-    def isatty(self) -> bool:
-        return True
-
-
-class Foreign(io.StringIO):
-    """A stream that takes few characters."""
-
-    encoding = "latin-1"
 
 
 def test_json_lines_are_those_of_the_log_and_are_proven_like_it(cli: CommandLine, log: str) -> None:
@@ -147,38 +129,3 @@ def test_a_disk_that_is_full_leaves_the_old_file(
     assert done.exit_code == 2
     assert done.stderr == "error: Cannot write out.csv: No space left on device\n"
     assert Path("out.csv").read_text() == "old"
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
-def test_where_somebody_looks_json_is_plain_ascii(encoding: str) -> None:
-    screen: io.StringIO = Screen() if encoding == "utf-8" else Foreign()
-    spell = _find_format("jsonl", None, Terminal(screen, screen, debug=False))
-    assert spell({"tool": "é\x7f\u202e"}) == '{"tool":"\\u00e9\\u007f\\u202e"}\n'
-    to_file = _find_format("jsonl", "out.jsonl", Terminal(screen, screen, debug=False))
-    assert to_file({"tool": "é"}) == '{"tool":"é"}\n'
-
-
-# --- progress ---
-
-
-def test_long_work_shows_its_progress_and_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
-    times = iter([0.0, 0.1, 0.3, 0.3, 0.4])
-    clock = SimpleNamespace(monotonic=lambda: next(times))  # its own: other threads use the real one
-    monkeypatch.setattr(output, "time", clock)
-    screen = Screen()
-    with show_progress(Terminal(screen, screen, debug=False)) as update:
-        assert update is not None
-        for done in (1, 2, 3, 4):
-            update(lambda done=done: f"verified {done} of 8")  # type: ignore[misc]
-    first, second = "verified 2 of 8", "verified 4 of 8"
-    assert screen.getvalue() == f"\r{first}\r{second}\r{' ' * len(second)}\r"
-
-
-def test_short_work_shows_no_progress() -> None:
-    screen, pipe = Screen(), io.StringIO()
-    with show_progress(Terminal(screen, screen, debug=False)) as update:
-        assert update is not None
-        update(lambda: "verified 1 of 8")
-    assert screen.getvalue() == ""
-    with show_progress(Terminal(pipe, pipe, debug=False)) as update:
-        assert update is None

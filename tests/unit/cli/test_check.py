@@ -30,7 +30,7 @@ def test_a_refused_tool_does_not_hide_the_good_ones(cli: CommandLine) -> None:
     assert "ok       add" in done.stdout
     assert "refused  many  tools.py:17" in done.stdout
     assert (
-        "tools.py:17: error: Tool 'many' takes *names, which no schema can describe [invalid-signature]\n"
+        "tools.py:17: error[invalid-signature] Tool 'many' takes *names, which no schema can describe\n"
         "    hint: name each parameter, or give an explicit input_schema\n" in done.stdout
     )
     assert done.stdout.splitlines()[-1] == "1 tool ok, 1 refused; 1 error."
@@ -89,7 +89,7 @@ def test_an_error_in_the_file_is_told_with_its_own_line(
     done = cli.run("check", "bad.py")
     assert done.exit_code == 1
     assert "Traceback" not in done.output
-    assert f"bad.py:{line}: error: " in done.stdout
+    assert f"bad.py:{line}: error[unreadable-source] " in done.stdout
 
 
 def test_debug_adds_the_traceback_of_the_files_own_error(cli: CommandLine) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.cli.text import Styled, fit_columns, join, one_line, safe, safe_json, style, width_of
+from toolcrib.cli.text import Styled, join, one_line, safe, safe_json, style, width_of
 
 
 @given(st.text())
@@ -66,12 +66,3 @@ def test_what_is_done_to_styled_text_makes_it_plain_again() -> None:
 )
 def test_the_width_of_a_text_is_in_columns(text: str, width: int) -> None:
     assert width_of(text) == width
-
-
-@given(st.text(), st.integers(1, 10))
-def test_a_piece_that_fits_is_as_long_as_can_be(text: str, columns: int) -> None:
-    if not text:
-        return
-    stop = fit_columns(text, 0, columns)
-    assert stop == 1 or width_of(text[:stop]) <= columns
-    assert stop == len(text) or width_of(text[: stop + 1]) > columns or stop == 1

@@ -20,11 +20,6 @@ SETTINGS = """
     [server]
     name = "shop"
 
-    [http]
-    host = "::1"
-    port = 9000
-    path = "/tools"
-
     [auth]
     keys = "secret/keys.json"
 """
@@ -59,13 +54,11 @@ def test_the_key_is_all_that_is_printed_and_the_words_say_how_to_use_it(cli: Com
     assert key.expires is not None
     assert abs(key.expires - key.created - 90 * 86_400) < 2
     assert done.stderr == (
-        f"note: key 'ana' ({key.id}) added to toolcrib.keys.json; it expires {day} UTC, in 90 days\n"
-        "note: it has 2 scopes: orders:read, b; 1 role: support\n"
+        f"note: key 'ana' ({key.id}) added to toolcrib.keys.json; expires: {day} UTC\n"
+        "note: scopes: orders:read, b\n"
+        "note: roles: support\n"
         "note: the key is not stored and cannot be shown again: keep it in a safe place\n"
-        "note: clients send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`; "
-        "example:\n"
-        '    "toolcrib": {"type": "http", "url": "http://127.0.0.1:8000/mcp", '
-        '"headers": {"Authorization": "Bearer KEY"}}\n' + NOWHERE_NAMED
+        "note: clients send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`\n" + NOWHERE_NAMED
     )
     assert secret not in done.stderr
 
@@ -76,12 +69,9 @@ def test_the_file_that_the_settings_name_is_used(cli: CommandLine) -> None:
     assert done.exit_code == 0
     [key] = KeyFile("secret/keys.json").entries()
     assert done.stderr == (
-        f"note: key 'ana' ({key.id}) added to secret/keys.json; it never expires\n"
+        f"note: key 'ana' ({key.id}) added to secret/keys.json; expires: never\n"
         "note: the key is not stored and cannot be shown again: keep it in a safe place\n"
-        "note: clients send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`; "
-        "example:\n"
-        '    "shop": {"type": "http", "url": "http://[::1]:9000/tools", '
-        '"headers": {"Authorization": "Bearer KEY"}}\n'
+        "note: clients send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`\n"
     )
     assert not Path("toolcrib.keys.json").exists()
 
@@ -152,15 +142,15 @@ def test_a_date_is_in_utc_unless_it_says_otherwise(cli: CommandLine, text: str, 
     [
         (
             ["--expires", "soon"],
-            "error: Invalid time for --expires: 'soon'\nhint: use a time such as 30d, 12h, ",
+            "error: Invalid value for '--expires': 'soon': use a time such as 30d, 12h, ",
         ),
-        (["--expires", "5x"], "error: Invalid time for --expires: '5x'\n"),
-        (["--expires", "999999999y"], "error: Invalid time for --expires: '999999999y'\n"),
+        (["--expires", "5x"], "error: Invalid value for '--expires': '5x': use"),
+        (["--expires", "999999999y"], "error: Invalid value for '--expires': '999999999y': use"),
         (
             ["--expires", "2020-01-01"],
-            "error: --expires '2020-01-01' is in the past\nhint: use a duration or a date",
+            "error: The time of --expires is in the past\nhint: use a duration or a date",
         ),
-        (["--expires", "0d"], "error: --expires '0d' is in the past\n"),
+        (["--expires", "0d"], "error: The time of --expires is in the past\n"),
         (["--scope", "a b"], "error: invalid scope or role 'a b': no spaces, quotes or backslashes\n"),
     ],
 )
@@ -313,9 +303,6 @@ def test_a_name_that_is_misspelt_finds_help(cli: CommandLine) -> None:
     assert done.exit_code == 2
     assert done.stderr == "error: Unknown key: anna\nhint: did you mean 'ana'?\n"
     assert cli.run("keys", "revoke", "zzz").stderr.endswith("hint: available: ana\n")
-    id_ = listed(cli)[0]["id"]
-    wrong = f"{id_[:-1]}{'0' if id_[-1] != '0' else '1'}"
-    assert cli.run("keys", "revoke", wrong).stderr.endswith(f"hint: did you mean '{id_}'?\n")
     cli.run("keys", "revoke", "ana")
     done = cli.run("keys", "revoke", "zzz")
     assert done.stderr.endswith("hint: toolcrib.keys.json has no active key\n")

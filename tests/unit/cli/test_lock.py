@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 
 import pytest
 
@@ -74,7 +73,6 @@ def test_check_says_what_differs_and_changes_nothing(locked: CommandLine) -> Non
     assert done.exit_code == 1
     assert "breaking    `b` is now required: callers that do not send it will fail" in done.stderr
     assert "error: toolcrib.lock is out of date\nhint: " in done.stderr
-    assert "accept them: toolcrib lock tools.py --update add\n" in done.stderr
     assert (locked.folder / "toolcrib.lock").read_bytes() == before
 
 
@@ -82,7 +80,7 @@ def test_check_fails_where_there_is_no_lock(cli: CommandLine) -> None:
     cli.write("tools.py", ADD)
     done = cli.run("lock", "tools.py", "--check")
     assert done.exit_code == 1
-    assert "error: No such file: toolcrib.lock\nhint: write it: toolcrib lock tools.py\n" in done.stderr
+    assert "error: No such file: toolcrib.lock\nhint: write it: run this without --check\n" in done.stderr
     assert not (cli.folder / "toolcrib.lock").exists()
 
 
@@ -150,27 +148,6 @@ def test_the_samples_are_nobodys_to_lock(cli: CommandLine) -> None:
     done = cli.run("lock")
     assert done.exit_code == 2
     assert "No targets to lock" in done.stderr
-
-
-@pytest.mark.parametrize("words", [["--output", "my own.lock"], ["--static"]])
-def test_what_a_hint_says_can_be_typed(cli: CommandLine, words: list[str]) -> None:
-    cli.write("tools.py", ADD)
-    done = cli.run("lock", "tools.py", "--check", *words)
-    said = shlex.split(done.stderr.partition("hint: write it: toolcrib ")[2])
-    assert cli.run(*said).exit_code == 0
-    change(cli, "b: int = 1", "b: int")
-    done = cli.run("lock", "tools.py", "--check", *words)
-    assert done.exit_code == 1
-    said = shlex.split(done.stderr.partition("accept them: toolcrib ")[2])
-    assert cli.run(*said).exit_code == 0
-    assert cli.run("lock", "tools.py", "--check", *words).exit_code == 0
-
-
-def test_without_targets_a_lock_says_what_it_was_written_from(locked: CommandLine) -> None:
-    for words in (["--check"], ["--update", "add"]):
-        done = locked.run("lock", *words)
-        assert done.exit_code == 2
-        assert "hint: name the file, as before: toolcrib lock tools.py\n" in done.stderr
 
 
 def test_tools_that_are_off_and_older_versions_are_locked_too(cli: CommandLine) -> None:

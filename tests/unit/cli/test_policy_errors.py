@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from toolcrib import MCPServer
-from toolcrib.cli.load import apply_policy, find_unused_policy, first_error
+from toolcrib.cli.load import Loaded, apply_policy, find_unused_policy, first_error
 from toolcrib.cli.options import CommandError
 from toolcrib.cli.serving import check_workers_policy
 from toolcrib.config import Config
@@ -145,7 +145,7 @@ def test_files_without_a_policy_change_nothing() -> None:
     server = MCPServer("shop")
     apply_policy(server, [Config(), Config()])
     assert server.enforcer is None
-    assert find_unused_policy(server) == []
+    assert find_unused_policy(Loaded(server)) == []
 
 
 def test_the_first_thing_that_means_nothing_is_told_and_how_many_more() -> None:
@@ -154,7 +154,7 @@ def test_the_first_thing_that_means_nothing_is_told_and_how_many_more() -> None:
         file="toolcrib.toml",
         lines={"rules[1].deny": 4},
     )
-    error = first_error(find_unused_policy(MCPServer("shop", policy=policy)))
+    error = first_error(find_unused_policy(Loaded(MCPServer("shop", policy=policy))))
     assert error.message.startswith("toolcrib.toml:4: rules[1].deny: ")
     assert error.message.endswith(" (and 2 more: see `toolcrib check`)")
 

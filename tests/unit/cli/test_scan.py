@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
@@ -51,7 +52,7 @@ def test_json_is_what_list_and_check_print(cli: CommandLine) -> None:
     assert scanned["tools"][0]["source"]["line"] == 4
 
 
-def test_findings_are_grouped_and_counted(cli: CommandLine) -> None:
+def test_findings_are_sorted_and_counted(cli: CommandLine) -> None:
     cli.write(
         "tools.py",
         """
@@ -75,8 +76,8 @@ def test_findings_are_grouped_and_counted(cli: CommandLine) -> None:
     )
     done = cli.run("scan", "tools.py")
     assert done.exit_code == 1
-    assert "2 errors [invalid-signature]:" in done.stdout
-    assert "1 warning [unresolved-default]:" in done.stdout
+    places = re.findall(r"^tools.py:\d+: (.*)\]", done.stdout, re.MULTILINE)
+    assert places == ["error[invalid-signature", "error[invalid-signature", "warning[unresolved-default"]
     assert "1 tool in 1 file; 2 errors, 1 warning." in done.stdout
     assert done.stdout.count("hint: name each parameter") == 1
 

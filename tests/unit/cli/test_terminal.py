@@ -1,4 +1,4 @@
-"""Data to stdout, words to stderr, nothing that steers a terminal; and what every command shares."""
+"""Results on stdout, messages on stderr, everything escaped; and what all commands share."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from toolcrib import __version__
 from toolcrib.cli import COMMANDS, app
 from toolcrib.cli.output import Terminal, claim_stdout
-from toolcrib.cli.table import break_name
-from toolcrib.cli.text import join, style, suggest, type_name
+from toolcrib.cli.table import break_name, type_name
+from toolcrib.cli.text import join, style, suggest
 
 from .conftest import CommandLine
 
@@ -25,16 +25,27 @@ class FakeTTY(io.StringIO):
         return True
 
 
-def test_colour_only_where_a_terminal_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("stream", "variables", "is_coloured"),
+    [
+        (FakeTTY, {"TERM": "xterm"}, True),
+        (io.StringIO, {"TERM": "xterm"}, False),
+        (FakeTTY, {"TERM": "dumb"}, False),
+        (FakeTTY, {"TERM": "xterm", "NO_COLOR": "1"}, False),
+    ],
+)
+def test_colours_are_printed_only_where_the_terminal_supports_them(
+    monkeypatch: pytest.MonkeyPatch,
+    stream: type[io.StringIO],
+    variables: dict[str, str],
+    is_coloured: bool,
+) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("TERM", "xterm")
-    assert Terminal(FakeTTY(), FakeTTY(), debug=False).err_colour
-    assert not Terminal(io.StringIO(), io.StringIO(), debug=False).err_colour
-    monkeypatch.setenv("TERM", "dumb")
-    assert not Terminal(FakeTTY(), FakeTTY(), debug=False).err_colour
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert not Terminal(FakeTTY(), FakeTTY(), debug=False).err_colour
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    out = stream()
+    Terminal(out, out, debug=False).echo(style("red", fg="red"))
+    assert out.getvalue() == ("\x1b[31mred\x1b[0m\n" if is_coloured else "red\n")
 
 
 def test_an_error_is_red_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +102,9 @@ def test_a_status_line_is_written_over_and_cleared() -> None:
     assert err.getvalue() == "\rlonger\rless  \r    \r"
 
 
-def test_our_colours_stay_and_those_of_others_do_not() -> None:
+def test_our_colours_stay_and_those_of_others_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
     out = FakeTTY()
     Terminal(out, FakeTTY(), debug=False).echo(style("ours\x1b", fg="red"), join(" ", "theirs\x1b[1m"))
     assert out.getvalue() == "\x1b[31mours\\x1b\x1b[0m theirs\\x1b[1m\n"
@@ -158,7 +171,7 @@ def test_a_fault_of_toolcrib_itself_is_named_as_such(
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("broken inside")
 
-    monkeypatch.setattr("toolcrib.cli.list.load", fail)
+    monkeypatch.setattr("toolcrib.cli.listing.load", fail)
     done = cli.run("list")
     assert done.exit_code == 1
     assert "error: Internal error: RuntimeError: broken inside" in done.stderr
@@ -197,12 +210,12 @@ def test_a_type_is_said_as_a_person_says_it(schema: object, words: str) -> None:
 
 def test_a_name_is_broken_behind_underscores_only() -> None:
     assert break_name("short") == "short"
-    assert break_name("one_two_three", 8) == "one_two_\nthree"
-    assert break_name("x" * 50, 8) == "x" * 50
+    assert break_name(f"{'a' * 20}_{'b' * 8}_c") == f"{'a' * 20}_{'b' * 8}_\nc"
+    assert break_name("x" * 50) == "x" * 50
 
 
 def test_a_suggestion_is_the_nearest_name_or_what_there_is() -> None:
-    assert suggest("ECHO", ["echo", "add"]) == "did you mean 'echo'?"
+    assert suggest("ehco", ["echo", "add"]) == "did you mean 'echo'?"
     assert suggest("zzz", ["echo"]) == "available: echo"
     assert suggest("zzz", []) is None
     assert suggest("zzz", [f"tool{number}" for number in range(20)]) == (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolcrib.cli.text import format_duration, format_time, parse_time
+from toolcrib.cli.text import format_time, parse_time
 
 NOW_S = 1_800_000_000.0  # 2027-01-15T08:00:00Z
 
@@ -58,20 +58,3 @@ def test_a_day_is_enough_unless_it_is_near() -> None:
     assert format_time(NOW_S + 172_799, NOW_S) == "2027-01-17 07:59"
     assert format_time(NOW_S - 172_799, NOW_S) == "2027-01-13 08:00"
     assert format_time(NOW_S - 172_800, NOW_S) == "2027-01-13"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (1, "1 second"),
-        (119, "119 seconds"),
-        (120, "2 minutes"),
-        (7199, "120 minutes"),
-        (7200, "2 hours"),
-        (172_799, "48 hours"),
-        (172_800, "2 days"),
-        (90 * 86_400 - 0.4, "90 days"),
-    ],
-)
-def test_a_length_of_time_is_told_in_its_largest_unit(seconds: float, words: str) -> None:
-    assert format_duration(seconds) == words
