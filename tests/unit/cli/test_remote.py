@@ -288,9 +288,9 @@ class TestAtTheTerminal:
     @pytest.mark.parametrize("protocol", ["2026-07-28", "2025-11-25"])
     def test_a_form_is_filled_in_field_by_field(self, address: str, protocol: str) -> None:
         words = [
-            ("name, text:", "\n"),
+            ("name, string:", "\n"),
             ("a value is required", "Ada\n"),
-            ("age, whole number [30]:", "old\n"),
+            ("age, integer [30]:", "old\n"),
             ("expected integer", "36\n"),
             ("[y/n]", "y\n"),
         ]
@@ -300,17 +300,17 @@ class TestAtTheTerminal:
         assert shown.endswith("Hello, Ada (36)\n")
 
     def test_a_default_is_kept_and_a_form_can_be_declined(self, address: str) -> None:
-        words = [("name, text:", "Ada\n"), ("[30]:", "\n"), ("[y/n]", "no\n")]
+        words = [("name, string:", "Ada\n"), ("[30]:", "\n"), ("[y/n]", "no\n")]
         code, shown = self.converse(words, "call", "-t", address, "greet")
         assert (code, '{"name": "Ada", "age": 30}' in shown) == (0, True)
         assert "They decline." in shown
 
     def test_the_end_of_input_cancels_the_question(self, address: str) -> None:
-        code, shown = self.converse([("name, text:", "\x04")], "call", "-t", address, "greet")
+        code, shown = self.converse([("name, string:", "\x04")], "call", "-t", address, "greet")
         assert (code, "They cancel." in shown) == (0, True)
 
     def test_ctrl_c_ends_the_command(self, cli: CommandLine) -> None:
-        code, shown = self.converse([("name, text:", "\x03")], "call", "--command", COMMAND, "greet")
+        code, shown = self.converse([("name, string:", "\x03")], "call", "--command", COMMAND, "greet")
         assert code == 130
         assert "Traceback" not in shown
 
