@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import sys
-from collections.abc import Mapping
 from contextlib import aclosing
 from typing import Any
 
@@ -83,7 +81,6 @@ def agent(
     text = _read_question(question)
     options: dict[str, Any] = {**provider_options, "command": program and split_command(program, "--program")}
     options = {name: value for name, value in options.items() if value is not None}
-    _check_options(provider, options)
     limits = Limits() if timeout_s is None else Limits(answer_s=timeout_s, turn_s=timeout_s)
     remote = source.remote
     if remote is None:
@@ -159,14 +156,3 @@ def _read_question(question: str | None) -> str:
     if not question.strip():
         raise CommandError("The question is empty")
     return question
-
-
-def _check_options(provider: str, options: Mapping[str, Any]) -> None:
-    """Refuse options of other providers, by their names on the command line."""
-    accepted = inspect.signature(providers[provider]).parameters
-    if any(item.kind is inspect.Parameter.VAR_KEYWORD for item in accepted.values()):
-        return
-    for name in options.keys() - accepted.keys():
-        option = {"command": "--program", "base_url": "--base-url"}.get(name, f"--{name}")
-        others = [other for other in providers if name in inspect.signature(providers[other]).parameters]
-        raise CommandError(f"{provider} does not support {option}", f"supported by: {', '.join(others)}")

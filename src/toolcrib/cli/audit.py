@@ -22,7 +22,7 @@ import click
 from toolcrib.cli.options import Command, CommandError, F, Time, format_examples, json_option
 from toolcrib.cli.output import Terminal, shorten_paths
 from toolcrib.cli.text import count, one_line, safe, suggest
-from toolcrib.config import FILE_NAME, load_config
+from toolcrib.config import FILE_NAME, load_default_config
 from toolcrib.config.atomic_file import PRIVATE, replace_file
 from toolcrib.policy.audit.checkpoints import checkpoints_path
 from toolcrib.policy.audit.reader import AuditReader, open_log
@@ -90,13 +90,11 @@ class AuditLog:
     @classmethod
     def find(cls, given: Path | None) -> AuditLog:
         """Return the log that `--file` or the configuration names. Raises CommandError."""
-        config = load_config(Path(FILE_NAME), os.environ) if Path(FILE_NAME).is_file() else None
-        settings = None if config is None or config.policy is None else config.policy.audit
-        if settings is not None and (
-            given is None or os.path.realpath(settings.file) == os.path.realpath(given)
-        ):
-            others = (settings.key_file, settings.checkpoints)
-            return cls(Path(settings.file), *(None if path is None else Path(path) for path in others))
+        policy = load_default_config().policy
+        found = None if policy is None else policy.audit
+        if found is not None and (given is None or os.path.realpath(found.file) == os.path.realpath(given)):
+            others = (found.key_file, found.checkpoints)
+            return cls(Path(found.file), *(None if path is None else Path(path) for path in others))
         if given is None:
             hint = f'use --file PATH, or add to {FILE_NAME}:\n    [audit]\n    file = "audit.db"'
             raise CommandError("No audit log configured", hint)
@@ -106,26 +104,14 @@ class AuditLog:
     def name(self) -> str:
         return shorten_paths(str(self.file))
 
-    @contextmanager
-    def open(self) -> Iterator[AuditReader]:
+    def open(self) -> AuditReader:
         """Open for reading, which needs no key."""
         self.check_exists()
-        with self.errors():
-            yield AuditReader(self.file, None, self.file)
+        return AuditReader(self.file, None, self.file)
 
     def check_exists(self) -> None:
         if not self.file.is_file():
             raise CommandError(f"No audit log: {self.name}", "a server creates it when it starts")
-
-    @contextmanager
-    def errors(self) -> Iterator[None]:
-        """Convert errors of files to CommandError."""
-        try:
-            yield
-        except BrokenPipeError:
-            raise  # the reader of stdout has gone
-        except OSError as error:
-            raise CommandError(f"{error.filename or self.file}: {error.strerror or error}") from None
 
 
 def file_option(function: F) -> F:
@@ -179,16 +165,16 @@ def filter_options(function: F) -> F:
 def tail(terminal: Terminal, lines: int, follow: bool, file: Path | None, as_json: bool) -> int:
     """Show the last records."""
     log = AuditLog.find(file)
-    with log.open() as reader:
-        last_seq = reader.last_seq()
-        for record in reversed(list(reader.records(newest_first=True, limit=lines))):
+    reader = log.open()
+    last_seq = reader.last_seq()
+    for record in reversed(list(reader.records(newest_first=True, limit=lines))):
+        _print(record, as_json, terminal)
+        last_seq = max(last_seq, record["seq"])
+    if follow:
+        for record in reader.follow(last_seq, pause):
             _print(record, as_json, terminal)
-            last_seq = max(last_seq, record["seq"])
-        if follow:
-            for record in reader.follow(last_seq, pause):
-                _print(record, as_json, terminal)
-        elif not last_seq:
-            terminal.message("note", f"no records in {log.name}")
+    elif not last_seq:
+        terminal.message("note", f"no records in {log.name}")
     return 0
 
 
@@ -206,18 +192,13 @@ def tail(terminal: Terminal, lines: int, follow: bool, file: Path | None, as_jso
 def query(terminal: Terminal, limit: int, file: Path | None, as_json: bool, **filters: Any) -> int:
     """Search records; the oldest is printed first."""
     log = AuditLog.find(file)
-    number, is_cut = 0, False
-    with log.open() as reader:
-        records: Iterator[Record] = reader.records(**filters)
-        if limit:
-            newest = list(reader.records(**filters, newest_first=True, limit=limit + 1))
-            is_cut = len(newest) > limit
-            records = reversed(newest[:limit])
-        for number, record in enumerate(records, start=1):  # noqa: B007 - counted below
-            _print(record, as_json, terminal)
-    if not number:
+    reader = log.open()
+    newest = list(reader.records(**filters, newest_first=True, limit=limit + 1))
+    for record in reversed(newest[:limit]) if limit else reader.records(**filters):
+        _print(record, as_json, terminal)
+    if not newest:
         terminal.message("note", f"no matching records in {log.name}")
-    if is_cut:
+    elif limit and len(newest) > limit:
         terminal.message("note", f"only the newest {limit} are shown", "--limit 0 shows all")
     return 0
 
@@ -240,16 +221,15 @@ def verify(
     log = AuditLog.find(file)
     if not checkpoints_path(log.file, log.checkpoints).is_file():
         log.check_exists()
-    with log.errors():
-        reader = open_log(
-            log.file,
-            key_file.expanduser() if key_file else log.key_file,
-            log.checkpoints,
-            copy=checkpoints.expanduser() if checkpoints else None,
-        )
-        total = reader.last_seq()
-        verdict = reader.verify(lambda done: terminal.status(f"verified {done} of about {total} records"))
-        terminal.status("")
+    reader = open_log(
+        log.file,
+        key_file.expanduser() if key_file else log.key_file,
+        log.checkpoints,
+        copy=checkpoints.expanduser() if checkpoints else None,
+    )
+    total = reader.last_seq()
+    verdict = reader.verify(lambda done: terminal.status(f"verified {done} of about {total} records"))
+    terminal.status("")
     if as_json:
         problems = [problem._asdict() for problem in verdict.problems]
         terminal.json({"file": str(log.file), **asdict(verdict), "problems": problems})
@@ -278,7 +258,8 @@ def export(
     if output is not None and os.path.realpath(output) == os.path.realpath(log.file):
         raise CommandError("Cannot overwrite the audit log", "choose another name for --output")
     written = 0
-    with open_output(output, terminal) as write, log.open() as reader:
+    reader = log.open()
+    with open_output(output, terminal) as write:
         write_record = _make_formatter(form, write)
         for record in reader.records(**filters):
             write_record(record)
@@ -307,20 +288,11 @@ def open_output(output: str | None, terminal: Terminal) -> Iterator[Callable[[st
     if path.exists() and not path.is_file():
         raise CommandError(f"{output} is not a file", "omit --output for stdout")
 
-    @contextmanager
-    def errors() -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise CommandError(f"Cannot write {output}: {error.strerror}") from None
-
-    with errors(), replace_file(path, PRIVATE) as file:
-
-        def write(text: str) -> None:
-            with errors():
-                file.write(text.encode())
-
-        yield write
+    try:
+        with replace_file(path, PRIVATE) as file:
+            yield lambda text: file.write(text.encode())
+    except OSError as error:
+        raise CommandError(f"Cannot write {output}: {error.strerror}") from None
 
 
 def _print(record: Record, as_json: bool, terminal: Terminal) -> None:

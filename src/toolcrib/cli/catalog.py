@@ -195,28 +195,6 @@ class Remote:
     headers: Mapping[str, str]
     protocol: str
 
-    def list_tools(self, terminal: Terminal) -> tuple[str, list[RemoteTool]]:
-        """Return what the server calls itself, and its tools."""
-
-        async def run(client: Client) -> tuple[str, list[RemoteTool]]:
-            tools = await client.list_tools()
-            info = client.server_info
-            name = " ".join(str(info[key]) for key in ("name", "version") if info.get(key)) or "the server"
-            return f"{name}, MCP {client.protocol_version}", tools
-
-        return self._run(run, terminal, DEFAULT_TIMEOUT_S)
-
-    def find(self, name: str, terminal: Terminal) -> RemoteTool:
-        return self._run(lambda client: _find_tool(client, name), terminal, DEFAULT_TIMEOUT_S)
-
-    def search(self, query: str, limit: int, terminal: Terminal) -> list[RemoteTool] | None:
-        """Return what a server finds that lists search tools instead of its tools; None for other servers."""
-
-        async def run(client: Client) -> list[RemoteTool] | None:
-            return await _search(client, [tool.name for tool in await client.list_tools()], query, limit)
-
-        return self._run(run, terminal, DEFAULT_TIMEOUT_S)
-
     def call(
         self,
         name: str,
@@ -231,7 +209,7 @@ class Remote:
             terminal.status(f"{share} {message}" if message else share)
 
         async def run(client: Client) -> Result:
-            tool = await _find_tool(client, name)
+            tool = await find_remote_tool(client, name)
             try:
                 return await client.call(
                     name,
@@ -245,11 +223,15 @@ class Remote:
             finally:
                 terminal.status("")
 
-        return self._run(run, terminal, timeout_s or DEFAULT_TIMEOUT_S)
+        return self.run(run, terminal, timeout_s)
 
-    def _run(
-        self, work: Callable[[Client], Coroutine[Any, Any, T]], terminal: Terminal, timeout_s: float
+    def run(
+        self,
+        work: Callable[[Client], Coroutine[Any, Any, T]],
+        terminal: Terminal,
+        timeout_s: float | None = None,
     ) -> T:
+        """Connect, and return what `work` does with the client."""
         results: list[T] = []  # not returned by the task: asyncio may write the result of a task to the log
 
         async def run() -> None:
@@ -257,7 +239,7 @@ class Remote:
                 self._transport(terminal),
                 protocol=self.protocol,
                 headers=self.headers,
-                timeout_s=timeout_s,
+                timeout_s=timeout_s or DEFAULT_TIMEOUT_S,
                 on_ask=Prompter(terminal).ask,
                 info={"name": "toolcrib", "version": __version__},
             )
@@ -282,25 +264,33 @@ class Remote:
         return StdioTransport(self.target, on_stderr=print_stderr if terminal.debug else None)
 
 
-async def _find_tool(client: Client, name: str) -> RemoteTool:
-    tools = {tool.name: tool for tool in await client.list_tools()}
-    found = tools.get(name)
-    if found is None:  # it may be behind the search tools
-        found = next(
-            (tool for tool in await _search(client, tools, name, 1) or () if tool.name == name), None
-        )
+async def list_remote_tools(client: Client) -> tuple[str, list[RemoteTool]]:
+    """Return what a server calls itself, and its tools."""
+    info = client.server_info
+    tools = await client.list_tools()
+    name = " ".join(str(info[key]) for key in ("name", "version") if info.get(key)) or "the server"
+    return f"{name}, MCP {client.protocol_version}", tools
+
+
+async def find_remote_tool(client: Client, name: str) -> RemoteTool:
+    """Return a tool by its name, even if it is behind search tools. Raises CommandError."""
+    tools = await client.list_tools()
+    found = next((tool for tool in tools if tool.name == name), None)
     if found is None:
-        raise CommandError(f"Unknown tool: {name}", suggest(name, tools))
+        hits = await search_remotely(client, name, 1) or ()
+        found = next((tool for tool in hits if tool.name == name), None)
+    if found is None:
+        raise CommandError(f"Unknown tool: {name}", suggest(name, [tool.name for tool in tools]))
     return found
 
 
-async def _search(client: Client, listed: Iterable[str], query: str, limit: int) -> list[RemoteTool] | None:
-    search_tool = find_search_tool(listed)
+async def search_remotely(client: Client, query: str, limit: int) -> list[RemoteTool] | None:
+    """Return what a server finds that lists search tools instead of its tools; None for other servers."""
+    search_tool = find_search_tool(tool.name for tool in await client.list_tools())
     if search_tool is None:
         return None
-    answer = (
-        await client.call(search_tool, {"query": query, "limit": min(limit, MAX_FOUND)})
-    ).structured_content
+    result = await client.call(search_tool, {"query": query, "limit": min(limit, MAX_FOUND)})
+    answer = result.structured_content
     found = answer.get("tools") if isinstance(answer, dict) else None
     return list(read_tools(found, "the server", over_http=True)) if isinstance(found, list) else []
 
@@ -313,7 +303,7 @@ def find_search_tool(names: Iterable[str]) -> str | None:
 
 
 def _collect_remote(remote: Remote, label: str, terminal: Terminal) -> ToolSet:
-    _, tools = remote.list_tools(terminal)
+    _, tools = remote.run(list_remote_tools, terminal)
     if find_search_tool(tool.name for tool in tools) is not None:
         terminal.message(
             "warning",

@@ -96,10 +96,7 @@ def _check_outputs(output: Path | None, report: Path | None, sources: Iterable[s
 
 def _save(path: Path, data: Any) -> None:
     text = data if isinstance(data, str) else json.dumps(data, indent=2, ensure_ascii=False)
-    try:
-        path.write_text(text if text.endswith("\n") else f"{text}\n", encoding="utf-8")
-    except OSError as error:
-        raise CommandError(f"Cannot write {path}: {error.strerror or error}") from None
+    path.write_text(text if text.endswith("\n") else f"{text}\n", encoding="utf-8")
 
 
 def _print_summary(exported: Export, found: ToolSet, terminal: Terminal, output: Path | None) -> None:

@@ -18,7 +18,7 @@ from toolcrib.cli.options import Command, CommandError, F, Time, format_examples
 from toolcrib.cli.output import Terminal, shorten_paths
 from toolcrib.cli.table import NAME, Column, print_table
 from toolcrib.cli.text import format_time, suggest
-from toolcrib.config import FILE_NAME, load_config
+from toolcrib.config import FILE_NAME, load_default_config
 from toolcrib.policy.auth.api_keys import (
     PREFIX,
     InvalidKeyError,
@@ -69,8 +69,7 @@ class _Keys:
 
     @classmethod
     def open(cls, given: str | None) -> _Keys:
-        config = load_config(Path(FILE_NAME), os.environ) if Path(FILE_NAME).is_file() else None
-        policy = None if config is None else config.policy
+        policy = load_default_config().policy
         named = None if policy is None or policy.auth is None else policy.auth.keys
         path = Path(given).expanduser() if given else Path(named or DEFAULT_FILE)
         is_configured = named is not None and os.path.realpath(named) == os.path.realpath(path)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
 
-from toolcrib.catalog.search import Hit, Place, SearchIndex, words_by_place
+from toolcrib.catalog.search import Hit, SearchIndex, words_by_place
 from toolcrib.cli.catalog import (
     ToolSet,
     ToolSource,
     check_remote_tools,
+    find_remote_tool,
+    list_remote_tools,
     scan_targets,
+    search_remotely,
     source_options,
 )
 from toolcrib.cli.load import SAMPLE_NOTE, build_tools, catalog_json, load, load_one, tool_json
@@ -62,16 +65,8 @@ toolcrib scan servers/ --json     the servers of others, for programs
 toolcrib scan shop.api            a module, found on the import path
 toolcrib scan                     toolcrib.toml, or the sample tools
 """
-_PLACES: Mapping[Place, str] = {
-    "name": "name",
-    "title": "title",
-    "tags": "tags",
-    "summary": "description",
-    "description": "description",
-    "parameters": "parameters",
-    "values": "choices",
-    "notes": "parameter descriptions",
-}
+_PLACES = {"summary": "description", "values": "choices", "notes": "parameter descriptions"}
+"""Names for people of the places where words were found; the others are plain."""
 
 
 # --- list --------------------------------------------------------------------------------------------
@@ -99,7 +94,7 @@ def list_tools(
     """
     remote = source.remote
     if remote is not None:
-        server, listed = remote.list_tools(terminal)
+        server, listed = remote.run(list_remote_tools, terminal)
         by_tool = {describe(tool.definition): tool for tool in listed}
         chosen = [by_tool[tool] for tool in _select(by_tool, tags, include, exclude)]
         findings = list(check_remote_tools(listed))
@@ -166,7 +161,7 @@ def show(terminal: Terminal, name: str, source: ToolSource, as_json: bool) -> in
     remote = source.remote
     details = {"Runs": "at the server"}
     if remote is not None:
-        remote_tool = remote.find(name, terminal)
+        remote_tool = remote.run(lambda client: find_remote_tool(client, name), terminal)
         definition, data, run = remote_tool.definition, _remote_json(remote_tool), details["Runs"]
         timeout_s: float | None = DEFAULT_TIMEOUT_S
     else:
@@ -211,11 +206,13 @@ def search(terminal: Terminal, words: Sequence[str], source: ToolSource, limit: 
     if not any(letter.isalnum() for letter in query):
         raise CommandError(f"'{query}' contains no words", "describe the tool: toolcrib search delete file")
     remote = source.remote
-    answer = None if remote is None else remote.search(query, limit, terminal)
-    similar: list[str] = []
+    answer, similar = None, list[str]()
+    if remote is not None:
+        answer = remote.run(lambda client: search_remotely(client, query, limit), terminal)
     if answer is not None:
         found = ToolSet(label=source.command or source.targets[0])
-        hits = [_match(tool, query) for tool in build_tools(_describe(answer), found.findings)]
+        tools = [describe(tool.definition) for tool in answer]
+        hits = [_match(tool, query) for tool in build_tools(tools, found.findings)]
         among = f"the tools of {found.label}"
     else:
         found = source.collect(terminal)
@@ -239,10 +236,6 @@ def search(terminal: Terminal, words: Sequence[str], source: ToolSource, limit: 
     return 0 if hits else 1
 
 
-def _describe(tools: Iterable[RemoteTool]) -> list[Tool]:
-    return [describe(tool.definition) for tool in tools]
-
-
 def _match(tool: Tool, query: str) -> Hit:
     """Return why a tool may have been found by a server, as far as the tool alone can tell."""
     hits = SearchIndex([tool]).search(query, 1)
@@ -253,7 +246,12 @@ def _find_matches(hit: Hit) -> dict[str, tuple[str, list[str]]]:
     """Return for each word of the query the matching word of the tool, and where it occurs."""
     places = words_by_place(hit.tool)
     return {
-        word: (form, list(dict.fromkeys(_PLACES[place] for place, words in places.items() if form in words)))
+        word: (
+            form,
+            list(
+                dict.fromkeys(_PLACES.get(place, place) for place, words in places.items() if form in words)
+            ),
+        )
         for word, form in hit.matched.items()
     }
 

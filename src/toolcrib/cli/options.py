@@ -118,6 +118,9 @@ def report_error(error: Exception, terminal: Terminal) -> int:
         case ToolcribError():
             terminal.message("error", error)
             return 1
+        case OSError() if error.filename is not None:
+            terminal.message("error", f"{error.filename}: {error.strerror}")
+            return 2
         case _:
             text = f"Internal error: {type(error).__name__}: {error}"
             terminal.message("error", text, "run it again with --debug and report the output")

@@ -37,18 +37,10 @@ _MAX_CHOICES = 6
 _MAX_PARAMETERS = 20
 _MAX_SIGNATURE = 600
 _LEVEL_COLOURS = {"error": "red", "warning": "yellow", "advice": "cyan"}
-_CONSTRAINTS = {
-    "minimum": ">= {}",
-    "exclusiveMinimum": "> {}",
-    "maximum": "<= {}",
-    "exclusiveMaximum": "< {}",
-    "multipleOf": "a multiple of {}",
-    "minLength": "at least {} characters",
-    "maxLength": "at most {} characters",
-    "minItems": "at least {} items",
-    "maxItems": "at most {} items",
-    "pattern": "matching {}",
-}
+_CONSTRAINTS = (
+    *("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength"),
+    *("minItems", "maxItems", "pattern"),
+)
 _ANNOTATIONS = {
     "readOnlyHint": "read-only",
     "destructiveHint": "destructive",
@@ -232,7 +224,7 @@ def list_parameters(definition: ToolDefinition) -> list[tuple[str, str, str, str
     rows = []
     for name, value in properties.items():
         field = value if isinstance(value, Mapping) else {}
-        limits = [text.format(cut(field[key])) for key, text in _CONSTRAINTS.items() if key in field]
+        limits = [f"{key} {cut(field[key])}" for key in _CONSTRAINTS if key in field]
         need = "required" if name in required else "optional"
         if "default" in field and name not in required:
             need = f"default {one_line(json.dumps(field['default'], ensure_ascii=False, default=str))}"

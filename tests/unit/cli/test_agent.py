@@ -66,10 +66,7 @@ def test_a_command_given_wrongly_says_how_it_is_given(cli: CommandLine) -> None:
     done = cli.run("agent", "--provider", "openai", "Hello?")
     assert (done.exit_code, "openai needs a model" in done.stderr) == (2, True)
     done = cli.run("agent", "--provider", "openai", "--program", "cat", "Hello?")
-    assert (done.exit_code, done.stderr) == (
-        2,
-        "error: openai does not support --program\nhint: supported by: gemini_cli\n",
-    )
+    assert (done.exit_code, "hint: openai takes: model, base_url" in done.stderr) == (2, True)
     done = cli.run(*GEMINI, stdin="")
     assert (done.exit_code, done.stderr) == (2, "error: The question is empty\n")
     done = cli.run(*GEMINI, "--program", "'", "Hello?")

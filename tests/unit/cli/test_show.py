@@ -58,7 +58,7 @@ def test_all_that_an_author_can_say_is_shown(cli: CommandLine) -> None:
         "Longer words about it, [in brackets].",
         '"metric" | "imperial"',
         'default "metric"',
-        "integer, >= 1, <= 10",
+        "integer, minimum 1, maximum 10",
         "array of string",
         "optional",
         "Degrees by day",
