@@ -31,27 +31,12 @@ from toolcrib.policy.outcome import OUTCOMES
 from toolcrib.validation import codec
 
 EXAMPLES = """
-toolcrib audit tail --follow                  new calls as they happen
-toolcrib audit query --since 1h --outcome denied
-toolcrib audit verify                         check that it is complete
-toolcrib audit export --to csv -o calls.csv
-"""
-TAIL = """
-toolcrib audit tail                    the last 20 records
-toolcrib audit tail -n 100 --follow    and new ones
-"""
-QUERY = """
+toolcrib audit tail -n 100 --follow           the last records, and new ones
 toolcrib audit query --since 1h --outcome denied,throttled
 toolcrib audit query --as 'key:*' --tool 'refund*' --since 2026-05-04
-toolcrib audit query --id 3f9a1b2c4d1  one call, by the id in the server's log
-"""
-VERIFY = """
-toolcrib audit verify                  the log of toolcrib.toml
+toolcrib audit query --id 3f9a1b2c4d1         one call, by the id in the log
 toolcrib audit verify --file audit.db --key-file /safe/audit.key
-"""
-EXPORT = """
-toolcrib audit export --to csv -o may.csv --since 2026-05-01 --until 2026-06-01
-toolcrib audit export --to jsonl       to stdout
+toolcrib audit export --to csv -o may.csv --since 2026-05-01
 """
 COLUMNS = (
     *("seq", "at", "kind", "id", "request", "principal", "tool", "version", "definition", "decision", "rule"),
@@ -155,7 +140,7 @@ def filter_options(function: F) -> F:
 # --- the commands ------------------------------------------------------------------------------------
 
 
-@audit.command(cls=Command, examples=TAIL)
+@audit.command(cls=Command, examples=EXAMPLES)
 @click.option(
     "-n", "lines", type=click.IntRange(0), default=20, metavar="N", help="Number of records.  [default: 20]"
 )
@@ -178,7 +163,7 @@ def tail(terminal: Terminal, lines: int, follow: bool, file: Path | None, as_jso
     return 0
 
 
-@audit.command(cls=Command, examples=QUERY)
+@audit.command(cls=Command, examples=EXAMPLES)
 @filter_options
 @click.option(
     "--limit",
@@ -203,7 +188,7 @@ def query(terminal: Terminal, limit: int, file: Path | None, as_json: bool, **fi
     return 0
 
 
-@audit.command(cls=Command, examples=VERIFY)
+@audit.command(cls=Command, examples=EXAMPLES)
 @click.option("--key-file", type=PATH, metavar="PATH", help="Key of the log.")
 @click.option("--checkpoints", type=PATH, metavar="PATH", help="A copy of the checkpoints, to compare too.")
 @file_option
@@ -238,7 +223,7 @@ def verify(
     return 0 if verdict.is_sound else 1
 
 
-@audit.command(cls=Command, examples=EXPORT)
+@audit.command(cls=Command, examples=EXAMPLES)
 @click.option("--to", "form", type=click.Choice(["jsonl", "csv"]), required=True, help="Format.")
 @click.option("-o", "--output", metavar="FILE", help="Output file.  [default: stdout]")
 @filter_options

@@ -32,7 +32,7 @@ from toolcrib.config import FILE_NAME, LockConfig
 from toolcrib.content import Result
 from toolcrib.definition import MCP, ToolDefinition
 from toolcrib.dispatch.tool_search import CALL, MAX_FOUND, SEARCH
-from toolcrib.errors import ConfigurationError, DefinitionError, Finding, SourceError, ToolNotFoundError
+from toolcrib.errors import DefinitionError, Finding, SourceError, ToolNotFoundError
 from toolcrib.sources.described import describe
 from toolcrib.sources.targets import is_address
 from toolcrib.tool import Tool
@@ -246,10 +246,7 @@ class Remote:
             async with client:
                 results.append(await work(client))
 
-        try:
-            asyncio.run(run())
-        except ConfigurationError as error:
-            raise CommandError(error.message, error.hint) from None
+        asyncio.run(run())
         return results[0]
 
     def _transport(self, terminal: Terminal) -> str | Transport:

@@ -235,9 +235,9 @@ def parse_side(text: str) -> Side:
     name, _, inside = text.removeprefix(COMMIT).partition(":")
     try:
         repository = Repository.around(Path.cwd())
-    except ConfigurationError as error:
+    except ConfigurationError:
         if is_forced:
-            raise CommandError(error.message, error.hint) from None
+            raise
         return text
     found = repository.find_commit(name)
     if found is None:

@@ -31,21 +31,11 @@ from toolcrib.policy.auth.api_keys import (
 DEFAULT_FILE = "toolcrib.keys.json"
 DEFAULT_LIFETIME = "90d"
 EXAMPLES = """
-toolcrib keys create ana --scope orders:write --expires 30d
-toolcrib keys list
-toolcrib keys revoke ana
-"""
-CREATE = """
 toolcrib keys create ana                          valid for 90 days
 toolcrib keys create ci --scope orders:read --expires 2027-01-01
 toolcrib keys create ops --role support --expires never
 KEY=$(toolcrib keys create ana)                   only the key is printed
-"""
-LIST = """
-toolcrib keys list
 toolcrib keys list --json                         for programs
-"""
-REVOKE = """
 toolcrib keys revoke ana
 toolcrib keys revoke 3f9a1b2c                     by the id that list shows
 """
@@ -85,7 +75,7 @@ def file_option(function: F) -> F:
     return click.option("--file", metavar="PATH", help=text)(function)
 
 
-@keys.command(cls=Command, examples=CREATE)
+@keys.command(cls=Command, examples=EXAMPLES)
 @click.argument("name")
 @click.option("--scope", "scopes", multiple=True, metavar="SCOPE", help="Scope of the key; repeatable.")
 @click.option("--role", "roles", multiple=True, metavar="ROLE", help="Role of its holder; repeatable.")
@@ -141,7 +131,7 @@ def create(
     return 0
 
 
-@keys.command("list", cls=Command, examples=LIST)
+@keys.command("list", cls=Command, examples=EXAMPLES)
 @file_option
 @json_option
 def list_keys(terminal: Terminal, file: str | None, as_json: bool) -> int:
@@ -160,7 +150,7 @@ def list_keys(terminal: Terminal, file: str | None, as_json: bool) -> int:
     return 0
 
 
-@keys.command(cls=Command, examples=REVOKE)
+@keys.command(cls=Command, examples=EXAMPLES)
 @click.argument("name", metavar="NAME|ID")
 @file_option
 @json_option

@@ -100,15 +100,13 @@ class LazyGroup(click.Group):
 def report_error(error: Exception, terminal: Terminal) -> int:
     """Print an error and its hint; return the exit code."""
     match error:
-        case CommandError():
-            terminal.message("error", error.message, error.hint)
         case click.exceptions.NoArgsIsHelpError():
             terminal.echo_err(error.format_message())
         case click.UsageError():
             command = error.ctx.command_path if error.ctx else "toolcrib"
             terminal.message("error", error.format_message().rstrip("."), f"see {command} --help")
         case click.ClickException():
-            terminal.message("error", error.format_message())
+            terminal.message("error", error.format_message(), getattr(error, "hint", None))
         case ConfigurationError():
             terminal.message("error", error, error.hint)
             return 2
