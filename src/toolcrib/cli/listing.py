@@ -206,7 +206,8 @@ def search(terminal: Terminal, words: Sequence[str], source: ToolSource, limit: 
     if not any(letter.isalnum() for letter in query):
         raise CommandError(f"'{query}' contains no words", "describe the tool: toolcrib search delete file")
     remote = source.remote
-    answer, similar = None, list[str]()
+    similar: list[str] = []
+    answer = None
     if remote is not None:
         answer = remote.run(lambda client: search_remotely(client, query, limit), terminal)
     if answer is not None:

@@ -8,19 +8,24 @@ from __future__ import annotations
 
 import importlib
 import math
+import re
 import sys
 import time
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import click
 
 from toolcrib.cli.output import Terminal, open_terminal
-from toolcrib.cli.text import parse_time
 from toolcrib.errors import ConfigurationError, DefinitionError, ToolcribError
 
 F = TypeVar("F", bound=Callable[..., Any])
 INTERRUPTED = 130
+_DAY_S = 86_400.0
+_UNITS_S = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": _DAY_S, "w": 7 * _DAY_S, "y": 365 * _DAY_S}
+_DURATION = re.compile(r"(\d{1,9})\s*([a-z]+)")
+_LAST_S = 253_402_300_799.0  # the end of the year 9999, the last that datetime can represent
 
 
 class CommandError(click.ClickException):
@@ -127,7 +132,7 @@ def report_error(error: Exception, terminal: Terminal) -> int:
 
 
 class Time(click.ParamType[float]):
-    """A time such as `30d`, `12h` or `2027-01-01` (UTC), in seconds since 1970.
+    """A time such as `30d`, `12h`, `2027-01-01` or `2027-01-01T12:00` (UTC), in seconds since 1970.
 
     Durations count from now: forwards where `sign` is 1, backwards where it is -1. `never` is the infinite
     future.
@@ -138,13 +143,22 @@ class Time(click.ParamType[float]):
     def __init__(self, sign: int) -> None:
         self.sign = sign
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if self.sign > 0 and value.strip().lower() == "never":
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        text = value.strip().lower()
+        if self.sign > 0 and text == "never":
             return math.inf
+        duration = _DURATION.fullmatch(text)
         try:
-            return parse_time(value, time.time(), self.sign)
-        except ValueError as error:
-            self.fail(f"{value!r}: {error}", param, ctx)
+            if duration is not None and duration[2] in _UNITS_S:
+                time_s = time.time() + self.sign * int(duration[1]) * _UNITS_S[duration[2]]
+            else:
+                moment = datetime.fromisoformat(value.strip())
+                time_s = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, OverflowError):
+            self.fail(f"{value!r}: use a time such as 30d, 12h, 2027-01-01 or 2027-01-01T12:00", param, ctx)
+        if not 0 <= time_s <= _LAST_S:
+            self.fail(f"{value!r}: use a time between 1970 and 9999", param, ctx)
+        return time_s
 
 
 # --- common options ----------------------------------------------------------------------------------

@@ -156,10 +156,6 @@ def _width(character: str) -> int:
 
 LEVELS = ("error", "warning", "advice")
 _LEVEL_NOUNS = {"error": "error", "warning": "warning", "advice": "suggestion"}
-_DAY_S = 86_400.0
-_UNITS_S = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": _DAY_S, "w": 7 * _DAY_S, "y": 365 * _DAY_S}
-_DURATION = re.compile(r"(\d{1,9})\s*([a-z]+)")
-_LAST_S = 253_402_300_799.0  # the end of the year 9999, the last that datetime can represent
 
 
 def count(number: int, noun: str) -> str:
@@ -186,26 +182,7 @@ def suggest(name: str, known: Iterable[str]) -> str | None:
     return suggest_similar(name, names, available) or None
 
 
-def parse_time(text: str, now_s: float, sign: int) -> float:
-    """Return the time that `30d`, `12h`, `2027-01-01` or `2027-01-01T12:00` (UTC) means.
-
-    A duration counts from now: forwards where `sign` is 1, backwards where it is -1. Raises ValueError.
-    """
-    duration = _DURATION.fullmatch(text.strip().lower())
-    try:
-        if duration is not None and duration[2] in _UNITS_S:
-            time_s = now_s + sign * int(duration[1]) * _UNITS_S[duration[2]]
-        else:
-            moment = datetime.fromisoformat(text.strip())
-            time_s = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        raise ValueError("use a time such as 30d, 12h, 2027-01-01 or 2027-01-01T12:00 (UTC)") from None
-    if not 0 <= time_s <= _LAST_S:
-        raise ValueError("use a time between 1970 and 9999")
-    return time_s
-
-
 def format_time(wall_s: float, now_s: float | None = None) -> str:
     """Return the day in UTC; with the time of day where it is within two days of `now_s`."""
-    is_near = now_s is not None and abs(wall_s - now_s) < 2 * _DAY_S
+    is_near = now_s is not None and abs(wall_s - now_s) < 2 * 86_400
     return datetime.fromtimestamp(wall_s, UTC).strftime("%Y-%m-%d %H:%M" if is_near else "%Y-%m-%d")
