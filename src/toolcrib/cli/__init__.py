@@ -32,7 +32,7 @@ COMMANDS = {
     "list": "toolcrib.cli.listing:list_tools",
     "scan": "toolcrib.cli.listing:scan",
     "show": "toolcrib.cli.listing:show",
-    "search": "toolcrib.cli.listing:search",
+    "search": "toolcrib.cli.search:search",
     "call": "toolcrib.cli.call:call",
     "explain": "toolcrib.cli.explain:explain_call",
     "export": "toolcrib.cli.export:export",

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from toolcrib import __version__
-from toolcrib.catalog.lock import FILE_NAME as LOCK_NAME
 from toolcrib.cli.load import build_tools, load, read_configs
 from toolcrib.cli.options import CommandError, target_option, targets_argument
 from toolcrib.cli.output import Terminal
@@ -178,6 +177,8 @@ def scan_targets(targets: Sequence[str], terminal: Terminal) -> Scan:
 def find_lock(targets: Sequence[str], given: str | None = None) -> tuple[Path, LockConfig]:
     """Return the lock file and its settings: the file given, else the one of the first configuration file,
     else `toolcrib.lock` beside that file or in the current folder."""
+    from toolcrib.catalog.lock import FILE_NAME as LOCK_NAME  # delayed: most commands use no lock
+
     for config in read_configs(targets):
         beside = (config.file or Path()).parent / LOCK_NAME
         return Path(given) if given is not None else config.lock.file or beside, config.lock

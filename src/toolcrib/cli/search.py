@@ -1,0 +1,115 @@
+"""`toolcrib search`: find tools by what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from toolcrib.catalog.search import Hit, SearchIndex, words_by_place
+from toolcrib.cli.catalog import ToolSet, ToolSource, search_remotely, source_options
+from toolcrib.cli.load import SAMPLE_NOTE, build_tools, tool_json
+from toolcrib.cli.options import Command, CommandError, json_option
+from toolcrib.cli.output import Terminal
+from toolcrib.cli.table import NAME
+from toolcrib.cli.text import count, first_line, one_line, style
+from toolcrib.sources.described import describe
+from toolcrib.tool import Tool
+
+EXAMPLES = """
+toolcrib search deleting files              toolcrib.toml, or the samples
+toolcrib search -t tools.py refund order
+toolcrib search -t servers/ --static weather --limit 3 --json
+toolcrib search -t http://127.0.0.1:8000/mcp send a mesage
+"""
+_PLACES = {"summary": "description", "values": "choices", "notes": "parameter descriptions"}
+"""Names for people of the places where words were found; the others are plain."""
+
+
+@click.command(cls=Command, examples=EXAMPLES)
+@click.argument("words", nargs=-1, required=True, metavar="WORDS...")
+@source_options(target=True)
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=10, metavar="N", help="At most N.  [default: 10]"
+)
+@json_option
+def search(terminal: Terminal, words: Sequence[str], source: ToolSource, limit: int, as_json: bool) -> int:
+    """Find tools by what they do, best matches first.
+
+    Searches names, titles, descriptions, tags, parameters and their choices; typos and other forms of a word
+    match too. A server that lists search tools instead of its tools is asked to search itself. Exit code 0:
+    found. 1: nothing found. 2: wrong usage.
+
+    A TARGET is a Python file, folder, module, module:object, toolcrib.toml or the URL of an MCP server.
+    """
+    query = " ".join(words)
+    if not any(letter.isalnum() for letter in query):
+        raise CommandError(f"'{query}' contains no words", "describe the tool: toolcrib search delete file")
+    remote = source.remote
+    similar: list[str] = []
+    answer = None
+    if remote is not None:
+        answer = remote.run(lambda client: search_remotely(client, query, limit), terminal)
+    if answer is not None:
+        found = ToolSet(label=source.command or source.targets[0])
+        tools = [describe(tool.definition) for tool in answer]
+        hits = [_match(tool, query) for tool in build_tools(tools, found.findings)]
+        among = f"the tools of {found.label}"
+    else:
+        found = source.collect(terminal)
+        index = SearchIndex(found.tools)
+        hits = index.search(query, limit)
+        similar = [] if hits else index.suggest(query)
+        among = count(len(found.tools), "tool")
+    if as_json:
+        findings = [finding.to_json() for finding in found.findings]
+        terminal.json({"tools": [_hit_json(hit) for hit in hits], "near": similar, "findings": findings})
+        return 0 if hits else 1
+    for hit in hits:
+        _print_hit(hit, terminal)
+    for error in found.errors:
+        terminal.finding(error)
+    if not hits:
+        hint = f"similar words: {', '.join(similar)}" if similar else None
+        terminal.message("note", f"nothing matches '{one_line(query)[:80]}' in {among}", hint)
+    if found.is_sample:
+        terminal.message("note", SAMPLE_NOTE)
+    return 0 if hits else 1
+
+
+def _match(tool: Tool, query: str) -> Hit:
+    """Return why a tool may have been found by a server, as far as the tool alone can tell."""
+    hits = SearchIndex([tool]).search(query, 1)
+    return Hit(tool, 0.0, hits[0].matched if hits else {})
+
+
+def _find_matches(hit: Hit) -> dict[str, tuple[str, list[str]]]:
+    """Return for each word of the query the matching word of the tool, and where it occurs."""
+    places = words_by_place(hit.tool)
+    return {
+        word: (
+            form,
+            list(
+                dict.fromkeys(_PLACES.get(place, place) for place, words in places.items() if form in words)
+            ),
+        )
+        for word, form in hit.matched.items()
+    }
+
+
+def _print_hit(hit: Hit, terminal: Terminal) -> None:
+    line = first_line(hit.tool.definition)
+    terminal.echo(style(one_line(hit.tool.name), **NAME.style), f": {line}" if line else "")
+    reasons = []
+    for word, (form, places) in _find_matches(hit).items():
+        *others, last = places or [""]
+        where = f"{', '.join(others)} and {last}" if others else last
+        reasons.append(f"{form if form == word else f'{word} = {form}'} in {where}")
+    if reasons:
+        terminal.echo("    ", style(one_line("; ".join(reasons)), dim=True))
+
+
+def _hit_json(hit: Hit) -> dict[str, Any]:
+    matched = {word: {"word": form, "in": places} for word, (form, places) in _find_matches(hit).items()}
+    return {**tool_json(hit.tool), "score": hit.score, "matched": matched}
