@@ -73,14 +73,12 @@ def check(terminal: Terminal, targets: Sequence[str], as_json: bool, strict: boo
     if as_json:
         terminal.json(catalog_json(loaded.build_tools(), findings))
     else:
-        rows = [*_list_registered(loaded, built), *_list_refused(errors)]
+        rows = list(_list_tools(loaded, built, errors))
         summary = _summarize(loaded, rows, findings)
         if scanned is not None:
             summary = f"{summary} {_summarize_scan(scanned, findings)}"
         if rows:
-            print_table(
-                _COLUMNS, [(state, break_name(safe(name)), place) for state, name, place in rows], terminal
-            )
+            print_table(_COLUMNS, rows, terminal)
             terminal.echo("")
         print_findings(findings, terminal)
         terminal.echo(summary)
@@ -132,21 +130,21 @@ def _place(finding: Finding) -> tuple[str, int]:
     return finding.file or "", finding.line or 0
 
 
-def _list_registered(loaded: Loaded, built: Sequence[Tool]) -> Iterator[tuple[str, str, str]]:
-    valid = set(map(id, built))  # the others are among the refused
+def _list_tools(
+    loaded: Loaded, built: Sequence[Tool], errors: Sequence[Finding]
+) -> Iterator[tuple[str, str, str]]:
+    """Yield state, name and place of every tool, those that were refused last."""
+    valid = set(map(id, built))
     for entry in loaded.entries:
         tool = entry.tool
         if id(tool) in valid:
             name = f"{tool.name}@{tool.version}" if tool.version else tool.name
             if not entry.enabled and tool.options.group:
                 name = f"{name} (enable_{tool.options.group}_tools)"
-            yield "ok" if entry.enabled else "off", name, format_source(tool.source)
-
-
-def _list_refused(errors: list[Finding]) -> Iterator[tuple[str, str, str]]:
-    named = dict.fromkeys((error.tool, error.where) for error in sorted(errors, key=_place) if error.tool)
-    for name, where in named:
-        yield "refused", name, format_source(where)
+            yield "ok" if entry.enabled else "off", break_name(safe(name)), format_source(tool.source)
+    named = [(error.tool, error.where) for error in sorted(errors, key=_place) if error.tool]
+    for refused, where in dict.fromkeys(named):
+        yield "refused", break_name(safe(refused)), format_source(where)
 
 
 def _summarize(loaded: Loaded, rows: list[tuple[str, str, str]], findings: list[Finding]) -> str:

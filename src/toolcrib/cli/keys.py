@@ -108,11 +108,10 @@ def create(
         raise CommandError("The time of --expires is in the past", "use a duration or a date")
     try:
         secret, key = opened.file.create(name, scopes, roles, None if expires_s == inf else expires_s)
-    except NameTakenError as error:
-        hint = f"choose another name, or revoke that key: {_command('revoke', name, file)}"
+    except (NameTakenError, InvalidKeyError) as error:
+        revoke_it = f"choose another name, or revoke that key: {_command('revoke', name, file)}"
+        hint = revoke_it if isinstance(error, NameTakenError) else None
         raise CommandError(str(error), hint) from None
-    except InvalidKeyError as error:
-        raise CommandError(str(error)) from None
     try:
         if as_json:
             path = str(opened.file.path)

@@ -6,8 +6,8 @@ as `error: ...` and `hint: ...`; a traceback only with `--debug`.
 
 from __future__ import annotations
 
-import importlib
 import math
+import pkgutil
 import re
 import sys
 import time
@@ -84,8 +84,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in self._modules:
             return None
-        module, _, name = self._modules[cmd_name].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), name)
+        command: click.Command = pkgutil.resolve_name(self._modules[cmd_name])
         return command
 
     def main(self, *args: Any, **extra: Any) -> Any:

@@ -13,7 +13,7 @@ import shutil
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from typing import IO, Any
 
 import click
@@ -172,26 +172,22 @@ def open_terminal(*, debug: bool) -> Iterator[Terminal]:
 @contextmanager
 def claim_stdout() -> Iterator[IO[str]]:
     """Yield the real stdout; meanwhile `print`, child processes and C code write to stderr."""
-    before = sys.stdout
-    if not _is_descriptor_1(before):
-        sys.stdout = sys.stderr
-        try:
-            yield before
-        finally:
-            sys.stdout = before
+    real = sys.stdout
+    if not _is_descriptor_1(real):
+        with redirect_stdout(sys.stderr):
+            yield real
         return
-    before.flush()
+    real.flush()
     kept = os.dup(1)
     os.dup2(2, 1)
-    out = open(kept, "w", encoding=before.encoding, errors="backslashreplace")  # noqa: SIM115 - closed below
-    sys.stdout = sys.stderr
+    out = open(kept, "w", encoding=real.encoding, errors="backslashreplace")  # noqa: SIM115 - closed below
     try:
-        yield out
+        with redirect_stdout(sys.stderr):
+            yield out
         out.flush()
     finally:
-        sys.stdout = before
         with suppress(OSError, ValueError):  # the reader may have gone
-            before.flush()  # what was written around `sys.stdout` still belongs to stderr
+            real.flush()  # what was written around `sys.stdout` still belongs to stderr
         os.dup2(kept, 1)
         with suppress(OSError, ValueError):
             out.close()
