@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +18,7 @@ from toolcrib.cli.table import signature
 from toolcrib.content import Block, Result
 from toolcrib.context import LOCAL
 from toolcrib.definition import MAX_TIMEOUT_S, ToolDefinition
-from toolcrib.errors import InvalidArgumentsError, ToolNotFoundError
+from toolcrib.errors import InvalidArgumentsError, ToolCrashedError, ToolNotFoundError
 from toolcrib.schema.arguments import Repairer
 from toolcrib.server import MCPServer
 from toolcrib.tool import Tool
@@ -33,8 +32,6 @@ echo '{"number": 17}' | toolcrib call tools.py:find_order --json -
 toolcrib call -t http://127.0.0.1:8000/mcp find_order number=17
 toolcrib call --command 'python server.py' find_order number=17
 """
-_FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+)', re.MULTILINE)
-_RAISED = re.compile(r"raised (?P<what>.*) \(call \w+\)$")
 
 
 class CallCommand(Command):
@@ -104,7 +101,9 @@ def call(
         loaded, tool = load_one(name, source.targets, terminal, timeout_s=timeout_s)
         arguments = convert_arguments(given, pairs, tool.definition)
         result = _run(loaded.server, tool, arguments, timeout_s, terminal)
-        if isinstance(result.error, InvalidArgumentsError):
+        if isinstance(result.error, ToolCrashedError):
+            hint = "--debug shows the traceback"
+        elif isinstance(result.error, InvalidArgumentsError):
             hint = f"parameters: {signature(tool.definition) or 'none'}; write lists and objects as KEY:=JSON"
     if as_json is not None:
         terminal.json(result.to_json())
@@ -112,8 +111,6 @@ def call(
         terminal.message("error", result.text or "the tool failed without a message", hint)
     else:
         _print_result(result, terminal)
-    if result.is_error:
-        _print_crash(terminal)
     return 1 if result.is_error else 0
 
 
@@ -221,16 +218,3 @@ def _format_block(block: Block) -> str:
     data = str(resource.get("data") or resource.get("blob") or "")
     kind = f"{kind}, {resource['mimeType']}" if "mimeType" in resource else kind
     return f"[{kind}] {len(data) * 3 // 4} bytes (use --json to print them)"
-
-
-def _print_crash(terminal: Terminal) -> None:
-    """Print what the tool raised and where; with --debug the whole report."""
-    for report in terminal.log.crashes:
-        if terminal.debug:
-            terminal.message("cause", report)
-            continue
-        raised = _RAISED.search(report.splitlines()[0])
-        cause = raised["what"] if raised else report.splitlines()[0]
-        for frame in list(_FRAME.finditer(report))[-1:]:
-            cause = f"{cause}, at {frame['file']}:{frame['line']}"
-        terminal.message("cause", cause, "--debug shows the whole traceback")

@@ -80,7 +80,7 @@ def explain_call(
     is_rejected = key_state not in (None, "active")
     if enforcer is None:
         terminal.message("note", "no policy: every caller may call every tool", "see docs/access.md")
-    for finding in (*loaded.errors, *find_unused_policy(loaded)):
+    for finding in (*loaded.errors, *find_unused_policy(loaded.server)):
         terminal.finding(finding)
     if name is None:
         every = [explain(access, principal, tool) for tool in loaded.build_tools()]

@@ -19,7 +19,6 @@ from toolcrib.cli.options import CommandError
 from toolcrib.cli.output import Terminal, format_source
 from toolcrib.cli.text import count, suggest
 from toolcrib.config import FILE_NAME, Config, load_config, switches_from
-from toolcrib.config.settings import Policy
 from toolcrib.dispatch.tool_search import DEFAULT_BUDGET_TOKENS, SearchMode
 from toolcrib.errors import ConfigurationError, DefinitionError, Finding, SourceError
 from toolcrib.registry.index import Entry
@@ -41,8 +40,6 @@ class Loaded:
     server: MCPServer
     findings: list[Finding] = field(default_factory=list)
     is_sample: bool = False
-    file_policy: Policy | None = None
-    """The policy of the files; the server does not enforce it where it is invalid."""
     paths: list[Path] = field(default_factory=list)
     """Files and folders to watch, where the tools are reloaded."""
     log_format: str | None = None
@@ -55,12 +52,6 @@ class Loaded:
     @property
     def errors(self) -> list[Finding]:
         return [finding for finding in self.findings if finding.level == "error"]
-
-    @property
-    def policy(self) -> Policy | None:
-        """The policy of the files or of the server's code, even if it is invalid."""
-        enforcer = self.server.enforcer
-        return self.file_policy if enforcer is None else enforcer.policy
 
     def build_tools(self) -> list[Tool]:
         """Return the tools that can be listed; add the problems of the others to the findings."""
@@ -123,7 +114,7 @@ def load(targets: Sequence[str], terminal: Terminal, *, timeout_s: float | None 
         except ConfigurationError as error:
             loader.reject(error)
         findings = [*loader.findings, *server.add(tools).findings]
-        return Loaded(server, findings, loader.is_sample, loader.first_setting("policy"))
+        return Loaded(server, findings, loader.is_sample)
 
 
 def load_for_serving(
@@ -146,7 +137,7 @@ def load_for_serving(
     if loader.missing and not tools:
         raise first_error(loader.missing[:1])
     server = loader.make_server(tools, dynamic=dynamic, name=name, timeout_s=timeout_s)
-    loaded = Loaded(server, list(loader.findings), loader.is_sample, loader.first_setting("policy"))
+    loaded = Loaded(server, list(loader.findings), loader.is_sample)
     if tools:
         loaded.check_config()  # otherwise all findings are shown
     settings = {key: value for key in _IDENTITY if (value := loader.first_setting(key)) is not None}
@@ -159,7 +150,7 @@ def load_for_serving(
         apply_policy(server, loader.configs)
     except ConfigurationError as error:
         raise first_error(config_findings(error)) from None
-    if not dynamic and (unused := find_unused_policy(loaded)):
+    if not dynamic and (unused := find_unused_policy(server)):
         raise first_error(unused)
     loaded.findings = list(dict.fromkeys(loaded.findings))
     loaded.paths = loader.find_paths() if dynamic else []
@@ -368,13 +359,9 @@ def apply_policy(server: MCPServer, configs: Sequence[Config]) -> None:
             server.enforce(config.policy)
 
 
-def find_unused_policy(loaded: Loaded) -> list[Finding]:
-    """Return findings for parts of the policy that match no tool, even if other parts are invalid."""
-    if loaded.policy is None:
-        return []
-    from toolcrib.policy.enforcer import check_unmatched  # delayed: most servers have no policy
-
-    errors = check_unmatched(loaded.policy, loaded.server.registry.published())
+def find_unused_policy(server: MCPServer) -> list[Finding]:
+    """Return findings for parts of the policy that match no tool of the server."""
+    errors = [] if server.enforcer is None else server.enforcer.check(server.registry.published())
     return [finding for error in errors for finding in config_findings(error)]
 
 

@@ -125,22 +125,21 @@ def _to_plain(value: Any) -> Any:
 
 
 class MessageLogHandler(logging.Handler):
-    """Print log records as messages on stderr; keep the reports of crashed tools for the command."""
+    """Print log records as messages on stderr; with --debug all of them, and with tracebacks."""
 
     def __init__(self, terminal: Terminal) -> None:
         super().__init__(logging.DEBUG if terminal.debug else logging.WARNING)
         self.terminal = terminal
-        self.crashes: list[str] = []
         self.is_muted = False
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
-        if hasattr(record, "error_type"):
-            self.crashes.append(text)
-        elif not self.is_muted or self.terminal.debug:
-            trace = logging.Formatter().formatException(record.exc_info) if record.exc_info else ""
-            shown = f"{text}\n{trace}" if trace and self.terminal.debug else text
-            self.terminal.message(record.levelname.lower(), shown)
+        if self.terminal.debug and record.exc_info:
+            text = f"{text}\n{logging.Formatter().formatException(record.exc_info)}"
+        elif hasattr(record, "error_type") and not self.terminal.debug:
+            text = text.partition("\n")[0]  # a tool crashed: the rest is its traceback
+        if not self.is_muted or self.terminal.debug:
+            self.terminal.message(record.levelname.lower(), text)
 
     @contextmanager
     def muted(self) -> Iterator[None]:
