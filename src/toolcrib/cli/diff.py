@@ -208,7 +208,8 @@ def read_sides(
     given: Sequence[str], lock_file: str | None, source: ToolSource, terminal: Terminal
 ) -> tuple[ToolSet, ToolSet]:
     """Return the tools of both sides; `source` has the options for targets and running servers."""
-    sides: list[Side] = [parse_side(text) for text in (find_range(given[0]) or given if given else given)]
+    texts = (find_range(given[0]) or given) if len(given) == 1 else given
+    sides: list[Side] = [parse_side(text) for text in texts]
     if len(sides) == 1 and not isinstance(sides[0], str):
         sides.append("")  # as with `git diff REVISION`
     if len(sides) == 2:

@@ -1,4 +1,4 @@
-"""`toolcrib lock`: written once reviewed, checked in pipelines, updated tool by tool."""
+"""`toolcrib lock`: writing, checking and updating the lock file."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def forget() -> None:
         del sys.modules[name]
 
 
-def test_the_file_is_written_and_said_to_be(cli: CommandLine) -> None:
+def test_the_lock_file_is_written(cli: CommandLine) -> None:
     cli.write("tools.py", ADD)
     done = cli.run("lock", "tools.py")
     assert (done.exit_code, done.stdout) == (0, "")
@@ -65,7 +65,7 @@ def test_reading_the_source_gives_the_same_lock(locked: CommandLine) -> None:
     assert done.exit_code == 0, done.stderr
 
 
-def test_check_says_what_differs_and_changes_nothing(locked: CommandLine) -> None:
+def test_check_shows_differences_and_writes_nothing(locked: CommandLine) -> None:
     before = (locked.folder / "toolcrib.lock").read_bytes()
     assert locked.run("lock", "tools.py", "--check").exit_code == 0
     change(locked, "b: int = 1", "b: int")
@@ -84,7 +84,7 @@ def test_check_fails_where_there_is_no_lock(cli: CommandLine) -> None:
     assert not (cli.folder / "toolcrib.lock").exists()
 
 
-def test_update_takes_only_what_is_named_and_forgets_what_is_gone(locked: CommandLine) -> None:
+def test_update_changes_only_the_named_tools(locked: CommandLine) -> None:
     change(locked, "Add two whole numbers", "Add two numbers")
     change(locked, "def find(", "def seek(")
     assert locked.run("lock", "tools.py", "--update", "add").exit_code == 0
@@ -106,16 +106,14 @@ def test_update_takes_only_what_is_named_and_forgets_what_is_gone(locked: Comman
         ),
     ],
 )
-def test_what_is_asked_wrongly_is_refused_with_a_way_out(
-    locked: CommandLine, words: list[str], error: str
-) -> None:
+def test_wrong_usage_is_refused_with_a_hint(locked: CommandLine, words: list[str], error: str) -> None:
     done = locked.run("lock", *words)
     assert done.exit_code == 2
     assert error in done.stderr
     assert done.stderr.startswith("error: ")
 
 
-def test_tools_with_errors_are_not_locked_unless_told(cli: CommandLine) -> None:
+def test_errors_prevent_the_lock_unless_partial(cli: CommandLine) -> None:
     cli.write("tools.py", ADD + "\n@tool\ndef bad(*args): 'No.'\n")
     done = cli.run("lock", "tools.py")
     assert done.exit_code == 1
@@ -125,7 +123,7 @@ def test_tools_with_errors_are_not_locked_unless_told(cli: CommandLine) -> None:
     assert [e["name"] for e in json.loads((cli.folder / "toolcrib.lock").read_text())["tools"]] == ["add"]
 
 
-def test_a_lock_that_was_edited_is_not_overwritten_unseen(locked: CommandLine) -> None:
+def test_an_edited_lock_is_not_overwritten(locked: CommandLine) -> None:
     path = locked.folder / "toolcrib.lock"
     path.write_text(path.read_text().replace("Find a text", "Send a text"))
     done = locked.run("lock", "tools.py")
@@ -134,7 +132,7 @@ def test_a_lock_that_was_edited_is_not_overwritten_unseen(locked: CommandLine) -
     assert "Send a text" in path.read_text()
 
 
-def test_settings_say_what_is_locked_and_where(cli: CommandLine) -> None:
+def test_the_configuration_names_targets_and_lock_file(cli: CommandLine) -> None:
     cli.write("tools.py", ADD)
     cli.write("toolcrib.toml", '[server]\ntargets = ["tools.py"]\n[lock]\nfile = "pins/all.lock"\n')
     (cli.folder / "pins").mkdir()
@@ -144,13 +142,13 @@ def test_settings_say_what_is_locked_and_where(cli: CommandLine) -> None:
     assert entry["source"] == "add" or entry["source"].endswith("tools.py")
 
 
-def test_the_samples_are_nobodys_to_lock(cli: CommandLine) -> None:
+def test_the_samples_cannot_be_locked(cli: CommandLine) -> None:
     done = cli.run("lock")
     assert done.exit_code == 2
     assert "No targets to lock" in done.stderr
 
 
-def test_tools_that_are_off_and_older_versions_are_locked_too(cli: CommandLine) -> None:
+def test_disabled_tools_and_older_versions_are_locked(cli: CommandLine) -> None:
     off = ADD.replace("@tool", '@tool(enabled=False, name="off")').replace("def add", "def off_add")
     older = ADD.replace("@tool", '@tool(version="1")') + ADD.replace("@tool", '@tool(version="2")').replace(
         "def add", "def add_again"

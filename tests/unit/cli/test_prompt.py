@@ -43,7 +43,7 @@ def test_choices_may_have_titles(schema: dict[str, Any], titles: dict[str, str])
         ("", SEVERAL, []),
     ],
 )
-def test_a_word_means_what_its_field_says(word: str, schema: dict[str, Any], value: Any) -> None:
+def test_typed_words_are_converted_by_the_field(word: str, schema: dict[str, Any], value: Any) -> None:
     assert parse_value(word, schema, list_titles(schema)) == value
 
 
@@ -61,7 +61,5 @@ def test_a_word_means_what_its_field_says(word: str, schema: dict[str, Any], val
         ("anything", {"pattern": "("}, True),
     ],
 )
-def test_a_value_that_does_not_fit_is_found_before_it_is_sent(
-    value: Any, schema: dict[str, Any], fits: bool
-) -> None:
+def test_an_invalid_value_is_found_before_it_is_sent(value: Any, schema: dict[str, Any], fits: bool) -> None:
     assert (find_problem(value, schema) is None) is fits

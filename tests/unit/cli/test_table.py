@@ -1,4 +1,4 @@
-"""Tables that fit, whatever is in them."""
+"""Tables that fit the terminal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def lines_of(*rows: tuple[str, ...], width: int = 40, columns: tuple[Column, ...
     return click.unstyle(format_table(columns, rows, width)).split("\n")
 
 
-def test_columns_are_as_wide_as_they_have_to_be() -> None:
+def test_columns_are_as_wide_as_necessary() -> None:
     assert lines_of(("a", "some words", "x"), ("longer", "b", "")) == [
         "NAME    WORDS       MORE",
         "a       some words  x",
@@ -28,7 +28,7 @@ def test_columns_are_as_wide_as_they_have_to_be() -> None:
     ]
 
 
-def test_the_widest_column_gives_way() -> None:
+def test_the_widest_column_shrinks_first() -> None:
     assert lines_of(("name", "one two three four five six seven", "short")) == [
         "NAME  WORDS                        MORE",
         "name  one two three four five six  short",
@@ -36,14 +36,14 @@ def test_the_widest_column_gives_way() -> None:
     ]
 
 
-def test_a_column_that_is_not_to_be_wrapped_gives_way_last() -> None:
+def test_a_column_that_does_not_wrap_shrinks_last() -> None:
     lines = lines_of(("n" * 60, "one two three four", "m" * 30))
     assert max(map(len, lines)) <= 40
     assert lines[1].startswith("n" * 20 + "  ")
     assert "".join(line[:20].strip() for line in lines[1:]) == "n" * 60
 
 
-def test_cells_with_several_lines_keep_them() -> None:
+def test_line_breaks_in_cells_are_kept() -> None:
     assert lines_of(("a_\nb", "x", "1\n\n2")) == [
         "NAME  WORDS  MORE",
         "a_    x      1",
@@ -56,12 +56,12 @@ def test_wide_characters_take_two_columns() -> None:
     assert lines_of(("日本", "x", "y"), ("a", "b", "c"))[1:] == ["日本  x      y", "a     b      c"]
 
 
-def test_a_held_blank_is_not_broken_at() -> None:
+def test_lines_are_not_broken_at_no_break_blanks() -> None:
     cells = (f"a:{NO_BREAK}bb, ccc:{NO_BREAK}ddd", "x" * 20)
     assert lines_of(cells, columns=(Column(), Column()), width=28)[0].startswith("a: bb,  ")
 
 
-def test_nothing_in_a_cell_steers_the_terminal_and_our_colours_stay() -> None:
+def test_cells_are_escaped_and_coloured() -> None:
     columns = (Column("N", style={"fg": "green"}, styles={"b": {"bold": True}}), Column("M"))
     text = format_table(columns, [("a\x1b[2J", "\x9b"), ("b", "c\td")], 40)
     assert text.split("\n") == [
@@ -90,7 +90,7 @@ def test_wrapping_loses_no_letter_and_fits(text: str, width: int) -> None:
     assert all(width_of(line) <= width for line in lines)
 
 
-def test_lines_are_broken_at_blanks_or_where_they_must_be() -> None:
+def test_lines_are_broken_at_blanks_or_within_long_words() -> None:
     assert wrap("one two  three", 8) == ["one two", "three"]
     assert wrap("abcdefghij kl", 4) == ["abcd", "efgh", "ij", "kl"]
     assert wrap("a\n\nb", 4) == ["a", "", "b"]

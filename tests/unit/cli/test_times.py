@@ -1,4 +1,4 @@
-"""Times as people write and read them."""
+"""Times as options take them, and as they are printed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def parse(text: str, sign: int) -> float:
         (" 1y ", 31_536_000),
     ],
 )
-def test_a_span_counts_from_now_in_either_direction(text: str, seconds: float) -> None:
+def test_a_duration_counts_from_now_in_either_direction(text: str, seconds: float) -> None:
     assert parse(text, 1) == NOW_S + seconds
     assert parse(text, -1) == NOW_S - seconds
 
@@ -52,18 +52,18 @@ def test_a_date_is_the_same_in_either_direction(text: str, moment_s: float) -> N
 
 
 @pytest.mark.parametrize("text", ["", "soon", "5", "5x", "-5d", "2027-13-01", "1234567890d", "5d5h"])
-def test_what_is_no_time_is_refused_with_examples(text: str) -> None:
+def test_an_invalid_time_is_refused_with_examples(text: str) -> None:
     with pytest.raises(click.BadParameter, match="use a time such as 30d, 12h, 2027-01-01"):
         parse(text, -1)
 
 
-def test_times_that_nothing_can_hold_are_refused() -> None:
+def test_times_out_of_range_are_refused() -> None:
     for sign, text in ((1, "9000y"), (-1, "60y"), (-1, "1969-12-31")):
         with pytest.raises(click.BadParameter, match="between 1970 and 9999"):
             parse(text, sign)
 
 
-def test_a_day_is_enough_unless_it_is_near() -> None:
+def test_the_time_of_day_is_shown_for_near_times_only() -> None:
     assert format_time(NOW_S) == "2027-01-15"
     assert format_time(NOW_S + 172_800, NOW_S) == "2027-01-17"
     assert format_time(NOW_S + 172_799, NOW_S) == "2027-01-17 07:59"
