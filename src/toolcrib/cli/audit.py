@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +24,7 @@ from toolcrib.cli.output import Terminal, shorten_paths
 from toolcrib.cli.text import count, one_line, safe, suggest
 from toolcrib.config import FILE_NAME, load_default_config
 from toolcrib.config.atomic_file import PRIVATE, replace_file
+from toolcrib.config.settings import Audit
 from toolcrib.policy.audit.checkpoints import checkpoints_path
 from toolcrib.policy.audit.reader import AuditReader, open_log
 from toolcrib.policy.audit.verify import Verdict
@@ -64,39 +65,33 @@ def audit() -> None:
 # --- the log and its filters -------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class AuditLog:
-    """The files of a log."""
+def find_log(given: Path | None) -> Audit:
+    """Return the log that `--file` or the configuration names. Raises CommandError."""
+    policy = load_default_config().policy
+    configured = None if policy is None else policy.audit
+    if configured is not None and (
+        given is None or os.path.realpath(configured.file) == os.path.realpath(given)
+    ):
+        return configured
+    if given is None:
+        hint = f'use --file PATH, or add to {FILE_NAME}:\n    [audit]\n    file = "audit.db"'
+        raise CommandError("No audit log configured", hint)
+    return Audit(given.expanduser())
 
-    file: Path
-    key_file: Path | None = None
-    checkpoints: Path | None = None
 
-    @classmethod
-    def find(cls, given: Path | None) -> AuditLog:
-        """Return the log that `--file` or the configuration names. Raises CommandError."""
-        policy = load_default_config().policy
-        found = None if policy is None else policy.audit
-        if found is not None and (given is None or os.path.realpath(found.file) == os.path.realpath(given)):
-            others = (found.key_file, found.checkpoints)
-            return cls(Path(found.file), *(None if path is None else Path(path) for path in others))
-        if given is None:
-            hint = f'use --file PATH, or add to {FILE_NAME}:\n    [audit]\n    file = "audit.db"'
-            raise CommandError("No audit log configured", hint)
-        return cls(given.expanduser())
+def check_exists(log: Audit) -> None:
+    if not os.path.isfile(log.file):
+        raise CommandError(f"No audit log: {_name(log)}", "a server creates it when it starts")
 
-    @property
-    def name(self) -> str:
-        return shorten_paths(str(self.file))
 
-    def open(self) -> AuditReader:
-        """Open for reading, which needs no key."""
-        self.check_exists()
-        return AuditReader(self.file, None, self.file)
+def open_reader(log: Audit) -> AuditReader:
+    """Open a log for reading, which needs no key."""
+    check_exists(log)
+    return AuditReader(Path(log.file), None, Path(log.file))
 
-    def check_exists(self) -> None:
-        if not self.file.is_file():
-            raise CommandError(f"No audit log: {self.name}", "a server creates it when it starts")
+
+def _name(log: Audit) -> str:
+    return shorten_paths(str(log.file))
 
 
 def file_option(function: F) -> F:
@@ -149,8 +144,8 @@ def filter_options(function: F) -> F:
 @json_lines_option
 def tail(terminal: Terminal, lines: int, follow: bool, file: Path | None, as_json: bool) -> int:
     """Show the last records."""
-    log = AuditLog.find(file)
-    reader = log.open()
+    log = find_log(file)
+    reader = open_reader(log)
     last_seq = reader.last_seq()
     for record in reversed(list(reader.records(newest_first=True, limit=lines))):
         _print(record, as_json, terminal)
@@ -159,7 +154,7 @@ def tail(terminal: Terminal, lines: int, follow: bool, file: Path | None, as_jso
         for record in reader.follow(last_seq, pause):
             _print(record, as_json, terminal)
     elif not last_seq:
-        terminal.message("note", f"no records in {log.name}")
+        terminal.message("note", f"no records in {_name(log)}")
     return 0
 
 
@@ -176,13 +171,13 @@ def tail(terminal: Terminal, lines: int, follow: bool, file: Path | None, as_jso
 @json_lines_option
 def query(terminal: Terminal, limit: int, file: Path | None, as_json: bool, **filters: Any) -> int:
     """Search records; the oldest is printed first."""
-    log = AuditLog.find(file)
-    reader = log.open()
+    log = find_log(file)
+    reader = open_reader(log)
     newest = list(reader.records(**filters, newest_first=True, limit=limit + 1))
     for record in reversed(newest[:limit]) if limit else reader.records(**filters):
         _print(record, as_json, terminal)
     if not newest:
-        terminal.message("note", f"no matching records in {log.name}")
+        terminal.message("note", f"no matching records in {_name(log)}")
     elif limit and len(newest) > limit:
         terminal.message("note", f"only the newest {limit} are shown", "--limit 0 shows all")
     return 0
@@ -203,9 +198,10 @@ def verify(
     yet protected by the key. Someone who can write the checkpoints can truncate them; a copy reveals that.
     Exit code 0: valid. 1: not valid, or checkpoints are missing.
     """
-    log = AuditLog.find(file)
-    if not checkpoints_path(log.file, log.checkpoints).is_file():
-        log.check_exists()
+    log = find_log(file)
+    checkpoints_file = None if log.checkpoints is None else Path(log.checkpoints)
+    if not checkpoints_path(Path(log.file), checkpoints_file).is_file():
+        check_exists(log)
     reader = open_log(
         log.file,
         key_file.expanduser() if key_file else log.key_file,
@@ -237,13 +233,13 @@ def export(
     jsonl is the content of the log; a complete export can be verified with the checkpoints of the log. csv
     is for spreadsheets.
     """
-    log = AuditLog.find(file)
+    log = find_log(file)
     if as_json and output is None:
         raise CommandError("--json requires --output", "--json prints what was written")
     if output is not None and os.path.realpath(output) == os.path.realpath(log.file):
         raise CommandError("Cannot overwrite the audit log", "choose another name for --output")
     written = 0
-    reader = log.open()
+    reader = open_reader(log)
     with open_output(output, terminal) as write:
         write_record = _make_formatter(form, write)
         for record in reader.records(**filters):
@@ -337,12 +333,12 @@ def _to_cell(value: Any) -> Any:
     return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
 
 
-def _print_verdict(log: AuditLog, verdict: Verdict, terminal: Terminal) -> None:
+def _print_verdict(log: Audit, verdict: Verdict, terminal: Terminal) -> None:
     records = "no records"
     if verdict.records:
         records = f"{count(verdict.records, 'record')}, {verdict.first_seq} to {verdict.last_seq}"
     checkpoints = f"{count(verdict.checkpoints_checked, 'checkpoint')} compared"
-    terminal.echo(f"{log.name}: {_describe_verdict(verdict)}: {records}; {checkpoints}")
+    terminal.echo(f"{_name(log)}: {_describe_verdict(verdict)}: {records}; {checkpoints}")
     for problem in verdict.problems:
         accepted = " (accepted)" if problem.is_accepted else ""
         terminal.echo(f"  {problem.kind}{accepted}: {problem.words}")

@@ -7,7 +7,6 @@ import os
 import shlex
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -50,24 +49,13 @@ def keys() -> None:
     """
 
 
-@dataclass(frozen=True, slots=True)
-class _Keys:
-    """The key file, and whether the configuration of the current folder uses it."""
-
-    file: KeyFile
-    is_configured: bool
-
-    @classmethod
-    def open(cls, given: str | None) -> _Keys:
-        policy = load_default_config().policy
-        named = None if policy is None or policy.auth is None else policy.auth.keys
-        path = Path(given).expanduser() if given else Path(named or DEFAULT_FILE)
-        is_configured = named is not None and os.path.realpath(named) == os.path.realpath(path)
-        return cls(KeyFile(path), is_configured)
-
-    @property
-    def path(self) -> str:
-        return shorten_paths(str(self.file.path))
+def _open(given: str | None) -> tuple[KeyFile, bool]:
+    """Return the key file, and whether the configuration of the current folder uses it."""
+    policy = load_default_config().policy
+    named = None if policy is None or policy.auth is None else policy.auth.keys
+    path = Path(given).expanduser() if given else Path(named or DEFAULT_FILE)
+    is_configured = named is not None and os.path.realpath(named) == os.path.realpath(path)
+    return KeyFile(path), is_configured
 
 
 def file_option(function: F) -> F:
@@ -102,31 +90,32 @@ def create(
 
     Rules know its holder as `key:NAME`. Running servers accept it within a second.
     """
-    opened = _Keys.open(file)
+    key_file, is_configured = _open(file)
     now_s = time.time()
     if expires_s <= now_s:
         raise CommandError("The time of --expires is in the past", "use a duration or a date")
     try:
-        secret, key = opened.file.create(name, scopes, roles, None if expires_s == inf else expires_s)
+        secret, key = key_file.create(name, scopes, roles, None if expires_s == inf else expires_s)
     except (NameTakenError, InvalidKeyError) as error:
         revoke_it = f"choose another name, or revoke that key: {_command('revoke', name, file)}"
         hint = revoke_it if isinstance(error, NameTakenError) else None
         raise CommandError(str(error), hint) from None
     try:
         if as_json:
-            path = str(opened.file.path)
+            path = str(key_file.path)
             terminal.json({"secret": secret, "key": _to_json(key, now_s), "file": path})
         else:
             terminal.echo(secret)
     except OSError:
-        opened.file.revoke(key.id)  # it could not be shown
+        key_file.revoke(key.id)  # it could not be shown
         raise
     if not as_json:
-        _print_created(opened, key, now_s, terminal)
-    if not opened.is_configured:
-        value = json.dumps(opened.path, ensure_ascii=False)
+        _print_created(key_file, key, now_s, terminal)
+    if not is_configured:
+        used = _name(key_file)
+        value = json.dumps(used, ensure_ascii=False)
         hint = f"to require keys, add this to {FILE_NAME}:\n    [auth]\n    keys = {value}"
-        terminal.message("note", f"{opened.path} is not used by a {FILE_NAME} here", hint)
+        terminal.message("note", f"{used} is not used by a {FILE_NAME} here", hint)
     return 0
 
 
@@ -135,17 +124,17 @@ def create(
 @json_option
 def list_keys(terminal: Terminal, file: str | None, as_json: bool) -> int:
     """List the keys with their scopes, roles and expiry."""
-    opened = _Keys.open(file)
+    key_file, _ = _open(file)
     now_s = time.time()
-    entries = opened.file.entries()
+    entries = key_file.entries()
     if as_json:
-        terminal.json({"file": str(opened.file.path), "keys": [_to_json(key, now_s) for key in entries]})
+        terminal.json({"file": str(key_file.path), "keys": [_to_json(key, now_s) for key in entries]})
     elif entries:
         headings = ("ID", "KEY", "SCOPES", "ROLES", "CREATED", "EXPIRES", "STATE")
         columns = [NAME, *(Column(heading) for heading in headings)]
         print_table(columns, [_row(key, now_s) for key in entries], terminal)
     else:
-        terminal.message("note", f"no keys in {opened.path}", _command("create", "NAME", file))
+        terminal.message("note", f"no keys in {_name(key_file)}", _command("create", "NAME", file))
     return 0
 
 
@@ -159,21 +148,21 @@ def revoke(terminal: Terminal, name: str, file: str | None, as_json: bool) -> in
     Running servers refuse it within a second. The key itself is accepted instead of its name, for a key that
     was found somewhere.
     """
-    opened = _Keys.open(file)
+    key_file, _ = _open(file)
     if name.startswith(PREFIX) and not is_complete_key(name):
         raise CommandError("Incomplete or mistyped key", "give its name, or the whole key")
     try:
-        revoked = opened.file.revoke(name)
+        revoked = key_file.revoke(name)
     except LookupError:
-        entries = [key for key in opened.file.entries() if key.revoked is None]
+        entries = [key for key in key_file.entries() if key.revoked is None]
         if name.startswith(PREFIX):
-            raise CommandError(f"This key is not in {opened.path}", "try another file: --file") from None
+            raise CommandError(f"This key is not in {_name(key_file)}", "try another file: --file") from None
         hint = suggest(name, [key.name for key in entries])
-        raise CommandError(f"Unknown key: {name}", hint or f"{opened.path} has no active key") from None
+        raise CommandError(f"Unknown key: {name}", hint or f"{_name(key_file)} has no active key") from None
     if as_json:
         now_s = time.time()
         shown = [_to_json(key, now_s) for key in revoked]
-        terminal.json({"file": str(opened.file.path), "revoked": shown})
+        terminal.json({"file": str(key_file.path), "revoked": shown})
     elif revoked:
         names = " and ".join(f"'{key.name}' ({key.id})" for key in revoked)
         terminal.message("note", f"revoked {names}; running servers refuse it within a second")
@@ -182,14 +171,18 @@ def revoke(terminal: Terminal, name: str, file: str | None, as_json: bool) -> in
     return 0
 
 
-def _print_created(opened: _Keys, key: Key, now_s: float, terminal: Terminal) -> None:
+def _print_created(key_file: KeyFile, key: Key, now_s: float, terminal: Terminal) -> None:
     expiry = "never" if key.expires is None else f"{format_time(key.expires, now_s)} UTC"
-    terminal.message("note", f"key '{key.name}' ({key.id}) added to {opened.path}; expires: {expiry}")
+    terminal.message("note", f"key '{key.name}' ({key.id}) added to {_name(key_file)}; expires: {expiry}")
     for noun, words in (("scopes", key.scopes), ("roles", key.roles)):
         if words:
             terminal.message("note", f"{noun}: {', '.join(words)}")
     terminal.message("note", "the key is not stored and cannot be shown again: keep it in a safe place")
     terminal.message("note", "clients send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`")
+
+
+def _name(key_file: KeyFile) -> str:
+    return shorten_paths(str(key_file.path))
 
 
 def _row(key: Key, now_s: float) -> tuple[str, ...]:

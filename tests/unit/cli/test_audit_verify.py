@@ -13,8 +13,8 @@ import pytest
 from tests.support.audit_logs import read_lines, replace_lines, restamp
 from tests.support.recorded_calls import CALLS, record
 from toolcrib.cli import audit as module
-from toolcrib.cli.audit import AuditLog
 from toolcrib.cli.output import Terminal
+from toolcrib.config.settings import Audit
 from toolcrib.policy.audit import Verdict
 from toolcrib.policy.audit.record import read_head
 
@@ -169,7 +169,7 @@ def test_key_file_and_checkpoints_of_the_configuration_are_used(cli: CommandLine
 def test_records_deleted_by_retention_are_noted() -> None:
     out, err = io.StringIO(), io.StringIO()
     verdict = Verdict(True, 900, 101, 1000, "0" * 64, 2, [], 101, True, 1000)
-    module._print_verdict(AuditLog(Path("audit.db")), verdict, Terminal(out, err, debug=False))
+    module._print_verdict(Audit("audit.db"), verdict, Terminal(out, err, debug=False))
     assert out.getvalue() == "audit.db: valid: 900 records, 101 to 1000; 2 checkpoints compared\n"
     assert err.getvalue() == "note: records before 101 were deleted because of their age\n"
 
