@@ -40,13 +40,11 @@ class CallCommand(Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         end = args.index("--") if "--" in args else len(args)
         parsed: list[str] = []
-        remaining = args[:end]
-        while remaining:
-            token = remaining.pop(0)
-            if token == "--json":  # nosec B105  # an option, not a password
-                has_value = remaining and (remaining[0] == "-" or remaining[0].lstrip().startswith("{"))
-                token = f"--json={remaining.pop(0) if has_value else ''}"
-            parsed.append(token)
+        for token in args[:end]:
+            if parsed and parsed[-1] == "--json=" and (token == "-" or token.lstrip().startswith("{")):
+                parsed[-1] += token
+            else:
+                parsed.append("--json=" if token == "--json" else token)  # nosec B105  # not a password
         try:
             return super().parse_args(ctx, [*parsed, *args[end:]])
         except click.NoSuchOption as error:

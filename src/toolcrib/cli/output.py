@@ -48,7 +48,12 @@ class Terminal:
 
     @property
     def width(self) -> int:
-        return max(40, shutil.get_terminal_size().columns)
+        """Columns of the terminal: COLUMNS, else the size of stderr or stdout, else 80."""
+        try:
+            size = os.get_terminal_size(self.out.fileno())
+        except (OSError, ValueError):
+            size = os.terminal_size((80, 24))
+        return max(40, shutil.get_terminal_size(size).columns)
 
     # --- stdout ---
 
