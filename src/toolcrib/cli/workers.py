@@ -302,6 +302,7 @@ def work() -> None:
     terminate_when_closed(channel.fileno())
     with open_terminal(debug=config["debug"]) as terminal:
         code = _work(config, channel, terminal)
+    channel.detach()  # open until the process ends: closing it early would make the parent close its end
     sys.exit(code)
 
 
