@@ -29,9 +29,9 @@ A TARGET is a Python file, folder, module, module:object, file.py:object or tool
 COMMANDS = {
     "serve": "toolcrib.cli.serve:serve",
     "check": "toolcrib.cli.check:check",
-    "list": "toolcrib.cli.list:list_tools",
-    "scan": "toolcrib.cli.scan:scan",
-    "show": "toolcrib.cli.show:show",
+    "list": "toolcrib.cli.listing:list_tools",
+    "scan": "toolcrib.cli.listing:scan",
+    "show": "toolcrib.cli.listing:show",
     "search": "toolcrib.cli.search:search",
     "call": "toolcrib.cli.call:call",
     "explain": "toolcrib.cli.explain:explain_call",

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
-import shlex
 import sys
-from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -24,10 +21,10 @@ from toolcrib.agents import (
     event_to_json,
     providers,
 )
+from toolcrib.cli.catalog import ToolSource, source_options, split_command
 from toolcrib.cli.load import load
-from toolcrib.cli.options import Command, CommandError, json_option, target_option
+from toolcrib.cli.options import Command, CommandError, json_option
 from toolcrib.cli.output import Terminal
-from toolcrib.cli.remote import RemoteOptions, remote_options
 from toolcrib.cli.text import one_line
 from toolcrib.client import Client
 from toolcrib.validation import codec
@@ -45,7 +42,7 @@ _ENDINGS = {"length": "the answer was cut off", "refused": "the model refused to
 
 @click.command(cls=Command, examples=EXAMPLES)
 @click.argument("question", required=False)
-@target_option
+@source_options(target=True, static=False)
 @click.option("--provider", required=True, metavar="NAME", help=f"One of: {', '.join(providers)}.")
 @click.option("--model", metavar="NAME", help="Model of the provider.")
 @click.option("--base-url", metavar="URL", help="Base URL of the service.")
@@ -64,16 +61,14 @@ _ENDINGS = {"length": "the answer was cut off", "refused": "the model refused to
     help="Time limit of the answer.",
 )
 @json_option
-@remote_options
 def agent(
     terminal: Terminal,
     question: str | None,
-    targets: Sequence[str],
+    source: ToolSource,
     provider: str,
     instructions: str | None,
     timeout_s: float | None,
     as_json: bool,
-    remote: RemoteOptions,
     program: str | None,
     **provider_options: str | None,
 ) -> int:
@@ -84,18 +79,17 @@ def agent(
     there is an answer. 1: there is none.
     """
     text = _read_question(question)
-    options: dict[str, Any] = {**provider_options, "command": _split_program(program)}
+    options: dict[str, Any] = {**provider_options, "command": program and split_command(program, "--program")}
     options = {name: value for name, value in options.items() if value is not None}
-    _check_options(provider, options)
     limits = Limits() if timeout_s is None else Limits(answer_s=timeout_s, turn_s=timeout_s)
-    server = remote.connect_to(targets)
-    if server is None:
-        loaded = load(targets, terminal)
+    remote = source.remote
+    if remote is None:
+        loaded = load(source.targets, terminal)
         tools: Any = loaded.server
         for finding in loaded.errors:
             terminal.finding(finding)
     else:
-        tools = Client(server.target, headers=server.headers, protocol=server.protocol)
+        tools = Client(remote.target, headers=remote.headers, protocol=remote.protocol)
     runner = AgentRunner(tools, provider, instructions=instructions, limits=limits, **options)
     return asyncio.run(_run(runner, text, _EventPrinter(terminal, as_json)))
 
@@ -119,7 +113,7 @@ class _EventPrinter:
 
     def show(self, event: Event) -> None:
         if self._as_json:
-            self._terminal.json_line(codec.encode_text(event_to_json(event)))
+            self._terminal.json(event_to_json(event), indent=None)
             return
         match event:
             case Token():
@@ -162,21 +156,3 @@ def _read_question(question: str | None) -> str:
     if not question.strip():
         raise CommandError("The question is empty")
     return question
-
-
-def _check_options(provider: str, options: Mapping[str, Any]) -> None:
-    """Refuse options of other providers, by their names on the command line."""
-    accepted = inspect.signature(providers[provider]).parameters
-    if any(item.kind is inspect.Parameter.VAR_KEYWORD for item in accepted.values()):
-        return
-    for name in options.keys() - accepted.keys():
-        option = {"command": "--program", "base_url": "--base-url"}.get(name, f"--{name}")
-        others = [other for other in providers if name in inspect.signature(providers[other]).parameters]
-        raise CommandError(f"{provider} does not support {option}", f"supported by: {', '.join(others)}")
-
-
-def _split_program(program: str | None) -> list[str] | None:
-    try:
-        return None if program is None else shlex.split(program)
-    except ValueError as error:
-        raise CommandError(f"Cannot parse --program: {error}") from None

@@ -7,50 +7,36 @@ terminal and for a spreadsheet, which takes some texts for formulas.
 from __future__ import annotations
 
 import csv
-import io
 import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
 
-from toolcrib.cli.options import Command, CommandError, F, format_examples, json_option
-from toolcrib.cli.output import Terminal, shorten_paths, show_progress
-from toolcrib.cli.text import count, one_line, parse_time, safe, suggest
-from toolcrib.config import FILE_NAME, load_config
+from toolcrib.cli.options import Command, CommandError, F, Time, format_examples, json_option
+from toolcrib.cli.output import Terminal, shorten_paths
+from toolcrib.cli.text import count, one_line, safe, suggest
+from toolcrib.config import FILE_NAME, load_default_config
 from toolcrib.config.atomic_file import PRIVATE, replace_file
+from toolcrib.config.settings import Audit
 from toolcrib.policy.audit.checkpoints import checkpoints_path
 from toolcrib.policy.audit.reader import AuditReader, Verdict, open_log
 from toolcrib.policy.outcome import OUTCOMES
 from toolcrib.validation import codec
 
 EXAMPLES = """
-toolcrib audit tail --follow                  new calls as they happen
-toolcrib audit query --since 1h --outcome denied
-toolcrib audit verify                         check that it is complete
-toolcrib audit export --to csv -o calls.csv
-"""
-TAIL = """
-toolcrib audit tail                    the last 20 records
-toolcrib audit tail -n 100 --follow    and new ones
-"""
-QUERY = """
+toolcrib audit tail -n 100 --follow           the last records, and new ones
 toolcrib audit query --since 1h --outcome denied,throttled
 toolcrib audit query --as 'key:*' --tool 'refund*' --since 2026-05-04
-toolcrib audit query --id 3f9a1b2c4d1  one call, by the id in the server's log
-"""
-VERIFY = """
-toolcrib audit verify                  the log of toolcrib.toml
+toolcrib audit query --id 3f9a1b2c4d1         one call, by the id in the log
 toolcrib audit verify --file audit.db --key-file /safe/audit.key
-"""
-EXPORT = """
-toolcrib audit export --to csv -o may.csv --since 2026-05-01 --until 2026-06-01
-toolcrib audit export --to jsonl       to stdout
+toolcrib audit export --to csv -o may.csv --since 2026-05-01
 """
 COLUMNS = (
     *("seq", "at", "kind", "id", "request", "principal", "tool", "version", "definition", "decision", "rule"),
@@ -58,10 +44,10 @@ COLUMNS = (
     *("more", "hash"),
 )
 """The columns of CSV; `more` has all other fields of a record as JSON."""
+PATH = click.Path(path_type=Path)
 _CALL_KINDS = ("call", "intent")
 _HIDDEN_FIELDS = {*COLUMNS} - {"values"} | {"roles"}
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t")
-_INCLUDED_OUTCOMES = {"cancelled": "disconnected"}  # a caller who disconnected has cancelled
 _POLL_S = 0.25
 
 Record = Mapping[str, Any]
@@ -78,134 +64,100 @@ def audit() -> None:
 # --- the log and its filters -------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class AuditLog:
-    """The files of a log."""
+def find_log(given: Path | None) -> Audit:
+    """Return the log that `--file` or the configuration names. Raises CommandError."""
+    policy = load_default_config().policy
+    configured = None if policy is None else policy.audit
+    if configured is not None and (
+        given is None or os.path.realpath(configured.file) == os.path.realpath(given)
+    ):
+        return configured
+    if given is None:
+        hint = f'use --file PATH, or add to {FILE_NAME}:\n    [audit]\n    file = "audit.db"'
+        raise CommandError("No audit log configured", hint)
+    return Audit(given.expanduser())
 
-    file: Path
-    key_file: Path | None = None
-    checkpoints: Path | None = None
 
-    @classmethod
-    def find(cls, given: str | None) -> AuditLog:
-        """Return the log that `--file` or the configuration names. Raises CommandError."""
-        config = load_config(Path(FILE_NAME), os.environ) if Path(FILE_NAME).is_file() else None
-        settings = None if config is None or config.policy is None else config.policy.audit
-        configured = None
-        if settings is not None:
-            others = (settings.key_file, settings.checkpoints)
-            configured = cls(Path(settings.file), *(None if path is None else Path(path) for path in others))
-        if given is None:
-            if configured is None:
-                hint = f'use --file PATH, or add to {FILE_NAME}:\n    [audit]\n    file = "audit.db"'
-                raise CommandError("No audit log configured", hint)
-            return configured
-        path = Path(given).expanduser()
-        if configured is not None and os.path.realpath(configured.file) == os.path.realpath(path):
-            return configured
-        return cls(path)
+def check_exists(log: Audit) -> None:
+    if not os.path.isfile(log.file):
+        raise CommandError(f"No audit log: {_name(log)}", "a server creates it when it starts")
 
-    @property
-    def name(self) -> str:
-        return shorten_paths(str(self.file))
 
-    def check_exists(self) -> None:
-        if not self.file.is_file():
-            raise CommandError(f"No audit log: {self.name}", "a server creates it when it starts")
+def open_reader(log: Audit) -> AuditReader:
+    """Open a log for reading, which needs no key."""
+    check_exists(log)
+    return AuditReader(Path(log.file), None, Path(log.file))
 
-    @contextmanager
-    def open(self) -> Iterator[AuditReader]:
-        """Open for reading, which needs no key."""
-        with self.errors():
-            self.check_exists()
-            yield AuditReader(self.file, None, self.file)
 
-    @contextmanager
-    def errors(self) -> Iterator[None]:
-        """Convert errors of files to CommandError."""
-        try:
-            yield
-        except BrokenPipeError:
-            raise  # the reader of stdout has gone
-        except OSError as error:
-            raise CommandError(f"{error.filename or self.file}: {error.strerror or error}") from None
+def _name(log: Audit) -> str:
+    return shorten_paths(str(log.file))
 
 
 def file_option(function: F) -> F:
     text = f"Log file, instead of the one in {FILE_NAME}."
-    return click.option("--file", metavar="PATH", help=text)(function)
+    return click.option("--file", type=PATH, metavar="PATH", help=text)(function)
 
 
 def json_lines_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON, one record per line.")(function)
 
 
+def _parse_outcomes(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> set[str] | None:  # noqa: ARG001
+    outcomes = {word.strip() for text in given for word in text.split(",") if word.strip()}
+    for word in outcomes.difference(OUTCOMES):
+        raise CommandError(f"Unknown outcome: {word}", suggest(word, OUTCOMES))
+    if "cancelled" in outcomes:
+        outcomes.add("disconnected")  # a caller who disconnected has cancelled
+    return outcomes or None
+
+
 def filter_options(function: F) -> F:
+    """Add the options that are passed on to `AuditReader.records`."""
     outcomes = f"Only these outcomes: {', '.join(OUTCOMES)}."
     for option in (
-        click.option("--id", "id_", metavar="ID", help="Only the call with this id."),
+        click.option("--id", metavar="ID", help="Only the call with this id."),
         click.option("--code", metavar="CODE", help="Only calls with this error code."),
-        click.option("--outcome", "outcomes", multiple=True, metavar="WORDS", help=outcomes),
+        click.option("--outcome", multiple=True, metavar="WORDS", callback=_parse_outcomes, help=outcomes),
         click.option("--tool", metavar="GLOB", help="Only calls of these tools."),
-        click.option("--as", "who", metavar="GLOB", help="Only this caller: local, key:ana, 'oauth:*'."),
-        click.option("--until", metavar="WHEN", help="Only before this time."),
-        click.option("--since", metavar="WHEN", help="Only from this time: 30m, 1h, 7d, 2026-05-04."),
+        click.option(
+            "--as", "principal", metavar="GLOB", help="Only this caller: local, key:ana, 'oauth:*'."
+        ),
+        click.option("--until", type=Time(-1), metavar="WHEN", help="Only before this time."),
+        click.option(
+            "--since", type=Time(-1), metavar="WHEN", help="Only from this time: 30m, 1h, 7d, 2026-05-04."
+        ),
     ):
         function = option(function)
     return function
 
 
-def parse_filters(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keyword arguments of `AuditReader.records`, from the options of `filter_options`."""
-    now_s = time.time()
-    times: dict[str, float | None] = {}
-    for option, text in (("since", given["since"]), ("until", given["until"])):
-        try:
-            times[option] = None if text is None else parse_time(text, now_s, -1)
-        except ValueError as error:
-            raise CommandError(f"Invalid time for --{option}: {text!r}", str(error)) from None
-    outcomes = {word.strip() for text in given["outcomes"] for word in text.split(",") if word.strip()}
-    for word in outcomes:
-        if word not in OUTCOMES:
-            raise CommandError(f"Unknown outcome: {word}", suggest(word, OUTCOMES))
-    outcomes |= {_INCLUDED_OUTCOMES[word] for word in outcomes & _INCLUDED_OUTCOMES.keys()}
-    return {
-        **times,
-        "principal": given["who"],
-        "tool": given["tool"],
-        "outcome": outcomes or None,
-        "code": given["code"],
-        "id": given["id_"],
-    }
-
-
 # --- the commands ------------------------------------------------------------------------------------
 
 
-@audit.command(cls=Command, examples=TAIL)
+@audit.command(cls=Command, examples=EXAMPLES)
 @click.option(
     "-n", "lines", type=click.IntRange(0), default=20, metavar="N", help="Number of records.  [default: 20]"
 )
 @click.option("-f", "--follow", is_flag=True, help="Wait for new records until interrupted.")
 @file_option
 @json_lines_option
-def tail(terminal: Terminal, lines: int, follow: bool, file: str | None, as_json: bool) -> int:
+def tail(terminal: Terminal, lines: int, follow: bool, file: Path | None, as_json: bool) -> int:
     """Show the last records."""
-    log = AuditLog.find(file)
-    with log.open() as reader:
-        last_seq = reader.last_seq()
-        for record in reversed(list(reader.records(newest_first=True, limit=lines))):
+    log = find_log(file)
+    reader = open_reader(log)
+    last_seq = reader.last_seq()
+    for record in reversed(list(reader.records(newest_first=True, limit=lines))):
+        _print(record, as_json, terminal)
+        last_seq = max(last_seq, record["seq"])
+    if follow:
+        for record in reader.follow(last_seq, pause):
             _print(record, as_json, terminal)
-            last_seq = max(last_seq, record["seq"])
-        if follow:
-            for record in reader.follow(last_seq, pause):
-                _print(record, as_json, terminal)
-        elif not last_seq:
-            terminal.message("note", f"no records in {log.name}")
+    elif not last_seq:
+        terminal.message("note", f"no records in {_name(log)}")
     return 0
 
 
-@audit.command(cls=Command, examples=QUERY)
+@audit.command(cls=Command, examples=EXAMPLES)
 @filter_options
 @click.option(
     "--limit",
@@ -216,33 +168,27 @@ def tail(terminal: Terminal, lines: int, follow: bool, file: str | None, as_json
 )
 @file_option
 @json_lines_option
-def query(terminal: Terminal, limit: int, file: str | None, as_json: bool, **filters: Any) -> int:
+def query(terminal: Terminal, limit: int, file: Path | None, as_json: bool, **filters: Any) -> int:
     """Search records; the oldest is printed first."""
-    log = AuditLog.find(file)
-    wanted = parse_filters(filters)
-    number, is_cut = 0, False
-    with log.open() as reader:
-        records: Iterator[Record] = reader.records(**wanted)
-        if limit:
-            newest = list(reader.records(**wanted, newest_first=True, limit=limit + 1))
-            is_cut = len(newest) > limit
-            records = reversed(newest[:limit])
-        for number, record in enumerate(records, start=1):  # noqa: B007 - counted below
-            _print(record, as_json, terminal)
-    if not number:
-        terminal.message("note", f"no matching records in {log.name}")
-    if is_cut:
+    log = find_log(file)
+    reader = open_reader(log)
+    newest = list(reader.records(**filters, newest_first=True, limit=limit + 1))
+    for record in reversed(newest[:limit]) if limit else reader.records(**filters):
+        _print(record, as_json, terminal)
+    if not newest:
+        terminal.message("note", f"no matching records in {_name(log)}")
+    elif limit and len(newest) > limit:
         terminal.message("note", f"only the newest {limit} are shown", "--limit 0 shows all")
     return 0
 
 
-@audit.command(cls=Command, examples=VERIFY)
-@click.option("--key-file", metavar="PATH", help="Key of the log.")
-@click.option("--checkpoints", metavar="PATH", help="A copy of the checkpoints, to compare too.")
+@audit.command(cls=Command, examples=EXAMPLES)
+@click.option("--key-file", type=PATH, metavar="PATH", help="Key of the log.")
+@click.option("--checkpoints", type=PATH, metavar="PATH", help="A copy of the checkpoints, to compare too.")
 @file_option
 @json_option
 def verify(
-    terminal: Terminal, key_file: str | None, checkpoints: str | None, file: str | None, as_json: bool
+    terminal: Terminal, key_file: Path | None, checkpoints: Path | None, file: Path | None, as_json: bool
 ) -> int:
     """Verify that no record was changed, moved, added or removed.
 
@@ -251,21 +197,19 @@ def verify(
     yet protected by the key. Someone who can write the checkpoints can truncate them; a copy reveals that.
     Exit code 0: valid. 1: not valid, or checkpoints are missing.
     """
-    log = AuditLog.find(file)
-    if not checkpoints_path(log.file, log.checkpoints).is_file():
-        log.check_exists()
-    with log.errors():
-        reader = open_log(
-            log.file,
-            Path(key_file).expanduser() if key_file else log.key_file,
-            log.checkpoints,
-            copy=Path(checkpoints).expanduser() if checkpoints else None,
-        )
-        with show_progress(terminal) as update:
-            total = 0 if update is None else reader.last_seq()
-            verdict = reader.verify(
-                update and (lambda done: update(lambda: f"verified {done} of about {count(total, 'record')}"))
-            )
+    log = find_log(file)
+    checkpoints_file = None if log.checkpoints is None else Path(log.checkpoints)
+    if not checkpoints_path(Path(log.file), checkpoints_file).is_file():
+        check_exists(log)
+    reader = open_log(
+        log.file,
+        key_file.expanduser() if key_file else log.key_file,
+        log.checkpoints,
+        copy=checkpoints.expanduser() if checkpoints else None,
+    )
+    total = reader.last_seq()
+    verdict = reader.verify(lambda done: terminal.status(f"verified {done} of about {total} records"))
+    terminal.status("")
     if as_json:
         problems = [problem._asdict() for problem in verdict.problems]
         terminal.json({"file": str(log.file), **asdict(verdict), "problems": problems})
@@ -274,33 +218,31 @@ def verify(
     return 0 if verdict.is_sound else 1
 
 
-@audit.command(cls=Command, examples=EXPORT)
+@audit.command(cls=Command, examples=EXAMPLES)
 @click.option("--to", "form", type=click.Choice(["jsonl", "csv"]), required=True, help="Format.")
 @click.option("-o", "--output", metavar="FILE", help="Output file.  [default: stdout]")
 @filter_options
 @file_option
 @json_option
 def export(
-    terminal: Terminal, form: str, output: str | None, file: str | None, as_json: bool, **filters: Any
+    terminal: Terminal, form: str, output: str | None, file: Path | None, as_json: bool, **filters: Any
 ) -> int:
     """Export records, the oldest first.
 
     jsonl is the content of the log; a complete export can be verified with the checkpoints of the log. csv
     is for spreadsheets.
     """
-    log = AuditLog.find(file)
-    wanted = parse_filters(filters)
+    log = find_log(file)
     if as_json and output is None:
         raise CommandError("--json requires --output", "--json prints what was written")
     if output is not None and os.path.realpath(output) == os.path.realpath(log.file):
         raise CommandError("Cannot overwrite the audit log", "choose another name for --output")
     written = 0
-    with open_output(output, terminal) as write, log.open() as reader:
-        format_record = _find_format(form, output, terminal)
-        if form == "csv":
-            write(to_csv_line(COLUMNS))
-        for record in reader.records(**wanted):
-            write(format_record(record))
+    reader = open_reader(log)
+    with open_output(output, terminal) as write:
+        write_record = _make_formatter(form, write)
+        for record in reader.records(**filters):
+            write_record(record)
             written += 1
     if as_json:
         terminal.json({"file": str(log.file), "output": output, "form": form, "records": written})
@@ -326,25 +268,16 @@ def open_output(output: str | None, terminal: Terminal) -> Iterator[Callable[[st
     if path.exists() and not path.is_file():
         raise CommandError(f"{output} is not a file", "omit --output for stdout")
 
-    @contextmanager
-    def errors() -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise CommandError(f"Cannot write {output}: {error.strerror}") from None
-
-    with errors(), replace_file(path, PRIVATE) as file:
-
-        def write(text: str) -> None:
-            with errors():
-                file.write(text.encode())
-
-        yield write
+    try:
+        with replace_file(path, PRIVATE) as file:
+            yield lambda text: file.write(text.encode())
+    except OSError as error:
+        raise CommandError(f"Cannot write {output}: {error.strerror}") from None
 
 
 def _print(record: Record, as_json: bool, terminal: Terminal) -> None:
     if as_json:
-        terminal.json_line(to_json_line(record))
+        terminal.json(record, indent=None)
     else:
         terminal.echo(format_line(record))
 
@@ -377,30 +310,19 @@ def format_at(at: Any) -> str:
     return one_line(at or "?").replace("T", " ").removesuffix("Z")
 
 
-def _find_format(form: str, output: str | None, terminal: Terminal) -> Callable[[Record], str]:
-    """Return how to write a record. JSON in a file is the line of the log, byte for byte."""
-    if form == "csv":
-        return lambda record: to_csv_line(to_cells(record))
-    encoding = (getattr(terminal.out, "encoding", None) or "utf-8").lower().replace("-", "")
-    if output is None and (terminal.out.isatty() or encoding != "utf8"):
-        return lambda record: f"{to_json_line(record)}\n"
-    return lambda record: f"{codec.write(record).decode()}\n"
+def _make_formatter(form: str, write: Callable[[str], object]) -> Callable[[Record], object]:
+    """Return a function that writes a record. JSON is the line of the log, byte for byte."""
+    if form == "jsonl":
+        return lambda record: write(f"{codec.write(record).decode()}\n")
+    writer = csv.writer(SimpleNamespace(write=write), lineterminator="\n")
+    writer.writerow(COLUMNS)
 
+    def write_row(record: Record) -> None:
+        more = {key: value for key, value in record.items() if key not in COLUMNS}
+        cells = {**record, "more": more or None}
+        writer.writerow([_to_cell(cells.get(column)) for column in COLUMNS])
 
-def to_json_line(record: Record) -> str:
-    """Return JSON in ASCII, without control characters."""
-    return json.dumps(record, separators=(",", ":")).replace("\x7f", "\\u007f")
-
-
-def to_cells(record: Record) -> list[Any]:
-    more = {key: value for key, value in record.items() if key not in COLUMNS}
-    return [more or None if column == "more" else record.get(column) for column in COLUMNS]
-
-
-def to_csv_line(cells: Sequence[Any]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerow([_to_cell(cell) for cell in cells])
-    return text.getvalue()
+    return write_row
 
 
 def _to_cell(value: Any) -> Any:
@@ -410,12 +332,12 @@ def _to_cell(value: Any) -> Any:
     return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
 
 
-def _print_verdict(log: AuditLog, verdict: Verdict, terminal: Terminal) -> None:
+def _print_verdict(log: Audit, verdict: Verdict, terminal: Terminal) -> None:
     records = "no records"
     if verdict.records:
         records = f"{count(verdict.records, 'record')}, {verdict.first_seq} to {verdict.last_seq}"
     checkpoints = f"{count(verdict.checkpoints_checked, 'checkpoint')} compared"
-    terminal.echo(f"{log.name}: {_describe_verdict(verdict)}: {records}; {checkpoints}")
+    terminal.echo(f"{_name(log)}: {_describe_verdict(verdict)}: {records}; {checkpoints}")
     for problem in verdict.problems:
         accepted = " (accepted)" if problem.is_accepted else ""
         terminal.echo(f"  {problem.kind}{accepted}: {problem.words}")

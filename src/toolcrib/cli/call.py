@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
+from toolcrib.cli.catalog import ToolSource, source_options
 from toolcrib.cli.load import load_one
-from toolcrib.cli.options import Command, CommandError, target_option
+from toolcrib.cli.options import Command, CommandError
 from toolcrib.cli.output import Terminal
-from toolcrib.cli.remote import RemoteOptions, remote_options
-from toolcrib.cli.text import signature
+from toolcrib.cli.prompt import TerminalChannel
+from toolcrib.cli.table import signature
 from toolcrib.content import Block, Result
 from toolcrib.context import LOCAL
 from toolcrib.definition import MAX_TIMEOUT_S, ToolDefinition
-from toolcrib.errors import InvalidArgumentsError, ToolNotFoundError
+from toolcrib.errors import InvalidArgumentsError, ToolCrashedError, ToolNotFoundError
 from toolcrib.schema.arguments import Repairer
 from toolcrib.server import MCPServer
 from toolcrib.tool import Tool
@@ -33,8 +32,6 @@ echo '{"number": 17}' | toolcrib call tools.py:find_order --json -
 toolcrib call -t http://127.0.0.1:8000/mcp find_order number=17
 toolcrib call --command 'python server.py' find_order number=17
 """
-_FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+)', re.MULTILINE)
-_RAISED = re.compile(r"raised (?P<what>.*) \(call \w+\)$")
 
 
 class CallCommand(Command):
@@ -43,13 +40,11 @@ class CallCommand(Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         end = args.index("--") if "--" in args else len(args)
         parsed: list[str] = []
-        remaining = args[:end]
-        while remaining:
-            token = remaining.pop(0)
-            if token == "--json":  # nosec B105  # an option, not a password
-                has_value = remaining and (remaining[0] == "-" or remaining[0].lstrip().startswith("{"))
-                token = f"--json={remaining.pop(0) if has_value else ''}"
-            parsed.append(token)
+        for token in args[:end]:
+            if parsed and parsed[-1] == "--json=" and (token == "-" or token.lstrip().startswith("{")):
+                parsed[-1] += token
+            else:
+                parsed.append("--json=" if token == "--json" else token)  # nosec B105  # not a password
         try:
             return super().parse_args(ctx, [*parsed, *args[end:]])
         except click.NoSuchOption as error:
@@ -60,7 +55,7 @@ class CallCommand(Command):
 @click.command(cls=CallCommand, examples=EXAMPLES)
 @click.argument("name")
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
-@target_option
+@source_options(target=True, static=False)
 @click.option(
     "--json",
     "as_json",
@@ -74,15 +69,13 @@ class CallCommand(Command):
     metavar="SECONDS",
     help="Time limit of the call.",
 )
-@remote_options
 def call(
     terminal: Terminal,
     name: str,
     pairs: Sequence[str],
-    targets: Sequence[str],
+    source: ToolSource,
     as_json: str | None,
     timeout_s: float | None,
-    remote: RemoteOptions,
 ) -> int:
     """Call a tool and print its result.
 
@@ -96,25 +89,26 @@ def call(
         where = "on stdin" if as_json == "-" else "after --json"
         given = parse_object(sys.stdin.read() if as_json == "-" else as_json, where)
     given |= parse_pairs(pairs)
-    server = remote.connect_to(targets)
+    remote = source.remote
     hint = None
-    if server is not None:
-        result = server.call(
+    if remote is not None:
+        result = remote.call(
             name, lambda definition: convert_arguments(given, pairs, definition), timeout_s, terminal
         )
     else:
-        loaded, tool = load_one(name, targets, terminal, timeout_s=timeout_s)
+        loaded, tool = load_one(name, source.targets, terminal, timeout_s=timeout_s)
         arguments = convert_arguments(given, pairs, tool.definition)
         result = _run(loaded.server, tool, arguments, timeout_s, terminal)
-        hint = _hint_for(result, tool.definition, pairs)
+        if isinstance(result.error, ToolCrashedError):
+            hint = "--debug shows the traceback"
+        elif isinstance(result.error, InvalidArgumentsError):
+            hint = f"parameters: {signature(tool.definition) or 'none'}; write lists and objects as KEY:=JSON"
     if as_json is not None:
         terminal.json(result.to_json())
     elif result.is_error:
         terminal.message("error", result.text or "the tool failed without a message", hint)
     else:
         _print_result(result, terminal)
-    if result.is_error:
-        _print_crash(terminal)
     return 1 if result.is_error else 0
 
 
@@ -122,53 +116,47 @@ def call(
 
 
 def parse_object(text: str, where: str) -> dict[str, Any]:
-    if not text.strip():
-        raise CommandError(f"No arguments {where}", "give a JSON object: {} for none")
-    try:
-        value = codec.decode(text)
-    except ValueError as error:
-        raise CommandError(f"The arguments {where} are not JSON: {error}") from None
+    value = _decode(text, f"The arguments {where} are not JSON", "give a JSON object: {} for none")
     if not isinstance(value, dict):
         raise CommandError(f"The arguments {where} must be a JSON object", 'write {"name": value, ...}')
     return value
 
 
 def parse_pairs(pairs: Sequence[str]) -> dict[str, Any]:
+    """Return the values of KEY=VALUE, which are text, and of KEY:=JSON."""
     values: dict[str, Any] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key.rstrip(":"):
-            is_json = pair[:1] in '["'
-            hint = "--json takes a JSON object" if is_json else "arguments are KEY=VALUE or KEY:=JSON"
+            hint = "arguments are KEY=VALUE or KEY:=JSON; --json takes a JSON object"
             raise CommandError(f"'{pair}' is not KEY=VALUE", hint)
-        key, decoded = (key[:-1], _decode(pair, value)) if key.endswith(":") else (key, value)
+        is_json, key = key.endswith(":"), key.removesuffix(":")
         if key in values:
             raise CommandError(f"'{key}' is given twice", f"for a list, write {key}:='[...]'")
-        values[key] = decoded
+        error = f"'{pair}' is not valid JSON"
+        values[key] = _decode(value, error, "for text, write KEY=VALUE") if is_json else value
     return values
 
 
-def _decode(pair: str, text: str) -> Any:
+def _decode(text: str, message: str, hint: str) -> Any:
     try:
         return codec.decode(text)
     except ValueError as error:
-        raise CommandError(f"'{pair}' is not valid JSON: {error}", "for text, write KEY=VALUE") from None
+        raise CommandError(f"{message}: {error}", hint) from None
 
 
 def convert_arguments(
     given: dict[str, Any], pairs: Sequence[str], definition: ToolDefinition
 ) -> dict[str, Any]:
     """Convert the values typed as KEY=VALUE to the types of the schema."""
-    schema = definition.input_schema
-    properties = schema.get("properties", {})
-    properties = properties if isinstance(properties, Mapping) else {}
-    values = dict(given)
-    typed = {pair.partition("=")[0] for pair in pairs} & values.keys()
+    typed = {pair.partition("=")[0] for pair in pairs} & given.keys()
+    repairer = Repairer(definition.input_schema)
+    values = repairer.repair({key: given[key] for key in typed})
     for key in typed:
-        kind = properties.get(key, {}).get("type") if isinstance(properties.get(key), Mapping) else None
-        if kind == "boolean" and str(values[key]).lower() in ("true", "false"):
-            values[key] = values[key].lower()  # Python's spelling is accepted too
-    return {**values, **Repairer(schema).repair({key: values[key] for key in typed})}
+        if values[key] in ("True", "False"):  # Python's spelling is accepted too
+            lowered = repairer.repair({key: values[key].lower()})[key]
+            values[key] = lowered if isinstance(lowered, bool) else values[key]
+    return {**given, **values}
 
 
 # --- the call ------------------------------------------------------------------------------------------
@@ -177,8 +165,6 @@ def convert_arguments(
 def _run(
     server: MCPServer, tool: Tool, arguments: dict[str, Any], timeout_s: float | None, terminal: Terminal
 ) -> Result:
-    from toolcrib.cli.prompt import TerminalChannel
-
     name = f"{tool.name}@{tool.version}" if tool.version else tool.name
 
     async def run() -> Result:
@@ -230,39 +216,3 @@ def _format_block(block: Block) -> str:
     data = str(resource.get("data") or resource.get("blob") or "")
     kind = f"{kind}, {resource['mimeType']}" if "mimeType" in resource else kind
     return f"[{kind}] {len(data) * 3 // 4} bytes (use --json to print them)"
-
-
-def _hint_for(result: Result, definition: ToolDefinition, pairs: Sequence[str]) -> str | None:
-    """Return the parameters of the tool; for a list or an object, how to write it as JSON."""
-    if not isinstance(result.error, InvalidArgumentsError):
-        return None
-    typed = dict(pair.split("=", 1) for pair in pairs)
-    for problem in result.error.details or ():
-        key, expected = problem.get("field", ""), problem.get("expected", "")
-        if key in typed and expected in ("expected array", "expected object"):
-            value = _to_json(typed[key])
-            example = f"[{value}]" if expected == "expected array" else f'{{"key": {value}}}'
-            return f"give it as JSON: {key}:='{example}'"
-    return f"parameters: {signature(definition) or 'none'}"
-
-
-def _to_json(word: str) -> str:
-    """Return a word as JSON: unchanged where it is JSON already, else quoted."""
-    try:
-        codec.decode(word)
-    except ValueError:
-        return json.dumps(word, ensure_ascii=False)
-    return word
-
-
-def _print_crash(terminal: Terminal) -> None:
-    """Print what the tool raised and where; with --debug the whole report."""
-    for report in terminal.log.crashes:
-        if terminal.debug:
-            terminal.message("cause", report)
-            continue
-        raised = _RAISED.search(report.splitlines()[0])
-        places = list(_FRAME.finditer(report))
-        at = f", at {places[-1]['file']}:{places[-1]['line']}" if places else ""
-        cause = raised["what"] if raised else report.splitlines()[0]
-        terminal.message("cause", f"{cause}{at}", "--debug shows the whole traceback")

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from toolcrib.catalog.lint import advise
-from toolcrib.cli import table
-from toolcrib.cli.load import Loaded, build_tools, config_finding, find_unused_policy, load
+from toolcrib.cli.catalog import scan_targets
+from toolcrib.cli.load import Loaded, build_tools, catalog_json, find_unused_policy, load
 from toolcrib.cli.options import Command, json_option, targets_argument
 from toolcrib.cli.output import Terminal, format_source
-from toolcrib.cli.text import catalog_json, count, count_findings
-from toolcrib.errors import ConfigurationError, Finding
+from toolcrib.cli.table import Column, break_name, print_findings, print_table
+from toolcrib.cli.text import count, count_findings, safe
+from toolcrib.errors import Finding
 from toolcrib.tool import Tool
 
 if TYPE_CHECKING:
@@ -26,6 +26,16 @@ toolcrib check tools.py more/     a file and a folder
 toolcrib check --strict --json .  in a pipeline: warnings fail it too
 toolcrib check --against-scan .   compare with a scan of the source
 """
+
+
+_COLUMNS = (
+    Column(
+        wraps=False,
+        styles={"ok": {"fg": "green"}, "off": {"dim": True}, "refused": {"fg": "red", "bold": True}},
+    ),
+    Column(wraps=False),
+    Column(style={"dim": True}),
+)
 
 
 @click.command(cls=Command, examples=EXAMPLES)
@@ -46,18 +56,13 @@ def check(terminal: Terminal, targets: Sequence[str], as_json: bool, strict: boo
 
     A TARGET is a Python file, folder, module, module:object or toolcrib.toml.
     """
-    scanned = None
-    if against_scan:
-        from toolcrib.cli.scan import scan_targets  # delayed: most checks read no source
-
-        scanned = scan_targets(targets, terminal)  # before anything is imported
+    scanned = scan_targets(targets, terminal) if against_scan else None  # before anything is imported
     loaded = load(targets, terminal)
     with terminal.log.muted():
         found = [*loaded.findings, *loaded.server.registry.check()]
-        findings = list(dict.fromkeys([*found, *find_unused_policy(loaded.server, loaded.rejected_policy)]))
+        findings = list(dict.fromkeys([*found, *find_unused_policy(loaded.server)]))
     errors = [finding for finding in findings if finding.level == "error"]
     built = build_tools([entry.tool for entry in loaded.entries], [])
-    findings += _check_key_file(loaded)
     if scanned is None:
         findings += [finding for tool in built for finding in advise(tool.definition, tool)]
     else:
@@ -66,28 +71,17 @@ def check(terminal: Terminal, targets: Sequence[str], as_json: bool, strict: boo
     if as_json:
         terminal.json(catalog_json(loaded.build_tools(), findings))
     else:
-        rows = [*_list_registered(loaded, built), *_list_refused(errors)]
+        rows = list(_list_tools(loaded, built, errors))
         summary = _summarize(loaded, rows, findings)
         if scanned is not None:
             summary = f"{summary} {_summarize_scan(scanned, findings)}"
-        table.print_report(rows, findings, summary, terminal)
+        if rows:
+            print_table(_COLUMNS, rows, terminal)
+            terminal.echo("")
+        print_findings(findings, terminal)
+        terminal.echo(summary)
     levels = ("error", "warning") if strict else ("error",)
     return 1 if any(finding.level in levels for finding in findings) else 0
-
-
-def _check_key_file(loaded: Loaded) -> Iterator[Finding]:
-    """Report a key file that `serve` could not read; it need not be on the machine that runs the check."""
-    enforcer = loaded.server.enforcer
-    policy = loaded.rejected_policy if enforcer is None else enforcer.policy
-    if policy is None or policy.auth is None or policy.auth.keys is None:
-        return
-    from toolcrib.policy.auth.api_keys import KeyFile  # delayed: most policies have no key file
-
-    try:
-        KeyFile(policy.auth.keys).entries()
-    except ConfigurationError as error:
-        found = config_finding(policy.error_from("auth.keys", error))
-        yield replace(found, level="warning", message=f"{found.message}: serve will not start")
 
 
 def _compare_scan(scanned: Scan, built: Sequence[Tool], findings: Sequence[Finding]) -> Iterator[Finding]:
@@ -120,21 +114,21 @@ def _place(finding: Finding) -> tuple[str, int]:
     return finding.file or "", finding.line or 0
 
 
-def _list_registered(loaded: Loaded, built: Sequence[Tool]) -> Iterator[tuple[str, str, str]]:
-    valid = set(map(id, built))  # the others are among the refused
+def _list_tools(
+    loaded: Loaded, built: Sequence[Tool], errors: Sequence[Finding]
+) -> Iterator[tuple[str, str, str]]:
+    """Yield state, name and place of every tool, those that were refused last."""
+    valid = set(map(id, built))
     for entry in loaded.entries:
         tool = entry.tool
         if id(tool) in valid:
             name = f"{tool.name}@{tool.version}" if tool.version else tool.name
             if not entry.enabled and tool.options.group:
                 name = f"{name} (enable_{tool.options.group}_tools)"
-            yield "ok" if entry.enabled else "off", name, format_source(tool.source)
-
-
-def _list_refused(errors: list[Finding]) -> Iterator[tuple[str, str, str]]:
-    named = dict.fromkeys((error.tool, error.where) for error in sorted(errors, key=_place) if error.tool)
-    for name, where in named:
-        yield "refused", name, format_source(where)
+            yield "ok" if entry.enabled else "off", break_name(safe(name)), format_source(tool.source)
+    named = [(error.tool, error.where) for error in sorted(errors, key=_place) if error.tool]
+    for refused, where in dict.fromkeys(named):
+        yield "refused", break_name(safe(refused)), format_source(where)
 
 
 def _summarize(loaded: Loaded, rows: list[tuple[str, str, str]], findings: list[Finding]) -> str:

@@ -14,24 +14,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import click
 
 from toolcrib.catalog.diff.compare import GRADES, Change, Comparison, compare
 from toolcrib.catalog.git import Repository
 from toolcrib.catalog.lock import Lock
-from toolcrib.cli.catalog import ToolSet, ToolSource, find_lock
-from toolcrib.cli.options import Command, CommandError, exclusive, json_option, static_option
+from toolcrib.cli.catalog import ToolSet, ToolSource, find_lock, static_option
+from toolcrib.cli.options import Command, CommandError, exclusive, json_option
 from toolcrib.cli.output import Terminal, format_source
-from toolcrib.cli.remote import RemoteOptions
 from toolcrib.cli.text import Styled, count, join, one_line, style
 from toolcrib.client.session import VERSIONS
 from toolcrib.config import FILE_NAME
-from toolcrib.errors import ConfigurationError, Finding, Location
+from toolcrib.errors import ConfigurationError, Location
 from toolcrib.sources.described import describe
 from toolcrib.sources.targets import is_address
-from toolcrib.tool import Tool
 
 EXAMPLES = """
 toolcrib diff                          the lock file and the current tools
@@ -48,7 +45,6 @@ COMMIT = "git:"
 _COLOURS = {"suspicious": "magenta", "breaking": "red", "compatible": "green", "cosmetic": "cyan"}
 _GRADE_WIDTH = max(map(len, GRADES))
 _MAX_MARKDOWN_CHANGES = 300
-_REVISION = re.compile(r"(?:HEAD|@|[0-9a-f]{7,40}|[\w./-]*[~^@{][\w~^@{}/.-]*)(?::.*)?")
 
 
 @click.command(cls=Command, examples=EXAMPLES)
@@ -95,8 +91,7 @@ def diff(
         raise CommandError(f"Expected at most two sides, got {len(sides)}", "use OLD NEW")
     if (headers or protocol) and not any(is_address(side) or side.startswith(COMMAND) for side in sides):
         raise CommandError("--header and --protocol require a running server", "give its URL")
-    reader = _SideReader(terminal, static, RemoteOptions(None, headers, protocol))
-    old, new = reader.read(list(sides), lock_file)
+    old, new = read_sides(sides, lock_file, ToolSource((), static, None, headers, protocol), terminal)
     for side in (old, new):
         for error in side.errors:
             terminal.finding(error)
@@ -109,7 +104,7 @@ def diff(
     elif markdown:
         terminal.echo(to_markdown(comparison, old.label, new.label))
     else:
-        for line in format_changes(comparison, terminal.out_colour):
+        for line in format_changes(comparison):
             terminal.echo(line)
     if fail_on == "never":
         return 0
@@ -131,19 +126,15 @@ def _to_json(comparison: Comparison, old: ToolSet, new: ToolSet) -> dict[str, ob
 # --- output ----------------------------------------------------------------------------------------------
 
 
-def format_changes(comparison: Comparison, colour: bool) -> Iterator[Styled]:
+def format_changes(comparison: Comparison) -> Iterator[Styled]:
     """Yield every change as lines for a terminal, then a summary."""
-
-    def styled(text: str, **how: Any) -> str:
-        return style(text, **how) if colour else text
-
     indent = " " * (_GRADE_WIDTH + 6)
     for tool, group in groupby(comparison.changes, key=lambda change: change.tool):
         changes = list(group)
         place = format_source(changes[0].source)
-        yield join(styled(one_line(tool), bold=True), f"  {place}" if place != "-" else "")
+        yield join(style(one_line(tool), bold=True), f"  {place}" if place != "-" else "")
         for change in changes:
-            grade = styled(change.grade.ljust(_GRADE_WIDTH), fg=_COLOURS[change.grade])
+            grade = style(change.grade.ljust(_GRADE_WIDTH), fg=_COLOURS[change.grade])
             yield join("  ", grade, "  ", one_line(change.message))
             if change.pointer and (change.old is not None or change.new is not None):
                 yield join(f"{indent}at {one_line(change.pointer)}")
@@ -200,88 +191,6 @@ def code_span(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _SideReader:
-    """Reads the tools of the sides of a diff."""
-
-    terminal: Terminal
-    static: bool
-    remote: RemoteOptions
-
-    def read(self, sides: list[str], lock_file: str | None) -> tuple[ToolSet, ToolSet]:
-        if len(sides) == 1 and (ends := find_range(sides[0])) is not None:
-            sides = list(ends)
-        elif len(sides) == 1 and not is_lock(sides[0]) and find_commit(sides[0]) is not None:
-            sides = [sides[0], ""]  # as with `git diff REVISION`
-        if len(sides) == 2:
-            if lock_file is not None:
-                raise CommandError("--lock cannot be combined with OLD and NEW", "give it as OLD or NEW")
-            return self._read_both(sides[0], sides[1])
-        if sides and is_lock(sides[0]):
-            return read_lock(Path(sides[0])), self._read_here()
-        path, _ = find_lock([side for side in sides if side.endswith(".toml")], lock_file)
-        if not sides:
-            return read_lock(path), self._read_here()
-        new = self._read_side(sides[0])  # a missing target is reported before a missing lock file
-        return read_lock(path), new
-
-    def _read_both(self, first: str, second: str) -> tuple[ToolSet, ToolSet]:
-        """Read both sides; where one is a commit, which is never run, the other is not run either."""
-        is_commit = any(
-            side and not is_lock(side) and find_commit(side) is not None for side in (first, second)
-        )
-        reader = replace(self, static=True) if is_commit else self
-        return (
-            reader._read_side(first, second or None) if first else reader._read_here(),
-            reader._read_side(second, first or None) if second else reader._read_here(),
-        )
-
-    def _read_side(self, text: str, other: str | None = None) -> ToolSet:
-        """Read one side; a commit without a path uses the path of the other side."""
-        if text.startswith(COMMAND):
-            return self._collect((), text.removeprefix(COMMAND))
-        if is_lock(text):
-            return read_lock(Path(text))
-        commit = find_commit(text)
-        if commit is not None:
-            return read_commit(commit, other)
-        _check_unknown_commit(text)
-        return self._collect((text,))
-
-    def _read_here(self) -> ToolSet:
-        """Read the tools of toolcrib.toml; without it, for a comparison with a commit, of the folder."""
-        found = self._collect(())
-        if found.is_sample:
-            if not self.static:
-                raise CommandError(f"No {FILE_NAME} in the current folder", "name the tools as NEW")
-            found = self._collect((".",))
-        found.label = "current tools"
-        return found
-
-    def _collect(self, targets: Sequence[str], command: str | None = None) -> ToolSet:
-        is_remote = command is not None or any(is_address(target) for target in targets)
-        remote = replace(self.remote, command=command) if is_remote else RemoteOptions()
-        return ToolSource(targets, self.static, remote).collect(self.terminal, with_unlisted=True)
-
-
-def is_lock(text: str) -> bool:
-    path = Path(text)
-    if not path.is_file():
-        return text.endswith(".lock")
-    if path.suffix == ".lock":
-        return True
-    with path.open("rb") as stream:
-        head = stream.read(4096)
-    return path.suffix == ".json" and b'"fingerprint"' in head and b'"format"' in head
-
-
-def read_lock(path: Path) -> ToolSet:
-    return ToolSet(Lock.load(path).tools, [], str(path))
-
-
-# --- commits ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
 class Commit:
     """A commit and a path in it; an empty path means the tools configured there."""
 
@@ -291,116 +200,137 @@ class Commit:
     path: str
 
 
-def find_commit(text: str) -> Commit | None:
-    """Return the commit that `HEAD~1` or `main:tools/` names, or None. An existing file takes precedence;
-    `git:` in front forces a commit."""
+Side = Commit | Path | str
+"""A commit, a lock file, or a target; the empty string is the current tools."""
+
+
+def read_sides(
+    given: Sequence[str], lock_file: str | None, source: ToolSource, terminal: Terminal
+) -> tuple[ToolSet, ToolSet]:
+    """Return the tools of both sides; `source` has the options for targets and running servers."""
+    texts = (find_range(given[0]) or given) if len(given) == 1 else given
+    sides: list[Side] = [parse_side(text) for text in texts]
+    if len(sides) == 1 and not isinstance(sides[0], str):
+        sides.append("")  # as with `git diff REVISION`
+    if len(sides) == 2:
+        if lock_file is not None:
+            raise CommandError("--lock cannot be combined with OLD and NEW", "give it as OLD or NEW")
+    else:
+        path, _ = find_lock([text for text in given if text.endswith(".toml")], lock_file)
+        sides = [path, *(sides or [""])]
+    if any(isinstance(side, Commit) for side in sides):
+        source = replace(source, static=True)  # a commit is never run, so that the other side is not either
+    old, new = sides
+    after = _read_side(new, old, source, terminal)  # a missing target is reported before a missing lock file
+    return _read_side(old, new, source, terminal), after
+
+
+def parse_side(text: str) -> Side:
+    """Return what a side is. An existing file takes precedence over a commit; `git:` forces a commit."""
+    path = Path(text)
+    if text.endswith(".lock") or (path.suffix == ".json" and path.is_file() and _is_lock(path)):
+        return path
     is_forced = text.startswith(COMMIT)
-    text = text.removeprefix(COMMIT)
-    if not is_forced and (Path(text).exists() or is_address(text) or text.startswith(COMMAND)):
-        return None
+    if not is_forced and (not text or path.exists() or is_address(text) or text.startswith(COMMAND)):
+        return text
+    name, _, inside = text.removeprefix(COMMIT).partition(":")
     try:
         repository = Repository.around(Path.cwd())
-    except ConfigurationError as error:
-        if not is_forced:
-            return None
-        raise CommandError(error.message, error.hint) from None
-    name, _, path = text.partition(":")
+    except ConfigurationError:
+        if is_forced:
+            raise
+        return text
     found = repository.find_commit(name)
     if found is None:
         if is_forced:
-            raise _unknown_commit(name)
-        return None
-    below = repository.here / path
-    if path and (below.is_absolute() or os.path.normpath(below).startswith("..")):
-        raise CommandError(f"{path} is not in the repository", "use REVISION:PATH")
-    return Commit(repository, found, name, path)
+            raise CommandError(f"Unknown commit: {name}", "`git log` lists them")
+        return text
+    below = repository.here / inside
+    if inside and (below.is_absolute() or os.path.normpath(below).startswith("..")):
+        raise CommandError(f"{inside} is not in the repository", "use REVISION:PATH")
+    return Commit(repository, found, name, inside)
 
 
-def find_range(text: str) -> tuple[str, str] | None:
+def _is_lock(path: Path) -> bool:
+    with path.open("rb") as stream:
+        head = stream.read(4096)
+    return b'"fingerprint"' in head and b'"format"' in head
+
+
+def find_range(text: str) -> list[str] | None:
     """Return both ends of `OLD..NEW`; an omitted end is empty."""
     first, dots, second = text.partition("..")
-    if not dots or Path(text).exists() or is_address(text) or first.endswith("/") or second.startswith("/"):
-        return None
-    if second.startswith("."):
-        raise CommandError(f"{text} has three dots", "write OLD..NEW")
-    ends = [end for end in (first, second) if end]
-    return (first, second) if ends and all(find_commit(end) is not None for end in ends) else None
+    ends = [parse_side(end) for end in (first, second) if end] if dots and not Path(text).exists() else []
+    return [first, second] if ends and all(isinstance(end, Commit) for end in ends) else None
 
 
-def _check_unknown_commit(text: str) -> None:
-    """Raise an error about commits for a text that can only be one but is not."""
-    if Path(text).exists() or _REVISION.fullmatch(text) is None:
-        return
-    name = text.partition(":")[0]
-    try:
-        Repository.around(Path.cwd())
-    except ConfigurationError as error:
-        raise CommandError(f"{name} looks like a commit, but {error.message}", error.hint) from None
-    raise _unknown_commit(name)
+def _read_side(side: Side, other: Side, source: ToolSource, terminal: Terminal) -> ToolSet:
+    if isinstance(side, Commit):
+        return _read_commit(side, other if isinstance(other, str) else "")
+    if isinstance(side, Path):
+        return ToolSet(Lock.load(side).tools, [], str(side))
+    if not is_address(side) and not side.startswith(COMMAND):
+        source = replace(source, headers=(), protocol=None)
+    if side.startswith(COMMAND):
+        source = replace(source, command=side.removeprefix(COMMAND), headers=())
+    elif side:
+        source = replace(source, targets=(side,))
+    found = source.collect(terminal, with_unlisted=True)
+    if found.is_sample:
+        if not source.static:
+            raise CommandError(f"No {FILE_NAME} in the current folder", "name the tools as NEW")
+        found = replace(source, targets=(".",)).collect(terminal, with_unlisted=True)
+    found.label = found.label if side else "current tools"
+    return found
 
 
-def _unknown_commit(name: str) -> CommandError:
-    return CommandError(f"Unknown commit: {name}", "`git log` lists them")
-
-
-def read_commit(commit: Commit, other: str | None = None) -> ToolSet:
-    """Read the tools in the files of a commit."""
+def _read_commit(commit: Commit, other: str) -> ToolSet:
+    """Read the tools in the files of a commit. Without a path, the path of the other side is read."""
     from toolcrib.sources.scan import scan  # delayed: only commits need it
 
     repository = commit.repository
     found = ToolSet(label=commit.name)
     with tempfile.TemporaryDirectory(prefix="toolcrib-") as folder:
         root = Path(folder).resolve()
-        below = repository.here / commit.path if commit.path else repository.here
-        repository.extract(commit.hash, root, below)
+        repository.extract(commit.hash, root, repository.here / commit.path)
         target = _find_target(commit, root, other)
-        if target is None:
-            return found  # the file did not exist yet
+        if not target.exists():
+            return found  # it did not exist yet
         scanned = scan(str(target))
         for finding in scanned.findings:
             if finding.code != "no-tools":  # there may have been none at that commit
-                found.findings.append(_move_finding(finding, root, commit.name))
+                message = finding.message.replace(f"{root}/", "").replace(str(root), commit.name)
+                file = _name_place(finding.where, root, commit.name).file
+                found.findings.append(replace(finding, message=message, file=file))
         for tool in (*scanned.tools, *scanned.unlisted):
-            file = Path(tool.source.file or root)
+            path = Path(tool.source.file or root)
             # An import may have led to a file of the working tree, which is not part of the commit.
-            if file.is_relative_to(root) or not file.resolve().is_relative_to(repository.root.resolve()):
-                found.tools.append(_move_tool(tool, root, commit.name))
+            if path.is_relative_to(root) or not path.resolve().is_relative_to(repository.root.resolve()):
+                place = _name_place(tool.source, root, commit.name)
+                moved = describe(replace(tool.definition, source=place))
+                scopes = tool.options.scopes
+                found.tools.append(moved.with_options(scopes=scopes) if scopes else moved)
     return found
 
 
-def _find_target(commit: Commit, root: Path, other: str | None) -> Path | None:
+def _find_target(commit: Commit, root: Path, other: str) -> Path:
     """Return what to read: the named path, that of the other side, the configuration, or everything."""
-    here = commit.repository.here
+    here = root / commit.repository.here
     if commit.path:
-        paths = [root.joinpath(*(here / commit.path).parts)]
-        paths.append(root.joinpath(*PurePosixPath(commit.path).parts))
-        for path in paths:
+        for path in (here / commit.path, root.joinpath(*PurePosixPath(commit.path).parts)):
             if path.exists():
                 return path
         raise CommandError(f"No {commit.path} with tools in {commit.name}")
-    place = root.joinpath(*here.parts)
-    if other is not None and Path(other).exists() and not is_lock(other):
+    if other and Path(other).exists():
         try:
-            path = root / Path(other).resolve().relative_to(commit.repository.root.resolve())
+            return root / Path(other).resolve().relative_to(commit.repository.root.resolve())
         except ValueError:
             text = f"{other} is not in the repository of {commit.name}"
             raise CommandError(text, "use REVISION:PATH") from None
-        return path if path.exists() else None
-    return place / FILE_NAME if (place / FILE_NAME).is_file() else place if place.exists() else None
+    return here / FILE_NAME if (here / FILE_NAME).is_file() else here
 
 
-def _move_tool(tool: Tool, root: Path, name: str) -> Tool:
-    definition = tool.definition
-    moved = describe(replace(definition, source=_move_source(definition.source, root, name)))
-    return moved.with_options(scopes=tool.options.scopes) if tool.options.scopes else moved
-
-
-def _move_finding(finding: Finding, root: Path, name: str) -> Finding:
-    message = finding.message.replace(f"{root}/", "").replace(str(root), name)
-    return replace(finding, message=message, file=_move_source(finding.where, root, name).file)
-
-
-def _move_source(source: Location, root: Path, name: str) -> Location:
+def _name_place(source: Location, root: Path, name: str) -> Location:
     """Return a place in the extracted commit as `REVISION:path`."""
     if source.file is None or not Path(source.file).is_relative_to(root):
         return source

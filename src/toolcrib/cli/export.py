@@ -13,7 +13,7 @@ import click
 
 from toolcrib.catalog.export import EXPORTERS, Export, Verdict, find_exporter
 from toolcrib.catalog.export import export as export_tools
-from toolcrib.cli.catalog import ToolSet, ToolSource, tool_source_options
+from toolcrib.cli.catalog import ToolSet, ToolSource, source_options
 from toolcrib.cli.load import SAMPLE_NOTE
 from toolcrib.cli.options import Command, CommandError, json_option
 from toolcrib.cli.output import Terminal
@@ -28,12 +28,10 @@ toolcrib export --to anthropic http://127.0.0.1:8000/mcp --output tools.json
 toolcrib export --to bedrock tools.py --json    with verdicts and costs
 toolcrib export --to markdown tools.py --output TOOLS.md
 """
-_MAX_LOSSES = 3
-_MAX_WIDTH = 40
 
 
 @click.command("export", cls=Command, examples=EXAMPLES)
-@tool_source_options
+@source_options()
 @click.option("--to", metavar="FORM", help=f"The format: {', '.join(EXPORTERS)}.")
 @click.option(
     "--strict/--no-strict", default=True, help="Use OpenAI's strict mode where possible.  [default: strict]"
@@ -81,8 +79,6 @@ def export(
         terminal.json(data)
     if not as_json or output is not None:
         _print_summary(exported, found, terminal, output)
-        if only is None and not as_json and any(verdict.status == "lossy" for verdict in exported.verdicts):
-            terminal.message("hint", "--json shows every change, --only exact leaves such tools out")
     return 1 if exported.refused or found.errors else 0
 
 
@@ -100,38 +96,33 @@ def _check_outputs(output: Path | None, report: Path | None, sources: Iterable[s
 
 def _save(path: Path, data: Any) -> None:
     text = data if isinstance(data, str) else json.dumps(data, indent=2, ensure_ascii=False)
-    try:
-        path.write_text(text if text.endswith("\n") else f"{text}\n", encoding="utf-8")
-    except OSError as error:
-        raise CommandError(f"Cannot write {path}: {error.strerror or error}") from None
+    path.write_text(text if text.endswith("\n") else f"{text}\n", encoding="utf-8")
 
 
 def _print_summary(exported: Export, found: ToolSet, terminal: Terminal, output: Path | None) -> None:
-    rows = [row for verdict in exported.verdicts for row in _describe(verdict)]
-    width = min(_MAX_WIDTH, max((len(name) for _, name, _ in rows), default=0))
-    for status, name, text in rows:
-        terminal.echo_err(f"{status:<8} {name:<{width}}  {text}".rstrip())
+    for verdict in exported.verdicts:
+        for status, text in _describe(verdict):
+            terminal.echo_err(f"{status:<8} {one_line(verdict.name)}  {one_line(text)}")
     for error in found.errors:
         terminal.finding(error)
     if found.is_sample:
         terminal.message("note", SAMPLE_NOTE)
-    terminal.message("note", _summarize(exported, output))
+    is_lossy = any(verdict.status == "lossy" for verdict in exported.verdicts)
+    hint = "--json shows every change, --only exact leaves lossy tools out" if is_lossy else None
+    terminal.message("note", _summarize(exported, output), hint)
 
 
-def _describe(verdict: Verdict) -> Iterator[tuple[str, str, str]]:
-    name = one_line(verdict.name)
+def _describe(verdict: Verdict) -> Iterator[tuple[str, str]]:
     if verdict.status == "refused":
-        yield "refused", name, one_line(verdict.reason or "")
+        yield "refused", verdict.reason or ""
         return
     if verdict.exported != verdict.name:
-        yield "renamed", name, f"to {verdict.exported}"
+        yield "renamed", f"to {verdict.exported}"
     if verdict.strict is False and verdict.changes and verdict.changes[0].message.startswith("not strict"):
-        yield "loose", name, one_line(verdict.changes[0].message)
-    losses = verdict.losses
-    for number, change in enumerate(losses[:_MAX_LOSSES]):
-        yield ("lossy", name, one_line(change)) if number == 0 else ("", "", one_line(change))
-    if len(losses) > _MAX_LOSSES:
-        yield "", "", f"and {len(losses) - _MAX_LOSSES} more"
+        yield "loose", verdict.changes[0].message
+    if losses := verdict.losses:
+        more = f" (and {len(losses) - 1} more)" if len(losses) > 1 else ""
+        yield "lossy", f"{losses[0]}{more}"
 
 
 def _summarize(exported: Export, output: Path | None) -> str:

@@ -7,17 +7,17 @@ import os
 import shlex
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import click
 
-from toolcrib.cli import table
-from toolcrib.cli.options import Command, CommandError, F, format_examples, json_option
+from toolcrib.cli.options import Command, CommandError, F, Time, format_examples, json_option
 from toolcrib.cli.output import Terminal, shorten_paths
-from toolcrib.cli.text import count, format_duration, format_time, parse_time, suggest
-from toolcrib.config import FILE_NAME, Config, load_config
+from toolcrib.cli.table import NAME, Column, print_table
+from toolcrib.cli.text import format_time, suggest
+from toolcrib.config import FILE_NAME, load_default_config
 from toolcrib.policy.auth.api_keys import (
     PREFIX,
     InvalidKeyError,
@@ -30,21 +30,11 @@ from toolcrib.policy.auth.api_keys import (
 DEFAULT_FILE = "toolcrib.keys.json"
 DEFAULT_LIFETIME = "90d"
 EXAMPLES = """
-toolcrib keys create ana --scope orders:write --expires 30d
-toolcrib keys list
-toolcrib keys revoke ana
-"""
-CREATE = """
 toolcrib keys create ana                          valid for 90 days
 toolcrib keys create ci --scope orders:read --expires 2027-01-01
 toolcrib keys create ops --role support --expires never
 KEY=$(toolcrib keys create ana)                   only the key is printed
-"""
-LIST = """
-toolcrib keys list
 toolcrib keys list --json                         for programs
-"""
-REVOKE = """
 toolcrib keys revoke ana
 toolcrib keys revoke 3f9a1b2c                     by the id that list shows
 """
@@ -59,26 +49,13 @@ def keys() -> None:
     """
 
 
-@dataclass(frozen=True, slots=True)
-class _Keys:
-    """The key file, and whether the configuration of the current folder uses it."""
-
-    file: KeyFile
-    config: Config | None
-    is_configured: bool
-
-    @classmethod
-    def open(cls, given: str | None) -> _Keys:
-        config = load_config(Path(FILE_NAME), os.environ) if Path(FILE_NAME).is_file() else None
-        policy = None if config is None else config.policy
-        named = None if policy is None or policy.auth is None else policy.auth.keys
-        path = Path(given).expanduser() if given else Path(named or DEFAULT_FILE)
-        is_configured = named is not None and os.path.realpath(named) == os.path.realpath(path)
-        return cls(KeyFile(path), config, is_configured)
-
-    @property
-    def path(self) -> str:
-        return shorten_paths(str(self.file.path))
+def _open(given: str | None) -> tuple[KeyFile, bool]:
+    """Return the key file, and whether the configuration of the current folder uses it."""
+    policy = load_default_config().policy
+    named = None if policy is None or policy.auth is None else policy.auth.keys
+    path = Path(given).expanduser() if given else Path(named or DEFAULT_FILE)
+    is_configured = named is not None and os.path.realpath(named) == os.path.realpath(path)
+    return KeyFile(path), is_configured
 
 
 def file_option(function: F) -> F:
@@ -86,12 +63,14 @@ def file_option(function: F) -> F:
     return click.option("--file", metavar="PATH", help=text)(function)
 
 
-@keys.command(cls=Command, examples=CREATE)
+@keys.command(cls=Command, examples=EXAMPLES)
 @click.argument("name")
 @click.option("--scope", "scopes", multiple=True, metavar="SCOPE", help="Scope of the key; repeatable.")
 @click.option("--role", "roles", multiple=True, metavar="ROLE", help="Role of its holder; repeatable.")
 @click.option(
     "--expires",
+    "expires_s",
+    type=Time(1),
     default=DEFAULT_LIFETIME,
     metavar="WHEN",
     help=f"30d, 12h, 2027-01-01 (UTC) or never.  [default: {DEFAULT_LIFETIME}]",
@@ -103,7 +82,7 @@ def create(
     name: str,
     scopes: Sequence[str],
     roles: Sequence[str],
-    expires: str,
+    expires_s: float,
     file: str | None,
     as_json: bool,
 ) -> int:
@@ -111,60 +90,55 @@ def create(
 
     Rules know its holder as `key:NAME`. Running servers accept it within a second.
     """
-    opened = _Keys.open(file)
+    key_file, is_configured = _open(file)
     now_s = time.time()
-    expires_s = None
-    if expires.strip().lower() != "never":
-        try:
-            expires_s = parse_time(expires, now_s, 1)
-        except ValueError as error:
-            raise CommandError(f"Invalid time for --expires: {expires!r}", str(error)) from None
-        if expires_s <= now_s:
-            raise CommandError(f"--expires {expires!r} is in the past", "use a duration or a date")
+    if expires_s <= now_s:
+        raise CommandError("The time of --expires is in the past", "use a duration or a date")
     try:
-        secret, key = opened.file.create(name, scopes, roles, expires_s)
-    except NameTakenError as error:
-        hint = f"choose another name, or revoke that key: {_command('revoke', name, file)}"
+        secret, key = key_file.create(name, scopes, roles, None if expires_s == inf else expires_s)
+    except (NameTakenError, InvalidKeyError) as error:
+        revoke_it = f"choose another name, or revoke that key: {_command('revoke', name, file)}"
+        hint = revoke_it if isinstance(error, NameTakenError) else None
         raise CommandError(str(error), hint) from None
-    except InvalidKeyError as error:
-        raise CommandError(str(error)) from None
     try:
         if as_json:
-            path = str(opened.file.path)
+            path = str(key_file.path)
             terminal.json({"secret": secret, "key": _to_json(key, now_s), "file": path})
         else:
             terminal.echo(secret)
     except OSError:
-        opened.file.revoke(key.id)  # it could not be shown
+        key_file.revoke(key.id)  # it could not be shown
         raise
     if not as_json:
-        _print_created(opened, key, now_s, terminal)
-    if not opened.is_configured:
-        value = json.dumps(opened.path, ensure_ascii=False)
+        _print_created(key_file, key, now_s, terminal)
+    if not is_configured:
+        used = _name(key_file)
+        value = json.dumps(used, ensure_ascii=False)
         hint = f"to require keys, add this to {FILE_NAME}:\n    [auth]\n    keys = {value}"
-        terminal.message("note", f"{opened.path} is not used by a {FILE_NAME} here", hint)
+        terminal.message("note", f"{used} is not used by a {FILE_NAME} here", hint)
     return 0
 
 
-@keys.command("list", cls=Command, examples=LIST)
+@keys.command("list", cls=Command, examples=EXAMPLES)
 @file_option
 @json_option
 def list_keys(terminal: Terminal, file: str | None, as_json: bool) -> int:
     """List the keys with their scopes, roles and expiry."""
-    opened = _Keys.open(file)
+    key_file, _ = _open(file)
     now_s = time.time()
-    entries = opened.file.entries()
+    entries = key_file.entries()
     if as_json:
-        terminal.json({"file": str(opened.file.path), "keys": [_to_json(key, now_s) for key in entries]})
+        terminal.json({"file": str(key_file.path), "keys": [_to_json(key, now_s) for key in entries]})
     elif entries:
-        headings = ("NAME", "ID", "KEY", "SCOPES", "ROLES", "CREATED", "EXPIRES", "STATE")
-        table.print_rows(headings, [_row(key, now_s) for key in entries], terminal)
+        headings = ("ID", "KEY", "SCOPES", "ROLES", "CREATED", "EXPIRES", "STATE")
+        columns = [NAME, *(Column(heading) for heading in headings)]
+        print_table(columns, [_row(key, now_s) for key in entries], terminal)
     else:
-        terminal.message("note", f"no keys in {opened.path}", _command("create", "NAME", file))
+        terminal.message("note", f"no keys in {_name(key_file)}", _command("create", "NAME", file))
     return 0
 
 
-@keys.command(cls=Command, examples=REVOKE)
+@keys.command(cls=Command, examples=EXAMPLES)
 @click.argument("name", metavar="NAME|ID")
 @file_option
 @json_option
@@ -174,22 +148,21 @@ def revoke(terminal: Terminal, name: str, file: str | None, as_json: bool) -> in
     Running servers refuse it within a second. The key itself is accepted instead of its name, for a key that
     was found somewhere.
     """
-    opened = _Keys.open(file)
+    key_file, _ = _open(file)
     if name.startswith(PREFIX) and not is_complete_key(name):
         raise CommandError("Incomplete or mistyped key", "give its name, or the whole key")
     try:
-        revoked = opened.file.revoke(name)
+        revoked = key_file.revoke(name)
     except LookupError:
-        entries = [key for key in opened.file.entries() if key.revoked is None]
+        entries = [key for key in key_file.entries() if key.revoked is None]
         if name.startswith(PREFIX):
-            raise CommandError(f"This key is not in {opened.path}", "try another file: --file") from None
-        is_id = any(key.id.startswith(name[:4]) for key in entries)
-        hint = suggest(name, [key.id if is_id else key.name for key in entries])
-        raise CommandError(f"Unknown key: {name}", hint or f"{opened.path} has no active key") from None
+            raise CommandError(f"This key is not in {_name(key_file)}", "try another file: --file") from None
+        hint = suggest(name, [key.name for key in entries])
+        raise CommandError(f"Unknown key: {name}", hint or f"{_name(key_file)} has no active key") from None
     if as_json:
         now_s = time.time()
         shown = [_to_json(key, now_s) for key in revoked]
-        terminal.json({"file": str(opened.file.path), "revoked": shown})
+        terminal.json({"file": str(key_file.path), "revoked": shown})
     elif revoked:
         names = " and ".join(f"'{key.name}' ({key.id})" for key in revoked)
         terminal.message("note", f"revoked {names}; running servers refuse it within a second")
@@ -198,28 +171,18 @@ def revoke(terminal: Terminal, name: str, file: str | None, as_json: bool) -> in
     return 0
 
 
-def _print_created(opened: _Keys, key: Key, now_s: float, terminal: Terminal) -> None:
-    expiry = "it never expires"
-    if key.expires is not None:
-        duration = format_duration(key.expires - now_s)
-        expiry = f"it expires {format_time(key.expires, now_s)} UTC, in {duration}"
-    terminal.message("note", f"key '{key.name}' ({key.id}) added to {opened.path}; {expiry}")
-    granted = [
-        f"{count(len(words), noun)}: {', '.join(words)}"
-        for noun, words in (("scope", key.scopes), ("role", key.roles))
-        if words
-    ]
-    if granted:
-        terminal.message("note", f"it has {'; '.join(granted)}")
+def _print_created(key_file: KeyFile, key: Key, now_s: float, terminal: Terminal) -> None:
+    expiry = "never" if key.expires is None else f"{format_time(key.expires, now_s)} UTC"
+    terminal.message("note", f"key '{key.name}' ({key.id}) added to {_name(key_file)}; expires: {expiry}")
+    for noun, words in (("scopes", key.scopes), ("roles", key.roles)):
+        if words:
+            terminal.message("note", f"{noun}: {', '.join(words)}")
     terminal.message("note", "the key is not stored and cannot be shown again: keep it in a safe place")
-    http = None if opened.config is None else opened.config.http
-    host = (http and http.host) or "127.0.0.1"
-    host = f"[{host}]" if ":" in host else host
-    url = f"http://{host}:{(http and http.port) or 8000}{(http and http.path) or '/mcp'}"
-    entry = {"type": "http", "url": url, "headers": {"Authorization": "Bearer KEY"}}
-    name = (opened.config and opened.config.name) or "toolcrib"
-    header = "clients send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`"
-    terminal.message("note", f"{header}; example:\n    {json.dumps(name)}: {json.dumps(entry)}")
+    terminal.message("note", "clients send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`")
+
+
+def _name(key_file: KeyFile) -> str:
+    return shorten_paths(str(key_file.path))
 
 
 def _row(key: Key, now_s: float) -> tuple[str, ...]:

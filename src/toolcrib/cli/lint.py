@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
 from toolcrib import __version__
-from toolcrib.catalog.lint import OTHERS, Choice, Inspection, Rule, inspect_tools
+from toolcrib.catalog.lint import OTHERS, Choice, Inspection, inspect_tools
 from toolcrib.catalog.lint.ignore import find_unknown_codes
 from toolcrib.catalog.lint.table import describe_other, is_known, load_groups, load_rules
-from toolcrib.cli.catalog import ToolSet, ToolSource, tool_source_options
-from toolcrib.cli.load import SAMPLE_NOTE
+from toolcrib.cli.catalog import ToolSource, source_options
+from toolcrib.cli.load import SAMPLE_NOTE, catalog_json
 from toolcrib.cli.options import Command, CommandError, exclusive, json_option
-from toolcrib.cli.output import Terminal, format_source, shorten_paths
-from toolcrib.cli.text import LEVELS, catalog_json, count, count_findings, join, one_line, suggest
+from toolcrib.cli.output import Terminal
+from toolcrib.cli.table import print_findings
+from toolcrib.cli.text import LEVELS, count, count_findings, style, suggest
 from toolcrib.config import FILE_NAME, Config, load_config
 from toolcrib.errors import ConfigurationError, Finding
 
@@ -29,11 +29,10 @@ toolcrib lint --command 'npx some-server'
 toolcrib lint . --sarif > lint.sarif  for code hosts
 toolcrib lint --explain near-duplicate
 """
-_COLOURS = {"error": "red", "warning": "yellow", "advice": "cyan"}
 
 
 @click.command(cls=Command, examples=EXAMPLES)
-@tool_source_options
+@source_options()
 @json_option
 @click.option("--sarif", "as_sarif", is_flag=True, help="Print SARIF 2.1.0 for code hosts and editors.")
 @click.option("--ignore", multiple=True, metavar="CODE", help="Ignore CODE, or CODE:TOOL with a glob.")
@@ -108,8 +107,9 @@ def lint(
     elif as_json:
         terminal.json(catalog_json(found.tools, shown))
     else:
-        _print(shown, terminal)
-        terminal.echo(_summarize(found, inspection, shown))
+        print_findings(shown, terminal)
+        tools = count(len(found.tools), "tool") if found.tools else "no tools"
+        terminal.echo(f"{tools}; {count_findings(inspection.findings)}{_count_hidden(inspection, shown)}.")
         if found.is_sample:
             terminal.message("note", SAMPLE_NOTE)
     return 1 if any(_reaches(finding, fail_on) for finding in inspection.findings) else 0
@@ -139,57 +139,39 @@ def _read_configs(targets: Sequence[str]) -> Iterator[Config]:
                 raise  # otherwise it is among the findings already
 
 
-# --- output ------------------------------------------------------------------------------------------
+def _count_hidden(inspection: Inspection, shown: Sequence[Finding]) -> str:
+    hidden = {"not shown": len(inspection.findings) - len(shown), "ignored": len(inspection.ignored)}
+    notes = [f"{number} {label}" for label, number in hidden.items() if number]
+    return f" ({', '.join(notes)})" if notes else ""
 
 
-def _print(findings: Iterable[Finding], terminal: Terminal) -> None:
-    """Print findings by file as other linters do: editors recognize `file:line:`."""
-    previous: str | None = None
-    for finding in findings:
-        is_file = finding.file is not None and (finding.line is not None or os.path.exists(finding.file))
-        # A tool of a server has no file; its name is shown instead.
-        where = format_source(finding.where) if is_file else one_line(finding.tool or "")
-        file = where.partition(":")[0]
-        if previous is not None and file != previous:
-            terminal.echo("")
-        previous = file
-        label = terminal.style_out(f"{finding.level}[{finding.code}]", fg=_COLOURS[finding.level], bold=True)
-        place = join(terminal.style_out(where, bold=True), ": ") if where else ""
-        terminal.echo(place, label, " ", one_line(shorten_paths(finding.message)))
-        if finding.hint:
-            mark = terminal.style_out("hint:", fg="cyan")
-            terminal.echo("    ", mark, " ", one_line(shorten_paths(finding.hint)))
-    if previous is not None:
-        terminal.echo("")
-
-
-def _summarize(found: ToolSet, inspection: Inspection, shown: Sequence[Finding]) -> str:
-    tools = count(len(found.tools), "tool") if found.tools else "no tools"
-    hidden = len(inspection.findings) - len(shown)
-    notes = [f"{hidden} not shown"] if hidden else []
-    notes += [f"{len(inspection.ignored)} ignored"] if inspection.ignored else []
-    suffix = f" ({', '.join(notes)})" if notes else ""
-    return f"{tools}; {count_findings(inspection.findings)}{suffix}."
+# --- rules -------------------------------------------------------------------------------------------
 
 
 def _list_rules(as_json: bool, terminal: Terminal) -> int:
     if as_json:
-        rules = [_rule_json(group, rule) for group, rules in load_groups().items() for rule in rules]
-        terminal.json({"rules": rules})
+        listed = [
+            {
+                "code": rule.code,
+                "level": rule.level,
+                "group": group,
+                "summary": rule.summary,
+                "why": rule.why,
+                "mend": rule.fix,
+            }
+            for group, rules in load_groups().items()
+            for rule in rules
+        ]
+        terminal.json({"rules": listed})
         return 0
     width = max(map(len, load_rules()))
     for group, rules_of_group in load_groups().items():
-        terminal.echo(terminal.style_out(group, bold=True))
+        terminal.echo(style(group, bold=True))
         for rule in rules_of_group:
             terminal.echo(f"  {rule.code:<{width}}  {rule.level:<7}  {rule.summary}")
         terminal.echo("")
     terminal.echo(f"{count(len(load_rules()), 'rule')}; `toolcrib lint --explain CODE` explains one.")
     return 0
-
-
-def _rule_json(group: str, rule: Rule) -> dict[str, Any]:
-    data = {"code": rule.code, "level": rule.level, "group": group}
-    return {**data, "summary": rule.summary, "why": rule.why, "mend": rule.fix}
 
 
 def _explain(code: str, terminal: Terminal) -> int:

@@ -19,7 +19,6 @@ from toolcrib.cli.options import CommandError
 from toolcrib.cli.output import Terminal, format_source
 from toolcrib.cli.text import count, suggest
 from toolcrib.config import FILE_NAME, Config, load_config, switches_from
-from toolcrib.config.settings import Policy
 from toolcrib.dispatch.tool_search import DEFAULT_BUDGET_TOKENS, SearchMode
 from toolcrib.errors import ConfigurationError, DefinitionError, Finding, SourceError
 from toolcrib.registry.index import Entry
@@ -41,10 +40,6 @@ class Loaded:
     server: MCPServer
     findings: list[Finding] = field(default_factory=list)
     is_sample: bool = False
-    config_errors: list[CommandError] = field(default_factory=list)
-    """Configuration that could not be read: the policy in it would not be enforced."""
-    rejected_policy: Policy | None = None
-    """An invalid policy, which the server does not enforce."""
     paths: list[Path] = field(default_factory=list)
     """Files and folders to watch, where the tools are reloaded."""
     log_format: str | None = None
@@ -62,6 +57,11 @@ class Loaded:
         """Return the tools that can be listed; add the problems of the others to the findings."""
         return build_tools(self.server.registry, self.findings)
 
+    def check_config(self) -> None:
+        """Raise CommandError where the configuration is invalid: it may contain a policy."""
+        if found := [finding for finding in self.errors if finding.code == ConfigurationError.code]:
+            raise first_error(found)
+
 
 def build_tools(tools: Iterable[Tool], findings: list[Finding]) -> list[Tool]:
     """Return the tools whose definition can be built; add what is wrong with any of them to `findings`."""
@@ -73,6 +73,20 @@ def build_tools(tools: Iterable[Tool], findings: list[Finding]) -> list[Tool]:
         except DefinitionError as error:
             findings.append(error.finding)
     return built
+
+
+def tool_json(tool: Tool) -> dict[str, Any]:
+    """Return a tool as it is sent to clients, with the place of its definition."""
+    source = tool.source
+    return {**tool.definition.to_wire(), "source": {"file": source.file, "line": source.line}}
+
+
+def catalog_json(tools: Iterable[Tool], findings: Iterable[Finding]) -> dict[str, Any]:
+    """Return the document that `list`, `scan`, `check` and `lint` print."""
+    return {
+        "tools": [tool_json(tool) for tool in tools],
+        "findings": [finding.to_json() for finding in findings],
+    }
 
 
 def read_configs(targets: Sequence[str]) -> Iterator[Config]:
@@ -93,17 +107,14 @@ def load(targets: Sequence[str], terminal: Terminal, *, timeout_s: float | None 
         loader = TargetLoader(terminal)
         tools = loader.collect(targets)
         if loader.missing:
-            raise loader.missing[0]
-        server, _ = loader.make_server((), dynamic=False)
-        loader.configure(server, timeout_s=timeout_s)
-        rejected = None
+            raise first_error(loader.missing[:1])
+        server = loader.make_server(dynamic=False, timeout_s=timeout_s)
         try:
             apply_policy(server, loader.configs)
         except ConfigurationError as error:
             loader.reject(error)
-            rejected = next(config.policy for config in loader.configs if config.policy is not None)
         findings = [*loader.findings, *server.add(tools).findings]
-        return Loaded(server, findings, loader.is_sample, loader.config_errors, rejected)
+        return Loaded(server, findings, loader.is_sample)
 
 
 def load_for_serving(
@@ -124,31 +135,27 @@ def load_for_serving(
     loader = TargetLoader(terminal)
     tools = loader.collect(targets)
     if loader.missing and not tools:
-        raise loader.missing[0]
-    if loader.config_errors and tools:
-        raise loader.config_errors[0]
-    server, has_tools = loader.make_server(tools, dynamic=dynamic)
-    loader.configure(server, name=name, timeout_s=timeout_s)
+        raise first_error(loader.missing[:1])
+    server = loader.make_server(tools, dynamic=dynamic, name=name, timeout_s=timeout_s)
+    loaded = Loaded(server, list(loader.findings), loader.is_sample)
+    if tools:
+        loaded.check_config()  # otherwise all findings are shown
     settings = {key: value for key in _IDENTITY if (value := loader.first_setting(key)) is not None}
     server.settings = replace(server.settings, **{**settings, **identity})
     _configure_search(server, search, loader.configs)
-    findings = list(loader.findings)
-    if not has_tools:
-        findings += server.registry.add_all(tools).findings
-    findings += server.registry.check()
+    if not loader.is_own(server):
+        loaded.findings += server.registry.add_all(tools).findings
+    loaded.findings += server.registry.check()
     try:
         apply_policy(server, loader.configs)
     except ConfigurationError as error:
-        raise first_error([config_finding(each) for each in (error, *error.others)]) from None
+        raise first_error(config_findings(error)) from None
     if not dynamic and (unused := find_unused_policy(server)):
         raise first_error(unused)
-    return Loaded(
-        server,
-        list(dict.fromkeys(findings)),
-        loader.is_sample,
-        paths=loader.find_paths() if dynamic else [],
-        log_format=loader.first_setting("log_format"),
-    )
+    loaded.findings = list(dict.fromkeys(loaded.findings))
+    loaded.paths = loader.find_paths() if dynamic else []
+    loaded.log_format = loader.first_setting("log_format")
+    return loaded
 
 
 class TargetLoader:
@@ -157,9 +164,8 @@ class TargetLoader:
     def __init__(self, terminal: Terminal) -> None:
         self.terminal = terminal
         self.findings: list[Finding] = []
+        self.missing: list[Finding] = []
         self.configs: list[Config] = []
-        self.missing: list[CommandError] = []
-        self.config_errors: list[CommandError] = []
         self.is_sample = False
         self._tools: list[Tool] = []
         self._servers: list[MCPServer] = []
@@ -179,43 +185,38 @@ class TargetLoader:
         files = [str(config.file) for config in self.configs if config.file is not None]
         return find_files([*(target for config in self.configs for target in config.targets), *files])
 
-    def make_server(self, tools: Sequence[Tool], *, dynamic: bool) -> tuple[MCPServer, bool]:
-        """Return a server for the tools, and whether it has them already.
+    def is_own(self, server: MCPServer) -> bool:
+        """Return whether a server comes from the targets and has its tools already."""
+        return server in self._servers
+
+    def make_server(
+        self,
+        tools: Sequence[Tool] = (),
+        *,
+        dynamic: bool,
+        name: str | None = None,
+        timeout_s: float | None = None,
+    ) -> MCPServer:
+        """Return a server for the tools.
 
         Where the targets hold one server object and it has exactly these tools, it is used itself, so that
         changes by its tools take effect; otherwise a new server gets its settings.
         """
-        servers = list(dict.fromkeys(self._servers))
-        if len(servers) != 1:
-            return MCPServer(dynamic=dynamic), False
-        own = servers[0]
-        if tools and not dynamic and _has_exactly(own, tools):
-            return own, True
-        registry, search = own.registry, own.dispatcher.tool_search
-        server = MCPServer(
-            own.name,
-            core_engine=own.core_engine,
-            dynamic=dynamic or own.dynamic,
-            name_rule=registry.rule,
-            on_duplicate=registry.on_duplicate,
-            separator=registry.separator,
-            timeout_s=own.dispatcher.timeout_s,
-            policy=None if own.enforcer is None else own.enforcer.policy,
-        )
-        server.publish_search(*(("never", None) if search is None else (search.mode, search.budget_tokens)))
-        server.settings = replace(own.settings, dynamic=server.dynamic)
-        return server, False
-
-    def configure(self, server: MCPServer, *, name: str | None = None, timeout_s: float | None) -> None:
+        own = self._servers[0] if len(set(self._servers)) == 1 else None
+        if own is None:
+            server = MCPServer(dynamic=dynamic)
+        elif tools and not dynamic and _has_exactly(own, tools):
+            server = own
+        else:
+            server = _copy_settings(own, dynamic)
         server.name = name or self.first_setting("name") or server.name
         limit_s = timeout_s or self.first_setting("timeout_s")
         if limit_s is not None:
             server.dispatcher.timeout_s = limit_s
+        return server
 
     def reject(self, error: ConfigurationError) -> None:
-        findings = [config_finding(each) for each in (error, *error.others)]
-        self.findings += findings
-        self.config_errors.append(first_error(findings))
+        self.findings += config_findings(error)
 
     def _read_configs(self, targets: Sequence[str]) -> Iterator[Config]:
         """Yield one configuration per target; a target that is no configuration file gets its own."""
@@ -224,14 +225,12 @@ class TargetLoader:
             kind = parse_target(target).kind
             if kind == "address":
                 hint = "list, show, search and call accept URLs"
-                self._add_missing(CommandError(f"Cannot load {target}: it is a running server", hint))
+                self._add_missing(SourceError(f"Cannot load {target}: it is a running server", hint=hint))
             elif kind != "settings":
                 self.is_sample = self.is_sample or not targets
                 yield Config(targets=(target,), switches=switches)
             elif not Path(target).is_file():
-                error = CommandError(f"No such file: {target}")
-                self.config_errors.append(error)
-                self._add_missing(error)
+                self._add_missing(ConfigurationError(f"No such file: {target}"))
             else:
                 try:
                     yield load_config(Path(target), os.environ)
@@ -262,11 +261,8 @@ class TargetLoader:
             for each in (error, *error.others):
                 is_included = any(repr(item) in str(each) for item in config.include)
                 key = "tools.include" if is_included else "tools.exclude"
-                line = config.lines.get(key)
-                problem = ConfigurationError(
-                    each.message, file=str(config.file), key=key, line=line, hint=hint
-                )
-                self.findings.append(config_finding(problem))
+                file, line = str(config.file), config.lines.get(key)
+                self.reject(ConfigurationError(each.message, file=file, key=key, line=line, hint=hint))
 
     def _add_error(self, error: DefinitionError, config: Config) -> None:
         """Add the finding of a target that cannot be read, with the place where it was named."""
@@ -274,14 +270,15 @@ class TargetLoader:
         if not isinstance(error, SourceError) or found.file is not None:
             self.findings.append(found)
         elif config.file is None:
-            self._add_missing(CommandError(error.message, error.hint))
+            self._add_missing(error)
         else:
             line = config.lines.get("server.targets")
             self.findings.append(replace(found, level="error", file=str(config.file), line=line))
 
-    def _add_missing(self, error: CommandError) -> None:
-        self.missing.append(error)
-        self.findings.append(Finding(SourceError.code, "error", error.message, hint=error.hint))
+    def _add_missing(self, error: SourceError | ConfigurationError) -> None:
+        finding = Finding(error.code, "error", error.message, hint=error.hint)
+        self.missing.append(finding)
+        self.findings.append(finding)
 
 
 def _find_servers(target: str) -> list[MCPServer]:
@@ -301,6 +298,24 @@ def _has_exactly(server: MCPServer, tools: Sequence[Tool]) -> bool:
     there = [(id(e.tool.origin), e.tool.name, e.tool.version, e.enabled) for e in server.registry.entries()]
     given = [(id(t.origin), t.name, t.version, t.options.enabled) for t in tools]
     return sorted(there, key=str) == sorted(given, key=str)
+
+
+def _copy_settings(own: MCPServer, dynamic: bool) -> MCPServer:
+    """Return a new server with the settings of another, and none of its tools."""
+    registry, search = own.registry, own.dispatcher.tool_search
+    server = MCPServer(
+        own.name,
+        core_engine=own.core_engine,
+        dynamic=dynamic or own.dynamic,
+        name_rule=registry.rule,
+        on_duplicate=registry.on_duplicate,
+        separator=registry.separator,
+        timeout_s=own.dispatcher.timeout_s,
+        policy=None if own.enforcer is None else own.enforcer.policy,
+    )
+    server.publish_search(*(("never", None) if search is None else (search.mode, search.budget_tokens)))
+    server.settings = replace(own.settings, dynamic=server.dynamic)
+    return server
 
 
 def _configure_search(server: MCPServer, requested: SearchMode | None, configs: Sequence[Config]) -> None:
@@ -344,21 +359,25 @@ def apply_policy(server: MCPServer, configs: Sequence[Config]) -> None:
             server.enforce(config.policy)
 
 
-def find_unused_policy(server: MCPServer, rejected: Policy | None = None) -> list[Finding]:
-    """Return findings for parts of the policy, or of a rejected one, that match no tool of the server."""
-    tools = server.registry.published()
-    if rejected is not None:
-        from toolcrib.policy.enforcer import check_unmatched  # delayed: most servers have no policy
-
-        return [config_finding(error) for error in check_unmatched(rejected, tools)]
-    return (
-        [] if server.enforcer is None else [config_finding(error) for error in server.enforcer.check(tools)]
-    )
+def find_unused_policy(server: MCPServer) -> list[Finding]:
+    """Return findings for parts of the policy that match no tool of the server."""
+    errors = [] if server.enforcer is None else server.enforcer.check(server.registry.published())
+    return [finding for error in errors for finding in config_findings(error)]
 
 
-def config_finding(error: ConfigurationError) -> Finding:
-    text = f"{error.key}: {error.message}" if error.key else error.message
-    return Finding(error.code, "error", text, file=error.file, line=error.line, hint=error.hint)
+def config_findings(error: ConfigurationError) -> list[Finding]:
+    """Return an error and those reported with it as findings."""
+    return [
+        Finding(
+            each.code,
+            "error",
+            f"{each.key}: {each.message}" if each.key else each.message,
+            file=each.file,
+            line=each.line,
+            hint=each.hint,
+        )
+        for each in (error, *error.others)
+    ]
 
 
 def first_error(findings: Sequence[Finding]) -> CommandError:
@@ -378,11 +397,11 @@ def load_one(
     """Find a tool by its name among the targets, or by its place: `file.py:name`, `module:name`."""
     if not targets and name.endswith((".py", ".toml")):
         raise CommandError(f"{name} is a file, not a tool", f"name a tool: -t {name} NAME, or {name}:NAME")
-    place, colon, _ = name.rpartition(":")
-    is_place = bool(colon and place)
+    is_place = ":" in name.lstrip(":")
     if is_place and targets:
         raise CommandError(f"--target cannot be combined with {name}", "give the name of the tool alone")
     loaded = load([name] if is_place else targets, terminal, timeout_s=timeout_s)
+    loaded.check_config()  # no call bypasses a policy
     if is_place:
         tools = [entry.tool for entry in loaded.entries if entry.enabled]
         if len(tools) > 1:
@@ -391,8 +410,6 @@ def load_one(
         tool = tools[0] if tools else None
     else:
         tool = loaded.server.registry.try_get(name)
-        if loaded.config_errors:
-            raise loaded.config_errors[0]  # it may contain the policy, and no call bypasses that
     if tool is None:
         raise _explain_missing_tool(name, loaded, terminal)
     tool.check()  # raises what is wrong with it
@@ -408,13 +425,10 @@ def _explain_missing_tool(name: str, loaded: Loaded, terminal: Terminal) -> Comm
                 f"Tool '{entry.tool.name}' is disabled", enable_hint(entry.tool.options.group)
             )
     for finding in loaded.errors:
-        if finding.tool is not None and finding.tool.casefold() == folded:
-            return CommandError(f"{format_source(finding.where)}: {finding.message}", finding.hint)
-    for finding in loaded.errors:
-        if finding.tool is None or ":" in name:
+        if (finding.tool or "").casefold() == folded or ":" in name:
+            return first_error([finding])
+        if finding.tool is None:
             terminal.finding(finding)
-    if ":" in name:
-        return CommandError(f"Cannot use {name}")
     return CommandError(f"Unknown tool: {name}", suggest(name, [entry.tool.name for entry in loaded.entries]))
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 import click
 
-from toolcrib.catalog.diff.compare import GRADES, Comparison, compare
+from toolcrib.catalog.diff.compare import GRADES, compare
 from toolcrib.catalog.lock import Lock
-from toolcrib.cli.catalog import ToolSource, find_lock, tool_source_options
+from toolcrib.cli.catalog import ToolSource, find_lock, source_options
 from toolcrib.cli.diff import format_changes
 from toolcrib.cli.options import Command, CommandError, exclusive, json_option
 from toolcrib.cli.output import Terminal
@@ -29,7 +27,7 @@ toolcrib lock                                the targets of toolcrib.toml
 
 
 @click.command(cls=Command, examples=EXAMPLES)
-@tool_source_options
+@source_options()
 @json_option
 @click.option("--output", metavar="FILE", help="Lock file.  [default: from toolcrib.toml, or toolcrib.lock]")
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if the lock file is out of date.")
@@ -56,12 +54,11 @@ def lock(
         raise exclusive("--check", "--update")
     file, _ = find_lock(source.targets, output)
     old = Lock.load(file) if file.exists() else None
-    rerun = _format_command(source, output)
     if old is None and update:
-        raise CommandError(f"Cannot update {file}: no such file", f"write it first: {rerun}")
+        raise CommandError(f"Cannot update {file}: no such file", "write it first, without --update")
     found = source.collect(terminal, with_unlisted=True)
     if found.is_sample:
-        raise CommandError("No targets to lock", _suggest_targets(old))
+        raise CommandError("No targets to lock", "name a file, a folder or a module")
     for error in found.errors:
         terminal.finding(error)
     if found.errors and not (partial and found.tools):
@@ -90,31 +87,23 @@ def lock(
     elif not is_changed:
         terminal.message("note", f"{file} is up to date: {count(len(new.pins), 'tool')}")
     else:
-        _print_changes(file, old, new, comparison, check, rerun, terminal)
+        suspicious = comparison.at_least("suspicious")
+        if old is not None or suspicious:
+            shown = comparison if old is not None else replace(comparison, changes=suspicious)
+            for line in format_changes(shown):
+                terminal.echo_err(line)
+        if not check:
+            terminal.message("note", f"{file} written: {count(len(new.pins), 'tool')}")
+        elif old is None:
+            terminal.message("error", f"No such file: {file}", "write it: run this without --check")
+        else:
+            hint = "review the changes, then accept them: run this without --check, or with --update NAME"
+            terminal.message("error", f"{file} is out of date", hint)
     return 1 if check and is_changed else 0
 
 
 def _pins_json(lock: Lock) -> dict[object, object]:
     return {key: pin.to_json() for key, pin in lock.pins.items()}
-
-
-def _format_command(source: ToolSource, output: str | None) -> str:
-    """Return this command for hints, without headers, which may be secret."""
-    words = ["toolcrib", "lock", *source.targets, *(["--static"] if source.static else [])]
-    for option, value in (("--command", source.remote.command), ("--output", output)):
-        words += [] if value is None else [option, value]
-    return shlex.join(words)
-
-
-def _suggest_targets(old: Lock | None) -> str:
-    """Return which target to name; the old lock file knows its sources."""
-    if old is not None and old.file is not None:
-        folder = old.file.parent
-        paths = {str(folder / pin.source) for pin in old.pins.values() if pin.source is not None}
-        files = [path for path in paths if Path(path).is_file()]
-        if len(files) == 1:
-            return f"name the file, as before: toolcrib lock {shlex.quote(files[0])}"
-    return "name a file, a folder or a module"
 
 
 def _update(old: Lock, new: Lock, names: Sequence[str]) -> Lock:
@@ -130,28 +119,3 @@ def _update(old: Lock, new: Lock, names: Sequence[str]) -> Lock:
     kept = {key: pin for key, pin in old.pins.items() if not is_named(key)}
     updated = {key: pin for key, pin in new.pins.items() if is_named(key)}
     return replace(old, pins=kept | updated)
-
-
-def _print_changes(
-    file: Path,
-    old: Lock | None,
-    new: Lock,
-    comparison: Comparison,
-    check: bool,
-    rerun: str,
-    terminal: Terminal,
-) -> None:
-    suspicious = comparison.at_least("suspicious")
-    shown = comparison if old is not None else replace(comparison, changes=suspicious)
-    if old is not None or suspicious:
-        for line in format_changes(shown, terminal.err_colour):
-            terminal.echo_err(line)
-    if not check:
-        terminal.message("note", f"{file} written: {count(len(new.pins), 'tool')}")
-    elif old is None:
-        terminal.message("error", f"No such file: {file}", f"write it: {rerun}")
-    else:
-        names = comparison.tools
-        updates = "".join(f" --update {shlex.quote(name)}" for name in names) if len(names) <= 3 else ""
-        hint = f"review the changes, then accept them: {rerun}{updates}"
-        terminal.message("error", f"{file} is out of date", hint)

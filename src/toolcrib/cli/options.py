@@ -6,9 +6,13 @@ as `error: ...` and `hint: ...`; a traceback only with `--debug`.
 
 from __future__ import annotations
 
-import importlib
+import math
+import pkgutil
+import re
 import sys
+import time
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import click
@@ -18,6 +22,10 @@ from toolcrib.errors import ConfigurationError, DefinitionError, ToolcribError
 
 F = TypeVar("F", bound=Callable[..., Any])
 INTERRUPTED = 130
+_DAY_S = 86_400.0
+_UNITS_S = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": _DAY_S, "w": 7 * _DAY_S, "y": 365 * _DAY_S}
+_DURATION = re.compile(r"(\d{1,9})\s*([a-z]+)")
+_LAST_S = 253_402_300_799.0  # the end of the year 9999, the last that datetime can represent
 
 
 class CommandError(click.ClickException):
@@ -76,8 +84,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in self._modules:
             return None
-        module, _, name = self._modules[cmd_name].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), name)
+        command: click.Command = pkgutil.resolve_name(self._modules[cmd_name])
         return command
 
     def main(self, *args: Any, **extra: Any) -> Any:
@@ -97,15 +104,13 @@ class LazyGroup(click.Group):
 def report_error(error: Exception, terminal: Terminal) -> int:
     """Print an error and its hint; return the exit code."""
     match error:
-        case CommandError():
-            terminal.message("error", error.message, error.hint)
         case click.exceptions.NoArgsIsHelpError():
             terminal.echo_err(error.format_message())
         case click.UsageError():
             command = error.ctx.command_path if error.ctx else "toolcrib"
             terminal.message("error", error.format_message().rstrip("."), f"see {command} --help")
         case click.ClickException():
-            terminal.message("error", error.format_message())
+            terminal.message("error", error.format_message(), getattr(error, "hint", None))
         case ConfigurationError():
             terminal.message("error", error, error.hint)
             return 2
@@ -115,11 +120,44 @@ def report_error(error: Exception, terminal: Terminal) -> int:
         case ToolcribError():
             terminal.message("error", error)
             return 1
+        case OSError() if error.filename is not None:
+            terminal.message("error", f"{error.filename}: {error.strerror}")
+            return 2
         case _:
             text = f"Internal error: {type(error).__name__}: {error}"
             terminal.message("error", text, "run it again with --debug and report the output")
             return 1
     return error.exit_code
+
+
+class Time(click.ParamType[float]):
+    """A time such as `30d`, `12h`, `2027-01-01` or `2027-01-01T12:00` (UTC), in seconds since 1970.
+
+    Durations count from now: forwards where `sign` is 1, backwards where it is -1. `never` is the infinite
+    future.
+    """
+
+    name = "time"
+
+    def __init__(self, sign: int) -> None:
+        self.sign = sign
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        text = value.strip().lower()
+        if self.sign > 0 and text == "never":
+            return math.inf
+        duration = _DURATION.fullmatch(text)
+        try:
+            if duration is not None and duration[2] in _UNITS_S:
+                time_s = time.time() + self.sign * int(duration[1]) * _UNITS_S[duration[2]]
+            else:
+                moment = datetime.fromisoformat(value.strip())
+                time_s = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, OverflowError):
+            self.fail(f"{value!r}: use a time such as 30d, 12h, 2027-01-01 or 2027-01-01T12:00", param, ctx)
+        if not 0 <= time_s <= _LAST_S:
+            self.fail(f"{value!r}: use a time between 1970 and 9999", param, ctx)
+        return time_s
 
 
 # --- common options ----------------------------------------------------------------------------------
@@ -136,11 +174,6 @@ def target_option(function: F) -> F:
 
 def json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")(function)
-
-
-def static_option(function: F) -> F:
-    text = "Read the source of the targets without importing or running it."
-    return click.option("--static", is_flag=True, help=text)(function)
 
 
 def exclusive(*options: str) -> CommandError:

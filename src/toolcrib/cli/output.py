@@ -9,20 +9,19 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import sys
-import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from typing import IO, Any
+
+import click
 
 from toolcrib.cli.text import join, one_line, safe, safe_json, style
 from toolcrib.errors import Finding, Location
 
-_COLOURS = {"error": "red", "warning": "yellow", "advice": "cyan", "hint": "cyan", "note": "cyan"}
-PROGRESS_DELAY_S = 0.2
-"""Shorter work shows no progress."""
-PROGRESS_INTERVAL_S = 0.1
+_COLOURS = {"error": "red", "warning": "yellow", "advice": "cyan", "note": "cyan"}
 
 
 def shorten_paths(text: str) -> str:
@@ -36,14 +35,12 @@ def format_source(source: Location) -> str:
 
 
 class Terminal:
-    """The output streams of one command."""
+    """The output streams of one command. Colours are removed where a stream does not support them."""
 
     def __init__(self, out: IO[str], err: IO[str], *, debug: bool) -> None:
         self.out = out
         self.err = err
         self.debug = debug
-        self.out_colour = _supports_colour(out)
-        self.err_colour = _supports_colour(err)
         self.log = MessageLogHandler(self)
         self.message_format: Callable[[str, str, str | None], str] | None = None
         """Formats a level, a text and a hint as one line, where messages are not for people."""
@@ -51,49 +48,44 @@ class Terminal:
 
     @property
     def width(self) -> int:
-        """Columns of the terminal: COLUMNS, else the size of stdout, else 80."""
-        given = os.environ.get("COLUMNS", "")
-        if given.isdecimal() and len(given) < 10:
-            return max(40, int(given))
+        """Columns of the terminal: COLUMNS, else the size of stderr or stdout, else 80."""
         try:
-            return max(40, os.get_terminal_size(self.out.fileno()).columns)
-        except (OSError, ValueError, AttributeError):
-            return 80
+            size = os.get_terminal_size(self.out.fileno())
+        except (OSError, ValueError):
+            size = os.terminal_size((80, 24))
+        return max(40, shutil.get_terminal_size(size).columns)
 
     # --- stdout ---
 
     def echo(self, *pieces: str) -> None:
         """Print a result for people. Pieces that are not `Styled` are escaped."""
-        self._write_out(join(*pieces))
+        text = join(*pieces)
+        _write(self.out, text if text.endswith("\n") else f"{text}\n")
 
     def write(self, text: str) -> None:
         """Write what a tool or model returned: escaped on a terminal, unchanged for a program or a file."""
         self.out.write(safe(text) if self.out.isatty() else text)
         self.out.flush()
 
-    def json(self, value: Any) -> None:
-        """Print data for programs; control characters in it are escaped too."""
+    def json(self, value: Any, *, indent: int | None = 2) -> None:
+        """Print data for programs, on one line without `indent`; control characters are escaped too."""
         ascii_only = (getattr(self.out, "encoding", None) or "utf-8").lower().replace("-", "") != "utf8"
-        self.json_line(json.dumps(value, indent=2, ensure_ascii=ascii_only, default=_to_plain))
+        separators = (",", ":") if indent is None else None
+        text = json.dumps(
+            value, indent=indent, separators=separators, ensure_ascii=ascii_only, default=_to_plain
+        )
+        self.json_line(text)
 
     def json_line(self, text: str) -> None:
         """Print JSON that is encoded already."""
-        self._write_out(safe_json(text))
-
-    def style_out(self, text: str, **how: Any) -> str:
-        """Return a piece for `echo`, in colour where stdout supports it."""
-        return style(text, **how) if self.out_colour else text
-
-    def _write_out(self, text: str) -> None:
-        self.out.write(text if text.endswith("\n") else f"{text}\n")
+        self.out.write(safe_json(text).rstrip("\n") + "\n")
         self.out.flush()
 
     # --- stderr ---
 
     def echo_err(self, *pieces: str, end: str = "\n") -> None:
         """Print to stderr. Pieces that are not `Styled` are escaped."""
-        self.err.write(f"{join(*pieces)}{end}")
-        self.err.flush()
+        _write(self.err, f"{join(*pieces)}{end}")
 
     def message(self, level: str, text: object, hint: str | None = None) -> None:
         """Print `error: what is wrong` to stderr, then `hint: what to do`."""
@@ -102,9 +94,9 @@ class Terminal:
             self.err.write(self.message_format(level, words, hint) + "\n")
             self.err.flush()
             return
-        self.echo_err(self._label(level), " ", words)
+        self.echo_err(style(f"{level}:", fg=_COLOURS.get(level), bold=True), " ", words)
         if hint:
-            self.echo_err(self._label("hint"), " ", hint)
+            self.echo_err(style("hint:", fg="cyan", bold=True), " ", hint)
 
     def finding(self, finding: Finding) -> None:
         place = f"{format_source(finding.where)}: " if finding.file else ""
@@ -118,51 +110,41 @@ class Terminal:
             self.message("debug", text)
 
     def status(self, text: str) -> None:
-        """Replace the status line on a terminal; an empty text clears it."""
+        """Replace the status line, on a terminal only; an empty text clears it."""
         line = one_line(text)[: self.width - 1]
-        if line or self._status_width:
+        if self.err.isatty() and (line or self._status_width):
             blank = " " * self._status_width
             self.err.write(f"\r{line.ljust(self._status_width)}" if line else f"\r{blank}\r")
             self.err.flush()
-        self._status_width = len(line)
+            self._status_width = len(line)
 
-    def style_err(self, text: str, **how: Any) -> str:
-        """Return a piece for `echo_err`, in colour where stderr supports it."""
-        return style(text, **how) if self.err_colour else text
 
-    def _label(self, level: str) -> str:
-        return self.style_err(f"{level}:", fg=_COLOURS.get(level), bold=True)
+def _write(stream: IO[str], text: str) -> None:
+    has_colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and stream.isatty()
+    stream.write(text if has_colour else click.unstyle(text))
+    stream.flush()
 
 
 def _to_plain(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else str(value)
 
 
-def is_terminal(stream: IO[str]) -> bool:
-    return bool(getattr(stream, "isatty", lambda: False)())
-
-
-def _supports_colour(stream: IO[str]) -> bool:
-    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and is_terminal(stream)
-
-
 class MessageLogHandler(logging.Handler):
-    """Print log records as messages on stderr; keep the reports of crashed tools for the command."""
+    """Print log records as messages on stderr; with --debug all of them, and with tracebacks."""
 
     def __init__(self, terminal: Terminal) -> None:
         super().__init__(logging.DEBUG if terminal.debug else logging.WARNING)
         self.terminal = terminal
-        self.crashes: list[str] = []
         self.is_muted = False
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
-        if hasattr(record, "error_type"):
-            self.crashes.append(text)
-        elif not self.is_muted or self.terminal.debug:
-            trace = logging.Formatter().formatException(record.exc_info) if record.exc_info else ""
-            shown = f"{text}\n{trace}" if trace and self.terminal.debug else text
-            self.terminal.message(record.levelname.lower(), shown)
+        if self.terminal.debug and record.exc_info:
+            text = f"{text}\n{logging.Formatter().formatException(record.exc_info)}"
+        elif hasattr(record, "error_type") and not self.terminal.debug:
+            text = text.partition("\n")[0]  # a tool crashed: the rest is its traceback
+        if not self.is_muted or self.terminal.debug:
+            self.terminal.message(record.levelname.lower(), text)
 
     @contextmanager
     def muted(self) -> Iterator[None]:
@@ -194,26 +176,22 @@ def open_terminal(*, debug: bool) -> Iterator[Terminal]:
 @contextmanager
 def claim_stdout() -> Iterator[IO[str]]:
     """Yield the real stdout; meanwhile `print`, child processes and C code write to stderr."""
-    before = sys.stdout
-    if not _is_descriptor_1(before):
-        sys.stdout = sys.stderr
-        try:
-            yield before
-        finally:
-            sys.stdout = before
+    real = sys.stdout
+    if not _is_descriptor_1(real):
+        with redirect_stdout(sys.stderr):
+            yield real
         return
-    before.flush()
+    real.flush()
     kept = os.dup(1)
     os.dup2(2, 1)
-    out = open(kept, "w", encoding=before.encoding, errors="backslashreplace")  # noqa: SIM115 - closed below
-    sys.stdout = sys.stderr
+    out = open(kept, "w", encoding=real.encoding, errors="backslashreplace")  # noqa: SIM115 - closed below
     try:
-        yield out
+        with redirect_stdout(sys.stderr):
+            yield out
         out.flush()
     finally:
-        sys.stdout = before
         with suppress(OSError, ValueError):  # the reader may have gone
-            before.flush()  # what was written around `sys.stdout` still belongs to stderr
+            real.flush()  # what was written around `sys.stdout` still belongs to stderr
         os.dup2(kept, 1)
         with suppress(OSError, ValueError):
             out.close()
@@ -225,26 +203,3 @@ def _is_descriptor_1(stream: IO[str]) -> bool:
         return stream.fileno() == 1
     except (OSError, ValueError, AttributeError):
         return False
-
-
-@contextmanager
-def show_progress(
-    terminal: Terminal, delay_s: float = PROGRESS_DELAY_S
-) -> Iterator[Callable[[Callable[[], str]], None] | None]:
-    """Yield a function that updates the status line, with a text made on demand; None without a terminal."""
-    if not is_terminal(terminal.err):
-        yield None
-        return
-    next_s = time.monotonic() + delay_s
-
-    def update(make_text: Callable[[], str]) -> None:
-        nonlocal next_s
-        now_s = time.monotonic()
-        if now_s >= next_s:
-            next_s = now_s + PROGRESS_INTERVAL_S
-            terminal.status(make_text())
-
-    try:
-        yield update
-    finally:
-        terminal.status("")

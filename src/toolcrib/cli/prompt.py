@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolcrib.cli.output import Terminal
+from toolcrib.cli.table import type_name
 from toolcrib.cli.text import one_line
 from toolcrib.context import Answer, Form, NullChannel, Question, Reply, Visit
 from toolcrib.errors import CannotAskError, DefinitionError
@@ -22,12 +23,6 @@ from toolcrib.validation.validator import Validator
 
 _BOOLEANS = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 _SKIPPED = object()
-_TYPE_NAMES = {
-    "array": "comma-separated list",
-    "boolean": "yes or no",
-    "integer": "whole number",
-    "number": "number",
-}
 
 
 class TerminalChannel(NullChannel):
@@ -61,6 +56,7 @@ class Prompter:
             self._terminal.message("note", text)
             return Answer("decline")
         async with self._lock:
+            self._terminal.status("")
             self._terminal.message("question", question.message)
             try:
                 if isinstance(question, Visit):
@@ -73,11 +69,9 @@ class Prompter:
                 return Answer("cancel")
 
     async def _fill_in(self, form: Form) -> Answer:
-        fields = form.schema.get("properties")
-        fields = fields if isinstance(fields, Mapping) else {}
-        required = form.schema.get("required")
+        fields, required = form.schema.get("properties"), form.schema.get("required")
         content: dict[str, Any] = {}
-        for name, schema in fields.items():
+        for name, schema in fields.items() if isinstance(fields, Mapping) else ():
             is_required = isinstance(required, list) and name in required
             value = await self._ask_field(name, schema if isinstance(schema, Mapping) else {}, is_required)
             if value is not _SKIPPED:
@@ -88,19 +82,20 @@ class Prompter:
     async def _ask_field(self, name: str, schema: Mapping[str, Any], is_required: bool) -> Any:
         if schema.get("description"):
             self._terminal.echo_err(f"  {schema['description']}")
-        choices = list_choices(schema)
-        for value, title in choices.items():
-            self._terminal.echo_err(f"    {one_line(value)}{f'  {one_line(title)}' if title else ''}")
+        titles = list_titles(schema)
+        for value, title in titles.items():
+            self._terminal.echo_err(f"    {one_line(value)}  {one_line(title)}")
         default = schema.get("default", _SKIPPED)
         need = "" if is_required else " (optional)"
         if default is not _SKIPPED:
             need = f" [{one_line(json.dumps(default, ensure_ascii=False))}]"
-        prompt = f"  {one_line(schema.get('title') or name)}, {_type_name(schema)}{need}: "
+        kind = "comma-separated " if schema.get("type") == "array" else ""
+        prompt = f"  {one_line(schema.get('title') or name)}, {kind}{type_name(schema, {})}{need}: "
         while True:
             word = (await self._read(prompt)).strip()
             if not word and (default is not _SKIPPED or not is_required):
                 return default
-            value = parse_value(word, schema, choices)
+            value = parse_value(word, schema, titles)
             problem = find_problem(value, schema) if word else "a value is required"
             if problem is None:
                 return value
@@ -143,34 +138,26 @@ async def read_line() -> str:
 # --- fields ------------------------------------------------------------------------------------------
 
 
-def list_choices(schema: Mapping[str, Any]) -> dict[Any, str]:
-    """Return the allowed values of a field with their titles; empty where any value is allowed."""
-    items = schema.get("items")
-    holder = items if isinstance(items, Mapping) else schema
-    for keyword in ("oneOf", "anyOf"):
-        options = holder.get(keyword)
-        if isinstance(options, list):
-            pairs = [item for item in options if isinstance(item, Mapping) and "const" in item]
-            return {str(item["const"]): str(item.get("title", "")) for item in pairs}
-    values, names = holder.get("enum"), holder.get("enumNames")
-    if not isinstance(values, list):
-        return {}
-    titles = [*names] if isinstance(names, list) else []
-    titles += [""] * (len(values) - len(titles))
-    return dict(zip(map(str, values), map(str, titles), strict=False))
+def list_titles(schema: Mapping[str, Any]) -> dict[str, str]:
+    """Return the choices of a field that have titles."""
+    items = schema.get("items", schema)
+    options = (items.get("oneOf") or items.get("anyOf")) if isinstance(items, Mapping) else None
+    named = [item for item in options if isinstance(item, Mapping)] if isinstance(options, list) else []
+    return {str(item["const"]): str(item["title"]) for item in named if item.keys() >= {"const", "title"}}
 
 
-def parse_value(word: str, schema: Mapping[str, Any], choices: Mapping[Any, str]) -> Any:
+def parse_value(word: str, schema: Mapping[str, Any], titles: Mapping[str, str]) -> Any:
     """Return the value of a typed word: a choice may be given by its title, an array with commas."""
-    titles = {title.casefold(): value for value, title in choices.items() if title}
-    if schema.get("type") == "array":
-        words = [part.strip() for part in word.split(",")]
-        return [titles.get(part.casefold(), part) for part in words if part]
-    if schema.get("type") == "boolean":
-        return _BOOLEANS.get(word.lower(), word)
-    if schema.get("type") in ("integer", "number"):
-        return Repairer(schema).repair(word)
-    return titles.get(word.casefold(), word)
+    values = {title.casefold(): value for value, title in titles.items()}
+    match schema.get("type"):
+        case "array":
+            words = [part.strip() for part in word.split(",")]
+            return [values.get(part.casefold(), part) for part in words if part]
+        case "boolean":
+            return _BOOLEANS.get(word.lower(), word)
+        case "integer" | "number":
+            return Repairer(schema).repair(word)
+    return values.get(word.casefold(), word)
 
 
 def find_problem(value: Any, schema: Mapping[str, Any]) -> str | None:
@@ -183,9 +170,3 @@ def find_problem(value: Any, schema: Mapping[str, Any]) -> str | None:
     except (DefinitionError, ValueError):
         return None
     return str(problems[0]) if problems else "invalid value"
-
-
-def _type_name(schema: Mapping[str, Any]) -> str:
-    kind = schema.get("type")
-    word = _TYPE_NAMES.get(kind, "text") if isinstance(kind, str) else "text"
-    return f"{word} ({one_line(schema['format'])})" if schema.get("format") else word

@@ -29,6 +29,7 @@ from toolcrib.cli.serving import (
     print_tools,
     print_warnings,
 )
+from toolcrib.cli.text import style
 from toolcrib.config import HTTPConfig
 from toolcrib.errors import ConfigurationError
 from toolcrib.http_client import is_loopback
@@ -151,7 +152,7 @@ def _print_start(summary: Summary, info: ServerInfo, options: ServeOptions, term
         return
     terminal.echo_err(f"{summary.headline}{workers} at")
     for url in info.urls:
-        terminal.echo_err(terminal.style_err(f"  {url}", bold=True))
+        terminal.echo_err(style(f"  {url}", bold=True))
     terminal.echo_err()
     print_tools(summary, terminal)
     name = DEFAULT_NAME

@@ -1,340 +1,274 @@
 """Tables and reports for people: lists of tools, details of one tool, findings.
 
-Names and descriptions are untrusted text; the table and the terminal escape it. Time and memory are linear in
-the size of the text.
+Names and descriptions are untrusted text, and schemas may be malformed; the table and the terminal escape
+them. Time and memory are linear in the size of the text.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import le
+from itertools import islice
 from typing import Any
 
 from toolcrib.cli.output import Terminal, format_source, shorten_paths
 from toolcrib.cli.text import (
+    NO_BREAK,
     Styled,
     cut,
     first_line,
-    fit_columns,
-    list_annotations,
-    list_parameters,
+    join,
     one_line,
     safe,
-    signature,
     style,
-    type_name,
     width_of,
+    wrap,
 )
+from toolcrib.definition import ToolDefinition
 from toolcrib.errors import Finding
-from toolcrib.tool import Tool
 
 MIN_WIDTH = 8
-"""Columns that are wrapped keep at least this width."""
+"""Columns keep at least this width."""
 GAP = "  "
-NO_BREAK = "\u00a0"
-"""A blank at which a line is not broken."""
-_BLANKS = re.compile(" *")
+_MAX_NAME = 30
+_MAX_CHOICES = 6
+_MAX_PARAMETERS = 20
+_MAX_SIGNATURE = 600
+_LEVEL_COLOURS = {"error": "red", "warning": "yellow", "advice": "cyan"}
+_CONSTRAINTS = (
+    *("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength"),
+    *("minItems", "maxItems", "pattern"),
+)
+_ANNOTATIONS = {
+    "readOnlyHint": "read-only",
+    "destructiveHint": "destructive",
+    "idempotentHint": "idempotent",
+    "openWorldHint": "open-world",
+}
 
 Style = Mapping[str, Any]
-PLAIN: Style = {}
+
+
+# --- tables ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table; one that does not wrap shrinks last."""
+    """A column of a table; one that does not wrap shrinks last. `styles` is for cells with a certain text."""
 
     heading: str = ""
     wraps: bool = True
     style: Style = field(default_factory=dict)
+    styles: Mapping[str, Style] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A cell with a style of its own."""
-
-    text: str
-    style: Style
+NAME = Column("NAME", wraps=False, style={"fg": "green", "bold": True})
 
 
-def wrap(text: str, width: int) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each line of a text wrapped at blanks; longer words are broken."""
-    start = 0
-    while start <= len(text):
-        end = text.find("\n", start)
-        end = len(text) if end < 0 else end
-        yield from _wrap_line(text, start, end, width)
-        start = end + 1
+def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]], terminal: Terminal) -> None:
+    terminal.echo(format_table(columns, rows, terminal.width))
 
 
-def _wrap_line(text: str, start: int, end: int, width: int) -> Iterator[tuple[int, int]]:
-    while True:
-        stop = min(fit_columns(text, start, width), end)
-        if stop == end:
-            yield start, end
-            return
-        cut = stop if text[stop] == " " else text.rfind(" ", start, stop)
-        cut = cut if cut > start else stop
-        yield start, cut
-        start = _skip_blanks(text, cut)
-        if start >= end:
-            return
-
-
-def _skip_blanks(text: str, start: int) -> int:
-    found = _BLANKS.match(text, start)
-    return start if found is None else found.end()
-
-
-def wrap_text(text: object, width: int) -> list[str]:
-    """Return the lines of a text, escaped and wrapped."""
-    escaped = _escape(text)
-    return [escaped[start:stop].rstrip(" ") for start, stop in wrap(escaped, width)]
-
-
-def _escape(text: object) -> str:
-    escaped = safe(text)
-    return escaped.expandtabs() if "\t" in escaped else escaped
-
-
-def format_table(
-    columns: Sequence[Column], rows: Iterable[Sequence[str | Cell]], width: int, colour: bool
-) -> Styled:
+def format_table(columns: Sequence[Column], rows: Iterable[Sequence[str]], width: int) -> Styled:
     """Return a table that is as wide as necessary, and at most as wide as the terminal."""
-    styles: list[list[Style]] = []
-    cells: list[list[str]] = []
-    if any(column.heading for column in columns):
-        cells.append([column.heading for column in columns])
-        styles.append([{"bold": True}] * len(columns))
-    plain = [column.style for column in columns]
-    for row in rows:
-        cells.append([_escape(cell.text if isinstance(cell, Cell) else cell) for cell in row])
-        has_own = any(isinstance(cell, Cell) for cell in row)
-        styles.append(
-            [cell.style if isinstance(cell, Cell) else how for cell, how in zip(row, plain, strict=True)]
-            if has_own
-            else plain
-        )
-    sizes = [list(map(_line_width, row)) for row in cells]
+    cells = [[safe(cell).expandtabs() for cell in row] for row in rows]
+    has_heading = any(column.heading for column in columns)
+    if has_heading:
+        cells.insert(0, [column.heading for column in columns])
+    sizes = [[max(map(width_of, cell.split("\n"))) for cell in row] for row in cells]
     widths = _column_widths(columns, sizes, width)
     lines: list[str] = []
-    for row_cells, row_sizes, row_styles in zip(cells, sizes, styles, strict=True):
-        if not colour and all(map(le, row_sizes, widths)):  # the usual row of a long list
-            line = GAP.join(map(_pad, row_cells, row_sizes, widths))
-            if "\n" not in line:
-                lines.append(line.rstrip(" "))
-                continue
-        lines += _format_row(row_cells, widths, row_styles if colour else None)
+    for number, row in enumerate(cells):
+        is_heading = has_heading and number == 0
+        styles = [
+            {"bold": True} if is_heading else column.styles.get(cell, column.style)
+            for column, cell in zip(columns, row, strict=True)
+        ]
+        pieces = [
+            cell.split("\n") if size <= most else wrap(cell, most)
+            for cell, size, most in zip(row, sizes[number], widths, strict=True)
+        ]
+        lines += [_format_line(pieces, index, widths, styles) for index in range(max(map(len, pieces)))]
     return Styled("\n".join(lines).replace(NO_BREAK, " "))
+
+
+def _format_line(
+    pieces: Sequence[Sequence[str]], index: int, widths: Sequence[int], styles: Sequence[Style]
+) -> str:
+    """Return one line of a row; blanks are written only where a cell follows."""
+    line, blanks = "", 0
+    for lines, width, how in zip(pieces, widths, styles, strict=True):
+        text = lines[index].rstrip(" ") if index < len(lines) else ""
+        if text:
+            line += " " * blanks + (style(text, **how) if how else text)
+            blanks = 0
+        blanks += max(0, width - width_of(text)) + len(GAP)
+    return line
 
 
 def _column_widths(columns: Sequence[Column], sizes: Sequence[Sequence[int]], width: int) -> list[int]:
     """Return the widths of the columns. Where space is short, columns that wrap shrink first, the widest
     before the others; the rest only if that is not enough."""
-    wanted = [max((row[index] for row in sizes), default=0) for index in range(len(columns))]
     room = width - len(GAP) * (len(columns) - 1)
-    wrapped = [size for size, column in zip(wanted, columns, strict=True) if column.wraps]
-    others = [size for size, column in zip(wanted, columns, strict=True) if not column.wraps]
-    most_other = _widest_allowed(others, room - sum(min(size, MIN_WIDTH) for size in wrapped))
-    most = _widest_allowed(wrapped, room - sum(min(size, most_other) for size in others))
-    return [
-        min(size, most if column.wraps else most_other) for size, column in zip(wanted, columns, strict=True)
+    widths = [min(room, max(column)) for column in zip(*sizes, strict=True)]
+    for shrinks in ([column.wraps for column in columns], [True] * len(columns)):
+        while sum(widths) > room:
+            widest = max(range(len(widths)), key=lambda index: (shrinks[index], widths[index]))
+            if not shrinks[widest] or widths[widest] <= MIN_WIDTH:
+                break
+            widths[widest] -= 1
+    return widths
+
+
+# --- findings --------------------------------------------------------------------------------------------
+
+
+def print_findings(findings: Sequence[Finding], terminal: Terminal) -> None:
+    """Print findings as other linters do: editors recognize `file:line:`. A hint that several findings in a
+    row have is printed after the last of them."""
+    for finding, following_hint in zip(findings, [*(item.hint for item in findings[1:]), None], strict=False):
+        # A tool of a server has no line; its name is shown instead.
+        where = one_line(finding.tool) if finding.tool and not finding.line else format_source(finding.where)
+        place = join(style(where, bold=True), ": ") if finding.file else ""
+        label = style(f"{finding.level}[{finding.code}]", fg=_LEVEL_COLOURS[finding.level], bold=True)
+        terminal.echo(place, label, " ", one_line(shorten_paths(finding.message)))
+        if finding.hint and following_hint != finding.hint:
+            terminal.echo("    ", style("hint:", fg="cyan"), " ", one_line(shorten_paths(finding.hint)))
+    if findings:
+        terminal.echo("")
+
+
+# --- tools -----------------------------------------------------------------------------------------------
+
+
+def print_tools(
+    definitions: Iterable[ToolDefinition], terminal: Terminal, *, with_source: bool = False
+) -> None:
+    """Print name, first line of the description and parameters; with file and line where asked for."""
+    columns = [NAME, Column("DESCRIPTION"), Column("PARAMETERS"), Column("SOURCE", style={"dim": True})]
+    rows = [
+        (
+            break_name(cut(definition.name)),
+            first_line(definition) or "-",
+            signature(definition).replace(": ", f":{NO_BREAK}") or "-",
+            format_source(definition.source),
+        )
+        for definition in definitions
     ]
+    number = len(columns) if with_source else 3
+    print_table(columns[:number], [row[:number] for row in rows], terminal)
 
 
-def _widest_allowed(sizes: Sequence[int], room: int) -> int:
-    """Return the largest width allowed for each, so that all of them fit into `room` columns."""
-    most = 0
-    for index, size in enumerate(sorted(sizes)):
-        most = max(MIN_WIDTH, room // (len(sizes) - index))
-        if size > most:
-            break
-        room -= size
-        most = size
-    return most
+def print_tool(definition: ToolDefinition, details: Mapping[str, str], terminal: Terminal) -> None:
+    """Print everything about one tool; `details` are lines that the definition does not have."""
+    title = f"  {one_line(definition.title)}" if definition.title else ""
+    terminal.echo(style(one_line(definition.name), **NAME.style), title)
+    lines = wrap(safe(definition.description or "(no description)").expandtabs(), terminal.width - 2)
+    terminal.echo("\n".join(f"  {line}" if line else "" for line in lines), "\n\n")
+    if parameters := list_parameters(definition):
+        headings = (
+            Column("PARAMETER", style={"fg": "green"}),
+            Column("TYPE"),
+            Column(),
+            Column("DESCRIPTION"),
+        )
+        print_table(headings, parameters, terminal)
+        terminal.echo("")
+    else:
+        terminal.echo("No parameters.\n\n")
+    output = definition.output_schema
+    returns = type_name(output, output) if output is not None else "text or content"
+    description = definition.returns or (output or {}).get("description", "")
+    annotations = {label: definition.annotations.get(key) for key, label in _ANNOTATIONS.items()}
+    hints = [label if value else f"not {label}" for label, value in annotations.items() if value is not None]
+    shown = {
+        "Result": f"{returns}: {description}" if description and output is not None else returns,
+        "Hints": ", ".join(hints),
+        "Tags": ", ".join(definition.tags),
+        "Version": definition.version or "",
+        "Source": format_source(definition.source),
+        **details,
+        "Fingerprint": definition.fingerprint,
+    }
+    columns = (Column(wraps=False, style={"bold": True}), Column())
+    print_table(columns, [(label, value) for label, value in shown.items() if value], terminal)
 
 
-def _line_width(cell: str) -> int:
-    if "\n" in cell:
-        return max(map(width_of, cell.split("\n")))
-    return width_of(cell)
-
-
-def _format_row(cells: Sequence[str], widths: Sequence[int], styles: Sequence[Style] | None) -> list[str]:
-    pieces = [
-        [cell[start:stop] for start, stop in wrap(cell, max(width, 1))]
-        for cell, width in zip(cells, widths, strict=True)
-    ]
-    lines = []
-    for number in range(max(map(len, pieces))):
-        parts, padding = [], 0  # padding is written only when a cell follows
-        for index, (column, width) in enumerate(zip(pieces, widths, strict=True)):
-            text = column[number].rstrip(" ") if number < len(column) else ""
-            if text:
-                how = styles[index] if styles is not None else PLAIN
-                parts.append(" " * padding + (style(text, **how) if how else text))
-                padding = 0
-            padding += max(0, width - width_of(text)) + len(GAP)
-        lines.append("".join(parts))
-    return lines
-
-
-def _pad(cell: str, size: int, width: int) -> str:
-    return cell + " " * (width - size)
-
-
-# --- tools and findings ----------------------------------------------------------------------------------
-
-_LEVELS: dict[str, Style] = {
-    "error": {"fg": "red", "bold": True},
-    "warning": {"fg": "yellow", "bold": True},
-    "advice": {"fg": "cyan", "bold": True},
-}
-_STATES: dict[str, Style] = {
-    "ok": {"fg": "green"},
-    "off": {"dim": True},
-    "refused": {"fg": "red", "bold": True},
-}
-_NAME: Style = {"fg": "green", "bold": True}
-_DIM: Style = {"dim": True}
-_BOLD: Style = {"bold": True}
-_HINT: Style = {"fg": "cyan"}
-_MAX_NAME = 30
-
-Piece = tuple[str, Style]
-
-
-def break_name(name: str, width: int = _MAX_NAME) -> str:
+def break_name(name: str) -> str:
     """Break a long name into lines after underscores."""
     lines = [""]
-    for part in name.replace("_", "_\n").split("\n"):
-        if lines[-1] and len(lines[-1]) + len(part) > width:
+    for part in re.split("(?<=_)", name):
+        if lines[-1] and len(lines[-1]) + len(part) > _MAX_NAME:
             lines.append("")
         lines[-1] += part
     return "\n".join(lines)
 
 
-def print_tools(tools: Sequence[Tool], terminal: Terminal, *, with_source: bool = False) -> None:
-    """Print name, first line of the description and parameters; with file and line where asked for."""
-    columns = [Column("NAME", wraps=False, style=_NAME), Column("DESCRIPTION"), Column("PARAMETERS")]
-    if with_source:
-        columns.append(Column("SOURCE", style=_DIM))
-
-    def row(tool: Tool) -> list[str]:
-        definition = tool.definition
-        parameters = signature(definition).replace(": ", f":{NO_BREAK}") or "-"
-        cells = [break_name(cut(definition.name)), first_line(definition) or "-", parameters]
-        return [*cells, format_source(tool.source)] if with_source else cells
-
-    _print_table(columns, map(row, tools), terminal)
+def signature(definition: ToolDefinition) -> str:
+    """Return the parameters on one line, `a: integer, b?: string`; only the first where they are many."""
+    schema = definition.input_schema
+    properties, required = _read_properties(schema)
+    parts = [
+        f"{cut(name)}{'' if name in required else '?'}: {type_name(value, schema)}"
+        for name, value in islice(properties.items(), _MAX_PARAMETERS)
+    ]
+    return cut(", ".join([*parts, "..."] if len(properties) > len(parts) else parts), _MAX_SIGNATURE)
 
 
-def print_rows(headings: Sequence[str], rows: Iterable[Sequence[str]], terminal: Terminal) -> None:
-    """Print rows under headings; the first column is not wrapped."""
-    first, *others = headings
-    _print_table((Column(first, wraps=False, style=_NAME), *map(Column, others)), rows, terminal)
+def list_parameters(definition: ToolDefinition) -> list[tuple[str, str, str, str]]:
+    """Return name, type, `required` or default, and description of every parameter."""
+    schema = definition.input_schema
+    properties, required = _read_properties(schema)
+    rows = []
+    for name, value in properties.items():
+        field = value if isinstance(value, Mapping) else {}
+        limits = [f"{key} {cut(field[key])}" for key in _CONSTRAINTS if key in field]
+        need = "required" if name in required else "optional"
+        if "default" in field and name not in required:
+            need = f"default {one_line(json.dumps(field['default'], ensure_ascii=False, default=str))}"
+        type_ = ", ".join([type_name(field, schema), *limits])
+        rows.append((one_line(name), type_, need, str(field.get("description", "")) or "-"))
+    return rows
 
 
-def print_groups(groups: Iterable[tuple[str, Sequence[Finding]]], summary: str, terminal: Terminal) -> None:
-    """Print findings under headings, then a summary."""
-    for heading, findings in groups:
-        terminal.echo(terminal.style_out(f"{heading}:", **_LEVELS[findings[0].level]))
-        for finding, following in zip(findings, [*findings[1:], None], strict=True):
-            pieces = [(_place(finding), _BOLD), (finding.message, PLAIN)]
-            is_last_with_hint = following is None or following.hint != finding.hint
-            _print_finding(pieces, finding.hint if is_last_with_hint else None, terminal, indent=2)
-        terminal.echo("")
-    terminal.echo(summary)
+def _read_properties(schema: Mapping[str, Any]) -> tuple[Mapping[str, Any], Container[str]]:
+    """Return the properties and the required names of a schema that may be malformed."""
+    properties, required = schema.get("properties"), schema.get("required")
+    return (
+        properties if isinstance(properties, Mapping) else {},
+        required if isinstance(required, list | tuple) else (),
+    )
 
 
-def print_report(
-    rows: Iterable[tuple[str, str, str]], findings: Sequence[Finding], summary: str, terminal: Terminal
-) -> None:
-    """Print tools with their state, then findings with hints, then a summary."""
-    cells = [(Cell(state, _STATES[state]), break_name(safe(name)), place) for state, name, place in rows]
-    if cells:
-        _print_table((Column(wraps=False), Column(wraps=False), Column(style=_DIM)), cells, terminal)
-        terminal.echo("")
-    for finding in findings:
-        level = (f"{finding.level}: ", _LEVELS[finding.level])
-        pieces = [(_place(finding), _BOLD), level, (finding.message, PLAIN), (f" [{finding.code}]", _DIM)]
-        _print_finding(pieces, finding.hint, terminal, indent=0)
-    terminal.echo(f"\n{summary}" if findings else summary)
+def type_name(schema: Any, root: Mapping[str, Any], depth: int = 0) -> str:
+    """Return the type of a schema for people: `array of integer`, `"a" | "b"`."""
+    if not isinstance(schema, Mapping) or depth > 3:
+        return "any"
+    if "$ref" in schema:
+        name = str(schema["$ref"]).rpartition("/")[2]
+        definitions = root.get("$defs")
+        target = definitions.get(name) if isinstance(definitions, Mapping) else None
+        is_enum = isinstance(target, Mapping) and "enum" in target
+        return type_name(target, root, depth + 1) if is_enum else cut(name)
+    values = [schema["const"]] if "const" in schema else schema.get("enum")
+    if isinstance(values, list | tuple):
+        shown = [json.dumps(value, ensure_ascii=False, default=str) for value in values[: _MAX_CHOICES + 1]]
+        return _alternatives(map(cut, shown))
+    for keyword in ("anyOf", "oneOf"):
+        if isinstance(schema.get(keyword), list):
+            return _alternatives(type_name(item, root, depth + 1) for item in schema[keyword])
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        return _alternatives(map(cut, kind))
+    if kind == "array" and isinstance(schema.get("items"), Mapping):
+        return f"array of {type_name(schema['items'], root, depth + 1)}"
+    if kind is None:
+        return "any"
+    return f"{cut(kind)} ({cut(schema['format'])})" if schema.get("format") else cut(kind)
 
 
-def _place(finding: Finding) -> str:
-    return f"{format_source(finding.where)}: " if finding.file else ""
-
-
-def _print_finding(pieces: Sequence[Piece], hint: str | None, terminal: Terminal, *, indent: int) -> None:
-    _print_paragraph(pieces, terminal, indent=indent)
-    if hint:
-        _print_paragraph([("hint: ", _HINT), (hint, PLAIN)], terminal, indent=4)
-
-
-def print_tool(tool: Tool, timeout_s: float | None, terminal: Terminal) -> None:
-    """Print all details of one tool."""
-    definition = tool.definition
-    title = f"  {one_line(definition.title)}" if definition.title else ""
-    terminal.echo(terminal.style_out(one_line(definition.name), **_NAME), title)
-    lines = wrap_text(definition.description or "(no description)", terminal.width - 2)
-    terminal.echo("\n".join(f"  {line}" if line else "" for line in lines), "\n\n")
-    _print_parameters(tool, terminal)
-    output = definition.output_schema
-    returns = type_name(output, output) if output is not None else "text or content"
-    description = definition.returns or (output or {}).get("description", "")
-    run = tool.options.run
-    details = {
-        "Result": f"{returns}: {description}" if description and output is not None else returns,
-        "Hints": list_annotations(definition),
-        "Tags": ", ".join(definition.tags),
-        "Version": definition.version or "",
-        "Group": tool.options.group or "",
-        "Aliases": ", ".join(tool.options.aliases),
-        "Full name": tool.long_name or "",
-        "Source": format_source(tool.source),
-        "Runs": {"auto": "event loop" if tool.is_async else "thread"}.get(run, run),
-        "Timeout": f"{timeout_s:g} s" if timeout_s is not None else "none",
-        "Fingerprint": definition.fingerprint,
-    }
-    columns = (Column(wraps=False, style=_BOLD), Column())
-    _print_table(columns, [(label, value) for label, value in details.items() if value], terminal)
-
-
-def _print_parameters(tool: Tool, terminal: Terminal) -> None:
-    parameters = list_parameters(tool.definition)
-    if not parameters:
-        terminal.echo("No parameters.\n\n")
-        return
-    columns = (Column("PARAMETER", style={"fg": "green"}), Column("TYPE"), Column(), Column("DESCRIPTION"))
-    _print_table(columns, parameters, terminal)
-    terminal.echo("")
-
-
-def _print_table(columns: Sequence[Column], rows: Iterable[Sequence[str | Cell]], terminal: Terminal) -> None:
-    terminal.echo(format_table(columns, rows, terminal.width, terminal.out_colour))
-
-
-def _print_paragraph(pieces: Sequence[Piece], terminal: Terminal, *, indent: int) -> None:
-    """Print text with a hanging indent on a terminal, on one line for a program."""
-    escaped = [(safe(shorten_paths(text)), how) for text, how in pieces]
-    text = "".join(part for part, _ in escaped)
-    if not terminal.out.isatty():
-        terminal.echo(" " * indent, text)
-        return
-    lines = wrap(text, terminal.width - indent - (0 if indent else 4))
-    for number, (start, stop) in enumerate(lines):
-        shown = _slice(escaped, start, stop) if terminal.out_colour else [text[start:stop]]
-        terminal.echo(" " * (indent or (4 if number else 0)), *shown)
-
-
-def _slice(pieces: Sequence[Piece], start: int, stop: int) -> list[str]:
-    """Return the part of styled text between two positions."""
-    parts: list[str] = []
-    for text, how in pieces:
-        part = text[max(start, 0) : max(stop, 0)]
-        if part:
-            parts.append(style(part, **how) if how else part)
-        start, stop = start - len(text), stop - len(text)
-    return parts
+def _alternatives(names: Iterable[str]) -> str:
+    items = list(islice(dict.fromkeys(names), _MAX_CHOICES + 1))
+    return " | ".join([*items[:_MAX_CHOICES], "..."] if len(items) > _MAX_CHOICES else items)

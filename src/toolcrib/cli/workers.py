@@ -294,6 +294,7 @@ def work() -> None:
             code = 1
         except Exception as error:
             code = report_error(error, terminal)
+    channel.detach()  # open until the process ends: closing it early would make the parent close its end
     sys.exit(code)
 
 

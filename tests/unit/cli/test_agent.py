@@ -22,7 +22,7 @@ def program(manner: str) -> list[str]:
     ]
 
 
-def test_the_answer_is_data_and_the_tools_are_words(cli: CommandLine) -> None:
+def test_the_answer_goes_to_stdout_and_tool_calls_to_stderr(cli: CommandLine) -> None:
     cli.write("tools.py", ADD)
     done = cli.run(*program("adds"), "What is 2 and 3?")
     assert (done.exit_code, done.stdout) == (0, "Let me see.\nThe sum is 5.\n")
@@ -37,19 +37,19 @@ def test_every_event_is_a_line_of_json(cli: CommandLine) -> None:
     assert events[-1]["text"] == "The sum is 5."
 
 
-def test_a_program_that_reads_all_first_is_told_apart(cli: CommandLine) -> None:
+def test_a_program_that_reads_all_its_input_first_works_as_transcript(cli: CommandLine) -> None:
     cli.write("tools.py", ADD)
     done = cli.run(*program("writes_a_reading"), "--way", "transcript", "What is 2 and 3?")
     assert (done.exit_code, done.stdout) == (0, "I need a tool.\nThe sum is 5.\n")
 
 
-def test_an_answer_said_at_once_is_printed(cli: CommandLine) -> None:
+def test_an_answer_without_tokens_is_printed(cli: CommandLine) -> None:
     cli.write("tools.py", ADD)
     done = cli.run(*program("repeats_once"), "--instructions", "Be brief.", "Who are you?")
     assert json.loads(done.stdout)["message"] == "Who are you?"
 
 
-def test_what_goes_wrong_is_an_exit_code_and_a_way_out(cli: CommandLine) -> None:
+def test_failures_exit_with_1_and_a_message(cli: CommandLine) -> None:
     cli.write("tools.py", ADD)
     done = cli.run(*program("dies"), "Hello?")
     assert (done.exit_code, done.stdout) == (1, "I was about to\n")
@@ -59,24 +59,21 @@ def test_what_goes_wrong_is_an_exit_code_and_a_way_out(cli: CommandLine) -> None
     assert "its turn has taken 0.3 s" in done.stderr
 
 
-def test_a_command_given_wrongly_says_how_it_is_given(cli: CommandLine) -> None:
+def test_wrong_usage_exits_with_2_and_a_hint(cli: CommandLine) -> None:
     cli.write("tools.py", ADD)
     done = cli.run("agent", "--provider", "opnai", "Hello?")
     assert (done.exit_code, "did you mean 'openai'?" in done.stderr) == (2, True)
     done = cli.run("agent", "--provider", "openai", "Hello?")
     assert (done.exit_code, "openai needs a model" in done.stderr) == (2, True)
     done = cli.run("agent", "--provider", "openai", "--program", "cat", "Hello?")
-    assert (done.exit_code, done.stderr) == (
-        2,
-        "error: openai does not support --program\nhint: supported by: gemini_cli\n",
-    )
+    assert (done.exit_code, "hint: openai takes: model, base_url" in done.stderr) == (2, True)
     done = cli.run(*GEMINI, stdin="")
     assert (done.exit_code, done.stderr) == (2, "error: The question is empty\n")
     done = cli.run(*GEMINI, "--program", "'", "Hello?")
     assert (done.exit_code, "Cannot parse --program" in done.stderr) == (2, True)
 
 
-def test_an_answer_that_is_empty_is_said_to_be(cli: CommandLine) -> None:
+def test_an_empty_answer_is_noted(cli: CommandLine) -> None:
     cli.write("tools.py", ADD)
     done = cli.run(*program("ends_without_a_word"), "Hello?")
     assert (done.exit_code, done.stdout, done.stderr) == (0, "", "note: the answer is empty\n")

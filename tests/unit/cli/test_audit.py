@@ -1,4 +1,4 @@
-"""`toolcrib audit`: what was called is read, found, proven and handed on, also while a server writes."""
+"""`toolcrib audit tail` and `query`: which log is read, filters and escaping."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def ids(cli: CommandLine, *words: str) -> list[str]:
 # --- tail ---
 
 
-def test_the_last_records_are_shown_one_on_each_line(cli: CommandLine, log: str) -> None:
+def test_the_last_records_are_printed_one_per_line(cli: CommandLine, log: str) -> None:
     done = cli.run("audit", "tail")
     assert (done.exit_code, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
@@ -55,23 +55,21 @@ def test_the_last_records_are_shown_one_on_each_line(cli: CommandLine, log: str)
     assert len(lines) == 7
 
 
-def test_so_many_as_are_wanted_are_shown(cli: CommandLine, log: str) -> None:
+def test_the_number_of_records_can_be_chosen(cli: CommandLine, log: str) -> None:
     shown = cli.run("audit", "tail", "-n", "2").stdout.splitlines()
     assert [line.split()[0] for line in shown] == ["6", "7"]
     assert cli.run("audit", "tail", "-n", "0").stdout == ""
     assert cli.run("audit", "tail", "-n", "-1").exit_code == 2
 
 
-def test_programs_get_one_json_object_on_each_line(cli: CommandLine, log: str) -> None:
+def test_json_output_is_one_object_per_line(cli: CommandLine, log: str) -> None:
     lines = cli.run("audit", "tail", "-n", "2", "--json").stdout.splitlines()
     first, last = (json.loads(line) for line in lines)
     assert (first["seq"], first["id"], first["values"]) == (6, "c4", {"amount": 5})
     assert (last["seq"], last["kind"]) == (7, "closed")
 
 
-def test_records_that_come_are_shown_as_they_come(
-    cli: CommandLine, log: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_follow_prints_new_records(cli: CommandLine, log: str, monkeypatch: pytest.MonkeyPatch) -> None:
     waits = []
 
     def pause() -> None:
@@ -92,7 +90,7 @@ def test_records_that_come_are_shown_as_they_come(
     ]
 
 
-def test_following_from_nothing_shows_only_what_comes(
+def test_follow_without_old_records_prints_only_new_ones(
     cli: CommandLine, log: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def pause() -> None:
@@ -102,14 +100,14 @@ def test_following_from_nothing_shows_only_what_comes(
     assert cli.run("audit", "tail", "-n", "0", "-f").stdout == ""
 
 
-def test_waiting_takes_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_follow_polls_four_times_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
     monkeypatch.setattr(module.time, "sleep", waited.append)
     assert module.pause() is None
     assert waited == [0.25]
 
 
-def test_a_log_without_records_says_so(cli: CommandLine) -> None:
+def test_an_empty_log_is_noted(cli: CommandLine) -> None:
     cli.write("audit.jsonl", "")
     done = cli.run("audit", "tail", "--file", "audit.jsonl")
     assert (done.exit_code, done.stdout) == (0, "")
@@ -119,7 +117,7 @@ def test_a_log_without_records_says_so(cli: CommandLine) -> None:
 # --- which log ---
 
 
-def test_a_log_that_nobody_names_is_asked_for(cli: CommandLine) -> None:
+def test_a_log_must_be_configured_or_given(cli: CommandLine) -> None:
     for settings in (None, "[server]\nname = 'shop'\n", "[policy]\ndefault = 'allow'\n"):
         if settings is not None:
             cli.write("toolcrib.toml", settings)
@@ -133,7 +131,7 @@ def test_a_log_that_nobody_names_is_asked_for(cli: CommandLine) -> None:
 
 
 @pytest.mark.parametrize("command", ["tail", "query", "verify", "export --to csv"])
-def test_a_log_that_is_not_there_is_said_not_to_be(cli: CommandLine, command: str) -> None:
+def test_a_missing_log_is_an_error(cli: CommandLine, command: str) -> None:
     cli.write("toolcrib.toml", '[audit]\nfile = "audit.db"\n')
     done = cli.run("audit", *command.split())
     assert done.exit_code == 2
@@ -142,7 +140,7 @@ def test_a_log_that_is_not_there_is_said_not_to_be(cli: CommandLine, command: st
 
 
 @pytest.mark.parametrize("command", ["tail", "query", "verify"])
-def test_what_is_no_log_is_said_to_be_none(cli: CommandLine, command: str) -> None:
+def test_a_file_that_is_not_a_log_is_an_error(cli: CommandLine, command: str) -> None:
     cli.write("notes.db", "nothing of the kind, but long enough to be looked at by whoever reads files\n" * 9)
     done = cli.run("audit", command, "--file", "notes.db")
     assert done.exit_code == 2
@@ -150,7 +148,7 @@ def test_what_is_no_log_is_said_to_be_none(cli: CommandLine, command: str) -> No
     assert "not an audit log" in done.stderr
 
 
-def test_trouble_with_a_file_becomes_words(
+def test_an_os_error_is_reported_with_the_file(
     cli: CommandLine, log: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*arguments: Any) -> Any:
@@ -162,9 +160,7 @@ def test_trouble_with_a_file_becomes_words(
     assert done.stderr == f"error: {log}: Permission denied\n"
 
 
-def test_whoever_has_seen_enough_is_not_bothered(
-    cli: CommandLine, log: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_pipe_is_not_reported(cli: CommandLine, log: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(self: object, text: str) -> None:
         raise BrokenPipeError(32, "Broken pipe")
 
@@ -183,7 +179,7 @@ def test_reading_needs_no_key(cli: CommandLine, log: str) -> None:
 # --- query ---
 
 
-def test_records_are_found_by_who_what_and_how_it_ended(cli: CommandLine, log: str) -> None:
+def test_records_are_filtered_by_caller_tool_and_outcome(cli: CommandLine, log: str) -> None:
     assert ids(cli) == ["c0", "c1", "c2", "c3", "c4"]
     assert ids(cli, "--as", "key:*") == ["c1", "c2", "c4"]
     assert ids(cli, "--as", "local") == ["c0"]
@@ -196,12 +192,12 @@ def test_records_are_found_by_who_what_and_how_it_ended(cli: CommandLine, log: s
     assert ids(cli, "--id", "c2") == ["c2"]
 
 
-def test_whoever_cancelled_may_have_disconnected(cli: CommandLine, log: str) -> None:
+def test_cancelled_includes_disconnected(cli: CommandLine, log: str) -> None:
     assert ids(cli, "--outcome", "cancelled") == ["c2", "c3"]
     assert ids(cli, "--outcome", "disconnected") == ["c3"]
 
 
-def test_records_are_found_by_time(cli: CommandLine, log: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_are_filtered_by_time(cli: CommandLine, log: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ids(cli, "--since", "2027-01-15T08:00:02") == ["c2", "c3", "c4"]
     assert ids(cli, "--until", "2027-01-15T08:00:02") == ["c0", "c1"]
     assert ids(cli, "--since", "2027-01-15T10:00:01+02:00", "--until", "2027-01-15T08:00:03Z") == [
@@ -210,12 +206,12 @@ def test_records_are_found_by_time(cli: CommandLine, log: str, monkeypatch: pyte
     ]
     assert ids(cli, "--since", "2027-01-15") == ["c0", "c1", "c2", "c3", "c4"]
     assert ids(cli, "--until", "2027-01-15") == []
-    monkeypatch.setattr("toolcrib.cli.audit.time.time", lambda: START_S + 3602)
+    monkeypatch.setattr("toolcrib.cli.options.time.time", lambda: START_S + 3602)
     assert ids(cli, "--since", "1h") == ["c2", "c3", "c4"]
     assert ids(cli, "--until", "60min") == ["c0", "c1"]
 
 
-def test_the_newest_are_shown_and_that_there_are_more(cli: CommandLine, log: str) -> None:
+def test_limit_shows_the_newest_and_notes_that_there_are_more(cli: CommandLine, log: str) -> None:
     done = cli.run("audit", "query", "--limit", "2", "--as", "key:*")
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["4", "6"]
     assert done.stderr == "note: only the newest 2 are shown\nhint: --limit 0 shows all\n"
@@ -225,30 +221,32 @@ def test_the_newest_are_shown_and_that_there_are_more(cli: CommandLine, log: str
         assert done.stderr == ""
 
 
-def test_a_hundred_are_shown_unless_more_are_wanted(cli: CommandLine) -> None:
+def test_the_default_limit_is_a_hundred(cli: CommandLine) -> None:
     record("audit.db", [{"principal": "local", "tool": "add", "outcome": "ok"}] * 101)
     done = cli.run("audit", "query", "--file", "audit.db", "--tool", "add")
     assert len(done.stdout.splitlines()) == 100
     assert "the newest 100" in done.stderr
 
 
-def test_nothing_found_is_said(cli: CommandLine, log: str) -> None:
+def test_no_match_is_noted(cli: CommandLine, log: str) -> None:
     done = cli.run("audit", "query", "--tool", "nothing")
     assert (done.exit_code, done.stdout) == (0, "")
     assert done.stderr == f"note: no matching records in {log}\n"
 
 
-def test_an_outcome_that_is_misspelt_finds_help(cli: CommandLine, log: str) -> None:
+def test_a_misspelt_outcome_gets_a_suggestion(cli: CommandLine, log: str) -> None:
     done = cli.run("audit", "query", "--outcome", "ok,canceled")
     assert done.exit_code == 2
     assert done.stderr == "error: Unknown outcome: canceled\nhint: did you mean 'cancelled'?\n"
 
 
-def test_a_time_that_is_none_finds_help(cli: CommandLine, log: str) -> None:
+def test_an_invalid_time_is_an_error_with_examples(cli: CommandLine, log: str) -> None:
     for option in ("--since", "--until"):
         done = cli.run("audit", "query", option, "yesterday")
         assert done.exit_code == 2
-        assert done.stderr.startswith(f"error: Invalid time for {option}: 'yesterday'\nhint: ")
+        assert done.stderr.startswith(
+            f"error: Invalid value for '{option}': 'yesterday': use a time such as 30d"
+        )
 
 
 # --- what callers could have chosen ---
@@ -267,7 +265,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_no_word_of_a_caller_reaches_a_terminal_as_it_is(cli: CommandLine, text: str) -> None:
+def test_values_chosen_by_callers_are_escaped(cli: CommandLine, text: str) -> None:
     call = {"principal": text, "tool": text, "outcome": "error", "code": text, "rule": text, "decision": text,
             "version": text, "values": {text: text}}  # fmt: skip
     record("audit.db", [call, {"kind": text, text: text}])

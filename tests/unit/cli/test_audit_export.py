@@ -1,4 +1,4 @@
-"""`toolcrib audit export`: records for others, whole or not at all; and how far a long look is."""
+"""`toolcrib audit export`: complete files, or none."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ import io
 import json
 import os
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from tests.support.recorded_calls import CALLS, record
-from toolcrib.cli import output
-from toolcrib.cli.audit import COLUMNS, _find_format
-from toolcrib.cli.output import Terminal, show_progress
+from toolcrib.cli.audit import COLUMNS
 from toolcrib.policy.audit import open_log
 
 from .conftest import CommandLine
@@ -30,22 +27,7 @@ def log(cli: CommandLine) -> str:
     return "audit.db"
 
 
-class Screen(io.StringIO):
-    """A stream that somebody looks at."""
-
-    encoding = "utf-8"
-
-    def isatty(self) -> bool:
-        return True
-
-
-class Foreign(io.StringIO):
-    """A stream that takes few characters."""
-
-    encoding = "latin-1"
-
-
-def test_json_lines_are_those_of_the_log_and_are_proven_like_it(cli: CommandLine, log: str) -> None:
+def test_an_export_to_json_lines_can_be_verified(cli: CommandLine, log: str) -> None:
     done = cli.run("audit", "export", "--to", "jsonl", "-o", "out.jsonl")
     assert (done.exit_code, done.stdout) == (0, "")
     assert done.stderr == "note: 8 records written to out.jsonl\n"
@@ -63,12 +45,12 @@ def test_without_a_file_records_go_to_standard_output(cli: CommandLine, log: str
     assert done.stdout == Path("out.jsonl").read_text()
 
 
-def test_only_what_is_wanted_is_written(cli: CommandLine, log: str) -> None:
+def test_filters_apply_to_exports(cli: CommandLine, log: str) -> None:
     done = cli.run("audit", "export", "--to", "jsonl", "--tool", "refund", "--outcome", "cancelled")
     assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == ["c2"]
 
 
-def test_csv_has_a_column_for_everything_and_no_formulas(cli: CommandLine, log: str) -> None:
+def test_csv_has_all_fields_and_no_formulas(cli: CommandLine, log: str) -> None:
     cli.run("audit", "export", "--to", "csv", "-o", "out.csv")
     rows = list(csv.DictReader(io.StringIO(Path("out.csv").read_text(), newline="")))
     assert list(rows[0]) == list(COLUMNS)
@@ -81,14 +63,14 @@ def test_csv_has_a_column_for_everything_and_no_formulas(cli: CommandLine, log: 
 
 
 @pytest.mark.parametrize("text", ["=a", "+a", "-a", "@a", "\ta"])
-def test_what_a_spreadsheet_would_take_for_a_formula_is_text(cli: CommandLine, text: str) -> None:
+def test_texts_that_look_like_formulas_are_quoted(cli: CommandLine, text: str) -> None:
     record("audit.db", [{"principal": text, "tool": "add", "outcome": "ok"}])
     done = cli.run("audit", "export", "--to", "csv", "--file", "audit.db", "--tool", "add")
     [_, row] = csv.reader(io.StringIO(done.stdout, newline=""))
     assert row[COLUMNS.index("principal")] == f"'{text}"
 
 
-def test_programs_are_told_what_was_written(cli: CommandLine, log: str) -> None:
+def test_json_output_says_what_was_written(cli: CommandLine, log: str) -> None:
     found = cli.json("audit", "export", "--to", "csv", "-o", "out.csv", "--json")
     expected = {"file": str(Path(log).resolve()), "output": "out.csv", "form": "csv", "records": 8}
     assert found == expected
@@ -97,12 +79,12 @@ def test_programs_are_told_what_was_written(cli: CommandLine, log: str) -> None:
     assert done.stderr == ("error: --json requires --output\nhint: --json prints what was written\n")
 
 
-def test_a_form_is_needed(cli: CommandLine, log: str) -> None:
+def test_a_format_is_required(cli: CommandLine, log: str) -> None:
     assert cli.run("audit", "export").exit_code == 2
     assert cli.run("audit", "export", "--to", "xml").exit_code == 2
 
 
-def test_the_log_is_not_written_over(cli: CommandLine, log: str) -> None:
+def test_the_log_cannot_be_overwritten(cli: CommandLine, log: str) -> None:
     before = Path(log).read_bytes()
     done = cli.run("audit", "export", "--to", "csv", "-o", f"./{log}")
     assert done.exit_code == 2
@@ -110,13 +92,13 @@ def test_the_log_is_not_written_over(cli: CommandLine, log: str) -> None:
     assert Path(log).read_bytes() == before
 
 
-def test_a_file_that_is_there_is_replaced_when_the_new_one_is_complete(cli: CommandLine, log: str) -> None:
+def test_an_existing_file_is_replaced(cli: CommandLine, log: str) -> None:
     cli.write("out.csv", "old")
     cli.run("audit", "export", "--to", "csv", "-o", "out.csv")
     assert Path("out.csv").read_text().startswith("seq,at,")
 
 
-def test_what_is_no_file_is_left_alone(cli: CommandLine, log: str) -> None:
+def test_a_device_is_not_replaced(cli: CommandLine, log: str) -> None:
     done = cli.run("audit", "export", "--to", "csv", "-o", "/dev/null")
     assert done.exit_code == 2
     assert done.stderr == "error: /dev/null is not a file\nhint: omit --output for stdout\n"
@@ -126,17 +108,13 @@ def test_what_is_no_file_is_left_alone(cli: CommandLine, log: str) -> None:
 @pytest.mark.parametrize(
     ("name", "words"), [("nodir/x", "No such file or directory"), ("audit.db/x", "Not a directory")]
 )
-def test_a_place_that_cannot_be_written_is_said_not_to_be(
-    cli: CommandLine, log: str, name: str, words: str
-) -> None:
+def test_an_unwritable_path_is_an_error(cli: CommandLine, log: str, name: str, words: str) -> None:
     done = cli.run("audit", "export", "--to", "csv", "-o", name)
     assert done.exit_code == 2
     assert done.stderr == f"error: Cannot write {name}: {words}\n"
 
 
-def test_a_disk_that_is_full_leaves_the_old_file(
-    cli: CommandLine, log: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_leaves_the_old_file(cli: CommandLine, log: str, monkeypatch: pytest.MonkeyPatch) -> None:
     cli.write("out.csv", "old")
 
     def fail(_: int) -> None:
@@ -147,38 +125,3 @@ def test_a_disk_that_is_full_leaves_the_old_file(
     assert done.exit_code == 2
     assert done.stderr == "error: Cannot write out.csv: No space left on device\n"
     assert Path("out.csv").read_text() == "old"
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
-def test_where_somebody_looks_json_is_plain_ascii(encoding: str) -> None:
-    screen: io.StringIO = Screen() if encoding == "utf-8" else Foreign()
-    spell = _find_format("jsonl", None, Terminal(screen, screen, debug=False))
-    assert spell({"tool": "é\x7f\u202e"}) == '{"tool":"\\u00e9\\u007f\\u202e"}\n'
-    to_file = _find_format("jsonl", "out.jsonl", Terminal(screen, screen, debug=False))
-    assert to_file({"tool": "é"}) == '{"tool":"é"}\n'
-
-
-# --- progress ---
-
-
-def test_long_work_shows_its_progress_and_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
-    times = iter([0.0, 0.1, 0.3, 0.3, 0.4])
-    clock = SimpleNamespace(monotonic=lambda: next(times))  # its own: other threads use the real one
-    monkeypatch.setattr(output, "time", clock)
-    screen = Screen()
-    with show_progress(Terminal(screen, screen, debug=False)) as update:
-        assert update is not None
-        for done in (1, 2, 3, 4):
-            update(lambda done=done: f"verified {done} of 8")  # type: ignore[misc]
-    first, second = "verified 2 of 8", "verified 4 of 8"
-    assert screen.getvalue() == f"\r{first}\r{second}\r{' ' * len(second)}\r"
-
-
-def test_short_work_shows_no_progress() -> None:
-    screen, pipe = Screen(), io.StringIO()
-    with show_progress(Terminal(screen, screen, debug=False)) as update:
-        assert update is not None
-        update(lambda: "verified 1 of 8")
-    assert screen.getvalue() == ""
-    with show_progress(Terminal(pipe, pipe, debug=False)) as update:
-        assert update is None

@@ -1,4 +1,4 @@
-"""[audit] names a place where no log can be: one line says which setting it is, where, and what to do."""
+"""Paths in [audit] that cannot hold a log: the error names setting, place and fix."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_a_place_where_no_log_can_be_is_told_with_its_setting(cli: CommandLine, text: str) -> None:
+def test_an_unusable_path_is_reported_with_its_setting(cli: CommandLine, text: str) -> None:
     cli.write("tools.py", ADD)
     cli.write("junk.db", "Dear diary, this is no database.")
     cli.write("junk.jsonl", "Dear diary.")
@@ -67,7 +67,9 @@ def test_a_place_where_no_log_can_be_is_told_with_its_setting(cli: CommandLine, 
         assert {path: after[path] for path in after if path.name != "__pycache__"} == before
 
 
-def test_a_key_changes_nothing_of_what_is_no_log(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_not_a_log_is_refused_with_a_key_from_the_environment(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TOOLCRIB_AUDIT_KEY", "k" * 40)
     cli.write("tools.py", ADD)
     cli.write("junk.db", "Dear diary, this is no database.")
@@ -84,7 +86,7 @@ def make_other(path: Path, table: str = "pet") -> None:
 
 
 @pytest.mark.parametrize("table", ["pet", "record"])
-def test_no_record_is_written_into_a_database_of_something_else(
+def test_a_database_of_another_program_is_not_changed(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch, table: str
 ) -> None:
     monkeypatch.setenv("TOOLCRIB_AUDIT_KEY", "k" * 40)
@@ -99,7 +101,7 @@ def test_no_record_is_written_into_a_database_of_something_else(
     assert not list(cli.folder.glob("other.db?*"))
 
 
-def test_a_folder_that_is_not_there_is_made(cli: CommandLine) -> None:
+def test_a_missing_folder_is_created(cli: CommandLine) -> None:
     cli.write("tools.py", ADD)
     (cli.folder / "toolcrib.toml").write_text(HEAD + 'file = "deep/down/audit.db"\n')
     cli.run("serve", "--stdio", stdin="")

@@ -1,4 +1,4 @@
-"""`toolcrib audit verify`: what is proven, what is not, and which record it is about."""
+"""`toolcrib audit verify`: verdicts, problems and notes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 from tests.support.audit_logs import read_lines, replace_lines, restamp
 from tests.support.recorded_calls import CALLS, record
 from toolcrib.cli import audit as module
-from toolcrib.cli.audit import AuditLog
 from toolcrib.cli.output import Terminal
+from toolcrib.config.settings import Audit
 from toolcrib.policy.audit import Verdict
 from toolcrib.policy.audit.record import read_head
 
@@ -30,7 +30,7 @@ def log(cli: CommandLine) -> str:
     return name
 
 
-def test_a_log_that_is_whole_is_proven_so(cli: CommandLine, log: str) -> None:
+def test_a_complete_log_is_valid(cli: CommandLine, log: str) -> None:
     done = cli.run("audit", "verify")
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout == f"{log}: valid: 7 records, 1 to 7; 2 checkpoints compared\n"
@@ -61,7 +61,7 @@ def flip(log: str, seq: int, old: str, new: str) -> None:
     database.close()
 
 
-def test_a_record_that_was_changed_is_named(cli: CommandLine, log: str) -> None:
+def test_a_changed_record_is_reported(cli: CommandLine, log: str) -> None:
     flip(log, 4, "refund", "refuse")
     done = cli.run("audit", "verify")
     assert (done.exit_code, done.stderr) == (1, "")
@@ -75,7 +75,7 @@ def test_a_record_that_was_changed_is_named(cli: CommandLine, log: str) -> None:
     assert (problem["seq"], problem["kind"], problem["is_accepted"]) == (4, "edited", False)
 
 
-def test_a_log_that_was_deleted_is_not_sound(cli: CommandLine, log: str) -> None:
+def test_a_deleted_log_is_not_valid(cli: CommandLine, log: str) -> None:
     Path(log).unlink()
     done = cli.run("audit", "verify")
     assert (done.exit_code, done.stderr) == (1, "")
@@ -87,7 +87,7 @@ def test_a_log_that_was_deleted_is_not_sound(cli: CommandLine, log: str) -> None
     assert "No audit log:" in cli.run("audit", "verify").stderr
 
 
-def test_damage_that_somebody_accepted_is_told_and_is_no_failure(cli: CommandLine, log: str) -> None:
+def test_accepted_damage_is_reported_but_valid(cli: CommandLine, log: str) -> None:
     flip(log, 6, '"hash":"', '"hash":"0')
     flip(log, 7, '"seq":7', '"seq":9')
     record(log, CALLS, accept_gap=True)
@@ -96,7 +96,7 @@ def test_damage_that_somebody_accepted_is_told_and_is_no_failure(cli: CommandLin
     assert (done.exit_code, done.stdout.split(": ")[1]) == (0, "valid")
 
 
-def test_without_the_key_it_is_said_what_is_not_proven(cli: CommandLine, log: str) -> None:
+def test_without_the_key_only_the_chain_is_verified(cli: CommandLine, log: str) -> None:
     os.rename(f"{log}.key", "elsewhere.key")
     done = cli.run("audit", "verify")
     assert (done.exit_code, done.stdout.split(": ")[1]) == (
@@ -112,7 +112,7 @@ def test_without_the_key_it_is_said_what_is_not_proven(cli: CommandLine, log: st
     assert (done.exit_code, "nowhere.key" in done.stderr) == (2, True)
 
 
-def test_a_log_is_called_sound_only_as_far_as_checkpoints_go(cli: CommandLine, log: str) -> None:
+def test_a_log_is_valid_up_to_its_last_checkpoint(cli: CommandLine, log: str) -> None:
     seals = Path(f"{log}.checkpoints")
     early = seals.read_bytes()
     at = json.loads(early.splitlines()[-1])["at"].replace("T", " ").removesuffix("Z")
@@ -135,7 +135,7 @@ def test_a_log_is_called_sound_only_as_far_as_checkpoints_go(cli: CommandLine, l
     assert cli.run("audit", "verify", "--checkpoints", "nowhere").exit_code == 2
 
 
-def test_a_copy_of_the_checkpoints_gives_away_what_was_cut_off_with_them(cli: CommandLine, log: str) -> None:
+def test_a_copy_of_the_checkpoints_reveals_truncation(cli: CommandLine, log: str) -> None:
     seals, path = Path(f"{log}.checkpoints"), Path(log)
     early = seals.read_bytes()
     record(log, CALLS)
@@ -153,7 +153,7 @@ def test_a_copy_of_the_checkpoints_gives_away_what_was_cut_off_with_them(cli: Co
     assert "  restamped: record 14 does not match its checkpoint\n" in done.stdout
 
 
-def test_what_the_settings_say_of_key_and_checkpoints_is_used(cli: CommandLine) -> None:
+def test_key_file_and_checkpoints_of_the_configuration_are_used(cli: CommandLine) -> None:
     options = {"key_file": "safe/key", "checkpoints": "safe/seals"}
     record("audit.db", CALLS, **options)
     cli.write(
@@ -166,15 +166,15 @@ def test_what_the_settings_say_of_key_and_checkpoints_is_used(cli: CommandLine) 
     assert cli.json("audit", "verify", "--json", "--file", "copy.db")["is_keyed"] is False
 
 
-def test_records_that_ended_because_of_their_age_are_mentioned() -> None:
+def test_records_deleted_by_retention_are_noted() -> None:
     out, err = io.StringIO(), io.StringIO()
     verdict = Verdict(True, 900, 101, 1000, "0" * 64, 2, [], 101, True, 1000)
-    module._print_verdict(AuditLog(Path("audit.db")), verdict, Terminal(out, err, debug=False))
+    module._print_verdict(Audit("audit.db"), verdict, Terminal(out, err, debug=False))
     assert out.getvalue() == "audit.db: valid: 900 records, 101 to 1000; 2 checkpoints compared\n"
     assert err.getvalue() == "note: records before 101 were deleted because of their age\n"
 
 
-def test_an_empty_log_is_sound(cli: CommandLine) -> None:
+def test_an_empty_log_is_valid(cli: CommandLine) -> None:
     unproven = "valid as far as can be verified without the key"
     cli.write("audit.jsonl", "")
     done = cli.run("audit", "verify", "--file", "audit.jsonl")

@@ -1,4 +1,4 @@
-"""`toolcrib check`: what would be registered, what is wrong, and the exit code."""
+"""`toolcrib check`: the report, findings and exit codes."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def test_a_refused_tool_does_not_hide_the_good_ones(cli: CommandLine) -> None:
     assert "ok       add" in done.stdout
     assert "refused  many  tools.py:17" in done.stdout
     assert (
-        "tools.py:17: error: Tool 'many' takes *names, which no schema can describe [invalid-signature]\n"
+        "tools.py:17: error[invalid-signature] Tool 'many' takes *names, which no schema can describe\n"
         "    hint: name each parameter, or give an explicit input_schema\n" in done.stdout
     )
     assert done.stdout.splitlines()[-1] == "1 tool ok, 1 refused; 1 error."
 
 
-def test_every_json_finding_says_what_where_and_what_to_do(cli: CommandLine) -> None:
+def test_json_findings_have_code_place_and_hint(cli: CommandLine) -> None:
     path = cli.write("tools.py", ADD + "\n@tool\ndef many(*names): ...\n")
     document = cli.json("check", "tools.py", "--json")
     assert [tool["name"] for tool in document["tools"]] == ["add"]
@@ -51,7 +51,7 @@ def test_every_json_finding_says_what_where_and_what_to_do(cli: CommandLine) -> 
     assert finding["hint"]
 
 
-def test_functions_without_a_mark_are_counted_and_one_is_named(cli: CommandLine) -> None:
+def test_unmarked_functions_are_reported(cli: CommandLine) -> None:
     cli.write(
         "plain.py", "def add(a: int): ...\ndef sub(a: int): ...\ndef mul(a: int): ...\ndef _own(): ...\n"
     )
@@ -62,7 +62,7 @@ def test_functions_without_a_mark_are_counted_and_one_is_named(cli: CommandLine)
     assert done.stdout.splitlines()[-1] == "no tools; 1 error."
 
 
-def test_a_function_without_a_mark_can_be_named(cli: CommandLine) -> None:
+def test_an_unmarked_function_can_be_named(cli: CommandLine) -> None:
     cli.write("plain.py", 'def add(a: int):\n    """Add one to a number."""\n')
     done = cli.run("check", "plain.py:add")
     assert done.exit_code == 0
@@ -79,7 +79,7 @@ def test_a_function_without_a_mark_can_be_named(cli: CommandLine) -> None:
         ("import sys\nsys.exit(3)\n", 2, "SystemExit"),
     ],
 )
-def test_an_error_in_the_file_is_told_with_its_own_line(
+def test_an_error_while_importing_is_reported_with_its_line(
     cli: CommandLine, text: str, line: int, words: str
 ) -> None:
     path = cli.write("bad.py", text)
@@ -89,7 +89,7 @@ def test_an_error_in_the_file_is_told_with_its_own_line(
     done = cli.run("check", "bad.py")
     assert done.exit_code == 1
     assert "Traceback" not in done.output
-    assert f"bad.py:{line}: error: " in done.stdout
+    assert f"bad.py:{line}: error[unreadable-source] " in done.stdout
 
 
 def test_debug_adds_the_traceback_of_the_files_own_error(cli: CommandLine) -> None:
@@ -145,7 +145,7 @@ def test_a_definition_without_handler_and_a_handler_without_definition_are_error
     assert all(finding["hint"] and finding["file"] for finding in document["findings"])
 
 
-def test_what_building_remarks_and_the_advice_are_reported_by_place(cli: CommandLine) -> None:
+def test_findings_are_sorted_by_place(cli: CommandLine) -> None:
     cli.write(
         "tools.py",
         '''
@@ -173,7 +173,7 @@ def test_what_building_remarks_and_the_advice_are_reported_by_place(cli: Command
     assert cli.run("check", "tools.py").exit_code == 0
 
 
-def test_strict_lets_warnings_fail_and_advice_pass(cli: CommandLine) -> None:
+def test_strict_fails_on_warnings_but_not_on_advice(cli: CommandLine) -> None:
     cli.write("warned.py", "from toolcrib import tool\n@tool\ndef look(x: str): ...\n")
     assert cli.run("check", "warned.py").exit_code == 0
     assert cli.run("check", "warned.py", "--strict").exit_code == 1
@@ -189,7 +189,7 @@ def test_a_bad_hint_is_an_error_that_names_the_parameter(cli: CommandLine) -> No
     assert (finding["tool"], finding["parameter"]) == ("f", "when")
 
 
-def test_versions_and_tools_that_are_off_are_checked_too(cli: CommandLine) -> None:
+def test_older_versions_and_disabled_tools_are_checked(cli: CommandLine) -> None:
     cli.write(
         "tools.py",
         ADD.replace("@tool", '@tool(version="1")')
@@ -203,7 +203,7 @@ def test_versions_and_tools_that_are_off_are_checked_too(cli: CommandLine) -> No
     assert done.exit_code == 1
 
 
-def test_nothing_in_a_message_is_taken_for_markup_or_steers_the_terminal(cli: CommandLine) -> None:
+def test_messages_are_escaped(cli: CommandLine) -> None:
     cli.write("bad.py", "raise ValueError('[red]\\x1b[2Jboo[/red]')\n")
     done = cli.run("check", "bad.py")
     assert "[red]\\x1b[2Jboo[/red]" in done.stdout

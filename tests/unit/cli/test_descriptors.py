@@ -23,7 +23,7 @@ schema = {type = "object"}
 """
 
 
-def test_list_and_check_show_what_is_described_and_what_is_wrong(cli: CommandLine) -> None:
+def test_list_and_check_read_descriptors(cli: CommandLine) -> None:
     cli.write("tools.yaml", YAML)
     done = cli.run("list", "tools.yaml")
     assert done.exit_code == 1
@@ -42,14 +42,14 @@ def test_a_toml_file_is_a_descriptor_where_it_lists_tools_and_settings_otherwise
     assert [tool["name"] for tool in shown["tools"]] == ["sky_forecast"]
 
 
-def test_a_call_says_that_the_code_is_not_here(cli: CommandLine) -> None:
+def test_a_described_tool_cannot_be_called(cli: CommandLine) -> None:
     cli.write("tools.toml", TOML)
     done = cli.run("call", "-t", "tools.toml", "forecast")
     assert done.exit_code == 1
     assert "only described here" in done.stderr
 
 
-def test_what_is_described_is_shown_as_the_code_was(cli: CommandLine) -> None:
+def test_a_descriptor_shows_the_same_tool_as_the_code(cli: CommandLine) -> None:
     path = cli.write("tools.py", ADD)
     cli.write("tools.json", write_descriptor(collect(str(path)).tools))
     for target in ("tools.py", "tools.json"):
@@ -59,7 +59,7 @@ def test_what_is_described_is_shown_as_the_code_was(cli: CommandLine) -> None:
     assert one["fingerprint"] == two["fingerprint"]
 
 
-def test_an_openapi_document_and_a_file_that_is_not_there_are_told_apart(cli: CommandLine) -> None:
+def test_an_openapi_document_and_a_missing_file_have_different_errors(cli: CommandLine) -> None:
     cli.write("api.json", '{"openapi": "3.1.0"}')
     done = cli.run("list", "api.json")
     assert (done.exit_code, "which is not supported yet" in done.stderr) == (1, True)

@@ -1,4 +1,4 @@
-"""`toolcrib diff`: files, locks, descriptions, servers and commits, in any two of them."""
+"""`toolcrib diff`: files, locks, descriptors, servers and commits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def repository(cli: CommandLine) -> Repository:
     return made
 
 
-def test_changes_are_grouped_by_tool_with_place_values_and_the_sum(pair: CommandLine) -> None:
+def test_changes_are_grouped_by_tool_with_a_summary(pair: CommandLine) -> None:
     done = pair.run("diff", "old.py", "new.py")
     assert done.exit_code == 1
     assert done.stdout.splitlines() == [
@@ -52,7 +52,7 @@ def test_changes_are_grouped_by_tool_with_place_values_and_the_sum(pair: Command
     assert done.stderr == ""
 
 
-def test_no_changes_are_said_in_one_line(pair: CommandLine) -> None:
+def test_no_changes_are_one_line(pair: CommandLine) -> None:
     done = pair.run("diff", "old.py", "old.py")
     assert (done.exit_code, done.stdout) == (0, "No changes: 1 tool.\n")
 
@@ -61,7 +61,7 @@ def test_no_changes_are_said_in_one_line(pair: CommandLine) -> None:
     ("grade", "exits"),
     [("suspicious", 0), ("breaking", 1), ("compatible", 1), ("cosmetic", 1), ("never", 0)],
 )
-def test_the_exit_code_is_for_the_grade_that_is_asked_for(pair: CommandLine, grade: str, exits: int) -> None:
+def test_the_exit_code_depends_on_fail_on(pair: CommandLine, grade: str, exits: int) -> None:
     assert pair.run("diff", "old.py", "new.py", "--fail-on", grade).exit_code == exits
 
 
@@ -86,7 +86,7 @@ def test_the_json_has_every_change_with_its_place(pair: CommandLine) -> None:
 # --- sides -----------------------------------------------------------------------------------------------
 
 
-def test_one_side_is_compared_with_the_lock_and_none_with_the_settings(pair: CommandLine) -> None:
+def test_missing_sides_are_the_lock_and_the_configured_tools(pair: CommandLine) -> None:
     assert pair.run("lock", "old.py").exit_code == 0
     assert "`b` is now required" in pair.run("diff", "new.py").stdout
     pair.write("toolcrib.toml", '[server]\ntargets = ["new.py"]\n')
@@ -94,7 +94,7 @@ def test_one_side_is_compared_with_the_lock_and_none_with_the_settings(pair: Com
     assert pair.run("diff", "old.py").exit_code == 0
 
 
-def test_a_lock_a_description_and_source_stand_for_each_other(pair: CommandLine) -> None:
+def test_a_lock_a_descriptor_and_source_can_be_compared(pair: CommandLine) -> None:
     pair.run("lock", "old.py", "--output", "old.lock")
     pair.write("old.json", pair.run("list", "old.py", "--json").stdout)
     for side in ("old.lock", "old.json", "old.py"):
@@ -102,7 +102,7 @@ def test_a_lock_a_description_and_source_stand_for_each_other(pair: CommandLine)
         assert "`b` is now required" in pair.run("diff", side, "new.py", "--static").stdout, side
 
 
-def test_a_server_is_asked_by_its_command(pair: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_side_can_be_the_command_of_a_server(pair: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", SOURCES)
     program = f"cmd:{sys.executable} -c 'from toolcrib.cli import main; main()' serve --stdio new.py"
     done = pair.run("diff", "old.py", program)
@@ -135,7 +135,7 @@ def test_commits_are_read_and_never_run(cli: CommandLine, repository: Repository
     assert not (cli.folder / "trace").exists()
 
 
-def test_the_place_in_a_commit_is_named_with_it(cli: CommandLine, repository: Repository) -> None:
+def test_places_in_a_commit_have_its_name(cli: CommandLine, repository: Repository) -> None:
     changes = cli.json("diff", "HEAD~1", "HEAD", "--json")["changes"]
     assert (changes[0]["file"], changes[0]["line"]) == ("HEAD:tools.py", 6)
 
@@ -149,14 +149,14 @@ def test_a_commit_before_the_first_tool_has_none(cli: CommandLine) -> None:
     assert "compatible  it is new" in done.stdout
 
 
-def test_what_was_not_committed_counts_against_a_commit(cli: CommandLine, repository: Repository) -> None:
+def test_the_working_tree_is_compared_with_a_commit(cli: CommandLine, repository: Repository) -> None:
     cli.write("tools.py", ADD.replace("def add", "def sum_up"))
     done = cli.run("diff", "HEAD", "tools.py")
     assert "sum_up" in done.stdout
     assert not (cli.folder / "trace").exists()
 
 
-def test_the_settings_of_a_commit_are_those_it_had(cli: CommandLine, repository: Repository) -> None:
+def test_the_configuration_of_a_commit_is_used(cli: CommandLine, repository: Repository) -> None:
     repository.write("toolcrib.toml", '[server]\ntargets = ["tools.py"]\nnamespace = "shop"\n')
     repository.commit()
     done = cli.run("diff", "HEAD~1", "HEAD")
@@ -174,9 +174,7 @@ def test_helpers_in_other_files_of_the_commit_are_found(cli: CommandLine) -> Non
     assert "`order.number` was integer and is now string" in done.stdout, done.stdout + done.stderr
 
 
-def test_a_folder_below_the_root_is_meant_where_one_stands_in_it(
-    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_paths_are_relative_to_the_current_folder(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     made = Repository(cli.folder)
     made.commit(shop__tools=ADD, other=ADD.replace("def add", "def else_where"))
     made.commit(shop__tools=LATER)
@@ -188,16 +186,15 @@ def test_a_folder_below_the_root_is_meant_where_one_stands_in_it(
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (["HEAD~99", "tools.py"], "Unknown commit: HEAD~99"),
+        (["HEAD~99", "tools.py"], "HEAD~99"),
         (["git:nowhere"], "Unknown commit: nowhere"),
         (["HEAD:nowhere.py", "HEAD"], "No nowhere.py with tools in HEAD"),
-        (["HEAD...main"], "HEAD...main has three dots"),
         (["HEAD:/etc", "tools.py"], "/etc is not in the repository"),
         (["HEAD:../..", "tools.py"], "../.. is not in the repository"),
         (["HEAD:a/../../..", "tools.py"], "a/../../.. is not in the repository"),
     ],
 )
-def test_commits_that_are_not_there_are_said(
+def test_missing_commits_and_paths_are_errors(
     cli: CommandLine, repository: Repository, words: list[str], error: str
 ) -> None:
     done = cli.run("diff", *words)
@@ -208,7 +205,7 @@ def test_commits_that_are_not_there_are_said(
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (["HEAD~1", "old.py"], "HEAD~1 looks like a commit, but"),
+        (["HEAD~1", "old.py"], "HEAD~1"),
         (["git:HEAD"], "is not in a git repository"),
         (["a", "b", "c"], "Expected at most two sides, got 3"),
         (["old.py", "new.py", "--json", "--markdown"], "--json cannot be combined with --markdown"),
@@ -219,22 +216,20 @@ def test_commits_that_are_not_there_are_said(
         (["old.py", "nowhere.py"], "nowhere.py"),
     ],
 )
-def test_what_is_asked_wrongly_is_refused_with_a_way_out(
-    pair: CommandLine, words: list[str], error: str
-) -> None:
+def test_wrong_usage_is_refused_with_a_hint(pair: CommandLine, words: list[str], error: str) -> None:
     done = pair.run("diff", *words)
     assert done.exit_code == 2, done.stdout
     assert error in done.stderr
 
 
-def test_what_is_wrong_on_a_side_is_said_and_the_rest_compared(pair: CommandLine) -> None:
+def test_invalid_tools_are_reported_and_the_rest_is_compared(pair: CommandLine) -> None:
     pair.write("bad.py", LATER + "\n@tool\ndef bad(*args): 'No.'\n")
     done = pair.run("diff", "old.py", "bad.py")
     assert "1 problem in bad.py: invalid tools are not compared" in done.stderr
     assert "`b` is now required" in done.stdout
 
 
-def test_a_new_side_that_cannot_be_read_whole_does_not_pass(pair: CommandLine) -> None:
+def test_errors_on_the_new_side_exit_with_1(pair: CommandLine) -> None:
     pair.write(
         "hidden.py", ADD + '\n@tool(name="a\\u200bb")\ndef other() -> str:\n    "Other."\n    return ""\n'
     )
@@ -246,7 +241,7 @@ def test_a_new_side_that_cannot_be_read_whole_does_not_pass(pair: CommandLine) -
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a pipe that has a name")
-def test_a_pipe_is_no_lock_and_is_not_waited_for(pair: CommandLine) -> None:
+def test_a_named_pipe_is_not_read_as_a_lock(pair: CommandLine) -> None:
     os.mkfifo(pair.folder / "pipe.lock")
     done = pair.run("diff", "pipe.lock", "old.py")
     assert (done.exit_code, "pipe.lock: is not a file" in done.stderr) == (2, True)
@@ -255,7 +250,7 @@ def test_a_pipe_is_no_lock_and_is_not_waited_for(pair: CommandLine) -> None:
 # --- Markdown --------------------------------------------------------------------------------------------
 
 
-def test_markdown_keeps_strange_text_in_code_spans(pair: CommandLine) -> None:
+def test_untrusted_text_stays_in_code_spans(pair: CommandLine) -> None:
     bad = "x` <img src=x> @everyone [a](http://b.example) ```"
     tools = [
         {"name": "t", "description": text, "inputSchema": {"type": "object", "properties": {name: {}}}}
@@ -290,13 +285,13 @@ def remove_spans(line: str) -> str:
 
 
 @pytest.mark.parametrize("text", ["a", "`", "``a`", " a", "", "a\nb", "\x1b[31m"])
-def test_a_code_span_holds_whatever_it_is_given(text: str) -> None:
+def test_any_text_fits_into_a_code_span(text: str) -> None:
     assert remove_spans(code_span(text)) == ""
     assert "\n" not in code_span(text)
     assert "\x1b" not in code_span(text)
 
 
-def test_terminal_controls_in_tools_are_written_out(pair: CommandLine, tmp_path: Path) -> None:
+def test_control_characters_in_tools_are_escaped(pair: CommandLine, tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"a\u202eb": {}}}
     document = {"tools": [{"name": "t", "description": "d", "inputSchema": schema}]}
     (tmp_path / "two.json").write_text(json.dumps(document))

@@ -1,4 +1,4 @@
-"""Text from elsewhere steers no terminal and hides nothing in it."""
+"""Escaping of untrusted text."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.cli.text import Styled, fit_columns, join, one_line, safe, safe_json, style, width_of
+from toolcrib.cli.text import Styled, join, one_line, safe, safe_json, style, width_of
 
 
 @given(st.text())
-def test_safe_text_has_nothing_that_steers_a_terminal(text: str) -> None:
+def test_safe_text_has_no_control_characters(text: str) -> None:
     assert all(
         letter in "\n\t" or letter.isprintable() or letter.isspace()
         for letter in safe(text)
@@ -41,18 +41,18 @@ def test_safe_text_has_nothing_that_steers_a_terminal(text: str) -> None:
         ("\ufe0f", "\\ufe0f"),
     ],
 )
-def test_harmless_text_stays_and_the_rest_is_written_out(text: str, shown: str) -> None:
+def test_harmless_text_is_kept_and_the_rest_escaped(text: str, shown: str) -> None:
     assert safe(text) == shown
 
 
 @given(st.text())
-def test_escaped_json_means_the_same(text: str) -> None:
+def test_escaped_json_has_the_same_value(text: str) -> None:
     data = json.dumps(text, ensure_ascii=False)
     assert json.loads(safe_json(data)) == text
     assert not set(safe_json(data)) & set("\x1b\x7f\x9b\u202e\u200b\U000e0041")
 
 
-def test_what_is_done_to_styled_text_makes_it_plain_again() -> None:
+def test_changed_styled_text_is_escaped_again() -> None:
     red = style("a\x1b", fg="red")
     assert red == "\x1b[31ma\\x1b\x1b[0m"
     assert type(join(red, "\x1b")) is Styled
@@ -66,12 +66,3 @@ def test_what_is_done_to_styled_text_makes_it_plain_again() -> None:
 )
 def test_the_width_of_a_text_is_in_columns(text: str, width: int) -> None:
     assert width_of(text) == width
-
-
-@given(st.text(), st.integers(1, 10))
-def test_a_piece_that_fits_is_as_long_as_can_be(text: str, columns: int) -> None:
-    if not text:
-        return
-    stop = fit_columns(text, 0, columns)
-    assert stop == 1 or width_of(text[:stop]) <= columns
-    assert stop == len(text) or width_of(text[: stop + 1]) > columns or stop == 1

@@ -1,4 +1,4 @@
-"""`toolcrib explain`: what would happen, and which rule decides."""
+"""`toolcrib explain`: the decision about a call, and the rule that decides."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def shop(cli: CommandLine) -> CommandLine:
     return cli
 
 
-def test_without_a_tool_there_is_a_line_for_each(shop: CommandLine) -> None:
+def test_without_a_tool_all_tools_are_listed(shop: CommandLine) -> None:
     done = shop.run("explain", "--as", "key:ana")
     assert done.stdout.splitlines() == [
         "NAME    CALL                DECIDED BY",
@@ -82,7 +82,7 @@ def test_without_a_tool_there_is_a_line_for_each(shop: CommandLine) -> None:
     assert "refund  depends on arguments  rule 2" in done.stdout
 
 
-def test_the_caller_is_the_local_user_unless_another_is_named(shop: CommandLine) -> None:
+def test_the_default_caller_is_local(shop: CommandLine) -> None:
     done = shop.run("explain", "wipe", "path=/srv/tmp/a")
     assert done.stdout.splitlines() == [
         "local calls wipe: allowed by rule 4 (toolcrib.toml:22).",
@@ -159,7 +159,7 @@ def test_the_caller_is_the_local_user_unless_another_is_named(shop: CommandLine)
         (["wipe"], 0, "local calls wipe: depends on the arguments."),
     ],
 )
-def test_the_first_line_says_what_would_happen(
+def test_the_first_line_is_the_verdict(
     shop: CommandLine, arguments: list[str], code: int, words: str
 ) -> None:
     done = shop.run("explain", *arguments)
@@ -167,7 +167,7 @@ def test_the_first_line_says_what_would_happen(
     assert (done.exit_code, done.stderr) == (code, "")
 
 
-def test_where_no_passing_arguments_are_known_none_are_named(shop: CommandLine) -> None:
+def test_no_example_is_shown_where_none_is_known(shop: CommandLine) -> None:
     digits = '\n[[rules]]\ndeny = ["find"]\nwhen = { q = { not = { matches = "[0-9]{3}" } } }\n'
     shop.write("toolcrib.toml", SETTINGS + digits)
     done = shop.run("explain", "find")
@@ -175,14 +175,14 @@ def test_where_no_passing_arguments_are_known_none_are_named(shop: CommandLine) 
     assert done.stdout.splitlines()[0] == "local calls find: depends on the arguments."
 
 
-def test_a_rule_for_others_explains_why_it_is_not_for_this_one(shop: CommandLine) -> None:
+def test_a_rule_for_other_callers_is_explained(shop: CommandLine) -> None:
     lines = shop.run("explain", "--as", "key:bob", "refund").stdout.splitlines()
     assert lines[3] == "  scopes  none (required: orders:write)"
     assert lines[4].endswith("does not apply: it is for role:support")
     assert lines[5].startswith("  confirm rule 3 (toolcrib.toml:18) ")
 
 
-def test_arguments_that_do_not_fit_are_a_mistake_unless_it_is_refused_anyway(shop: CommandLine) -> None:
+def test_invalid_arguments_are_an_error_unless_the_call_is_refused(shop: CommandLine) -> None:
     done = shop.run("explain", "find", "qq=1")
     assert done.exit_code == 2
     assert "Invalid arguments for tool 'find'" in done.stderr
@@ -203,14 +203,14 @@ def test_arguments_that_do_not_fit_are_a_mistake_unless_it_is_refused_anyway(sho
         (["--as", "", "find"], "'' is not a caller"),
     ],
 )
-def test_what_was_given_wrongly_is_said(shop: CommandLine, arguments: list[str], words: str) -> None:
+def test_wrong_usage_is_an_error(shop: CommandLine, arguments: list[str], words: str) -> None:
     done = shop.run("explain", *arguments)
     assert done.exit_code == 2
     assert f"error: {words}" in done.stderr
     assert done.stdout == ""
 
 
-def test_a_name_that_no_caller_has_is_remarked(shop: CommandLine) -> None:
+def test_an_impossible_caller_is_a_warning(shop: CommandLine) -> None:
     done = shop.run("explain", "--as", "ana", "find")
     assert done.exit_code == 0
     assert "warning: no principal can be named 'ana'" in done.stderr
@@ -238,7 +238,7 @@ def test_without_a_policy_everybody_may_call_everything(cli: CommandLine) -> Non
     assert "note: no policy" in done.stderr
 
 
-def test_what_is_wrong_with_the_policy_is_said_beside_it(shop: CommandLine) -> None:
+def test_problems_of_the_policy_are_reported(shop: CommandLine) -> None:
     shop.write("toolcrib.toml", SETTINGS + '\n[[rules]]\ndeny = ["nothing"]\n')
     done = shop.run("explain", "find", "q=1")
     assert done.exit_code == 0
@@ -258,7 +258,7 @@ def test_a_key_brings_its_scopes_and_roles(shop: CommandLine) -> None:
     assert "did you mean 'eve'?" in done.stderr
 
 
-def test_keys_that_cannot_be_read_are_told_of_where_they_are_named(shop: CommandLine) -> None:
+def test_an_unreadable_key_file_is_reported_with_its_setting(shop: CommandLine) -> None:
     shop.write("toolcrib.toml", SETTINGS + KEYS)
     done = shop.run("explain", "--as", "key:eve", "find")
     assert done.exit_code == 2
@@ -266,7 +266,7 @@ def test_keys_that_cannot_be_read_are_told_of_where_they_are_named(shop: Command
     assert f"error: toolcrib.toml:{line}: auth.keys: keys.json: no such file" in done.stderr
 
 
-def test_a_key_that_is_no_good_is_refused_whatever_the_rules_say(shop: CommandLine) -> None:
+def test_a_revoked_key_is_refused(shop: CommandLine) -> None:
     shop.write("toolcrib.toml", SETTINGS + KEYS)
     keys = KeyFile(shop.folder / "keys.json")
     keys.create("eve", [], [])
@@ -302,7 +302,7 @@ def find(user: Annotated[str, AfterValidator(fold)]) -> str:
 '''
 
 
-def test_the_value_that_the_tool_gets_is_judged_and_shown(cli: CommandLine) -> None:
+def test_converted_arguments_are_judged_and_shown(cli: CommandLine) -> None:
     cli.write("tools.py", CHECKED)
     rule = '[[rules]]\ndeny = ["find"]\nwhen = { user = "root" }\n'
     cli.write("toolcrib.toml", f'[server]\ntargets = ["tools.py"]\n{rule}')

@@ -1,4 +1,4 @@
-"""`toolcrib export`: data on stdout, words on stderr, and an exit code that a pipeline can trust."""
+"""`toolcrib export`: data on stdout, messages on stderr, exit codes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def never(arguments: dict) -> str:
 """
 
 
-def test_the_tools_go_to_stdout_and_the_sum_to_stderr(cli: CommandLine) -> None:
+def test_tools_go_to_stdout_and_the_summary_to_stderr(cli: CommandLine) -> None:
     cli.write("tools.py", ADD)
     done = cli.run("export", "--to", "anthropic", "tools.py")
     (tool,) = json.loads(done.stdout)
@@ -41,7 +41,7 @@ def test_the_tools_go_to_stdout_and_the_sum_to_stderr(cli: CommandLine) -> None:
     assert done.stderr.startswith("note: 1 tool for anthropic: 1 exact; about ")
 
 
-def test_strictness_is_on_and_can_be_turned_off(cli: CommandLine) -> None:
+def test_strict_mode_can_be_turned_off(cli: CommandLine) -> None:
     cli.write("tools.py", ADD + LOOSE)
     done = cli.run("export", "--to", "openai", "tools.py")
     assert [tool["function"]["strict"] for tool in json.loads(done.stdout)] == [True, False]
@@ -52,7 +52,7 @@ def test_strictness_is_on_and_can_be_turned_off(cli: CommandLine) -> None:
     assert "strict" not in done.stderr
 
 
-def test_losses_are_told_with_a_way_out(cli: CommandLine) -> None:
+def test_losses_are_reported_with_a_hint(cli: CommandLine) -> None:
     cli.write("tools.py", ADD + LOSSY)
     done = cli.run("export", "--to", "gemini", "tools.py")
     assert done.exit_code == 0
@@ -71,7 +71,7 @@ def test_only_exact_leaves_the_rest_out(cli: CommandLine) -> None:
     assert done.exit_code == 0
 
 
-def test_a_refused_tool_is_told_and_fails_the_command_without_hiding_the_rest(cli: CommandLine) -> None:
+def test_a_refused_tool_exits_with_1_and_hides_no_other(cli: CommandLine) -> None:
     cli.write("tools.py", ADD + HOPELESS)
     done = cli.run("export", "--to", "openai", "tools.py")
     assert [tool["function"]["name"] for tool in json.loads(done.stdout)] == ["add"]
@@ -79,7 +79,7 @@ def test_a_refused_tool_is_told_and_fails_the_command_without_hiding_the_rest(cl
     assert done.exit_code == 1
 
 
-def test_a_tool_that_does_not_build_is_told_with_its_place(cli: CommandLine) -> None:
+def test_a_tool_that_cannot_be_built_is_reported(cli: CommandLine) -> None:
     cli.write("tools.py", ADD + '\n@tool\ndef bad(x: "Nowhere"): "Never works at all."\n')
     done = cli.run("export", "--to", "mcp", "tools.py")
     assert [tool["name"] for tool in json.loads(done.stdout)] == ["add"]
@@ -87,7 +87,7 @@ def test_a_tool_that_does_not_build_is_told_with_its_place(cli: CommandLine) -> 
     assert done.exit_code == 1
 
 
-def test_the_json_holds_everything_and_stderr_nothing(cli: CommandLine) -> None:
+def test_json_output_has_everything_and_stderr_nothing(cli: CommandLine) -> None:
     cli.write("tools.py", ADD + LOSSY)
     done = cli.run("export", "--to", "gemini", "--json", "tools.py")
     document = json.loads(done.stdout)
@@ -117,29 +117,29 @@ def test_data_and_report_go_to_files(cli: CommandLine) -> None:
     assert report.keys() == {"to", "verdicts", "names", "tokens", "findings"}
 
 
-def test_a_file_that_cannot_be_written_is_an_error_in_words(cli: CommandLine) -> None:
+def test_an_unwritable_file_is_an_error(cli: CommandLine) -> None:
     cli.write("tools.py", ADD)
     done = cli.run("export", "--to", "mcp", "tools.py", "-o", "nowhere/tools.json")
     assert done.exit_code == 2
-    assert done.stderr.startswith("error: Cannot write nowhere/tools.json: No such file or directory")
+    assert done.stderr == "error: nowhere/tools.json: No such file or directory\n"
 
 
 @pytest.mark.parametrize(
     ("to", "start"), [("prompt", "- add: Add two"), ("markdown", "# Tools\n\n- [add](#add)")]
 )
-def test_texts_are_printed_as_they_are(cli: CommandLine, to: str, start: str) -> None:
+def test_text_formats_are_printed_unchanged(cli: CommandLine, to: str, start: str) -> None:
     cli.write("tools.py", ADD)
     assert cli.run("export", "--to", to, "tools.py").stdout.startswith(start)
 
 
-def test_the_catalog_and_the_descriptor_are_forms_too(cli: CommandLine) -> None:
+def test_catalog_and_descriptor_are_formats(cli: CommandLine) -> None:
     cli.write("tools.py", ADD)
     assert cli.json("export", "--to", "catalog", "tools.py")["count"] == 1
     descriptor = cli.run("export", "--to", "descriptor", "tools.py").stdout
     assert json.loads(descriptor)["tools"][0]["name"] == "add"
 
 
-def test_reading_the_source_runs_nothing_and_comes_to_the_same(cli: CommandLine) -> None:
+def test_static_export_is_the_same_and_runs_nothing(cli: CommandLine) -> None:
     cli.write("tools.py", ADD)
     ran = cli.json("export", "--to", "openai", "tools.py")
     cli.write("tools.py", f"from pathlib import Path\nPath('trace').write_text('ran')\n{ADD}")
@@ -147,7 +147,7 @@ def test_reading_the_source_runs_nothing_and_comes_to_the_same(cli: CommandLine)
     assert not (cli.folder / "trace").exists()
 
 
-def test_a_running_server_is_asked_and_names_that_change_are_told(cli: CommandLine) -> None:
+def test_tools_of_a_running_server_are_exported_and_renamed(cli: CommandLine) -> None:
     source = Path(__file__).resolve().parents[3] / "src"
     path = cli.write(
         "server.py",
@@ -178,7 +178,7 @@ def test_a_running_server_is_asked_and_names_that_change_are_told(cli: CommandLi
         (["--to", "openai", "--only", "lossy"], "error: Invalid value for '--only'", "--help"),
     ],
 )
-def test_what_is_given_wrongly_is_told_before_anything_is_loaded(
+def test_wrong_usage_is_reported_before_loading(
     cli: CommandLine, options: list[str], words: str, hint: str
 ) -> None:
     cli.write("tools.py", "raise SystemExit(9)")
@@ -189,7 +189,7 @@ def test_what_is_given_wrongly_is_told_before_anything_is_loaded(
     assert done.stdout == ""
 
 
-def test_the_samples_are_exported_where_nothing_is_named(cli: CommandLine) -> None:
+def test_the_samples_are_exported_by_default(cli: CommandLine) -> None:
     done = cli.run("export", "--to", "openai")
     assert "note: these are the sample tools" in done.stderr
     assert done.exit_code == 0
@@ -208,7 +208,7 @@ def test_the_samples_are_exported_where_nothing_is_named(cli: CommandLine) -> No
         ),
     ],
 )
-def test_nothing_that_is_needed_is_overwritten(cli: CommandLine, words: list[str], error: str) -> None:
+def test_sources_of_tools_are_not_overwritten(cli: CommandLine, words: list[str], error: str) -> None:
     cli.write("tools.py", ADD)
     cli.write("toolcrib.toml", '[server]\ntargets = ["tools.py"]\n')
     before = {path.name: path.read_bytes() for path in cli.folder.iterdir() if path.is_file()}

@@ -1,4 +1,4 @@
-"""`toolcrib keys`: made and shown once, listed, ended; words that help whoever slips."""
+"""`toolcrib keys`: create, list and revoke."""
 
 from __future__ import annotations
 
@@ -19,11 +19,6 @@ from .conftest import CommandLine
 SETTINGS = """
     [server]
     name = "shop"
-
-    [http]
-    host = "::1"
-    port = 9000
-    path = "/tools"
 
     [auth]
     keys = "secret/keys.json"
@@ -49,7 +44,7 @@ def listed(cli: CommandLine, *words: str) -> Any:
 # --- create ---
 
 
-def test_the_key_is_all_that_is_printed_and_the_words_say_how_to_use_it(cli: CommandLine) -> None:
+def test_only_the_key_goes_to_stdout(cli: CommandLine) -> None:
     done = cli.run("keys", "create", "ana", "--scope", "orders:read", "--scope", "b", "--role", "support")
     assert done.exit_code == 0
     secret = done.stdout.removesuffix("\n")
@@ -59,34 +54,29 @@ def test_the_key_is_all_that_is_printed_and_the_words_say_how_to_use_it(cli: Com
     assert key.expires is not None
     assert abs(key.expires - key.created - 90 * 86_400) < 2
     assert done.stderr == (
-        f"note: key 'ana' ({key.id}) added to toolcrib.keys.json; it expires {day} UTC, in 90 days\n"
-        "note: it has 2 scopes: orders:read, b; 1 role: support\n"
+        f"note: key 'ana' ({key.id}) added to toolcrib.keys.json; expires: {day} UTC\n"
+        "note: scopes: orders:read, b\n"
+        "note: roles: support\n"
         "note: the key is not stored and cannot be shown again: keep it in a safe place\n"
-        "note: clients send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`; "
-        "example:\n"
-        '    "toolcrib": {"type": "http", "url": "http://127.0.0.1:8000/mcp", '
-        '"headers": {"Authorization": "Bearer KEY"}}\n' + NOWHERE_NAMED
+        "note: clients send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`\n" + NOWHERE_NAMED
     )
     assert secret not in done.stderr
 
 
-def test_the_file_that_the_settings_name_is_used(cli: CommandLine) -> None:
+def test_the_configured_key_file_is_used(cli: CommandLine) -> None:
     cli.write("toolcrib.toml", SETTINGS)
     done = cli.run("keys", "create", "ana", "--expires", "never")
     assert done.exit_code == 0
     [key] = KeyFile("secret/keys.json").entries()
     assert done.stderr == (
-        f"note: key 'ana' ({key.id}) added to secret/keys.json; it never expires\n"
+        f"note: key 'ana' ({key.id}) added to secret/keys.json; expires: never\n"
         "note: the key is not stored and cannot be shown again: keep it in a safe place\n"
-        "note: clients send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`; "
-        "example:\n"
-        '    "shop": {"type": "http", "url": "http://[::1]:9000/tools", '
-        '"headers": {"Authorization": "Bearer KEY"}}\n'
+        "note: clients send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`\n"
     )
     assert not Path("toolcrib.keys.json").exists()
 
 
-def test_a_file_that_is_given_goes_before_the_settings(cli: CommandLine) -> None:
+def test_a_given_file_overrides_the_configuration(cli: CommandLine) -> None:
     cli.write("toolcrib.toml", SETTINGS)
     done = cli.run("keys", "create", "ana", "--file", "other.json")
     assert [key["name"] for key in listed(cli, "--file", "other.json")] == ["ana"]
@@ -96,7 +86,7 @@ def test_a_file_that_is_given_goes_before_the_settings(cli: CommandLine) -> None
     assert "names" not in done.stderr
 
 
-def test_settings_without_keys_leave_the_usual_file(cli: CommandLine) -> None:
+def test_without_configured_keys_the_default_file_is_used(cli: CommandLine) -> None:
     cli.write("toolcrib.toml", "[server]\nname = 'shop'\n")
     create(cli, "ana")
     cli.write("toolcrib.toml", "[policy]\ndefault = 'allow'\n")
@@ -104,7 +94,7 @@ def test_settings_without_keys_leave_the_usual_file(cli: CommandLine) -> None:
     assert [key["name"] for key in listed(cli)] == ["ana", "bo"]
 
 
-def test_settings_that_are_wrong_are_said_to_be(cli: CommandLine) -> None:
+def test_an_invalid_configuration_is_an_error(cli: CommandLine) -> None:
     cli.write("toolcrib.toml", "[auth]\nkey = 'x'\n")
     done = cli.run("keys", "create", "ana")
     assert done.exit_code == 2
@@ -127,7 +117,7 @@ def test_programs_get_json(cli: CommandLine) -> None:
     ("text", "seconds"),
     [("30d", 30 * 86_400), ("12h", 43_200), ("90min", 5_400), ("2w", 14 * 86_400), ("1y", 365 * 86_400)],
 )
-def test_a_life_is_a_number_and_a_unit(cli: CommandLine, text: str, seconds: int) -> None:
+def test_a_lifetime_is_a_number_and_a_unit(cli: CommandLine, text: str, seconds: int) -> None:
     create(cli, "ana", "--expires", text)
     [key] = KeyFile("toolcrib.keys.json").entries()
     assert key.expires is not None
@@ -152,32 +142,32 @@ def test_a_date_is_in_utc_unless_it_says_otherwise(cli: CommandLine, text: str, 
     [
         (
             ["--expires", "soon"],
-            "error: Invalid time for --expires: 'soon'\nhint: use a time such as 30d, 12h, ",
+            "error: Invalid value for '--expires': 'soon': use a time such as 30d, 12h, ",
         ),
-        (["--expires", "5x"], "error: Invalid time for --expires: '5x'\n"),
-        (["--expires", "999999999y"], "error: Invalid time for --expires: '999999999y'\n"),
+        (["--expires", "5x"], "error: Invalid value for '--expires': '5x': use"),
+        (["--expires", "999999999y"], "error: Invalid value for '--expires': '999999999y': use"),
         (
             ["--expires", "2020-01-01"],
-            "error: --expires '2020-01-01' is in the past\nhint: use a duration or a date",
+            "error: The time of --expires is in the past\nhint: use a duration or a date",
         ),
-        (["--expires", "0d"], "error: --expires '0d' is in the past\n"),
+        (["--expires", "0d"], "error: The time of --expires is in the past\n"),
         (["--scope", "a b"], "error: invalid scope or role 'a b': no spaces, quotes or backslashes\n"),
     ],
 )
-def test_what_cannot_be_is_refused_and_nothing_is_made(cli: CommandLine, words: list[str], said: str) -> None:
+def test_invalid_options_create_no_key(cli: CommandLine, words: list[str], said: str) -> None:
     done = cli.run("keys", "create", "ana", *words)
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith(said)
     assert not Path("toolcrib.keys.json").exists()
 
 
-def test_a_name_that_cannot_be_one_is_refused(cli: CommandLine) -> None:
+def test_an_invalid_name_is_refused(cli: CommandLine) -> None:
     done = cli.run("keys", "create", "a b")
     assert done.exit_code == 2
     assert done.stderr == "error: invalid key name 'a b': use 1 to 64 letters, digits, dots, - and _\n"
 
 
-def test_a_name_that_is_taken_is_refused_with_two_ways_out(cli: CommandLine) -> None:
+def test_a_taken_name_is_refused_with_a_hint(cli: CommandLine) -> None:
     create(cli, "ana", "--file", "k k.json")
     done = cli.run("keys", "create", "ana", "--file", "k k.json")
     assert (done.exit_code, done.stdout) == (2, "")
@@ -187,7 +177,9 @@ def test_a_name_that_is_taken_is_refused_with_two_ways_out(cli: CommandLine) -> 
     )
 
 
-def test_a_key_that_nobody_got_to_see_is_ended(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_could_not_be_printed_is_revoked(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(self: object, text: str) -> None:
         raise BrokenPipeError
 
@@ -199,7 +191,7 @@ def test_a_key_that_nobody_got_to_see_is_ended(cli: CommandLine, monkeypatch: py
 # --- list ---
 
 
-def test_the_list_says_whose_for_what_and_until_when(
+def test_keys_are_listed_with_scopes_roles_and_expiry(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
@@ -255,7 +247,7 @@ def test_programs_get_the_list_as_json(cli: CommandLine) -> None:
     }
 
 
-def test_a_list_without_keys_says_so(cli: CommandLine) -> None:
+def test_an_empty_list_is_noted(cli: CommandLine) -> None:
     path = cli.write("toolcrib.keys.json", '{"format": 1, "keys": []}')
     path.chmod(0o600)
     done = cli.run("keys", "list")
@@ -263,7 +255,7 @@ def test_a_list_without_keys_says_so(cli: CommandLine) -> None:
     assert done.stderr == ("note: no keys in toolcrib.keys.json\nhint: toolcrib keys create NAME\n")
 
 
-def test_a_file_that_is_not_there_is_said_not_to_be(cli: CommandLine) -> None:
+def test_a_missing_file_is_an_error(cli: CommandLine) -> None:
     done = cli.run("keys", "list")
     assert done.exit_code == 2
     assert done.stderr == (
@@ -272,7 +264,7 @@ def test_a_file_that_is_not_there_is_said_not_to_be(cli: CommandLine) -> None:
     )
 
 
-def test_a_file_that_others_can_read_is_refused_with_the_command_that_mends_it(cli: CommandLine) -> None:
+def test_a_file_that_others_can_read_is_refused_with_a_fix(cli: CommandLine) -> None:
     create(cli, "ana")
     os.chmod("toolcrib.keys.json", 0o644)
     done = cli.run("keys", "list")
@@ -283,7 +275,7 @@ def test_a_file_that_others_can_read_is_refused_with_the_command_that_mends_it(c
 # --- revoke ---
 
 
-def test_a_key_is_revoked_by_its_name_and_that_is_said(cli: CommandLine) -> None:
+def test_a_key_is_revoked_by_its_name(cli: CommandLine) -> None:
     create(cli, "ana")
     [key] = listed(cli)
     done = cli.run("keys", "revoke", "ana")
@@ -305,7 +297,7 @@ def test_a_key_is_revoked_by_its_id_or_by_itself(cli: CommandLine) -> None:
     assert cli.json("keys", "revoke", "bo", "--json") == {"file": "toolcrib.keys.json", "revoked": []}
 
 
-def test_a_name_that_is_misspelt_finds_help(cli: CommandLine) -> None:
+def test_a_misspelt_name_gets_a_suggestion(cli: CommandLine) -> None:
     create(cli, "ana")
     create(cli, "gone")
     cli.run("keys", "revoke", "gone")
@@ -313,15 +305,12 @@ def test_a_name_that_is_misspelt_finds_help(cli: CommandLine) -> None:
     assert done.exit_code == 2
     assert done.stderr == "error: Unknown key: anna\nhint: did you mean 'ana'?\n"
     assert cli.run("keys", "revoke", "zzz").stderr.endswith("hint: available: ana\n")
-    id_ = listed(cli)[0]["id"]
-    wrong = f"{id_[:-1]}{'0' if id_[-1] != '0' else '1'}"
-    assert cli.run("keys", "revoke", wrong).stderr.endswith(f"hint: did you mean '{id_}'?\n")
     cli.run("keys", "revoke", "ana")
     done = cli.run("keys", "revoke", "zzz")
     assert done.stderr.endswith("hint: toolcrib.keys.json has no active key\n")
 
 
-def test_a_key_that_is_torn_or_foreign_is_told_apart(cli: CommandLine) -> None:
+def test_an_incomplete_key_and_an_unknown_key_have_different_errors(cli: CommandLine) -> None:
     secret = create(cli, "ana")
     other = create(cli, "ana", "--file", "other.json")
     done = cli.run("keys", "revoke", secret[:-1])

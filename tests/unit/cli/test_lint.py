@@ -1,4 +1,4 @@
-"""`toolcrib lint`: what it prints, what it leaves out, and the exit code."""
+"""`toolcrib lint`: output, ignored rules and exit codes."""
 
 from __future__ import annotations
 
@@ -59,12 +59,11 @@ def test_findings_are_printed_as_other_linters_do(cli: CommandLine) -> None:
     )
 
 
-def test_files_stand_apart(cli: CommandLine) -> None:
+def test_findings_are_in_the_order_of_files(cli: CommandLine) -> None:
     cli.write("a.py", LOUD)
     cli.write("b.py", LOUD.replace("Shout", "Cry"))
     lines = cli.run("lint", "a.py", "b.py").stdout.splitlines()
     assert [line.partition(":")[0] for line in lines if line.startswith(("a", "b"))] == ["a.py", "b.py"]
-    assert "" in lines[:-2]
 
 
 @pytest.mark.parametrize(
@@ -76,14 +75,14 @@ def test_the_exit_code_is_what_fail_on_says(cli: CommandLine, options: tuple[str
     assert cli.run("lint", "tools.py", *options).exit_code == code
 
 
-def test_an_error_of_any_kind_fails_unless_told_otherwise(cli: CommandLine) -> None:
+def test_errors_exit_with_1_unless_fail_on_is_never(cli: CommandLine) -> None:
     cli.write("tools.py", LOUD)
     assert cli.run("lint", "tools.py", "--error", "name-style").exit_code == 1
     assert cli.run("lint", "tools.py", "--error", "name-style", "--fail-on", "never").exit_code == 0
     assert cli.run("lint", "tools.py", "--error", "name-style:other_*").exit_code == 0
 
 
-def test_what_is_milder_than_the_level_is_counted_but_not_shown(cli: CommandLine) -> None:
+def test_findings_below_the_level_are_counted_but_not_shown(cli: CommandLine) -> None:
     cli.write("tools.py", LOUD + RISKY)
     done = cli.run("lint", "tools.py", "--level", "warning")
     assert "name-style" not in done.stdout
@@ -97,7 +96,7 @@ def test_a_rule_can_be_ignored_for_all_or_some_tools(cli: CommandLine) -> None:
     assert (done.exit_code, done.stdout) == (0, "1 tool; no problems (2 ignored).\n")
 
 
-def test_an_unknown_rule_on_the_command_line_is_the_callers_mistake(cli: CommandLine) -> None:
+def test_an_unknown_rule_is_wrong_usage(cli: CommandLine) -> None:
     for option in ("--ignore", "--error", "--explain"):
         done = cli.run("lint", option, "unmarked-risks")
         assert done.exit_code == 2
@@ -109,7 +108,7 @@ def test_an_unknown_rule_on_the_command_line_is_the_callers_mistake(cli: Command
     assert len(hints) == 1
 
 
-def test_settings_are_those_of_the_current_folder(cli: CommandLine) -> None:
+def test_the_configuration_of_the_current_folder_is_used(cli: CommandLine) -> None:
     cli.write("tools.py", RISKY)
     cli.write(
         "toolcrib.toml", '[lint]\nignore = ["unmarked-risk", "no-such"]\nerror = ["asks-for-secrecy"]\n'
@@ -120,7 +119,7 @@ def test_settings_are_those_of_the_current_folder(cli: CommandLine) -> None:
     assert "unmarked-risk" not in done.stdout
 
 
-def test_settings_among_the_targets_win_over_those(cli: CommandLine) -> None:
+def test_a_configuration_among_the_targets_takes_precedence(cli: CommandLine) -> None:
     cli.write("tools.py", RISKY)
     cli.write("toolcrib.toml", '[lint]\nignore = ["asks-for-secrecy"]\n')
     cli.write("other.toml", '[server]\ntargets = ["tools.py"]\n[lint]\nignore = ["unmarked-risk"]\n')
@@ -128,7 +127,7 @@ def test_settings_among_the_targets_win_over_those(cli: CommandLine) -> None:
     assert [finding["code"] for finding in found] == ["asks-for-secrecy"]
 
 
-def test_settings_that_cannot_be_read_are_told(cli: CommandLine) -> None:
+def test_an_unreadable_configuration_is_an_error(cli: CommandLine) -> None:
     cli.write("tools.py", RISKY)
     cli.write("toolcrib.toml", "[lint]\nignores = 1\n")
     done = cli.run("lint", "tools.py")
@@ -136,7 +135,7 @@ def test_settings_that_cannot_be_read_are_told(cli: CommandLine) -> None:
     assert "ignores" in done.stderr
 
 
-def test_opt_outs_of_strangers_can_be_disregarded(cli: CommandLine) -> None:
+def test_ignores_can_be_disregarded(cli: CommandLine) -> None:
     cli.write("tools.py", RISKY.replace("@tool\n", "@tool  # toolcrib: ignore\n"))
     cli.write("toolcrib.toml", '[lint]\nignore = ["unmarked-risk"]\n')
     assert cli.run("lint", "tools.py").exit_code == 0
@@ -169,7 +168,7 @@ def test_sarif_names_files_from_the_current_folder(cli: CommandLine) -> None:
     assert location["artifactLocation"] == {"uri": "tools.py", "uriBaseId": "SRCROOT"}
 
 
-def test_json_and_sarif_exclude_each_other(cli: CommandLine) -> None:
+def test_json_and_sarif_cannot_be_combined(cli: CommandLine) -> None:
     done = cli.run("lint", "--json", "--sarif")
     assert done.exit_code == 2
     assert "--json cannot be combined with --sarif" in done.stderr
@@ -184,7 +183,7 @@ def test_source_is_read_without_running_it(cli: CommandLine) -> None:
     assert not (cli.folder / "trace").exists()
 
 
-def test_a_running_server_is_asked(cli: CommandLine) -> None:
+def test_a_running_server_is_linted(cli: CommandLine) -> None:
     cli.write("tools.py", RISKY)
     command = f"{sys.executable} -m toolcrib serve --stdio tools.py"
     done = cli.run("lint", "--command", command)
@@ -192,14 +191,14 @@ def test_a_running_server_is_asked(cli: CommandLine) -> None:
     assert "delete_order: warning[asks-for-secrecy]" in done.stdout
 
 
-def test_what_reading_and_building_remark_is_there_too(cli: CommandLine) -> None:
+def test_findings_of_loading_are_included(cli: CommandLine) -> None:
     cli.write("tools.py", ADD + "\n@tool\ndef many(*names): ...\n")
     done = cli.run("lint", "tools.py", "--ignore", "invalid-signature")
     assert done.exit_code == 1
     assert "error[invalid-signature]" in done.stdout
 
 
-def test_nothing_in_a_message_steers_a_terminal(cli: CommandLine) -> None:
+def test_findings_are_escaped(cli: CommandLine) -> None:
     cli.write(
         "tools.py",
         RISKY.replace("@tool\n", "@tool(meta={'note': 'a\\x1b[2Jb'}, destructive=True)\n"),
@@ -226,7 +225,7 @@ def test_one_rule_can_be_explained(cli: CommandLine) -> None:
     assert "found while loading tools" in cli.run("lint", "--explain", "stale-parameter").stdout
 
 
-def test_check_speaks_of_what_was_planted(cli: CommandLine) -> None:
+def test_check_reports_planted_instructions(cli: CommandLine) -> None:
     cli.write("tools.py", RISKY)
     done = cli.run("check", "tools.py")
     assert done.exit_code == 0

@@ -13,7 +13,7 @@ TAGGED = (
 )
 
 
-def test_the_sample_tools_are_listed_where_nothing_is_named(cli: CommandLine) -> None:
+def test_the_sample_tools_are_listed_by_default(cli: CommandLine) -> None:
     done = cli.run("list")
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
@@ -60,7 +60,7 @@ def test_tags_and_selectors_choose(cli: CommandLine) -> None:
         (["--exclude", "re:("], ""),
     ],
 )
-def test_a_selector_that_means_nothing_fails_loudly(cli: CommandLine, options: list[str], hint: str) -> None:
+def test_a_selector_without_matches_is_an_error(cli: CommandLine, options: list[str], hint: str) -> None:
     cli.write("tools.py", TAGGED)
     done = cli.run("list", "tools.py", *options)
     assert done.exit_code == 2
@@ -69,7 +69,7 @@ def test_a_selector_that_means_nothing_fails_loudly(cli: CommandLine, options: l
     assert done.stdout == ""
 
 
-def test_a_broken_tool_is_told_on_stderr_beside_the_good_ones(cli: CommandLine) -> None:
+def test_a_broken_tool_is_reported_on_stderr_and_hides_no_other(cli: CommandLine) -> None:
     cli.write("tools.py", ADD + '\n@tool\ndef bad(x: "Nowhere"): "Never works at all."\n')
     done = cli.run("list", "tools.py")
     assert done.exit_code == 1
@@ -81,7 +81,7 @@ def test_a_broken_tool_is_told_on_stderr_beside_the_good_ones(cli: CommandLine) 
     assert [finding["tool"] for finding in document["findings"]] == ["bad"]
 
 
-def test_long_names_break_behind_underscores_and_lose_no_letter(cli: CommandLine) -> None:
+def test_long_names_are_broken_after_underscores(cli: CommandLine) -> None:
     name = "fetch_quarterly_revenue_report_for_the_region_of_choice"
     cli.write("tools.py", ADD.replace("def add", f"def {name}"))
     done = cli.run("list", "tools.py")
@@ -91,7 +91,7 @@ def test_long_names_break_behind_underscores_and_lose_no_letter(cli: CommandLine
     assert all(line.split("  ")[0].endswith("_") for line in done.stdout.splitlines()[1:-1])
 
 
-def test_the_table_uses_the_width_there_is(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_table_uses_the_width_of_the_terminal(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     wide = cli.run("list").stdout
     assert 80 < max(len(line) for line in wide.splitlines()) <= 120
@@ -110,7 +110,7 @@ def test_what_a_target_prints_on_import_goes_to_stderr(cli: CommandLine) -> None
     assert "hello from import" in done.stderr
 
 
-def test_a_folder_without_any_tool_says_so(cli: CommandLine) -> None:
+def test_a_folder_without_tools_is_an_error(cli: CommandLine) -> None:
     cli.write("kit/empty.py", "x = 1\n")
     done = cli.run("list", "kit")
     assert done.exit_code != 0
@@ -118,7 +118,7 @@ def test_a_folder_without_any_tool_says_so(cli: CommandLine) -> None:
     assert "@tool" in done.stderr
 
 
-def test_everything_switched_off_is_a_note_and_no_error(cli: CommandLine) -> None:
+def test_disabled_tools_are_a_note_and_no_error(cli: CommandLine) -> None:
     cli.write("tools.py", ADD.replace("@tool", "@tool(enabled=False)"))
     done = cli.run("list", "tools.py")
     assert (done.exit_code, done.stdout) == (0, "")

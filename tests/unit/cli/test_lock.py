@@ -1,10 +1,9 @@
-"""`toolcrib lock`: written once reviewed, checked in pipelines, updated tool by tool."""
+"""`toolcrib lock`: writing, checking and updating the lock file."""
 
 from __future__ import annotations
 
 import json
 import os
-import shlex
 
 import pytest
 
@@ -43,7 +42,7 @@ def forget() -> None:
         del sys.modules[name]
 
 
-def test_the_file_is_written_and_said_to_be(cli: CommandLine) -> None:
+def test_the_lock_file_is_written(cli: CommandLine) -> None:
     cli.write("tools.py", ADD)
     done = cli.run("lock", "tools.py")
     assert (done.exit_code, done.stdout) == (0, "")
@@ -66,7 +65,7 @@ def test_reading_the_source_gives_the_same_lock(locked: CommandLine) -> None:
     assert done.exit_code == 0, done.stderr
 
 
-def test_check_says_what_differs_and_changes_nothing(locked: CommandLine) -> None:
+def test_check_shows_differences_and_writes_nothing(locked: CommandLine) -> None:
     before = (locked.folder / "toolcrib.lock").read_bytes()
     assert locked.run("lock", "tools.py", "--check").exit_code == 0
     change(locked, "b: int = 1", "b: int")
@@ -74,7 +73,6 @@ def test_check_says_what_differs_and_changes_nothing(locked: CommandLine) -> Non
     assert done.exit_code == 1
     assert "breaking    `b` is now required: callers that do not send it will fail" in done.stderr
     assert "error: toolcrib.lock is out of date\nhint: " in done.stderr
-    assert "accept them: toolcrib lock tools.py --update add\n" in done.stderr
     assert (locked.folder / "toolcrib.lock").read_bytes() == before
 
 
@@ -82,11 +80,11 @@ def test_check_fails_where_there_is_no_lock(cli: CommandLine) -> None:
     cli.write("tools.py", ADD)
     done = cli.run("lock", "tools.py", "--check")
     assert done.exit_code == 1
-    assert "error: No such file: toolcrib.lock\nhint: write it: toolcrib lock tools.py\n" in done.stderr
+    assert "error: No such file: toolcrib.lock\nhint: write it: run this without --check\n" in done.stderr
     assert not (cli.folder / "toolcrib.lock").exists()
 
 
-def test_update_takes_only_what_is_named_and_forgets_what_is_gone(locked: CommandLine) -> None:
+def test_update_changes_only_the_named_tools(locked: CommandLine) -> None:
     change(locked, "Add two whole numbers", "Add two numbers")
     change(locked, "def find(", "def seek(")
     assert locked.run("lock", "tools.py", "--update", "add").exit_code == 0
@@ -108,16 +106,14 @@ def test_update_takes_only_what_is_named_and_forgets_what_is_gone(locked: Comman
         ),
     ],
 )
-def test_what_is_asked_wrongly_is_refused_with_a_way_out(
-    locked: CommandLine, words: list[str], error: str
-) -> None:
+def test_wrong_usage_is_refused_with_a_hint(locked: CommandLine, words: list[str], error: str) -> None:
     done = locked.run("lock", *words)
     assert done.exit_code == 2
     assert error in done.stderr
     assert done.stderr.startswith("error: ")
 
 
-def test_tools_with_errors_are_not_locked_unless_told(cli: CommandLine) -> None:
+def test_errors_prevent_the_lock_unless_partial(cli: CommandLine) -> None:
     cli.write("tools.py", ADD + "\n@tool\ndef bad(*args): 'No.'\n")
     done = cli.run("lock", "tools.py")
     assert done.exit_code == 1
@@ -127,7 +123,7 @@ def test_tools_with_errors_are_not_locked_unless_told(cli: CommandLine) -> None:
     assert [e["name"] for e in json.loads((cli.folder / "toolcrib.lock").read_text())["tools"]] == ["add"]
 
 
-def test_a_lock_that_was_edited_is_not_overwritten_unseen(locked: CommandLine) -> None:
+def test_an_edited_lock_is_not_overwritten(locked: CommandLine) -> None:
     path = locked.folder / "toolcrib.lock"
     path.write_text(path.read_text().replace("Find a text", "Send a text"))
     done = locked.run("lock", "tools.py")
@@ -136,7 +132,7 @@ def test_a_lock_that_was_edited_is_not_overwritten_unseen(locked: CommandLine) -
     assert "Send a text" in path.read_text()
 
 
-def test_settings_say_what_is_locked_and_where(cli: CommandLine) -> None:
+def test_the_configuration_names_targets_and_lock_file(cli: CommandLine) -> None:
     cli.write("tools.py", ADD)
     cli.write("toolcrib.toml", '[server]\ntargets = ["tools.py"]\n[lock]\nfile = "pins/all.lock"\n')
     (cli.folder / "pins").mkdir()
@@ -146,34 +142,13 @@ def test_settings_say_what_is_locked_and_where(cli: CommandLine) -> None:
     assert entry["source"] == "add" or entry["source"].endswith("tools.py")
 
 
-def test_the_samples_are_nobodys_to_lock(cli: CommandLine) -> None:
+def test_the_samples_cannot_be_locked(cli: CommandLine) -> None:
     done = cli.run("lock")
     assert done.exit_code == 2
     assert "No targets to lock" in done.stderr
 
 
-@pytest.mark.parametrize("words", [["--output", "my own.lock"], ["--static"]])
-def test_what_a_hint_says_can_be_typed(cli: CommandLine, words: list[str]) -> None:
-    cli.write("tools.py", ADD)
-    done = cli.run("lock", "tools.py", "--check", *words)
-    said = shlex.split(done.stderr.partition("hint: write it: toolcrib ")[2])
-    assert cli.run(*said).exit_code == 0
-    change(cli, "b: int = 1", "b: int")
-    done = cli.run("lock", "tools.py", "--check", *words)
-    assert done.exit_code == 1
-    said = shlex.split(done.stderr.partition("accept them: toolcrib ")[2])
-    assert cli.run(*said).exit_code == 0
-    assert cli.run("lock", "tools.py", "--check", *words).exit_code == 0
-
-
-def test_without_targets_a_lock_says_what_it_was_written_from(locked: CommandLine) -> None:
-    for words in (["--check"], ["--update", "add"]):
-        done = locked.run("lock", *words)
-        assert done.exit_code == 2
-        assert "hint: name the file, as before: toolcrib lock tools.py\n" in done.stderr
-
-
-def test_tools_that_are_off_and_older_versions_are_locked_too(cli: CommandLine) -> None:
+def test_disabled_tools_and_older_versions_are_locked(cli: CommandLine) -> None:
     off = ADD.replace("@tool", '@tool(enabled=False, name="off")').replace("def add", "def off_add")
     older = ADD.replace("@tool", '@tool(version="1")') + ADD.replace("@tool", '@tool(version="2")').replace(
         "def add", "def add_again"

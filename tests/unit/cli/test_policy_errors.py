@@ -1,4 +1,4 @@
-"""Policies that are wrong, as `toolcrib check` and `toolcrib serve` tell of them; neither goes on without."""
+"""Invalid policies, as `toolcrib check` and `toolcrib serve` report them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ WRONG = {
 
 @pytest.mark.parametrize("text", WRONG)
 @pytest.mark.parametrize("command", [("check",), ("serve", "--stdio"), ("serve", "--port", "0")])
-def test_a_policy_that_is_wrong_is_told_with_its_place_and_nothing_is_served(
+def test_an_invalid_policy_is_reported_with_its_place_and_not_served(
     cli: CommandLine, text: str, command: tuple[str, ...]
 ) -> None:
     cli.write("tools.py", ADD)
@@ -77,7 +77,7 @@ def test_a_policy_that_is_wrong_is_told_with_its_place_and_nothing_is_served(
 
 
 @pytest.mark.parametrize("text", ['[[rules]]\ndeny = ["refund"]\n', '[[limits]]\nrate = "often"\n'])
-def test_check_tells_of_it_in_json(cli: CommandLine, text: str) -> None:
+def test_check_reports_an_invalid_policy_in_json(cli: CommandLine, text: str) -> None:
     cli.write("tools.py", ADD)
     (cli.folder / "toolcrib.toml").write_text(HEAD + text)
     done = cli.run("check", "--json")
@@ -88,17 +88,6 @@ def test_check_tells_of_it_in_json(cli: CommandLine, text: str) -> None:
         "toolcrib.toml",
         4,
     )
-
-
-def test_check_tells_of_keys_that_no_server_would_start_with(cli: CommandLine) -> None:
-    cli.write("tools.py", ADD)
-    (cli.folder / "toolcrib.toml").write_text(HEAD + '[auth]\nkeys = "k.json"\n')
-    done = cli.run("check", "--json")
-    assert done.exit_code == 0  # they need not be on this machine
-    [finding] = [item for item in json.loads(done.stdout)["findings"] if item["level"] == "warning"]
-    assert finding["message"].startswith("auth.keys: ")
-    assert finding["message"].endswith("k.json: no such file: serve will not start")
-    assert (finding["file"], finding["line"]) == ("toolcrib.toml", 4)
 
 
 def test_a_good_policy_is_no_finding(cli: CommandLine) -> None:
@@ -112,9 +101,7 @@ def test_a_good_policy_is_no_finding(cli: CommandLine) -> None:
 
 
 @pytest.mark.parametrize("file", ["policy.toml", "nowhere.toml"])
-def test_other_targets_are_not_served_without_the_policy_that_cannot_be_read(
-    cli: CommandLine, file: str
-) -> None:
+def test_nothing_is_served_without_a_policy_that_cannot_be_read(cli: CommandLine, file: str) -> None:
     cli.write("tools.py", ADD)
     cli.write("policy.toml", '[[rules]]\ndney = ["add"]\n')
     for targets in ((file, "tools.py"), ("tools.py", file)):
@@ -123,7 +110,7 @@ def test_other_targets_are_not_served_without_the_policy_that_cannot_be_read(
         assert file in done.stderr
 
 
-def test_two_policies_are_one_too_many(cli: CommandLine) -> None:
+def test_two_policies_are_an_error(cli: CommandLine) -> None:
     cli.write("tools.py", ADD)
     for name in ("a.toml", "b.toml"):
         cli.write(name, HEAD + '[[limits]]\nrate = "5/s"\n')
@@ -134,7 +121,7 @@ def test_two_policies_are_one_too_many(cli: CommandLine) -> None:
     )
 
 
-def test_a_policy_in_the_file_and_one_in_the_code_are_one_too_many() -> None:
+def test_a_policy_in_the_file_and_one_in_the_code_are_an_error() -> None:
     server = MCPServer("shop", policy=Policy())
     config = Config(policy=Policy())
     with pytest.raises(CommandError, match=r"Both .* and the server's code have a policy"):
@@ -148,7 +135,7 @@ def test_files_without_a_policy_change_nothing() -> None:
     assert find_unused_policy(server) == []
 
 
-def test_the_first_thing_that_means_nothing_is_told_and_how_many_more() -> None:
+def test_the_first_unused_part_is_reported_with_the_number_of_others() -> None:
     policy = Policy(
         rules=[Rule(deny=["a"]), Rule(deny=["b"]), Rule(deny=["c"])],
         file="toolcrib.toml",
@@ -159,7 +146,7 @@ def test_the_first_thing_that_means_nothing_is_told_and_how_many_more() -> None:
     assert error.message.endswith(" (and 2 more: see `toolcrib check`)")
 
 
-def test_a_policy_that_lies_here_and_is_not_read_is_told_of(cli: CommandLine) -> None:
+def test_a_policy_in_the_folder_that_is_not_used_is_reported(cli: CommandLine) -> None:
     cli.write("tools.py", ADD)
     cli.write("toolcrib.toml", HEAD + '[[limits]]\nrate = "5/s"\n')
     said = "the policy of toolcrib.toml is not used, because other targets are named"
@@ -216,7 +203,7 @@ def test_workers_without_a_common_store_are_refused_before_anything_is_loaded(
     )
 
 
-def test_check_tells_of_everything_that_is_wrong_with_its_place(cli: CommandLine) -> None:
+def test_check_reports_every_problem_of_a_policy(cli: CommandLine) -> None:
     cli.write("tools.py", ADD)
     (cli.folder / "toolcrib.toml").write_text(
         HEAD
@@ -266,7 +253,7 @@ redact = ["re:(", "re:["]
     assert done.stderr.count("error") == 1
 
 
-def test_check_tells_of_every_setting_that_is_wrong(cli: CommandLine) -> None:
+def test_check_reports_every_invalid_setting(cli: CommandLine) -> None:
     cli.write("tools.py", ADD)
     text = """[server]
 page_size = "x"
@@ -313,47 +300,3 @@ redact = []
         (24, "auth.oauth[2].isuer"),
         (25, "audit"),
     }
-
-
-def test_what_cannot_be_understood_hides_nothing_that_means_no_tool(cli: CommandLine) -> None:
-    cli.write("tools.py", ADD)
-    (cli.folder / "toolcrib.toml").write_text(
-        HEAD
-        + """[auth]
-keys = "none.json"
-[scopes]
-"x:y" = ["mul"]
-[[rules]]
-deny = ["re:("]
-[[rules]]
-deny = ["sub"]
-[[rules]]
-deny = ["add"]
-when = { z = 3 }
-[[limits]]
-daily = 1
-tools = ["refund"]
-[tools]
-include = ["add", "re:(", "div"]
-exclude = ["re:["]
-"""
-    )
-    found = json.loads(cli.run("check", "--json").stdout)["findings"]
-    assert [(item["line"], item["level"], item["message"].partition(": ")[0]) for item in found] == [
-        (4, "warning", "auth.keys"),
-        (6, "error", "scopes.x:y"),
-        (8, "error", "rules[1].deny"),
-        (10, "error", "rules[2].deny"),
-        (12, "error", "rules[3].deny"),  # no tool is left where `include` is wrong
-        (16, "error", "limits[1].tools"),
-        (18, "error", "tools.include"),
-        (18, "error", "tools.include"),
-        (19, "error", "tools.exclude"),
-    ]
-    text = (cli.folder / "toolcrib.toml").read_text().partition("[tools]")[0]
-    (cli.folder / "toolcrib.toml").write_text(text)
-    told = [
-        (item["line"], item["message"]) for item in json.loads(cli.run("check", "--json").stdout)["findings"]
-    ]
-    assert (13, "rules[3].when.z: 'add' has no such argument") in told
-    assert cli.run("serve", "--stdio", stdin="").exit_code == 2

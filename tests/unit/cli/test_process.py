@@ -87,7 +87,7 @@ def test_help_and_json_load_no_engine(cli: CommandLine) -> None:
     assert done.stderr.splitlines() == [f"{line} []" for line in lines]
 
 
-def test_a_reader_that_leaves_early_is_no_error_with_a_traceback(cli: CommandLine) -> None:
+def test_a_closed_pipe_causes_no_traceback(cli: CommandLine) -> None:
     cli.write(
         "many.py",
         "from toolcrib import tool\n"

@@ -95,7 +95,7 @@ def test_selectors_choose_among_remote_tools(cli: CommandLine, address: str) -> 
     assert cli.run("list", address, "--include", "nothing").exit_code == 2
 
 
-def test_what_is_odd_about_a_tool_is_a_finding_and_hides_nothing(cli: CommandLine) -> None:
+def test_problems_of_remote_tools_are_warnings(cli: CommandLine) -> None:
     fine = {"name": "fine", "description": "Fine.", "inputSchema": {"type": "object"}}
     odd = {"name": "o d d", "description": "a\u200bb\x1b[2J", "inputSchema": {"type": "string"}, "icons": [1]}
     command = write_server(cli, fine, odd)
@@ -104,14 +104,13 @@ def test_what_is_odd_about_a_tool_is_a_finding_and_hides_nothing(cli: CommandLin
     assert document["tools"][1]["icons"] == [1]
     assert {finding["tool"] for finding in document["findings"]} == {"o d d"}
     assert {finding["level"] for finding in document["findings"]} == {"warning"}
-    assert len(document["findings"]) == 3
     done = cli.run("list", "--command", command)
     assert done.exit_code == 0
     assert "\x1b" not in done.stdout + done.stderr
     assert "warning: " in done.stderr
 
 
-def test_a_server_without_tools_says_so(cli: CommandLine) -> None:
+def test_a_server_without_tools_is_noted(cli: CommandLine) -> None:
     done = cli.run("list", "--command", write_server(cli))
     assert (done.exit_code, done.stdout) == (0, "")
     assert done.stderr == "note: the server, MCP 2025-11-25: no tools\n"
@@ -130,7 +129,7 @@ def test_everything_about_a_remote_tool_is_shown(cli: CommandLine, address: str)
     assert {"source", "fingerprint", "tags", "version", "run", "timeout_s"} <= document.keys()
 
 
-def test_a_tool_that_is_not_there_is_looked_for(cli: CommandLine, address: str) -> None:
+def test_an_unknown_remote_tool_gets_a_suggestion(cli: CommandLine, address: str) -> None:
     for command in ("show", "call"):
         done = cli.run(command, "-t", address, "ehco")
         assert done.exit_code == 2
@@ -140,7 +139,7 @@ def test_a_tool_that_is_not_there_is_looked_for(cli: CommandLine, address: str) 
 # --- call ---
 
 
-def test_a_remote_tool_is_called_with_words(cli: CommandLine, address: str) -> None:
+def test_a_remote_tool_is_called(cli: CommandLine, address: str) -> None:
     assert cli.run("call", "-t", address, "add", "a=2", "b=40").stdout == "42\n"
     assert cli.run("call", "--command", COMMAND, "echo", "text=17").stdout == "17\n"
     document = cli.json("call", "-t", address, "add", "--json", '{"a": 2}')
@@ -164,14 +163,14 @@ def test_the_time_for_a_call_can_be_limited(cli: CommandLine, address: str) -> N
     assert done.stderr == f"error: {address}: no response to tools/call within 0.3 s\n"
 
 
-def test_a_question_is_declined_where_nobody_is_at_the_terminal(cli: CommandLine, address: str) -> None:
+def test_a_question_is_declined_without_a_terminal(cli: CommandLine, address: str) -> None:
     for options in ([], ["--protocol", "2025-11-25"]):
         done = cli.run("call", "-t", address, "greet", *options)
         assert done.stdout == "They decline.\n"
         assert done.stderr == "note: declined, because stdin is not a terminal: Who are you?\n"
 
 
-def test_progress_is_not_shown_where_nobody_looks(cli: CommandLine, address: str) -> None:
+def test_progress_is_not_shown_without_a_terminal(cli: CommandLine, address: str) -> None:
     done = cli.run("call", "-t", address, "count", "upto=3")
     assert (done.stdout, done.stderr) == ("counted to 3\n", "")
 
@@ -205,7 +204,7 @@ def test_headers_reach_the_server(cli: CommandLine) -> None:
 # --- mistakes ---
 
 
-def test_an_address_where_nothing_answers_is_said_in_words(cli: CommandLine) -> None:
+def test_an_address_where_nothing_answers_is_an_error(cli: CommandLine) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/mcp"
@@ -214,7 +213,7 @@ def test_an_address_where_nothing_answers_is_said_in_words(cli: CommandLine) -> 
     assert done.stderr == f"error: Cannot connect to {url}: is the server running?\n"
 
 
-def test_a_server_that_dies_is_quoted(cli: CommandLine) -> None:
+def test_stderr_of_a_server_that_exits_is_shown(cli: CommandLine) -> None:
     path = cli.write("server.py", "import nowhere_to_be_found")
     done = cli.run("list", "--command", shlex.join([sys.executable, str(path)]))
     assert done.exit_code == 1
@@ -237,13 +236,13 @@ def test_a_server_that_dies_is_quoted(cli: CommandLine) -> None:
         (["check", "http://127.0.0.1:1/"], "it is a running server"),
     ],
 )
-def test_a_slip_on_the_command_line_is_explained(cli: CommandLine, arguments: list[str], words: str) -> None:
+def test_wrong_usage_exits_with_2(cli: CommandLine, arguments: list[str], words: str) -> None:
     done = cli.run(*arguments)
     assert done.exit_code == 2
     assert words in done.stderr
 
 
-def test_a_secret_header_that_is_wrong_is_not_repeated(cli: CommandLine) -> None:
+def test_an_invalid_header_is_not_printed(cli: CommandLine) -> None:
     done = cli.run("list", "http://127.0.0.1:1/", "--header", "Bearer-s3cret")
     assert "s3cret" not in done.stderr
     done = cli.run("list", "http://127.0.0.1:1/", "--header", "A: s3cret\nB: c")
@@ -251,7 +250,7 @@ def test_a_secret_header_that_is_wrong_is_not_repeated(cli: CommandLine) -> None
     assert "s3cret" not in done.stderr
 
 
-def test_a_server_that_shows_tools_to_search_with_is_warned_of(cli: CommandLine) -> None:
+def test_search_tools_instead_of_tools_are_a_warning(cli: CommandLine) -> None:
     cli.write("tools.py", ADD)
     program = [sys.executable, "-c", "from toolcrib.cli import main; main()", "serve", "--stdio", "tools.py"]
     told = {}
@@ -289,9 +288,9 @@ class TestAtTheTerminal:
     @pytest.mark.parametrize("protocol", ["2026-07-28", "2025-11-25"])
     def test_a_form_is_filled_in_field_by_field(self, address: str, protocol: str) -> None:
         words = [
-            ("name, text:", "\n"),
+            ("name, string:", "\n"),
             ("a value is required", "Ada\n"),
-            ("age, whole number [30]:", "old\n"),
+            ("age, integer [30]:", "old\n"),
             ("expected integer", "36\n"),
             ("[y/n]", "y\n"),
         ]
@@ -301,21 +300,21 @@ class TestAtTheTerminal:
         assert shown.endswith("Hello, Ada (36)\n")
 
     def test_a_default_is_kept_and_a_form_can_be_declined(self, address: str) -> None:
-        words = [("name, text:", "Ada\n"), ("[30]:", "\n"), ("[y/n]", "no\n")]
+        words = [("name, string:", "Ada\n"), ("[30]:", "\n"), ("[y/n]", "no\n")]
         code, shown = self.converse(words, "call", "-t", address, "greet")
         assert (code, '{"name": "Ada", "age": 30}' in shown) == (0, True)
         assert "They decline." in shown
 
     def test_the_end_of_input_cancels_the_question(self, address: str) -> None:
-        code, shown = self.converse([("name, text:", "\x04")], "call", "-t", address, "greet")
+        code, shown = self.converse([("name, string:", "\x04")], "call", "-t", address, "greet")
         assert (code, "They cancel." in shown) == (0, True)
 
     def test_ctrl_c_ends_the_command(self, cli: CommandLine) -> None:
-        code, shown = self.converse([("name, text:", "\x03")], "call", "--command", COMMAND, "greet")
+        code, shown = self.converse([("name, string:", "\x03")], "call", "--command", COMMAND, "greet")
         assert code == 130
         assert "Traceback" not in shown
 
-    def test_progress_is_one_line_that_goes_away(self, address: str) -> None:
+    def test_progress_is_one_line_that_is_cleared(self, address: str) -> None:
         code, shown = self.converse([], "call", "-t", address, "count", "upto=3")
         assert code == 0
         assert "\r3/3 at 3" in shown

@@ -1,9 +1,10 @@
-"""What people see on a terminal: colours, a hanging indent, lines that fit."""
+"""Output for people: colours, findings, tables that fit the terminal."""
 
 from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -45,42 +46,43 @@ def plain(text: str) -> list[str]:
     return re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
 
 
-def test_a_finding_is_wrapped_under_a_hanging_indent(terminal: Terminal) -> None:
-    table.print_report([("refused", "find_user", "tools.py:10")], [LONG], "in sum", terminal)
-    lines = plain(printed(terminal))
-    assert lines[0] == "refused  find_user  tools.py:10"
-    assert lines[2].startswith("/elsewhere/tools.py:10: error: Parameter 'user'")
-    assert lines[3].startswith("    ")
-    assert any(line.startswith("    hint: import") for line in lines)
-    assert lines[-1] == "in sum"
-    assert all(len(line) <= 80 for line in lines)
-    words = " ".join(" ".join(lines).split())
-    assert LONG.message in words
-    assert LONG.hint is not None
-    assert LONG.hint in words
-
-
-def test_without_a_terminal_a_finding_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finding_is_one_line_with_its_place_level_and_code() -> None:
     terminal = Terminal(io.StringIO(), io.StringIO(), debug=False)
-    table.print_report([], [LONG], "in sum", terminal)
+    table.print_findings([LONG], terminal)
     assert printed(terminal).splitlines() == [
-        f"/elsewhere/tools.py:10: error: {LONG.message} [invalid-signature]",
+        f"/elsewhere/tools.py:10: error[invalid-signature] {LONG.message}",
         f"    hint: {LONG.hint}",
         "",
-        "in sum",
     ]
 
 
-def test_levels_and_states_have_their_colours(terminal: Terminal) -> None:
-    table.print_report([("ok", "add", "x.py:1")], [LONG], "in sum", terminal)
-    assert "\x1b[32mok\x1b[0m" in printed(terminal)
-    assert "\x1b[31m\x1b[1merror: \x1b[0m" in printed(terminal)
+def test_a_hint_that_several_findings_in_a_row_have_is_printed_once() -> None:
+    terminal = Terminal(io.StringIO(), io.StringIO(), debug=False)
+    table.print_findings([LONG, LONG, replace(LONG, hint=None)], terminal)
+    assert [line.startswith("    hint: ") for line in printed(terminal).splitlines()] == [
+        False,
+        False,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_a_finding_about_a_tool_of_a_server_has_its_name_for_a_place() -> None:
+    terminal = Terminal(io.StringIO(), io.StringIO(), debug=False)
+    table.print_findings([replace(LONG, tool="find_user", file="http://host/mcp", line=None)], terminal)
+    assert printed(terminal).startswith("find_user: error[invalid-signature] ")
+
+
+def test_levels_have_their_colours(terminal: Terminal) -> None:
+    table.print_findings([LONG], terminal)
+    assert "\x1b[31m\x1b[1merror[invalid-signature]\x1b[0m" in printed(terminal)
 
 
 def test_the_list_and_one_tool_fit_the_terminal(terminal: Terminal) -> None:
     tools = collect(samples).tools
-    table.print_tools(tools, terminal)
-    table.print_tool(tools[2], None, terminal)
+    table.print_tools([tool.definition for tool in tools], terminal)
+    table.print_tool(tools[2].definition, {"Timeout": "none"}, terminal)
     lines = plain(printed(terminal))
     assert all(len(line) <= 80 for line in lines)
     assert "Timeout      none" in lines
@@ -88,5 +90,5 @@ def test_the_list_and_one_tool_fit_the_terminal(terminal: Terminal) -> None:
 
 
 def test_a_line_is_not_broken_between_a_parameter_and_its_type(terminal: Terminal) -> None:
-    table.print_tools(collect(samples).tools, terminal)
+    table.print_tools([tool.definition for tool in collect(samples).tools], terminal)
     assert not any(line.endswith(":") for line in plain(printed(terminal)))

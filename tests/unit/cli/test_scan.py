@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
@@ -36,7 +37,7 @@ def test_scan_lists_tools_with_their_places(cli: CommandLine) -> None:
     assert "places_of_tools" not in sys.modules
 
 
-def test_scan_needs_none_of_what_the_source_imports(cli: CommandLine) -> None:
+def test_imports_of_the_source_need_not_exist(cli: CommandLine) -> None:
     cli.write("server.py", MISSING)
     done = cli.run("scan", ".")
     assert done.exit_code == 0
@@ -51,7 +52,7 @@ def test_json_is_what_list_and_check_print(cli: CommandLine) -> None:
     assert scanned["tools"][0]["source"]["line"] == 4
 
 
-def test_findings_are_grouped_and_counted(cli: CommandLine) -> None:
+def test_findings_are_sorted_and_counted(cli: CommandLine) -> None:
     cli.write(
         "tools.py",
         """
@@ -75,18 +76,18 @@ def test_findings_are_grouped_and_counted(cli: CommandLine) -> None:
     )
     done = cli.run("scan", "tools.py")
     assert done.exit_code == 1
-    assert "2 errors [invalid-signature]:" in done.stdout
-    assert "1 warning [unresolved-default]:" in done.stdout
+    places = re.findall(r"^tools.py:\d+: (.*)\]", done.stdout, re.MULTILINE)
+    assert places == ["error[invalid-signature", "error[invalid-signature", "warning[unresolved-default"]
     assert "1 tool in 1 file; 2 errors, 1 warning." in done.stdout
     assert done.stdout.count("hint: name each parameter") == 1
 
 
-def test_warnings_are_no_failure(cli: CommandLine) -> None:
+def test_warnings_exit_with_0(cli: CommandLine) -> None:
     cli.write("tools.py", ADD.replace("b: int = 1", "b: int = len('a')"))
     assert cli.run("scan", "tools.py").exit_code == 0
 
 
-def test_nothing_found_says_what_was_looked_for(cli: CommandLine) -> None:
+def test_a_folder_without_tools_lists_what_was_searched(cli: CommandLine) -> None:
     cli.write("empty/readme.py", "x = 1\n")
     done = cli.run("scan", "empty")
     assert done.exit_code == 1
@@ -94,27 +95,27 @@ def test_nothing_found_says_what_was_looked_for(cli: CommandLine) -> None:
 
 
 @pytest.mark.parametrize("target", ["nope.py", "no_such_module_here", "http://127.0.0.1:1/mcp"])
-def test_a_target_that_cannot_be_scanned_was_given_wrongly(cli: CommandLine, target: str) -> None:
+def test_a_target_that_cannot_be_scanned_exits_with_2(cli: CommandLine, target: str) -> None:
     done = cli.run("scan", target)
     assert done.exit_code == 2
     assert done.stderr.startswith("error: ")
     assert not done.stdout
 
 
-def test_without_targets_the_settings_here_count(cli: CommandLine) -> None:
+def test_the_configuration_is_used_by_default(cli: CommandLine) -> None:
     cli.write("code/tools.py", ADD)
     cli.write("toolcrib.toml", '[server]\ntargets = ["code"]\nnamespace = "n"\n')
     assert [tool["name"] for tool in cli.json("scan", "--json")["tools"]] == ["n_add"]
 
 
-def test_settings_that_are_wrong_are_named(cli: CommandLine) -> None:
+def test_an_invalid_configuration_is_reported(cli: CommandLine) -> None:
     cli.write("toolcrib.toml", "[server]\nnaem = 1\n")
     done = cli.run("scan")
     assert done.exit_code == 2
     assert "naem" in done.stderr
 
 
-def test_text_that_could_steer_a_terminal_is_written_out(cli: CommandLine) -> None:
+def test_names_are_escaped(cli: CommandLine) -> None:
     cli.write("tools.py", "from toolcrib import tool\n@tool(name='a\\x1b[31mb')\ndef f():\n    '''W.'''\n")
     done = cli.run("scan", "tools.py")
     assert "\x1b" not in done.stdout + done.stderr
@@ -123,14 +124,14 @@ def test_text_that_could_steer_a_terminal_is_written_out(cli: CommandLine) -> No
 # --- check --against-scan ----------------------------------------------------------------------------
 
 
-def test_agreement_is_said(cli: CommandLine) -> None:
+def test_no_differences_are_noted(cli: CommandLine) -> None:
     cli.write("agreed_tools.py", ADD)
     done = cli.run("check", "--against-scan", "agreed_tools.py")
     assert done.exit_code == 0
     assert "The scan finds 1 tool: the same." in done.stdout
 
 
-def test_a_difference_that_was_announced_is_no_error(cli: CommandLine) -> None:
+def test_an_expected_difference_is_no_error(cli: CommandLine) -> None:
     cli.write("announced_tools.py", ADD.replace("b: int = 1", "b: int = len('abc')"))
     done = cli.run("check", "--against-scan", "announced_tools.py")
     assert done.exit_code == 0
@@ -139,7 +140,7 @@ def test_a_difference_that_was_announced_is_no_error(cli: CommandLine) -> None:
     assert "the same, except for 1 expected difference." in done.stdout
 
 
-def test_a_difference_that_nobody_announced_fails(cli: CommandLine) -> None:
+def test_an_unexpected_difference_is_an_error(cli: CommandLine) -> None:
     hidden = "\n\nglobals()['add'].__doc__ = 'Words of another day.'\n"  # no scan follows this
     cli.write("hidden_tools.py", ADD + hidden)
     done = cli.run("check", "--against-scan", "hidden_tools.py")
@@ -150,7 +151,7 @@ def test_a_difference_that_nobody_announced_fails(cli: CommandLine) -> None:
     assert {finding["code"] for finding in findings} == {"scan-differs"}
 
 
-def test_what_only_the_source_has_is_shown(cli: CommandLine) -> None:
+def test_tools_that_only_the_source_has_are_reported(cli: CommandLine) -> None:
     cli.write(
         "half_tools.py",
         ADD

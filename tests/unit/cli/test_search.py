@@ -1,4 +1,4 @@
-"""`toolcrib search`: what fits and why, for people and programs; exit codes as grep has them."""
+"""`toolcrib search`: matches with reasons, JSON and exit codes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def send_letter(to: str, tone: str = "kind") -> str:
 '''
 
 
-def test_what_fits_is_printed_with_the_reason(cli: CommandLine) -> None:
+def test_matches_are_printed_with_reasons(cli: CommandLine) -> None:
     cli.write("tools.py", TOOLS)
     done = cli.run("search", "-t", "tools.py", "deleting", "fiels")
     assert done.exit_code == 0
@@ -45,14 +45,14 @@ def test_what_fits_is_printed_with_the_reason(cli: CommandLine) -> None:
     assert done.stderr == ""
 
 
-def test_other_places_than_the_name_count_too(cli: CommandLine) -> None:
+def test_tags_and_parameters_are_searched(cli: CommandLine) -> None:
     cli.write("tools.py", TOOLS)
     for word, place in (("storage", "tags"), ("attic", "parameter descriptions"), ("tone", "parameters")):
         done = cli.run("search", "-t", "tools.py", word)
         assert f"    {word} in {place}" in done.stdout.splitlines()
 
 
-def test_nothing_found_is_exit_code_1_and_the_nearest_words(cli: CommandLine) -> None:
+def test_no_match_exits_with_1_and_suggests_words(cli: CommandLine) -> None:
     cli.write("tools.py", TOOLS)
     done = cli.run("search", "-t", "tools.py", "lttr")
     assert (done.exit_code, done.stdout) == (1, "")
@@ -74,19 +74,19 @@ def test_the_json_has_definitions_scores_and_reasons(cli: CommandLine) -> None:
     assert '"near": [\n    "letter"\n  ]' in nothing.stdout
 
 
-def test_no_more_are_shown_than_wanted(cli: CommandLine) -> None:
+def test_the_number_of_matches_is_limited(cli: CommandLine) -> None:
     cli.write("tools.py", TOOLS)
     done = cli.json("search", "-t", "tools.py", "--json", "--limit", "1", "delete", "letter")
     assert len(done["tools"]) == 1
 
 
-def test_the_samples_are_searched_where_nothing_is_named(cli: CommandLine) -> None:
+def test_the_samples_are_searched_by_default(cli: CommandLine) -> None:
     done = cli.run("search", "greeting")
     assert done.stdout.startswith("hello_world: ")
     assert "sample tools" in done.stderr
 
 
-def test_a_broken_tool_is_told_beside_what_was_found(cli: CommandLine) -> None:
+def test_a_broken_tool_is_reported_and_hides_no_match(cli: CommandLine) -> None:
     cli.write("tools.py", TOOLS + '\n@tool\ndef bad(x: "Nowhere"): "Never works at all."\n')
     done = cli.run("search", "-t", "tools.py", "letter")
     assert done.exit_code == 0
@@ -103,7 +103,7 @@ def test_a_broken_tool_is_told_beside_what_was_found(cli: CommandLine) -> None:
         (["x", "-t", "nowhere.py"], "nowhere.py"),
     ],
 )
-def test_a_command_given_wrongly_is_exit_code_2(cli: CommandLine, arguments: list[str], words: str) -> None:
+def test_wrong_usage_exits_with_2(cli: CommandLine, arguments: list[str], words: str) -> None:
     done = cli.run("search", *arguments)
     assert (done.exit_code, done.stdout) == (2, "")
     assert words in done.stderr
@@ -131,7 +131,7 @@ def harbour() -> Iterator[Served]:
         yield served
 
 
-def test_a_server_that_searches_by_itself_is_asked_to(cli: CommandLine, harbour: Served) -> None:
+def test_a_server_with_search_tools_searches_itself(cli: CommandLine, harbour: Served) -> None:
     address = f"http://127.0.0.1:{harbour.port}/mcp"
     done = cli.run("search", "-t", address, "polishing", "17", "--limit", "1")
     assert done.stdout.splitlines()[0] == "polish_17: Polish the brass of ship 17."

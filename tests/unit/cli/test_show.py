@@ -34,7 +34,7 @@ async def forecast(
 '''
 
 
-def test_a_sample_tool_is_shown_whole(cli: CommandLine) -> None:
+def test_a_sample_tool_is_shown(cli: CommandLine) -> None:
     done = cli.run("show", "math_add")
     assert (done.exit_code, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
@@ -50,7 +50,7 @@ def test_a_sample_tool_is_shown_whole(cli: CommandLine) -> None:
     assert len(facts["Fingerprint"]) == 64
 
 
-def test_all_that_an_author_can_say_is_shown(cli: CommandLine) -> None:
+def test_all_details_of_a_tool_are_shown(cli: CommandLine) -> None:
     cli.write("tools.py", RICH)
     done = cli.run("show", "-t", "tools.py", "forecast")
     for words in (
@@ -58,7 +58,7 @@ def test_all_that_an_author_can_say_is_shown(cli: CommandLine) -> None:
         "Longer words about it, [in brackets].",
         '"metric" | "imperial"',
         'default "metric"',
-        "integer, >= 1, <= 10",
+        "integer, minimum 1, maximum 10",
         "array of string",
         "optional",
         "Degrees by day",
@@ -81,7 +81,7 @@ def test_the_json_is_one_tool_with_tags_version_and_fingerprint(cli: CommandLine
     assert len(shown["fingerprint"]) == 64
 
 
-def test_a_tool_without_parameters_says_so(cli: CommandLine) -> None:
+def test_a_tool_without_parameters_is_shown(cli: CommandLine) -> None:
     cli.write("tools.py", 'from toolcrib import tool\n@tool\ndef ping() -> str:\n    "Say pong to me."\n')
     assert "No parameters." in cli.run("show", "tools.py:ping").stdout
 
@@ -98,13 +98,13 @@ def test_a_misspelt_name_gets_a_suggestion(cli: CommandLine) -> None:
     assert done.stderr == "error: Unknown tool: math_ad\nhint: did you mean 'math_add'?\n"
 
 
-def test_a_name_like_no_other_gets_the_names_there_are(cli: CommandLine) -> None:
+def test_an_unknown_name_gets_the_available_names(cli: CommandLine) -> None:
     done = cli.run("show", "zzz")
     assert done.exit_code == 2
     assert "hint: available: hello_world, echo, get_time, math_add, debug_info" in done.stderr
 
 
-def test_a_tool_that_is_off_is_told_from_one_that_is_not_there(cli: CommandLine) -> None:
+def test_a_disabled_tool_is_not_reported_as_unknown(cli: CommandLine) -> None:
     done = cli.run("show", "read_file")
     assert done.exit_code == 2
     assert "error: Tool 'read_file' is disabled" in done.stderr
@@ -137,9 +137,7 @@ def test_a_tool_that_cannot_be_built_shows_why(cli: CommandLine) -> None:
         (["show"], "Missing argument 'NAME'"),
     ],
 )
-def test_a_command_given_wrongly_ends_with_2_and_words(
-    cli: CommandLine, arguments: list[str], words: str
-) -> None:
+def test_wrong_usage_exits_with_2(cli: CommandLine, arguments: list[str], words: str) -> None:
     cli.write("tools.py", ADD)
     done = cli.run(*arguments)
     assert done.exit_code == 2
@@ -148,7 +146,7 @@ def test_a_command_given_wrongly_ends_with_2_and_words(
     assert "Traceback" not in done.stderr
 
 
-def test_an_object_that_holds_several_tools_asks_for_one(cli: CommandLine) -> None:
+def test_an_object_with_several_tools_is_ambiguous(cli: CommandLine) -> None:
     cli.write(
         "apps.py",
         """

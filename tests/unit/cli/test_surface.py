@@ -54,7 +54,7 @@ def describe_value(value: Any) -> Any:
     return "null" if value is None else type(value).__name__
 
 
-def test_every_command_has_the_options_it_had() -> None:
+def test_commands_and_options_are_unchanged() -> None:
     found = json.loads(json.dumps(describe_command(app, "toolcrib")))
     recorded = json.loads((DATA / "commands.json").read_text())
     assert found.keys() == recorded.keys()
@@ -114,7 +114,7 @@ def prepared(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     return cli
 
 
-def test_every_json_output_has_the_shape_it_had(prepared: CommandLine) -> None:
+def test_the_shape_of_json_output_is_unchanged(prepared: CommandLine) -> None:
     recorded = json.loads((DATA / "json_outputs.json").read_text())
     assert COMMANDS.keys() == recorded.keys()
     found = {name: describe_value(prepared.json(*words)) for name, words in COMMANDS.items()}

@@ -1,4 +1,4 @@
-"""What a target may be, and what a `toolcrib.toml` changes."""
+"""Targets, and the settings of `toolcrib.toml`."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ def names(cli: CommandLine, *arguments: str) -> list[str]:
     "target",
     ["kit/tools.py", "kit", "kit/", "kit.tools", "kit.tools:add", "kit/tools.py:add", "./kit/tools.py"],
 )
-def test_a_target_is_a_file_a_folder_a_module_or_an_object_in_one(cli: CommandLine, target: str) -> None:
+def test_a_target_is_a_file_folder_module_or_object(cli: CommandLine, target: str) -> None:
     cli.write("kit/__init__.py", "")
     cli.write("kit/tools.py", ADD)
     assert names(cli, target) == ["add"]
 
 
-def test_the_settings_file_of_the_folder_is_used_where_no_target_is_named(cli: CommandLine) -> None:
+def test_the_configuration_of_the_folder_is_the_default_target(cli: CommandLine) -> None:
     cli.write("tools.py", ADD)
     cli.write("toolcrib.toml", '[server]\nname = "shop"\ntargets = ["tools.py"]\nnamespace = "shop"\n')
     assert names(cli) == ["shop_add"]
     assert cli.run("call", "shop_add", "a=1").exit_code == 0
 
 
-def test_a_settings_file_elsewhere_finds_its_own_files_and_modules(cli: CommandLine) -> None:
+def test_targets_are_relative_to_the_configuration_file(cli: CommandLine) -> None:
     cli.write("far/tools.py", ADD)
     cli.write("far/faraway.py", ADD.replace("def add", "def more"))
     cli.write("far/toolcrib.toml", '[server]\ntargets = ["tools.py:add", "faraway"]\n')
     assert names(cli, "far/toolcrib.toml") == ["add", "more"]
 
 
-def test_a_settings_file_without_targets_means_the_samples(cli: CommandLine) -> None:
+def test_a_configuration_without_targets_means_the_samples(cli: CommandLine) -> None:
     cli.write("toolcrib.toml", "[tools]\nenable_math_tools = false\nenable_file_tools = true\n")
     assert names(cli) == ["hello_world", "echo", "get_time", "debug_info", "list_files", "read_file"]
 
@@ -73,7 +73,7 @@ def test_a_wrong_setting_is_a_finding_with_file_and_line(cli: CommandLine) -> No
     assert "error: toolcrib.toml:3: server.target: unknown key" in done.stderr
 
 
-def test_a_target_in_the_file_that_is_not_there_is_told_with_its_line(cli: CommandLine) -> None:
+def test_a_missing_target_is_reported_with_its_line(cli: CommandLine) -> None:
     cli.write("toolcrib.toml", '[server]\ntargets = ["gone.py", "tools.py"]\n')
     cli.write("tools.py", ADD)
     document = cli.json("check", "--json")
@@ -81,7 +81,7 @@ def test_a_target_in_the_file_that_is_not_there_is_told_with_its_line(cli: Comma
     assert [(finding["file"], finding["line"]) for finding in document["findings"]] == [("toolcrib.toml", 2)]
 
 
-def test_a_switch_for_a_group_that_is_not_there_is_a_warning(cli: CommandLine) -> None:
+def test_a_switch_for_an_unknown_group_is_a_warning(cli: CommandLine) -> None:
     cli.write("toolcrib.toml", "[tools]\nenable_maths_tools = true\n")
     document = cli.json("check", "--json")
     [finding] = document["findings"]
@@ -89,7 +89,9 @@ def test_a_switch_for_a_group_that_is_not_there_is_a_warning(cli: CommandLine) -
     assert "enable_math_tools" in finding["hint"]
 
 
-def test_a_wrong_variable_is_told_by_its_name(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_environment_variable_is_an_error(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TOOLCRIB_ENABLE_MATH_TOOLS", "perhaps")
     done = cli.run("list")
     assert done.exit_code == 2
@@ -99,7 +101,7 @@ def test_a_wrong_variable_is_told_by_its_name(cli: CommandLine, monkeypatch: pyt
 @pytest.mark.parametrize(
     "target", ["gone.py", "gone/", "gone_module", "gone.toml", "notes.txt", "gone.py:add"]
 )
-def test_naming_what_is_not_there_is_a_mistake_of_the_command_line(cli: CommandLine, target: str) -> None:
+def test_a_missing_target_exits_with_2(cli: CommandLine, target: str) -> None:
     cli.write("notes.txt", "no tools here")
     for command in ("check", "list"):
         done = cli.run(command, target)
@@ -131,7 +133,7 @@ def test_the_tools_of_a_server_keep_their_names_and_versions(cli: CommandLine) -
     )
 
 
-def test_the_same_name_in_a_server_and_an_own_file_is_a_duplicate(cli: CommandLine) -> None:
+def test_the_same_name_in_a_server_and_a_file_is_a_duplicate(cli: CommandLine) -> None:
     cli.write("one.py", ADD)
     cli.write(
         "srv.py",

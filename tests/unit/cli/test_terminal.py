@@ -1,4 +1,4 @@
-"""Data to stdout, words to stderr, nothing that steers a terminal; and what every command shares."""
+"""Results on stdout, messages on stderr, everything escaped; and what all commands share."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from toolcrib import __version__
 from toolcrib.cli import COMMANDS, app
 from toolcrib.cli.output import Terminal, claim_stdout
-from toolcrib.cli.table import break_name
-from toolcrib.cli.text import join, style, suggest, type_name
+from toolcrib.cli.table import break_name, type_name
+from toolcrib.cli.text import join, style, suggest
 
 from .conftest import CommandLine
 
@@ -25,16 +25,27 @@ class FakeTTY(io.StringIO):
         return True
 
 
-def test_colour_only_where_a_terminal_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("stream", "variables", "is_coloured"),
+    [
+        (FakeTTY, {"TERM": "xterm"}, True),
+        (io.StringIO, {"TERM": "xterm"}, False),
+        (FakeTTY, {"TERM": "dumb"}, False),
+        (FakeTTY, {"TERM": "xterm", "NO_COLOR": "1"}, False),
+    ],
+)
+def test_colours_are_printed_only_where_the_terminal_supports_them(
+    monkeypatch: pytest.MonkeyPatch,
+    stream: type[io.StringIO],
+    variables: dict[str, str],
+    is_coloured: bool,
+) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("TERM", "xterm")
-    assert Terminal(FakeTTY(), FakeTTY(), debug=False).err_colour
-    assert not Terminal(io.StringIO(), io.StringIO(), debug=False).err_colour
-    monkeypatch.setenv("TERM", "dumb")
-    assert not Terminal(FakeTTY(), FakeTTY(), debug=False).err_colour
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert not Terminal(FakeTTY(), FakeTTY(), debug=False).err_colour
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    out = stream()
+    Terminal(out, out, debug=False).echo(style("red", fg="red"))
+    assert out.getvalue() == ("\x1b[31mred\x1b[0m\n" if is_coloured else "red\n")
 
 
 def test_an_error_is_red_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,19 +102,21 @@ def test_a_status_line_is_written_over_and_cleared() -> None:
     assert err.getvalue() == "\rlonger\rless  \r    \r"
 
 
-def test_our_colours_stay_and_those_of_others_do_not() -> None:
+def test_only_our_own_colours_are_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
     out = FakeTTY()
     Terminal(out, FakeTTY(), debug=False).echo(style("ours\x1b", fg="red"), join(" ", "theirs\x1b[1m"))
     assert out.getvalue() == "\x1b[31mours\\x1b\x1b[0m theirs\\x1b[1m\n"
 
 
-def test_content_is_left_alone_where_a_program_reads_it() -> None:
+def test_content_is_unchanged_in_a_pipe() -> None:
     out = io.StringIO()
     Terminal(out, FakeTTY(), debug=False).write("a\x1b[1m\r\n")
     assert out.getvalue() == "a\x1b[1m\r\n"
 
 
-def test_stdout_is_held_and_given_back() -> None:
+def test_stdout_is_claimed_and_restored() -> None:
     before = sys.stdout
     with claim_stdout() as out:
         assert out is before
@@ -111,7 +124,7 @@ def test_stdout_is_held_and_given_back() -> None:
     assert sys.stdout is before
 
 
-def test_the_log_is_left_as_it_was(cli: CommandLine) -> None:
+def test_the_logger_is_restored(cli: CommandLine) -> None:
     logger = logging.getLogger("toolcrib")
     before = (logger.level, logger.propagate, list(logger.handlers))
     cli.run("list")
@@ -124,7 +137,7 @@ def test_debug_shows_the_librarys_log(cli: CommandLine) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_explains_itself_with_an_example(cli: CommandLine, command: str) -> None:
+def test_every_command_has_help_with_examples(cli: CommandLine, command: str) -> None:
     for option in ("--help", "-h"):
         done = cli.run(command, option)
         assert done.exit_code == 0
@@ -139,7 +152,7 @@ def test_version_and_help_are_printed_on_stdout(cli: CommandLine) -> None:
     assert all(command in done.stdout for command in ("check", "list", "show", "call", "Examples:"))
 
 
-def test_a_misspelt_command_ends_with_2_and_a_way_out(cli: CommandLine) -> None:
+def test_an_unknown_command_exits_with_2(cli: CommandLine) -> None:
     done = cli.run("lst")
     assert done.exit_code == 2
     assert done.stderr.startswith("error: No such command 'lst'")
@@ -152,13 +165,13 @@ def test_no_command_shows_the_help(cli: CommandLine) -> None:
     assert "Usage: toolcrib" in done.output
 
 
-def test_a_fault_of_toolcrib_itself_is_named_as_such(
+def test_an_unexpected_exception_is_an_internal_error(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("broken inside")
 
-    monkeypatch.setattr("toolcrib.cli.list.load", fail)
+    monkeypatch.setattr("toolcrib.cli.listing.load", fail)
     done = cli.run("list")
     assert done.exit_code == 1
     assert "error: Internal error: RuntimeError: broken inside" in done.stderr
@@ -190,19 +203,19 @@ def test_an_interrupt_ends_quietly_with_130(cli: CommandLine) -> None:
         ({"$ref": "#/$defs/Colour"}, '"red" | "blue"'),
     ],
 )
-def test_a_type_is_said_as_a_person_says_it(schema: object, words: str) -> None:
+def test_types_are_described_in_words(schema: object, words: str) -> None:
     root = {"$defs": {"Issue": {"type": "object"}, "Colour": {"enum": ["red", "blue"]}}}
     assert type_name(schema, root) == words
 
 
-def test_a_name_is_broken_behind_underscores_only() -> None:
+def test_names_are_broken_after_underscores_only() -> None:
     assert break_name("short") == "short"
-    assert break_name("one_two_three", 8) == "one_two_\nthree"
-    assert break_name("x" * 50, 8) == "x" * 50
+    assert break_name(f"{'a' * 20}_{'b' * 8}_c") == f"{'a' * 20}_{'b' * 8}_\nc"
+    assert break_name("x" * 50) == "x" * 50
 
 
-def test_a_suggestion_is_the_nearest_name_or_what_there_is() -> None:
-    assert suggest("ECHO", ["echo", "add"]) == "did you mean 'echo'?"
+def test_a_suggestion_is_a_similar_name_or_the_available_names() -> None:
+    assert suggest("ehco", ["echo", "add"]) == "did you mean 'echo'?"
     assert suggest("zzz", ["echo"]) == "available: echo"
     assert suggest("zzz", []) is None
     assert suggest("zzz", [f"tool{number}" for number in range(20)]) == (
@@ -213,8 +226,6 @@ def test_a_suggestion_is_the_nearest_name_or_what_there_is() -> None:
 @pytest.mark.parametrize(
     ("given", "width"), [("120", 120), ("2", 40), ("²", 80), ("9" * 5_000, 80), ("x", 80)]
 )
-def test_a_width_that_is_no_number_is_ignored(
-    monkeypatch: pytest.MonkeyPatch, given: str, width: int
-) -> None:
+def test_an_invalid_width_is_ignored(monkeypatch: pytest.MonkeyPatch, given: str, width: int) -> None:
     monkeypatch.setenv("COLUMNS", given)
     assert Terminal(io.StringIO(), io.StringIO(), debug=False).width == width

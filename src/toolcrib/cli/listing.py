@@ -1,0 +1,198 @@
+"""`toolcrib list`, `show` and `scan`: which tools there are, and what they look like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+
+from toolcrib.cli.catalog import (
+    ToolSource,
+    check_remote_tools,
+    find_remote_tool,
+    list_remote_tools,
+    scan_targets,
+    source_options,
+)
+from toolcrib.cli.load import SAMPLE_NOTE, catalog_json, load, load_one, tool_json
+from toolcrib.cli.options import Command, CommandError, json_option, targets_argument
+from toolcrib.cli.output import Terminal
+from toolcrib.cli.table import print_findings, print_tool, print_tools
+from toolcrib.cli.text import (
+    LEVELS,
+    count,
+    count_findings,
+    shorten_list,
+    suggest,
+)
+from toolcrib.client import RemoteTool
+from toolcrib.client.client import DEFAULT_TIMEOUT_S
+from toolcrib.errors import ConfigurationError
+from toolcrib.registry.selection import select, tags_of
+from toolcrib.sources.described import describe
+from toolcrib.tool import Tool
+
+LIST = """
+toolcrib list                  toolcrib.toml, or the sample tools
+toolcrib list tools.py --json  for programs
+toolcrib list shop.api --tag public --exclude 'admin_*'
+toolcrib list http://127.0.0.1:8000/mcp
+toolcrib list --command 'python server.py'
+"""
+SHOW = """
+toolcrib show math_add               one of the sample tools
+toolcrib show -t tools.py find_order
+toolcrib show tools.py:find_order --json
+toolcrib show -t http://127.0.0.1:8000/mcp find_order
+toolcrib show --command 'python server.py' find_order
+"""
+SCAN = """
+toolcrib scan server.py           the tools of a file
+toolcrib scan servers/ --json     the servers of others, for programs
+toolcrib scan shop.api            a module, found on the import path
+toolcrib scan                     toolcrib.toml, or the sample tools
+"""
+
+
+# --- list --------------------------------------------------------------------------------------------
+
+
+@click.command("list", cls=Command, examples=LIST)
+@source_options(static=False)
+@json_option
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only tools with one of these tags.")
+@click.option(
+    "--include", multiple=True, metavar="SEL", help="Only these: a name, glob, tag:NAME or re:PATTERN."
+)
+@click.option("--exclude", multiple=True, metavar="SEL", help="Not these; overrides --include.")
+def list_tools(
+    terminal: Terminal,
+    source: ToolSource,
+    as_json: bool,
+    tags: Sequence[str],
+    include: Sequence[str],
+    exclude: Sequence[str],
+) -> int:
+    """List tools with their descriptions and parameters.
+
+    A TARGET is a Python file, folder, module, module:object, toolcrib.toml or the URL of an MCP server.
+    """
+    remote = source.remote
+    if remote is not None:
+        server, listed = remote.run(list_remote_tools, terminal)
+        by_tool = {describe(tool.definition): tool for tool in listed}
+        chosen = [by_tool[tool] for tool in _select(by_tool, tags, include, exclude)]
+        findings = list(check_remote_tools(listed))
+        if as_json:
+            data = {"tools": [_remote_json(tool) for tool in chosen]}
+            terminal.json({**data, "findings": [finding.to_json() for finding in findings]})
+            return 0
+        definitions = [tool.definition for tool in chosen]
+        notes = [server if chosen else f"{server}: no tools"]
+    else:
+        loaded = load(source.targets, terminal)
+        tools = _select(loaded.build_tools(), tags, include, exclude)
+        if as_json:
+            terminal.json(catalog_json(tools, loaded.findings))
+            return 1 if loaded.errors else 0
+        definitions, findings = [tool.definition for tool in tools], loaded.errors
+        disabled = [entry.tool.name for entry in loaded.entries if not entry.enabled]
+        notes = []
+        if disabled and not (tags or include or exclude):
+            notes.append(f"{count(len(disabled), 'tool')} disabled: {shorten_list(disabled)}")
+        if loaded.is_sample:
+            notes.append(SAMPLE_NOTE)
+        elif not tools and not findings:
+            notes.append("no tools found")
+    if definitions:
+        print_tools(definitions, terminal)
+    for finding in findings:
+        terminal.finding(finding)
+    for note in notes:
+        terminal.message("note", note)
+    return 1 if any(finding.level == "error" for finding in findings) else 0
+
+
+def _select(
+    given: Iterable[Tool], tags: Sequence[str], include: Sequence[str], exclude: Sequence[str]
+) -> list[Tool]:
+    tools = list(given)
+    try:
+        selected = select(tools, include, exclude)
+        return select(selected, [f"tag:{tag}" for tag in tags]) if tags else selected
+    except ConfigurationError as error:
+        known = sorted({tag for tool in tools for tag in tags_of(tool)})
+        hint = suggest("", known if tags and "'tag:" in str(error) else [tool.name for tool in tools])
+        raise CommandError(error.message, hint) from None
+
+
+def _remote_json(tool: RemoteTool) -> dict[str, Any]:
+    """Return a tool as its server lists it, with its origin."""
+    return {**tool.wire, "source": {"file": tool.definition.source.file, "line": None}}
+
+
+# --- show --------------------------------------------------------------------------------------------
+
+
+@click.command(cls=Command, examples=SHOW)
+@click.argument("name")
+@source_options(target=True, static=False)
+@json_option
+def show(terminal: Terminal, name: str, source: ToolSource, as_json: bool) -> int:
+    """Show the details of one tool.
+
+    NAME is the name of a tool, name@version, or its place: file.py:name, module:name.
+    """
+    remote = source.remote
+    details = {"Runs": "at the server"}
+    if remote is not None:
+        remote_tool = remote.run(lambda client: find_remote_tool(client, name), terminal)
+        definition, data, run = remote_tool.definition, _remote_json(remote_tool), details["Runs"]
+        timeout_s: float | None = DEFAULT_TIMEOUT_S
+    else:
+        loaded, tool = load_one(name, source.targets, terminal)
+        definition, data, run = tool.definition, tool_json(tool), tool.options.run
+        timeout_s = tool.options.timeout_s or loaded.server.dispatcher.timeout_s
+        details = {
+            "Group": tool.options.group or "",
+            "Aliases": ", ".join(tool.options.aliases),
+            "Full name": tool.long_name or "",
+            "Runs": {"auto": "event loop" if tool.is_async else "thread"}.get(run, run),
+        }
+    if as_json:
+        data |= {"tags": list(definition.tags), "version": definition.version, "run": run}
+        terminal.json({**data, "timeout_s": timeout_s, "fingerprint": definition.fingerprint})
+        return 0
+    timeout = "none" if timeout_s is None else f"{timeout_s:g} s"
+    print_tool(definition, {**details, "Timeout": timeout}, terminal)
+    return 0
+
+
+# --- scan --------------------------------------------------------------------------------------------
+
+
+@click.command(cls=Command, examples=SCAN)
+@targets_argument
+@json_option
+def scan(terminal: Terminal, targets: Sequence[str], as_json: bool) -> int:
+    """Find tools in source files without importing them.
+
+    Reads what an import would register: decorated functions, applications, tool objects and tables, for
+    toolcrib, mcp and fastmcp. What only running the code could tell is reported with file and line. Exit
+    code 0: no errors. 1: errors. 2: wrong usage.
+
+    A TARGET is a Python file, folder, module, module:object, file.py:object or toolcrib.toml.
+    """
+    found = scan_targets(targets, terminal)
+    if as_json:
+        terminal.json(catalog_json(found.tools, found.findings))
+        return 1 if found.errors else 0
+    if found.tools:
+        print_tools([tool.definition for tool in found.tools], terminal, with_source=True)
+        terminal.echo("")
+    print_findings(sorted(found.findings, key=lambda item: (LEVELS.index(item.level), item.code)), terminal)
+    more = f" and {len(found.unlisted)} disabled or older" if found.unlisted else ""
+    tools = f"{count(len(found.tools), 'tool')}{more} in {count(len(found.files), 'file')}"
+    terminal.echo(f"{tools}; {count_findings(found.findings)}. Nothing was imported.")
+    return 1 if found.errors else 0
