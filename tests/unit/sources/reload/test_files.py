@@ -15,7 +15,7 @@ import toolcrib
 from tests.support.source_folders import forgotten_imports, write
 from toolcrib.sources import find_files
 from toolcrib.sources.loading import load_file, load_module
-from toolcrib.sources.reload.watched_files import SourceTree, StateReader, find_links, is_content_lost
+from toolcrib.sources.reload.watched_files import SourceTree, find_links, is_content_lost, read_states
 
 
 @pytest.fixture(autouse=True)
@@ -106,35 +106,22 @@ def test_the_places_behind_targets(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_a_footprint_goes_by_content(tmp_path: Path) -> None:
     path = tmp_path / "x.py"
     path.write_text("one")
-    reader = StateReader()
-    first = reader.read_states([str(path)], ())
+    first = read_states([str(path)], ())
     path.write_text("two")
     os.utime(path, ns=(1, 1))
-    assert reader.read_states([str(path)], ()) != first
+    assert read_states([str(path)], ()) != first
     path.write_text("one")
-    assert reader.read_states([str(path)], ()) == first
-
-
-def test_a_quiet_file_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolcrib.sources.reload.watched_files._RECENT_NS", -1)
-    path = tmp_path / "x.py"
-    path.write_text("one")
-    reader = StateReader()
-    first = reader.state_of(str(path))
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "read_bytes", None)
-        assert reader.state_of(str(path)) == first
+    assert read_states([str(path)], ()) == first
 
 
 def test_a_file_that_lost_its_content_is_told(tmp_path: Path) -> None:
     path = tmp_path / "x.py"
     path.write_text("one")
-    reader = StateReader()
-    before = reader.read_states([str(tmp_path)], ())
+    before = read_states([str(tmp_path)], ())
     path.write_text("")
-    empty = reader.read_states([str(tmp_path)], ())
+    empty = read_states([str(tmp_path)], ())
     path.unlink()
-    gone = reader.read_states([str(tmp_path)], ())
+    gone = read_states([str(tmp_path)], ())
     assert is_content_lost(before, empty)
     assert is_content_lost(before, gone)
     assert not is_content_lost(empty, gone)
@@ -142,13 +129,12 @@ def test_a_file_that_lost_its_content_is_told(tmp_path: Path) -> None:
 
 
 def test_names_that_could_be_imported_are_part_of_it_on_demand(tmp_path: Path) -> None:
-    reader = StateReader()
-    first = reader.read_states((), (), [str(tmp_path)])
+    first = read_states((), (), [str(tmp_path)])
     (tmp_path / "notes.txt").write_text("")
     (tmp_path / "__pycache__").mkdir()
-    assert reader.read_states((), (), [str(tmp_path)]) == first
+    assert read_states((), (), [str(tmp_path)]) == first
     (tmp_path / "pack").mkdir()
-    second = reader.read_states((), (), [str(tmp_path)])
+    second = read_states((), (), [str(tmp_path)])
     (tmp_path / "x.py").write_text("")
-    assert len({repr(look) for look in (first, second, reader.read_states((), (), [str(tmp_path)]))}) == 3
-    assert reader.read_states((), (), [str(tmp_path / "gone")]) == {f"{tmp_path / 'gone'}{os.sep}": None}
+    assert len({repr(look) for look in (first, second, read_states((), (), [str(tmp_path)]))}) == 3
+    assert read_states((), (), [str(tmp_path / "gone")]) == {f"{tmp_path / 'gone'}{os.sep}": None}
