@@ -574,14 +574,11 @@ class Dispatcher:
         self, plan: Plan, checked: dict[str, Any], limit: float | None, outlive: Outlive | None
     ) -> Result:
         args, values = self.runner.run_inline(plan.slots, lambda: plan.bind(checked, None, self.server))
-        results = plan.results
-        plain_bytes = results.max_bytes if results.dump is None else 0
         modules, converter = tool_modules(plan.tool), plan.converter
         returned = await self.runner.run_process(
-            plan.slots, plan.handler, tuple(args), values, limit, modules, outlive, converter, plain_bytes
+            plan.slots, plan.handler, tuple(args), values, limit, modules, outlive, converter
         )
-        finish = results.finish if plain_bytes and not returned.is_converted else results.receive
-        result: Result = self.runner.run_inline(plan.slots, lambda: finish(returned.value))
+        result: Result = self.runner.run_inline(plan.slots, lambda: plan.results.receive(returned))
         return result
 
     # --- inside ---

@@ -13,9 +13,10 @@ from toolcrib.dispatch.concurrency import AbandonedCount, Outlive, Raised, ToolS
 from toolcrib.dispatch.deadline import Clock, run_steps
 from toolcrib.dispatch.threads import ThreadPool
 from toolcrib.dispatch.watchdog import HERE
+from toolcrib.errors import CallError, DefinitionError
 
 if TYPE_CHECKING:
-    from toolcrib.dispatch.processes import Converter, ProcessPool, Returned
+    from toolcrib.dispatch.processes import Converter, ProcessPool
 
 
 class Runner:
@@ -70,25 +71,21 @@ class Runner:
         preload: Sequence[tuple[str, str]] = (),
         outlive: Outlive | None = None,
         converter: Converter | None = None,
-        plain_bytes: int | None = None,
-    ) -> Returned:
+    ) -> Any:
         """Run a function in a process that is killed if it takes too long or the call is abandoned.
 
-        `preload` are modules loaded from files, (name, path), which the process loads first. Only JSON comes
-        back: `converter` makes it from values that are not plain data, or larger than `plain_bytes`.
+        `preload` are modules loaded from files, (name, path), which the process loads first. JSON data comes
+        back: `converter` makes it there.
         """
         from toolcrib.dispatch.processes import ProcessCall  # delayed, as below
 
-        pool = self._find_processes()
-        call = ProcessCall(pool, slots.name, function, args, kwargs, preload, converter, plain_bytes)
-        outcome = await self._threads.run(slots, call.run, timeout_s, call.kill, outlive=outlive)
-        if isinstance(outcome, BaseException):
-            try:
-                raise outcome from None
-            finally:
-                del outcome
-        returned: Returned = outcome
-        return returned
+        call = ProcessCall(self._find_processes(), slots.name, function, args, kwargs, preload, converter)
+        try:
+            return await self._threads.run(slots, call.run, timeout_s, call.kill, outlive=outlive)
+        except Raised as wrapped:
+            if isinstance(wrapped.error, Raised | CallError | DefinitionError):
+                raise wrapped.error from None  # by the tool in the process, or by `call`
+            raise
 
     def run_inline(self, slots: ToolSlots, work: Callable[[], Any]) -> Any:
         """Run short code on the event loop. Nothing can interrupt it; the watchdog reports it if it
