@@ -7,6 +7,8 @@ A task counts its cancellations, and so do we. One that is ours means the deadli
 that is not ours means that the caller is cancelled; none means that something inside the tool was cancelled,
 which the tool handles itself.
 
+A tool that calls another tool awaits a task of its own for that, so a task has at most one call.
+
 A cancelled coroutine may await its clean-up. Libraries that bind scopes to their task (asyncio.timeout,
 anyio, and so every httpx connection) must do that in the task they began in, so it gets a moment there. What
 still runs then is moved to a task of its own and counted as abandoned; the caller goes on without it.
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 import logging
 import math
 import types
@@ -79,10 +82,10 @@ CANCEL_GRACE_S = 0.25
 """Time for clean-up after another cancellation. Longer, as it may come from a timeout inside the tool."""
 
 _LET_GO = object()
-_running_calls: dict[asyncio.Task[Any], list[_RunningCall]] = {}
-"""The suspended calls of each task, outermost first, as a tool may call another one."""
+_suspended_in: set[asyncio.Task[Any]] = set()
+"""The tasks in which a call is suspended."""
 
-_adopted: set[asyncio.Task[None]] = set()
+_abandoned_tasks: set[asyncio.Task[None]] = set()
 """Event loops refer to tasks weakly, so these are held here."""
 
 
@@ -96,10 +99,12 @@ async def run_steps(
 ) -> Any:
     """Run the coroutine to its end or its deadline. Most calls end with their first step."""
     marker = HERE.marker
+    if marker.slots is not None:  # called by another tool
+        call = run_steps(slots, coroutine, timeout_s, abandoned_count, clock, outlive)
+        return await _run_in_task(call, coroutine)
     slots.on_loop.append(None)  # as `ToolSlots.enter` and `Marker.enter` do, without the calls
-    before, marker.slots = marker.slots, slots
-    if before is None:
-        marker.step += 1
+    marker.slots = slots
+    marker.step += 1
     if not marker.watched:
         WATCHDOG.watch(marker)
     try:
@@ -110,15 +115,23 @@ async def run_steps(
         except BaseException as error:
             raise Raised(error) from None
         finally:
-            marker.slots = before
+            marker.slots = None
         return await _RunningCall(slots, coroutine, timeout_s, abandoned_count, clock, outlive).run(waits_for)
     finally:
         slots.on_loop.pop()
 
 
+async def _run_in_task(call: Coroutine[Any, Any, Any], coroutine: Coroutine[Any, Any, Any]) -> Any:
+    try:
+        return await asyncio.create_task(call)
+    finally:
+        if inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
+            coroutine.close()  # the task was cancelled before its first step
+
+
 def is_suspended_in(task: asyncio.Task[Any]) -> bool:
     """Return whether a call is suspended in this task."""
-    return task in _running_calls
+    return task in _suspended_in
 
 
 class _RunningCall:
@@ -126,7 +139,6 @@ class _RunningCall:
 
     __slots__ = (
         "_abandoned",
-        "_asked",
         "_baseline",
         "_cancellation",
         "_clock",
@@ -134,7 +146,6 @@ class _RunningCall:
         "_end_outlived",
         "_expired",
         "_is_adopted",
-        "_is_stepping",
         "_loop",
         "_marker",
         "_outlive",
@@ -168,9 +179,7 @@ class _RunningCall:
         self._loop = asyncio.get_running_loop()
         self._marker = HERE.marker
         self._baseline = 0
-        self._asked = False
         self._expired = False
-        self._is_stepping = False
         self._patience_end = math.inf
         self._cancellation: asyncio.CancelledError | None = None
 
@@ -202,7 +211,6 @@ class _RunningCall:
                     return self._settle(None, self._cancellation)
 
                 before = self._marker.enter(self._slots)
-                self._is_stepping = True
                 try:
                     waits_for = resume(sent)
                 except StopIteration as stop:
@@ -210,7 +218,6 @@ class _RunningCall:
                 except BaseException as error:
                     return self._settle(None, error)
                 finally:
-                    self._is_stepping = False
                     self._marker.leave(before)
                     sent = None  # an exception kept here would keep its frames alive, this one included
 
@@ -220,19 +227,13 @@ class _RunningCall:
         finally:
             if clock is not None:
                 clock.stop()
-            self._end()
+            self._cancellation = None
+            _suspended_in.discard(self._task)
 
     @property
     def _is_stopping(self) -> bool:
         """Whether this call is to end, by its deadline or because the caller is cancelled."""
-        if self._expired:
-            return True
-        requests = self._task.cancelling() - self._baseline
-        if requests <= 0:
-            return False
-        # A call within this one may have reached its deadline, which it handles itself.
-        stack = _running_calls[self._task]
-        return requests > sum(inner._asked for inner in stack[stack.index(self) + 1 :])
+        return self._expired or self._task.cancelling() > self._baseline
 
     def _begin(self) -> None:
         task = asyncio.current_task()
@@ -240,19 +241,10 @@ class _RunningCall:
         self._task = task
         # A cancellation that came during the first step (Ctrl-C, another thread) is still to be delivered.
         self._baseline = task.cancelling() - bool(getattr(task, "_must_cancel", False))
-        stack = _running_calls.setdefault(task, [])
-        # The calls around this one are in mid-step; those that it made in its own first step have suspended.
-        stack.insert(sum(drive._is_stepping for drive in stack), self)
-
-    def _end(self) -> None:
-        self._cancellation = None
-        stack = _running_calls[self._task]
-        stack.remove(self)
-        if not stack:
-            del _running_calls[self._task]
+        _suspended_in.add(task)
 
     def _expire(self) -> None:
-        self._expired = self._asked = True
+        self._expired = True
         if self._cancellation is not None:
             self._patience_end = min(self._patience_end, self._loop.time() + TIMEOUT_GRACE_S)
         self._task.cancel()
@@ -293,8 +285,7 @@ class _RunningCall:
 
     def _settle(self, value: Any, error: BaseException | None) -> Any:
         """Return or raise the outcome for the caller, once the coroutine has ended or was let go."""
-        if self._asked:
-            self._asked = False
+        if self._expired:
             self._task.uncancel()
         cancellation = self._cancellation
         if isinstance(error, BaseExceptionGroup) and cancellation is not None and not self._expired:
@@ -317,7 +308,7 @@ class _RunningCall:
         return value
 
     def _let_go(self, waits_for: Any) -> None:
-        """Move the coroutine, with the calls inside it, to a task of its own.
+        """Move the coroutine to a task of its own.
 
         A scope of a library that it has not left cannot be moved: when its time is over, it cancels the
         caller's task, if that still runs. Hence the time for clean-up before.
@@ -335,22 +326,9 @@ class _RunningCall:
         finish = heir.finish(waits_for)
         life = SuspendedCoroutine(finish, finish.send(None))
         heir._task = self._loop.create_task(life, name=f"abandoned call of {self._slots.name}")
-        _adopted.add(heir._task)
-        heir._task.add_done_callback(_adopted.discard)
-        stack = _running_calls[self._task]
-        own = stack.index(self) + 1
-        _running_calls[heir._task] = [heir, *stack[own:]]
-        for inner in stack[own:]:
-            inner._move(heir._task)
-        del stack[own:]
-
-    def _move(self, task: asyncio.Task[Any]) -> None:
-        """Follow the call around this one to another task."""
-        if self._asked:
-            self._asked = False
-            self._task.uncancel()
-        self._task = task
-        self._baseline = 0
+        _suspended_in.add(heir._task)
+        _abandoned_tasks.add(heir._task)
+        heir._task.add_done_callback(_abandoned_tasks.discard)
 
     async def finish(self, waits_for: Any) -> None:
         """Run an abandoned coroutine to its end, and drop its outcome."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
 
 import pytest
 
@@ -118,14 +117,14 @@ async def test_a_deadline_in_the_middle_of_clean_up_shortens_it(runner, slots):
 @pytest.mark.parametrize("deadline_first", [True, False])
 async def test_when_deadline_and_outside_cancel_coincide_the_cancel_wins(runner, slots, deadline_first):
     loop = asyncio.get_running_loop()
-    task: asyncio.Task[Any]
+    clock = steps.Clock(3.0)
 
     async def work():
         await asyncio.sleep(3)
 
-    task = await start(runner, slots, work(), 0.05)
-    (drive,) = steps._running_calls[task]
-    actions = [drive._expire, task.cancel]
+    task = asyncio.create_task(runner.run_async(slots, work(), 3.0, clock))
+    await wait_until(lambda: clock._expire is not None)
+    actions = [clock._expire, task.cancel]
     for action in actions if deadline_first else reversed(actions):
         loop.call_soon(action)
     await asyncio.wait([task])
