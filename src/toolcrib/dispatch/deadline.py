@@ -26,7 +26,7 @@ from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
 from toolcrib.dispatch.concurrency import AbandonedCount, Outlive, Raised, ToolSlots
-from toolcrib.dispatch.watchdog import HERE, WATCHDOG
+from toolcrib.dispatch.event_loop import HERE, WATCHDOG
 from toolcrib.errors import ToolTimeoutError
 
 

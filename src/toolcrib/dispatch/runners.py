@@ -1,22 +1,34 @@
 """Runs the code of tools: on the event loop, inline, on a thread, or in a process.
 
 Exceptions of the tool are raised as `Raised`; time-outs, a busy tool or a lost process as errors of toolcrib.
+
+Threads are shared by all tools and bounded per tool. An idle thread is reused, the last one first, and ends
+when it was idle for a while. A blocked one cannot be stopped: its caller is answered in time and the thread
+stays counted. The threads are daemons so that the process can always end.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
+import functools
+import itertools
+import logging
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.dispatch.concurrency import AbandonedCount, Outlive, Raised, ToolSlots
+from toolcrib.dispatch.concurrency import AbandonedCount, Outlive, Raised, Stage, Ticket, ToolSlots
 from toolcrib.dispatch.deadline import Clock, run_steps
-from toolcrib.dispatch.threads import ThreadPool
-from toolcrib.dispatch.watchdog import HERE
-from toolcrib.errors import CallError, DefinitionError
+from toolcrib.dispatch.event_loop import HERE, complete, waker_of
+from toolcrib.errors import CallError, DefinitionError, ToolBusyError, ToolTimeoutError
 
 if TYPE_CHECKING:
     from toolcrib.dispatch.processes import Converter, ProcessPool
+
+logger = logging.getLogger("toolcrib")
+
+IDLE_S = 10.0
 
 
 class Runner:
@@ -24,8 +36,10 @@ class Runner:
 
     def __init__(self, *, max_processes: int | None = None) -> None:
         self.abandoned_count = AbandonedCount()
-        self._threads = ThreadPool(self.abandoned_count)
         self._lock = threading.Lock()
+        self._idle: list[_Worker] = []
+        self._numbers = itertools.count(1)
+        self._is_closed = False
         self._max_processes = max_processes
         self._processes: ProcessPool | None = None
 
@@ -59,7 +73,33 @@ class Runner:
         outlive: Outlive | None = None,
     ) -> Any:
         """Run blocking code on a thread. `on_abandon` is called once if the call is abandoned."""
-        return await self._threads.run(slots, work, timeout_s, on_abandon, clock, outlive)
+        job = Job(slots, work, outlive)
+        is_admitted = slots.admit(job)
+        if clock is None and timeout_s is not None:
+            clock = Clock(timeout_s)
+        if clock is not None:
+            clock.start(asyncio.get_running_loop(), functools.partial(complete, job.future))
+        if is_admitted:
+            self._start(job)  # last, so that the thread does not have to wait for the interpreter lock
+        try:
+            await job.future
+        except (asyncio.CancelledError, GeneratorExit):
+            self._abandon(job, on_abandon)
+            raise
+        finally:
+            if clock is not None:
+                clock.stop()
+        if job.stage is not Stage.ENDED and self._abandon(job, on_abandon):
+            raise ToolTimeoutError(f"Tool '{slots.name}' did not finish within {timeout_s:g} s.")
+        if job.is_refused:
+            raise ToolBusyError(f"Tool '{slots.name}' is busy: no thread can be started. Try again later.")
+        error, job.error = job.error, None
+        if error is not None:
+            try:
+                raise Raised(error) from None
+            finally:
+                del error
+        return job.value
 
     async def run_process(
         self,
@@ -81,7 +121,7 @@ class Runner:
 
         call = ProcessCall(self._find_processes(), slots.name, function, args, kwargs, preload, converter)
         try:
-            return await self._threads.run(slots, call.run, timeout_s, call.kill, outlive=outlive)
+            return await self.run_thread(slots, call.run, timeout_s, call.kill, outlive=outlive)
         except Raised as wrapped:
             if isinstance(wrapped.error, Raised | CallError | DefinitionError):
                 raise wrapped.error from None  # by the tool in the process, or by `call`
@@ -116,7 +156,156 @@ class Runner:
             self._processes.renew()
 
     def close(self) -> None:
-        """End idle threads and kill all processes, without waiting for blocked threads."""
-        self._threads.close()
+        """End idle threads now and the others after their work, without waiting, and kill all processes."""
+        with self._lock:
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+        for worker in idle:
+            worker.wake(None)
         if self._processes is not None:
             self._processes.close()
+
+    # --- threads ---
+
+    def _abandon(self, job: Job, on_abandon: Callable[[], None] | None) -> bool:
+        """Give up a job. False: it has ended at this moment, so there is nothing to give up."""
+        if job.outlive is not None:
+            job.end = job.outlive()  # first: the work may end right after it was given up
+        stage = job.slots.abandon(job)
+        if stage is not Stage.RUNNING and job.end is not None:
+            job.end()
+        if stage is Stage.ENDED:
+            return False
+        if stage is Stage.RUNNING:
+            self.abandoned_count.add(1)
+        if on_abandon is not None:
+            try:
+                on_abandon()
+            except Exception:
+                logger.exception("tool '%s': the cancellation callback failed", job.slots.name)
+        return True
+
+    def _start(self, job: Job) -> None:
+        with self._lock:
+            worker = self._idle.pop() if self._idle else None
+        if worker is not None:
+            worker.wake(job)
+            return
+        name = f"toolcrib-{next(self._numbers)}"
+        try:
+            threading.Thread(target=_Worker(self, job).run, name=name, daemon=True).start()
+        except RuntimeError:
+            # No thread can be started. Jobs that wait for this slot would wait for ever: refuse all.
+            refused: Job | None = job
+            while refused is not None:
+                refused.is_refused = True
+                refused = self.finish(refused)
+
+    def finish(self, job: Job, worker: _Worker | None = None) -> Job | None:
+        """Pass the slot of finished work on, then wake the caller. Return the job that got the slot."""
+        is_awaited, successor = job.slots.finish(job)
+        if successor is None and worker is not None:
+            # Before the caller is woken: its next call should find this thread idle, not start another.
+            worker.is_resting = self.rest(worker)
+        if is_awaited:
+            job.announce()
+        else:
+            self.abandoned_count.add(-1)
+            job.drop()
+            if job.end is not None:
+                job.end()
+        return successor  # type: ignore[return-value]  # a slots returns the tickets it was given
+
+    def rest(self, worker: _Worker) -> bool:
+        """Add a worker to the idle ones. False: it has to end."""
+        with self._lock:
+            if not self._is_closed:
+                self._idle.append(worker)
+            return not self._is_closed
+
+    def retire(self, worker: _Worker) -> bool:
+        """Remove a worker that was idle for long. False: it was just picked, and gets a job."""
+        with self._lock:
+            if worker in self._idle:
+                self._idle.remove(worker)
+                return True
+            return False
+
+
+class Job(Ticket):
+    """One piece of work: an event loop waits for it, a thread does it."""
+
+    __slots__ = (
+        "_context",
+        "_loop",
+        "_waker",
+        "_work",
+        "end",
+        "error",
+        "future",
+        "is_refused",
+        "outlive",
+        "slots",
+        "value",
+    )
+
+    def __init__(self, slots: ToolSlots, work: Callable[[], Any], outlive: Outlive | None = None) -> None:
+        super().__init__()
+        self.slots = slots
+        self.outlive = outlive
+        self.end: Callable[[], None] | None = None
+        self._work = work
+        self._loop = asyncio.get_running_loop()
+        self._waker = waker_of(self._loop)
+        self._context = contextvars.copy_context()
+        self.future: asyncio.Future[None] = self._loop.create_future()
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.is_refused = False
+
+    def run(self) -> None:
+        try:
+            self.value = self._context.run(self._work)
+        except BaseException as error:
+            self.error = error
+
+    def drop(self) -> None:
+        """Drop the outcome, and with it the frames that an error refers to."""
+        self.value = self.error = None
+
+    def announce(self) -> None:
+        """Wake the caller, from any thread."""
+        if not self._waker.wake(self.future):
+            self.drop()
+
+
+class _Worker:
+    """One thread. The lock is used as a signal: the cheapest way to hand work to a thread."""
+
+    __slots__ = ("_job", "_runner", "_signal", "is_resting")
+
+    def __init__(self, runner: Runner, job: Job) -> None:
+        self._runner = runner
+        self._job: Job | None = job
+        self.is_resting = False
+        self._signal = threading.Lock()
+        self._signal.acquire()
+
+    def wake(self, job: Job | None) -> None:
+        self._job = job
+        self._signal.release()
+
+    def run(self) -> None:
+        while True:
+            job, self._job = self._job, None
+            if job is None:
+                return
+            while job is not None:
+                job.run()
+                job = self._runner.finish(job, self)
+            if not self.is_resting:
+                return
+            if not self._signal.acquire(timeout=IDLE_S):
+                if self._runner.retire(self):
+                    return
+                self._signal.acquire()

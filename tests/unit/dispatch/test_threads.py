@@ -19,11 +19,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.unit.dispatch.support import SOON_S, wait_until
-from toolcrib.dispatch import threads
-from toolcrib.dispatch import threads as wakers
+from toolcrib.dispatch import runners
 from toolcrib.dispatch.concurrency import Raised, ToolSlots
-from toolcrib.dispatch.runners import Runner
-from toolcrib.dispatch.threads import Job, waker_of
+from toolcrib.dispatch.event_loop import CallbackWaker, EventfdWaker, waker_of
+from toolcrib.dispatch.runners import Job, Runner
 from toolcrib.errors import ToolBusyError, ToolTimeoutError
 
 
@@ -355,7 +354,7 @@ async def test_when_no_thread_can_be_started_those_who_wait_for_the_slot_are_ref
     waiting = [asyncio.create_task(runner.run_thread(slots, lambda: 1, None)) for _ in range(3)]
     await wait_until(lambda: slots.waiting == 3)
     with no_thread_left():
-        runner._threads._start(holder)
+        runner._start(holder)
         for task in waiting:
             with pytest.raises(ToolBusyError, match="no thread can be started"):
                 await task
@@ -396,7 +395,7 @@ asyncio.run(main())
 
 
 async def test_an_idle_thread_ends_after_a_while_and_a_picked_one_does_not(runner, slots, monkeypatch):
-    monkeypatch.setattr(threads, "IDLE_S", 0.05)
+    monkeypatch.setattr(runners, "IDLE_S", 0.05)
     thread = await runner.run_thread(slots, threading.current_thread, 5.0)
     await wait_until(lambda: not thread.is_alive())
     for pause_s in (0.04, 0.045, 0.05, 0.055, 0.06) * 3:
@@ -404,7 +403,7 @@ async def test_an_idle_thread_ends_after_a_while_and_a_picked_one_does_not(runne
         assert await runner.run_thread(slots, lambda: 1, 5.0) == 1
 
 
-BOTH = pytest.mark.parametrize("kind", [wakers._EventfdWaker, wakers._CallbackWaker])
+BOTH = pytest.mark.parametrize("kind", [EventfdWaker, CallbackWaker])
 
 
 @BOTH
@@ -457,7 +456,7 @@ async def test_a_loop_keeps_its_waker() -> None:
     assert waker_of(loop) is waker_of(loop)
 
 
-def test_two_loops_on_one_thread_have_two_wakeres() -> None:
+def test_two_loops_on_one_thread_have_two_wakers() -> None:
     first, second = asyncio.new_event_loop(), asyncio.new_event_loop()
     try:
         assert waker_of(first) is not waker_of(second)
@@ -470,7 +469,7 @@ def test_two_loops_on_one_thread_have_two_wakeres() -> None:
 @pytest.mark.skipif(not hasattr(os, "eventfd"), reason="this system has no event counters")
 def test_the_descriptor_ends_with_its_loop() -> None:
     loop = asyncio.new_event_loop()
-    box = wakers._EventfdWaker(loop)
+    box = EventfdWaker(loop)
     counter, gone = box._counter, weakref.ref(loop)
     loop.close()
     del loop, box
@@ -489,7 +488,7 @@ def test_a_loop_that_watches_no_descriptors_is_told_in_the_common_way() -> None:
     async def wake() -> None:
         loop = asyncio.get_running_loop()
         box = waker_of(loop)
-        assert isinstance(box, wakers._CallbackWaker)
+        assert isinstance(box, CallbackWaker)
         future: asyncio.Future[None] = loop.create_future()
         threading.Thread(target=box.wake, args=(future,)).start()
         await asyncio.wait_for(future, 5)

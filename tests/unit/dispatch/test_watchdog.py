@@ -12,9 +12,9 @@ import time
 import pytest
 
 from tests.unit.dispatch.support import wait_until
-from toolcrib.dispatch import watchdog
+from toolcrib.dispatch import event_loop
 from toolcrib.dispatch.concurrency import Raised, ToolSlots
-from toolcrib.dispatch.watchdog import HERE, WATCHDOG
+from toolcrib.dispatch.event_loop import HERE, WATCHDOG
 
 
 class Log(logging.Handler):
@@ -116,22 +116,6 @@ async def test_the_tool_that_blocks_is_named_and_not_the_one_that_called_it(runn
     assert log.names == ["inner"]
 
 
-async def test_many_short_calls_without_a_pause_block_together(runner, log):
-    outer_lane, inner_slots = ToolSlots("outer"), ToolSlots("inner")
-
-    async def inner():
-        pass
-
-    async def outer():
-        end = time.monotonic() + 5.0
-        while not log.seen and time.monotonic() < end:
-            block(0.02)
-            await runner.run_async(inner_slots, inner(), None)
-
-    await runner.run_async(outer_lane, outer(), 5.0)
-    assert log.names == ["outer"]
-
-
 async def test_a_tool_that_blocks_again_is_not_named_again_but_counted(runner, slots, log, monkeypatch):
     for _ in range(3):
         runner.run_inline(slots, lambda: block(0.5))
@@ -194,7 +178,7 @@ async def test_a_log_handler_that_raises_does_not_end_the_watch(runner, log):
 
 
 async def test_the_watch_rests_when_nothing_runs_and_begins_again(runner, slots, log, monkeypatch):
-    monkeypatch.setattr(watchdog, "REST_AFTER_S", 0.15)
+    monkeypatch.setattr(event_loop, "REST_AFTER_S", 0.15)
     runner.run_inline(slots, lambda: None)
     assert WATCHDOG.is_running
     await wait_until(lambda: not WATCHDOG.is_running)
