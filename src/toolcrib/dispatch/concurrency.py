@@ -69,20 +69,6 @@ class ToolSlots:
     take up threads without bound.
     """
 
-    __slots__ = (
-        "_queue",
-        "_threads",
-        "_threads_lost",
-        "abandoned",
-        "blocked",
-        "lock",
-        "max_queue",
-        "max_threads",
-        "name",
-        "on_loop",
-        "stuck",
-    )
-
     def __init__(self, name: str, max_threads: int = 32, max_queue: int = 1000) -> None:
         self.name = name
         self.max_threads = max_threads

@@ -23,10 +23,11 @@ import logging
 import math
 import types
 from collections.abc import Callable, Coroutine, Generator
+from dataclasses import dataclass, field
 from typing import Any
 
 from toolcrib.dispatch.concurrency import AbandonedCount, Outlive, Raised, ToolSlots
-from toolcrib.dispatch.event_loop import HERE, WATCHDOG
+from toolcrib.dispatch.event_loop import HERE, WATCHDOG, Marker
 from toolcrib.errors import ToolTimeoutError
 
 
@@ -134,69 +135,41 @@ def is_suspended_in(task: asyncio.Task[Any]) -> bool:
     return task in _suspended_in
 
 
+@dataclass(slots=True, eq=False)
 class _RunningCall:
-    """A coroutine from its first suspension to its end."""
+    """A coroutine from its first suspension to its end. `is_abandoned`: it goes on without its caller."""
 
-    __slots__ = (
-        "_abandoned",
-        "_baseline",
-        "_cancellation",
-        "_clock",
-        "_coroutine",
-        "_end_outlived",
-        "_expired",
-        "_is_adopted",
-        "_loop",
-        "_marker",
-        "_outlive",
-        "_patience_end",
-        "_slots",
-        "_task",
-        "_timeout_s",
-    )
-
-    _task: asyncio.Task[Any]
-
-    def __init__(
-        self,
-        slots: ToolSlots,
-        coroutine: Coroutine[Any, Any, Any],
-        timeout_s: float | None,
-        abandoned_count: AbandonedCount,
-        clock: Clock | None = None,
-        outlive: Outlive | None = None,
-        *,
-        is_adopted: bool = False,
-    ) -> None:
-        self._slots = slots
-        self._coroutine = coroutine
-        self._timeout_s = timeout_s
-        self._abandoned = abandoned_count
-        self._clock = clock
-        self._outlive = outlive
-        self._end_outlived: Callable[[], None] | None = None
-        self._is_adopted = is_adopted
-        self._loop = asyncio.get_running_loop()
-        self._marker = HERE.marker
-        self._baseline = 0
-        self._expired = False
-        self._patience_end = math.inf
-        self._cancellation: asyncio.CancelledError | None = None
+    slots: ToolSlots
+    coroutine: Coroutine[Any, Any, Any]
+    timeout_s: float | None
+    abandoned_count: AbandonedCount
+    clock: Clock | None = None
+    outlive: Outlive | None = None
+    is_abandoned: bool = False
+    task: asyncio.Task[Any] = field(init=False)
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    marker: Marker = field(default_factory=lambda: HERE.marker)
+    baseline: int = 0
+    """The cancellations of the task when the call began."""
+    is_expired: bool = False
+    patience_end: float = math.inf
+    """When the time for clean-up is over."""
+    cancellation: asyncio.CancelledError | None = None
 
     @types.coroutine
     def run(self, waits_for: Any) -> Generator[Any, Any, Any]:
-        if not self._is_adopted:
+        if not self.is_abandoned:
             self._begin()
-        clock = self._clock
-        if clock is None and self._timeout_s is not None:
-            clock = Clock(self._timeout_s)
+        clock = self.clock
+        if clock is None and self.timeout_s is not None:
+            clock = Clock(self.timeout_s)
         if clock is not None:
-            clock.start(self._loop, self._expire)
+            clock.start(self.loop, self._expire)
         try:
             while True:
-                resume: Callable[[Any], Any] = self._coroutine.send
+                resume: Callable[[Any], Any] = self.coroutine.send
                 try:
-                    if self._patience_end == math.inf:
+                    if self.patience_end == math.inf:
                         sent = yield waits_for
                     else:
                         sent = yield from self._wait_patiently(waits_for)
@@ -204,13 +177,13 @@ class _RunningCall:
                     self._close()
                     raise
                 except BaseException as error:
-                    resume, sent = self._coroutine.throw, error
+                    resume, sent = self.coroutine.throw, error
                     self._note(error)
                 if sent is _LET_GO:
                     self._let_go(waits_for)
-                    return self._settle(None, self._cancellation)
+                    return self._settle(None, self.cancellation)
 
-                before = self._marker.enter(self._slots)
+                before = self.marker.enter(self.slots)
                 try:
                     waits_for = resume(sent)
                 except StopIteration as stop:
@@ -218,60 +191,60 @@ class _RunningCall:
                 except BaseException as error:
                     return self._settle(None, error)
                 finally:
-                    self._marker.leave(before)
+                    self.marker.leave(before)
                     sent = None  # an exception kept here would keep its frames alive, this one included
 
-                if self._cancellation is not None and not self._is_stopping:
+                if self.cancellation is not None and not self._is_stopping:
                     # It was a timeout inside the tool, which the tool has handled.
-                    self._patience_end, self._cancellation = math.inf, None
+                    self.patience_end, self.cancellation = math.inf, None
         finally:
             if clock is not None:
                 clock.stop()
-            self._cancellation = None
-            _suspended_in.discard(self._task)
+            self.cancellation = None
+            _suspended_in.discard(self.task)
 
     @property
     def _is_stopping(self) -> bool:
         """Whether this call is to end, by its deadline or because the caller is cancelled."""
-        return self._expired or self._task.cancelling() > self._baseline
+        return self.is_expired or self.task.cancelling() > self.baseline
 
     def _begin(self) -> None:
         task = asyncio.current_task()
         assert task is not None  # nosec B101  # code that suspends runs in a task
-        self._task = task
+        self.task = task
         # A cancellation that came during the first step (Ctrl-C, another thread) is still to be delivered.
-        self._baseline = task.cancelling() - bool(getattr(task, "_must_cancel", False))
+        self.baseline = task.cancelling() - bool(getattr(task, "_must_cancel", False))
         _suspended_in.add(task)
 
     def _expire(self) -> None:
-        self._expired = True
-        if self._cancellation is not None:
-            self._patience_end = min(self._patience_end, self._loop.time() + TIMEOUT_GRACE_S)
-        self._task.cancel()
+        self.is_expired = True
+        if self.cancellation is not None:
+            self.patience_end = min(self.patience_end, self.loop.time() + TIMEOUT_GRACE_S)
+        self.task.cancel()
 
     def _note(self, error: BaseException) -> None:
         """Start the time for clean-up if the coroutine is to stop."""
-        if isinstance(error, asyncio.CancelledError) and self._cancellation is None and self._is_stopping:
+        if isinstance(error, asyncio.CancelledError) and self.cancellation is None and self._is_stopping:
             # The first one is kept: anyio recognises its own by their text.
-            self._cancellation = error
-            grace_s = TIMEOUT_GRACE_S if self._expired else CANCEL_GRACE_S
-            self._patience_end = self._loop.time() + grace_s
+            self.cancellation = error
+            grace_s = TIMEOUT_GRACE_S if self.is_expired else CANCEL_GRACE_S
+            self.patience_end = self.loop.time() + grace_s
 
     def _wait_patiently(self, waits_for: Any) -> Generator[Any, Any, Any]:
         """Wait for what the coroutine waits for, until the time for clean-up is over."""
-        if self._loop.time() >= self._patience_end:
+        if self.loop.time() >= self.patience_end:
             return _LET_GO
-        if not _is_awaited_future(waits_for, self._loop):
+        if not _is_awaited_future(waits_for, self.loop):
             return (yield waits_for)
         waits_for._asyncio_future_blocking = False
         while not waits_for.done():
-            left_s = self._patience_end - self._loop.time()
+            left_s = self.patience_end - self.loop.time()
             if left_s <= 0:
                 waits_for._asyncio_future_blocking = True
                 return _LET_GO
-            bell = self._loop.create_future()
+            bell = self.loop.create_future()
             ring = functools.partial(_ring, bell)
-            timer = self._loop.call_later(left_s, ring, None)
+            timer = self.loop.call_later(left_s, ring, None)
             waits_for.add_done_callback(ring)
             try:
                 yield from bell
@@ -285,20 +258,20 @@ class _RunningCall:
 
     def _settle(self, value: Any, error: BaseException | None) -> Any:
         """Return or raise the outcome for the caller, once the coroutine has ended or was let go."""
-        if self._expired:
-            self._task.uncancel()
-        cancellation = self._cancellation
-        if isinstance(error, BaseExceptionGroup) and cancellation is not None and not self._expired:
+        if self.is_expired:
+            self.task.uncancel()
+        cancellation = self.cancellation
+        if isinstance(error, BaseExceptionGroup) and cancellation is not None and not self.is_expired:
             # Before 3.13 a task group whose child failed cancels its task and does not take that back.
-            self._task.uncancel()
-        if cancellation is not None and self._task.cancelling() > self._baseline:
+            self.task.uncancel()
+        if cancellation is not None and self.task.cancelling() > self.baseline:
             try:
                 raise cancellation from None
             finally:
                 del cancellation
-        if self._expired:
+        if self.is_expired:
             raise ToolTimeoutError(
-                f"Tool '{self._slots.name}' did not finish within {self._timeout_s:g} s."
+                f"Tool '{self.slots.name}' did not finish within {self.timeout_s:g} s."
             ) from None
         if error is not None:
             try:
@@ -313,24 +286,22 @@ class _RunningCall:
         A scope of a library that it has not left cannot be moved: when its time is over, it cancels the
         caller's task, if that still runs. Hence the time for clean-up before.
         """
-        if self._is_adopted:
+        if self.is_abandoned:
             # Cancelled for the second time, by a loop that ends.
             self._close()
             return
-        logger.debug("a call of tool '%s' does not stop; it goes on in the background", self._slots.name)
-        heir = _RunningCall(self._slots, self._coroutine, None, self._abandoned, is_adopted=True)
-        if self._outlive is not None:
-            heir._end_outlived = self._outlive()
-        self._slots.enter()
+        logger.debug("a call of tool '%s' does not stop; it goes on in the background", self.slots.name)
+        heir = _RunningCall(self.slots, self.coroutine, None, self.abandoned_count, is_abandoned=True)
+        self.slots.enter()
         self._count_abandoned(1)
-        finish = heir.finish(waits_for)
+        finish = heir.finish(waits_for, None if self.outlive is None else self.outlive())
         life = SuspendedCoroutine(finish, finish.send(None))
-        heir._task = self._loop.create_task(life, name=f"abandoned call of {self._slots.name}")
-        _suspended_in.add(heir._task)
-        _abandoned_tasks.add(heir._task)
-        heir._task.add_done_callback(_abandoned_tasks.discard)
+        heir.task = self.loop.create_task(life, name=f"abandoned call of {self.slots.name}")
+        _suspended_in.add(heir.task)
+        _abandoned_tasks.add(heir.task)
+        heir.task.add_done_callback(_abandoned_tasks.discard)
 
-    async def finish(self, waits_for: Any) -> None:
+    async def finish(self, waits_for: Any, on_end: Callable[[], None] | None) -> None:
         """Run an abandoned coroutine to its end, and drop its outcome."""
         try:
             await self.run(waits_for)
@@ -338,24 +309,24 @@ class _RunningCall:
             raise
         except BaseException as error:
             logger.debug(
-                "an abandoned call of tool '%s' ended with %s", self._slots.name, type(error).__name__
+                "an abandoned call of tool '%s' ended with %s", self.slots.name, type(error).__name__
             )
         finally:
             self._count_abandoned(-1)
-            self._slots.leave()
-            if self._end_outlived is not None:
-                self._end_outlived()
+            self.slots.leave()
+            if on_end is not None:
+                on_end()
 
     def _count_abandoned(self, number: int) -> None:
-        with self._slots.lock:
-            self._slots.abandoned += number
-        self._abandoned.add(number)
+        with self.slots.lock:
+            self.slots.abandoned += number
+        self.abandoned_count.add(number)
 
     def _close(self) -> None:
         try:
-            self._coroutine.close()
+            self.coroutine.close()
         except BaseException as error:
-            logger.debug("tool '%s' could not be closed: %s", self._slots.name, type(error).__name__)
+            logger.debug("tool '%s' could not be closed: %s", self.slots.name, type(error).__name__)
 
 
 class SuspendedCoroutine(Coroutine[Any, Any, Any]):

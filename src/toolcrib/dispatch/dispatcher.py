@@ -64,27 +64,6 @@ class ToolStats:
 class Plan:
     """Everything that a call of one tool needs, prepared once."""
 
-    __slots__ = (
-        "arguments",
-        "chain",
-        "context",
-        "flaw",
-        "handler",
-        "is_plain",
-        "is_search_tool",
-        "is_stream",
-        "mirrored",
-        "mode",
-        "owner",
-        "positional",
-        "results",
-        "server",
-        "slots",
-        "stats",
-        "timeout_s",
-        "tool",
-    )
-
     def __init__(self, tool: Tool, stats: ToolStats) -> None:
         arguments = tool.arguments
         run = tool.options.run

@@ -135,36 +135,30 @@ def _is_from_signal(error: BaseException) -> bool:
     return any(frame.f_code in codes for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
-def _log_exit(error: BaseException) -> None:
-    if not _EXITS.take(time.monotonic()):
-        return
-    more = _EXITS.take_missed()
-    logger.error(
-        "a task or callback on the event loop of the server raised %r: ignored%s",
-        error,
-        more,
-        exc_info=error,
-    )
-
-
 _EXITS = LogLimiter(10, 60.0)
 _STOPS = LogLimiter(10, 60.0)
-_STOPS_LOCK = threading.Lock()
+_LOG_LOCK = threading.Lock()
+
+
+def _log_exit(error: BaseException) -> None:
+    if (more := _take(_EXITS)) is not None:
+        text = "a task or callback on the event loop of the server raised %r: ignored%s"
+        logger.error(text, error, more, exc_info=error)
 
 
 def _log_stop() -> None:
-    with _STOPS_LOCK:
-        if not _STOPS.take(time.monotonic()):
-            return
-        more = _STOPS.take_missed()
-    slots = HERE.marker.slots  # None in a callback or on another thread
-    who = "something" if slots is None else f"tool '{slots.name}'"
-    logger.warning(
-        "%s called stop() on the event loop of the server: ignored%s",
-        who,
-        more,
-        extra={} if slots is None else {"tool_name": slots.name},
-    )
+    if (more := _take(_STOPS)) is not None:
+        slots = HERE.marker.slots  # None in a callback or on another thread
+        who, extra = (
+            ("something", {}) if slots is None else (f"tool '{slots.name}'", {"tool_name": slots.name})
+        )
+        logger.warning("%s called stop() on the event loop of the server: ignored%s", who, more, extra=extra)
+
+
+def _take(limiter: LogLimiter) -> str | None:
+    """Return what to append to a log line; None where it must not be logged now."""
+    with _LOG_LOCK:
+        return limiter.take_missed() if limiter.take(time.monotonic()) else None
 
 
 def make_loop() -> asyncio.AbstractEventLoop:

@@ -37,6 +37,9 @@ class _State:
     opening: Future[None] | None = None  # set while it is being opened
     calls: int = 0
 
+    def is_busy(self) -> bool:
+        return self.calls > 0 or self.opening is not None
+
 
 class Applications:
     """The applications that the tools of one registry belong to."""
@@ -98,12 +101,12 @@ class Applications:
         await asyncio.gather(*map(self._close_unused, unused))
 
     async def _close_unused(self, state: _State) -> None:
-        while state.calls or state.opening is not None:
+        while state.is_busy():
             await asyncio.sleep(IDLE_CHECK_S)
         if any(owner is state.application for owner in self._owners()):
             return  # its tools were added again
         with self._lock:
-            if state.calls or self._states.pop(id(state.application), None) is None:
+            if state.is_busy() or self._states.pop(id(state.application), None) is None:
                 return  # it is called again, or was closed by another task
             was_open = state in self._opened
             if was_open:

@@ -235,20 +235,6 @@ class Runner:
 class Job(Ticket):
     """One piece of work: an event loop waits for it, a thread does it."""
 
-    __slots__ = (
-        "_context",
-        "_loop",
-        "_waker",
-        "_work",
-        "end",
-        "error",
-        "future",
-        "is_refused",
-        "outlive",
-        "slots",
-        "value",
-    )
-
     def __init__(self, slots: ToolSlots, work: Callable[[], Any], outlive: Outlive | None = None) -> None:
         super().__init__()
         self.slots = slots
