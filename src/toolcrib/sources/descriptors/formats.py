@@ -1,7 +1,7 @@
 """The formats of descriptors: JSON, YAML and TOML. The only module that imports yaml.
 
-Files may not be trusted: their size, depth and repetition by aliases are limited, duplicate keys are refused,
-and YAML has the values of JSON only: `yes`, `on`, dates and `0x1F` are strings.
+Files may not be trusted: their size and depth are limited, duplicate keys are refused, and YAML has the
+values of JSON only: `yes`, `on`, dates and `0x1F` are strings.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ SUFFIXES: Mapping[str, Format] = {".json": "json", ".yaml": "yaml", ".yml": "yam
 MAX_JSON_BYTES = 16 * 1024 * 1024
 MAX_BYTES = 2 * 1024 * 1024
 """The limit for YAML and TOML, which take longer to read."""
-MAX_YAML_VALUES = 500_000
-"""The most values in a YAML document, counted as often as aliases repeat them; 16 characters count as one."""
 
 _BYTE = re.compile(r" ?\(byte (\d+)\)")
 _TOML_LINE = re.compile(r"\(at line (\d+), column \d+\)$")
@@ -147,14 +145,12 @@ def _parse_yaml(text: str, path: Path) -> Any:
 class _YamlReader:
     """Builds plain data from the events of a document. Raises ValueError; `line` is then the current line.
 
-    PyYAML's own loaders would create objects, expand aliases without limit and take `no` for False, and its C
-    parser crashes on deeply nested documents.
+    PyYAML's own loaders would create objects and take `no` for False, and its C parser crashes on deep nesting.
+    Aliases are refused, because they make a large value of a small file.
     """
 
     def __init__(self, events: Iterator[Any]) -> None:
         self._events = events
-        self._anchors: dict[str, tuple[Any, int]] = {}
-        self._size = 0
         self.line = 1
 
     def read_document(self) -> Any:
@@ -175,29 +171,17 @@ class _YamlReader:
 
     def _read(self, kind: str, depth: int) -> Any:
         """Return the value that begins with the current event."""
-        event, before = self._event, self._size
+        event = self._event
         if kind == "Alias":
-            if event.anchor not in self._anchors:
-                raise ValueError(f"unknown alias *{event.anchor}")
-            value, size = self._anchors[event.anchor]
-            self._grow(size)
-            return value
+            raise ValueError(f"the alias *{event.anchor} is not supported; write the value again")
         if depth > codec.MAX_DEPTH:
             raise ValueError(f"nested deeper than {codec.MAX_DEPTH}")
         if event.tag not in (None, "!", f"{_STANDARD}str"):
             raise ValueError(f"the tag {event.tag} is not supported")
         if kind == "Scalar":
-            self._grow(1 + len(event.value) // 16)
-            is_plain = event.tag is None and event.implicit[0]
-            value = _resolve(event.value) if is_plain else event.value
-        else:
-            self._grow(1)
-            value = self._read_list(depth) if kind == "SequenceStart" else self._read_object(depth)
-        if event.anchor is not None:
-            self._anchors[event.anchor] = (value, self._size - before)
-        return value
-
-    def _read_list(self, depth: int) -> list[Any]:
+            return _resolve(event.value) if event.tag is None and event.implicit[0] else event.value
+        if kind == "MappingStart":
+            return self._read_object(depth)
         found = []
         while (kind := self._next()) != "SequenceEnd":
             found.append(self._read(kind, depth + 1))
@@ -205,29 +189,14 @@ class _YamlReader:
 
     def _read_object(self, depth: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        merged: list[Any] = []
         while (kind := self._next()) != "MappingEnd":
-            is_merge = kind == "Scalar" and self._event.value == "<<" and self._event.implicit[0]
             key = self._read(kind, depth + 1)
             if not isinstance(key, str):
                 raise ValueError(f"a key must be a string, got {key!r:.40}; put it in quotes")
-            if key in found and not is_merge:
+            if key in found:
                 raise ValueError(f"duplicate key '{key[:80]}'")
-            value = self._read(self._next(), depth + 1)
-            if is_merge:
-                merged += value if isinstance(value, list) else [value]
-            else:
-                found[key] = value
-        for other in merged:
-            if not isinstance(other, dict):
-                raise ValueError("<< requires an object or a list of objects")
-            found = {**found, **{key: value for key, value in other.items() if key not in found}}
+            found[key] = self._read(self._next(), depth + 1)
         return found
-
-    def _grow(self, size: int) -> None:
-        self._size += size
-        if self._size > MAX_YAML_VALUES:
-            raise ValueError("too large, with repetitions by aliases")
 
 
 def _resolve(text: str) -> Any:

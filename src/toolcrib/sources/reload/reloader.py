@@ -98,10 +98,9 @@ class LoadResult:
 class Reloader:
     """Reloads tools when files change. Use `async with`, or `await run()`, while the server serves.
 
-    `load` loads everything again, on a thread. `paths` are the files and folders behind the tools, `tools`
-    the tools of the registry that come from them (by default all), `findings` the known findings: an error
-    that existed before does not prevent a reload. `after_reload` is awaited after each replacement, in a
-    task of its own.
+    `load` loads everything again, on a thread. `paths` are the files and folders behind the tools of the
+    registry, `findings` the known findings: an error that existed before does not prevent a reload.
+    `after_reload` is awaited after each replacement, in a task of its own.
     """
 
     def __init__(
@@ -110,9 +109,7 @@ class Reloader:
         registry: ToolRegistry,
         *,
         paths: Iterable[str | Path],
-        tools: Iterable[Tool] | None = None,
         findings: Iterable[Finding] = (),
-        allow_world_writable: bool = False,
         after_reload: Callable[[], Awaitable[None]] | None = None,
         pause_s: float = PAUSE_S,
     ) -> None:
@@ -121,9 +118,8 @@ class Reloader:
         self.failures = 0
         self._load = load
         self._registry = registry
-        self._tools = [entry.tool for entry in registry.entries()] if tools is None else list(tools)
+        self._tools = [entry.tool for entry in registry.entries()]
         self._findings: Collection[Finding] = tuple(findings)
-        self._allow_world_writable = allow_world_writable
         self._after_reload = after_reload
         self._pause_s = pause_s
         tree = SourceTree(paths)
@@ -147,7 +143,7 @@ class Reloader:
     async def run(self) -> None:
         """Watch files and reload until cancelled, or until the registry is closed."""
         self._stopped.clear()
-        _log_refusal(self._find_world_writable(self._states), "Changes will not be loaded")
+        _log_refusal(_find_world_writable(self._states), "Changes will not be loaded")
         try:
             while not self._registry.sealed:
                 self._interrupted.clear()
@@ -271,20 +267,12 @@ class Reloader:
 
     def _refuse(self, states: FileStates) -> LoadResult | None:
         """Return a failed result if files are world-writable or missing."""
-        errors = self._find_world_writable(states) or [
+        errors = _find_world_writable(states) or [
             Finding("missing-file", "error", f"{os.path.basename(path)} is missing", file=path)
             for path in self._watched.tree.paths
             if states.get(path) is None
         ]
         return LoadResult(replace(self._watched, is_failing=True), errors=errors) if errors else None
-
-    def _find_world_writable(self, states: FileStates) -> list[Finding]:
-        """Report files that every user of the machine can change, unless that is allowed."""
-        if self._allow_world_writable:
-            return []
-        return [
-            _report_world_writable(state.real) for state in states.values() if state and state.world_writable
-        ]
 
     def _load_all(self) -> LoadResult:
         old = self._watched.tree
@@ -331,7 +319,7 @@ class Reloader:
     def _note_import(self, file: str) -> None:
         """Note the state of a file that is imported; raise SourceError if it is world-writable."""
         state = state_of(file)
-        if state is not None and state.world_writable and not self._allow_world_writable:
+        if state is not None and state.world_writable:
             finding = self._refused[state.real] = _report_world_writable(state.real)
             raise SourceError(finding.message, source=Location(state.real), hint=finding.hint)
         self._imported[os.path.realpath(file)] = state
@@ -386,13 +374,18 @@ def _files_of(tree: SourceTree) -> frozenset[str]:
     return frozenset(os.path.realpath(file) for file in files if isinstance(file, str))
 
 
+def _find_world_writable(states: FileStates) -> list[Finding]:
+    """Report files that every user of the machine can change."""
+    return [_report_world_writable(state.real) for state in states.values() if state and state.world_writable]
+
+
 def _report_world_writable(file: str) -> Finding:
     return Finding(
         WORLD_WRITABLE,
         "error",
         f"{os.path.basename(file)} can be changed by every user of this machine",
         file=file,
-        hint=f"remove that permission from {file} or its folder (chmod o-w), or allow it",
+        hint=f"remove that permission from {file} or its folder: chmod o-w",
     )
 
 

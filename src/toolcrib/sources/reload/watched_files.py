@@ -97,18 +97,12 @@ def _is_world_writable(path: str) -> bool:
 
 
 def _state_of_names(folder: str) -> FileState | None:
-    """Return a state of the names that can be imported from a folder."""
+    """Return a state of the names in a folder."""
     try:
-        names = [entry.name for entry in os.scandir(folder) if _is_importable(entry)]
+        names = sorted(os.listdir(folder))
     except OSError:
         return None
-    digest = _digest("\n".join(sorted(names)).encode(errors="surrogateescape"))
-    return FileState(folder, digest, world_writable=False)
-
-
-def _is_importable(entry: os.DirEntry[str]) -> bool:
-    name = entry.name
-    return name.endswith(".py") or (name.isidentifier() and not is_skipped_folder(name) and entry.is_dir())
+    return FileState(folder, _digest("\n".join(names).encode(errors="surrogateescape")), world_writable=False)
 
 
 # --- the modules of a tree ---------------------------------------------------------------------------

@@ -261,13 +261,3 @@ async def test_a_new_module_that_everybody_can_write_is_not_run(
     assert not await shop.reloader.check_now()
     assert "crib_open.py can be changed by every user" in complaints(caplog.records, logging.WARNING)[0]
     assert "it ran" not in caplog.text
-
-
-async def test_it_can_be_allowed(tmp_path: Path) -> None:
-    path = tmp_path / "crib_tools.py"
-    path.write_text(source("one"))
-    path.chmod(0o666)
-    with workshop(tmp_path, allow_world_writable=True) as shop:
-        path.write_text(source("two"))
-        assert await shop.reloader.check_now()
-        assert await shop.say() == "two"

@@ -128,13 +128,9 @@ def test_a_file_that_lost_its_content_is_told(tmp_path: Path) -> None:
     assert not is_content_lost(gone, before)
 
 
-def test_names_that_could_be_imported_are_part_of_it_on_demand(tmp_path: Path) -> None:
+def test_names_in_a_folder_are_part_of_it_on_demand(tmp_path: Path) -> None:
     first = read_states((), (), [str(tmp_path)])
-    (tmp_path / "notes.txt").write_text("")
-    (tmp_path / "__pycache__").mkdir()
     assert read_states((), (), [str(tmp_path)]) == first
     (tmp_path / "pack").mkdir()
-    second = read_states((), (), [str(tmp_path)])
-    (tmp_path / "x.py").write_text("")
-    assert len({repr(look) for look in (first, second, read_states((), (), [str(tmp_path)]))}) == 3
+    assert read_states((), (), [str(tmp_path)]) != first
     assert read_states((), (), [str(tmp_path / "gone")]) == {f"{tmp_path / 'gone'}{os.sep}": None}
