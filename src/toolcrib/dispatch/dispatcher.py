@@ -334,7 +334,7 @@ class Dispatcher:
                     raise ToolNotFoundError(name)
             except ToolNotFoundError:
                 if self.pipeline is not None:
-                    call = self.pipeline.begin(name, None, arguments, principal, channel)
+                    call = Call(self.pipeline.next_id(), name, None, arguments, principal, channel)
                     await self.pipeline.reject_unknown(call)
                 raise
         limit = self.timeout_s if plan.timeout_s is None else plan.timeout_s
@@ -342,9 +342,8 @@ class Dispatcher:
             limit = _shorten(limit, timeout_s)
         if self.pipeline is None:
             return await self._perform(plan, arguments, principal, limit, channel)
-        call = self.pipeline.begin(
-            name, plan.tool, arguments, principal, channel, limit, is_search_tool=plan.is_search_tool
-        )
+        id_ = self.pipeline.next_id()
+        call = Call(id_, name, plan.tool, arguments, principal, channel, limit, plan.is_search_tool)
         chain = plan.chain
         if chain is None:
             chain = plan.chain = self._compose(plan, self.pipeline)
@@ -466,7 +465,8 @@ class Dispatcher:
     ) -> None:
         """Record a call that ended before its tool was looked up, because there was no room for it."""
         if self.pipeline is not None:
-            self.pipeline.reject(self.pipeline.begin(name, None, arguments, principal, channel), error)
+            call = Call(self.pipeline.next_id(), name, None, arguments, principal, channel)
+            self.pipeline.reject(call, error)
 
     # --- running ---
 

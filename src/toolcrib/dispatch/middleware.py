@@ -188,19 +188,9 @@ class Pipeline:
 
     # --- calls ---
 
-    def begin(
-        self,
-        name: str,
-        tool: Tool | None,
-        arguments: Mapping[str, Any] | None,
-        principal: Principal,
-        channel: Channel,
-        timeout_s: float | None = None,
-        *,
-        is_search_tool: bool = False,
-    ) -> Call:
-        id_ = f"{self._id_prefix}{next(self._numbers):x}"
-        return Call(id_, name, tool, arguments, principal, channel, timeout_s, is_search_tool)
+    def next_id(self) -> str:
+        """Return the id of the next call."""
+        return f"{self._id_prefix}{next(self._numbers):x}"
 
     def compose(self, tool: Tool, run: Next, fail: Fail) -> Next:
         """Return the whole way of a call of one tool, ending in `run`. `fail` makes a result of an

@@ -1,4 +1,4 @@
-"""Runs the code of tools: on the event loop, inline, on a thread, or in a process.
+"""Runs the code of sync tools: inline, on a thread, or in a process. `deadline` runs async tools.
 
 Exceptions of the tool are raised as `Raised`; time-outs, a busy tool or a lost process as errors of toolcrib.
 
@@ -15,11 +15,11 @@ import functools
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.dispatch.concurrency import AbandonedCount, Outlive, Raised, Stage, Ticket, ToolSlots
-from toolcrib.dispatch.deadline import Clock, run_steps
+from toolcrib.dispatch.deadline import Clock
 from toolcrib.dispatch.event_loop import HERE, complete, waker_of
 from toolcrib.errors import CallError, DefinitionError, ToolBusyError, ToolTimeoutError
 
@@ -47,21 +47,6 @@ class Runner:
     def abandoned(self) -> int:
         """Number of abandoned calls whose code still runs."""
         return max(0, self.abandoned_count.count)  # a call may end before it was counted as abandoned
-
-    def run_async(
-        self,
-        slots: ToolSlots,
-        coroutine: Coroutine[Any, Any, Any],
-        timeout_s: float | None,
-        clock: Clock | None = None,
-        outlive: Outlive | None = None,
-    ) -> Coroutine[Any, Any, Any]:
-        """Return a coroutine that runs a tool in the caller's task.
-
-        A `clock` that was made for `timeout_s` can be paused while the user is asked. `outlive` is called for
-        code that goes on after its call was abandoned.
-        """
-        return run_steps(slots, coroutine, timeout_s, self.abandoned_count, clock, outlive)
 
     async def run_thread(
         self,

@@ -11,7 +11,7 @@ import weakref
 
 import pytest
 
-from tests.unit.dispatch.support import wait_until
+from tests.unit.dispatch.support import run_async, wait_until
 from toolcrib.dispatch import crash_log as crash
 from toolcrib.dispatch.concurrency import Raised, ToolSlots
 from toolcrib.dispatch.crash_log import CrashReporter, hide_values
@@ -96,7 +96,7 @@ def test_frames_of_toolcrib_at_the_top_are_left_out(reporter, caplog):
         dive(0)
 
     try:
-        asyncio.run(Runner().run_async(ToolSlots("probe"), tool(), 5.0))
+        asyncio.run(run_async(Runner(), ToolSlots("probe"), tool(), 5.0))
     except Raised as raised:
         reporter.report("probe", raised.error, "c")
     assert reporter.flush(FLUSH_S)
@@ -279,7 +279,7 @@ async def test_a_thousand_deep_crashes_delay_nobody_and_log_little(reporter, run
 
     async def call(number):
         try:
-            await runner.run_async(slots, boom(), 5.0)
+            await run_async(runner, slots, boom(), 5.0)
         except Raised as raised:
             reporter.report("boom", raised.error, str(number))
 
@@ -291,7 +291,7 @@ async def test_a_thousand_deep_crashes_delay_nobody_and_log_little(reporter, run
     async def watch():
         while True:
             started = time.perf_counter()
-            await runner.run_async(slots, add(), 5.0)
+            await run_async(runner, slots, add(), 5.0)
             await asyncio.sleep(0)
             gaps.append(time.perf_counter() - started)
 

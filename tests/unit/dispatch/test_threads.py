@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.dispatch.support import SOON_S, wait_until
+from tests.unit.dispatch.support import SOON_S, run_async, wait_until
 from toolcrib.dispatch import runners
 from toolcrib.dispatch.concurrency import Raised, ToolSlots
 from toolcrib.dispatch.event_loop import CallbackWaker, EventfdWaker, waker_of
@@ -307,7 +307,7 @@ async def test_a_slot_freed_by_an_abandoned_call_goes_to_the_queue(runner, block
 
 async def test_coroutines_of_a_lane_take_none_of_its_threads(runner):
     slots = ToolSlots("mixed", max_threads=1)
-    waiting = asyncio.create_task(runner.run_async(slots, asyncio.sleep(0.2), None))
+    waiting = asyncio.create_task(run_async(runner, slots, asyncio.sleep(0.2), None))
     await asyncio.sleep(0)
     assert await runner.run_thread(slots, lambda: "at once", 0.15) == "at once"
     await waiting

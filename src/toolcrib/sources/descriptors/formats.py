@@ -145,8 +145,8 @@ def _parse_yaml(text: str, path: Path) -> Any:
 class _YamlReader:
     """Builds plain data from the events of a document. Raises ValueError; `line` is then the current line.
 
-    PyYAML's own loaders would create objects and take `no` for False, and its C parser crashes on deep nesting.
-    Aliases are refused, because they make a large value of a small file.
+    PyYAML's own loaders would create objects and take `no` for False, and crash on deep nesting. Aliases are
+    refused, because they make a large value of a small file.
     """
 
     def __init__(self, events: Iterator[Any]) -> None:
