@@ -21,10 +21,12 @@ import weakref
 from collections import deque
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from toolcrib.dispatch.concurrency import ToolSlots
 from toolcrib.dispatch.rate_limit import LogLimiter
+
+if TYPE_CHECKING:
+    from toolcrib.dispatch.runners import ToolSlots
 
 logger = logging.getLogger("toolcrib")
 

@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.content import Result, text_block
 from toolcrib.context import Channel, InputNeeded, Principal
-from toolcrib.dispatch.concurrency import Outlive
+from toolcrib.dispatch.runners import Outlive
 from toolcrib.errors import ConfigurationError, PolicyError, ToolNotFoundError
 from toolcrib.tool import Tool
 from toolcrib.validation import codec

@@ -1,10 +1,10 @@
-"""Runs the code of sync tools: inline, on a thread, or in a process. `deadline` runs async tools.
+"""Runs the code of sync tools: inline, on a thread, or in a process. `deadline` runs that of async tools.
 
 Exceptions of the tool are raised as `Raised`; time-outs, a busy tool or a lost process as errors of toolcrib.
 
 Threads are shared by all tools and bounded per tool. An idle thread is reused, the last one first, and ends
 when it was idle for a while. A blocked one cannot be stopped: its caller is answered in time and the thread
-stays counted. The threads are daemons so that the process can always end.
+stays counted in the slots of its tool. The threads are daemons so that the process can always end.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ import functools
 import itertools
 import logging
 import threading
+import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.dispatch.concurrency import AbandonedCount, Outlive, Raised, Stage, Ticket, ToolSlots
-from toolcrib.dispatch.deadline import Clock
 from toolcrib.dispatch.event_loop import HERE, complete, waker_of
+from toolcrib.dispatch.rate_limit import LogLimiter
 from toolcrib.errors import CallError, DefinitionError, ToolBusyError, ToolTimeoutError
 
 if TYPE_CHECKING:
@@ -29,6 +31,215 @@ if TYPE_CHECKING:
 logger = logging.getLogger("toolcrib")
 
 IDLE_S = 10.0
+NOTICE_EVERY_S = 60.0
+
+Outlive = Callable[[], Callable[[], None]]
+"""Called when a call is abandoned whose code may still run. Returns a function that is called, perhaps on
+another thread, when that code has ended. So quotas go on counting the call."""
+
+
+class Raised(Exception):  # noqa: N818 - wraps the error of a tool
+    """Wraps `error`, which the tool raised: anything, also `SystemExit` and `KeyboardInterrupt`."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+class Clock:
+    """The time that a call has run. `hold` pauses and resumes it, while the user is asked; holds add up."""
+
+    __slots__ = ("_expire", "_holds", "_left_s", "_loop", "_since", "_timer")
+
+    def __init__(self, limit_s: float) -> None:
+        self._left_s = limit_s
+        self._holds = 0
+        self._since = 0.0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._expire: Callable[[], object] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self, loop: asyncio.AbstractEventLoop, expire: Callable[[], object]) -> None:
+        self._loop, self._expire = loop, expire
+        if not self._holds:
+            self._go_on()
+
+    def stop(self) -> None:
+        self._stand_still()
+        self._loop = self._expire = None
+
+    def hold(self, holds: bool) -> None:
+        before, self._holds = self._holds, self._holds + (1 if holds else -1)
+        if self._loop is None:
+            return
+        if before == 0:
+            self._stand_still()
+        elif self._holds == 0:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        if self._loop is not None and self._expire is not None:
+            self._since = self._loop.time()
+            self._timer = self._loop.call_later(self._left_s, self._expire)
+
+    def _stand_still(self) -> None:
+        if self._timer is not None and self._loop is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._left_s = max(0.0, self._left_s - (self._loop.time() - self._since))
+
+
+class Stage(Enum):
+    """The state of a call that needs a thread."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    ABANDONED = "abandoned"
+    ENDED = "ended"
+
+
+class Job:
+    """One piece of work: an event loop waits for it, a thread does it."""
+
+    def __init__(self, slots: ToolSlots, work: Callable[[], Any], outlive: Outlive | None = None) -> None:
+        self.stage = Stage.WAITING  # only `ToolSlots` changes it, under its lock
+        self.slots = slots
+        self.outlive = outlive
+        self.end: Callable[[], None] | None = None
+        self._work = work
+        self._loop = asyncio.get_running_loop()
+        self._waker = waker_of(self._loop)
+        self._context = contextvars.copy_context()
+        self.future: asyncio.Future[None] = self._loop.create_future()
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.is_refused = False
+
+    def run(self) -> None:
+        try:
+            self.value = self._context.run(self._work)
+        except BaseException as error:
+            self.error = error
+
+    def drop(self) -> None:
+        """Drop the outcome, and with it the frames that an error refers to."""
+        self.value = self.error = None
+
+    def announce(self) -> None:
+        """Wake the caller, from any thread."""
+        if not self._waker.wake(self.future):
+            self.drop()
+
+
+class AbandonedCount:
+    """Number of abandoned calls that still run, over all tools of a runner."""
+
+    __slots__ = ("_lock", "count")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.count = 0
+
+    def add(self, number: int) -> None:
+        with self._lock:
+            self.count += number
+
+
+class ToolSlots:
+    """The slots of one tool.
+
+    `running` counts the calls whose code runs now; `abandoned` counts those among them whose caller has left.
+    An abandoned call keeps its slot until its code really ends: otherwise a tool that hangs would
+    take up threads without bound.
+    """
+
+    def __init__(self, name: str, max_threads: int = 32, max_queue: int = 1000) -> None:
+        self.name = name
+        self.max_threads = max_threads
+        self.max_queue = max_queue
+        self.on_loop: list[None] = []
+        self.abandoned = 0
+        # Calls on threads; only these are bounded.
+        self._threads = 0
+        self._threads_lost = 0
+        self.lock = threading.Lock()
+        self.blocked = LogLimiter(1, NOTICE_EVERY_S)
+        self.stuck = LogLimiter(1, NOTICE_EVERY_S)
+        # Ordered, so that a call can leave the middle of a long queue without a search.
+        self._queue: OrderedDict[Job, None] = OrderedDict()
+
+    @property
+    def waiting(self) -> int:
+        return len(self._queue)
+
+    @property
+    def running(self) -> int:
+        return self._threads + len(self.on_loop)
+
+    def enter(self) -> None:
+        """Count a call that runs on the event loop."""
+        self.on_loop.append(None)  # atomic, unlike `+= 1`, so it needs no lock
+
+    def leave(self) -> None:
+        self.on_loop.pop()
+
+    def admit(self, job: Job) -> bool:
+        """Return True to run the call now; False if it waits until `finish` of another call returns it."""
+        with self.lock:
+            if self._threads < self.max_threads:
+                self._threads += 1
+                job.stage = Stage.RUNNING
+                return True
+            is_stuck = self._threads_lost >= self.max_threads
+            if not is_stuck and len(self._queue) < self.max_queue:
+                self._queue[job] = None
+                return False
+            tell = is_stuck and self.stuck.take(time.monotonic())
+        if not is_stuck:
+            raise ToolBusyError(
+                f"Tool '{self.name}' is busy: {self.max_queue} calls are waiting already. Try again later."
+            )
+        if tell:
+            logger.warning(
+                "tool '%s' is stuck: all %d calls it may run at once were given up and have not ended; "
+                "new calls are refused until one ends",
+                self.name,
+                self.max_threads,
+                extra={"tool_name": self.name, "abandoned": self.abandoned},
+            )
+        raise ToolBusyError(
+            f"Tool '{self.name}' is busy: {self.max_threads} earlier calls ran out of time and still "
+            "hold its threads. Try again later."
+        )
+
+    def abandon(self, job: Job) -> Stage:
+        """Note that the caller has left. Return the stage before."""
+        with self.lock:
+            stage = job.stage
+            if stage is Stage.WAITING:
+                del self._queue[job]
+                job.stage = Stage.ENDED
+            elif stage is Stage.RUNNING:
+                job.stage = Stage.ABANDONED
+                self._threads_lost += 1
+                self.abandoned += 1
+            return stage
+
+    def finish(self, job: Job) -> tuple[bool, Job | None]:
+        """Note that the code has ended. Return whether somebody still waits for it, and the call that gets
+        its slot."""
+        with self.lock:
+            is_awaited = job.stage is Stage.RUNNING
+            if job.stage is Stage.ABANDONED:
+                self._threads_lost -= 1
+                self.abandoned -= 1
+            job.stage = Stage.ENDED
+            if self._queue:
+                successor, _ = self._queue.popitem(last=False)
+                successor.stage = Stage.RUNNING
+                return is_awaited, successor
+            self._threads -= 1
+            return is_awaited, None
 
 
 class Runner:
@@ -199,7 +410,7 @@ class Runner:
             job.drop()
             if job.end is not None:
                 job.end()
-        return successor  # type: ignore[return-value]  # a slots returns the tickets it was given
+        return successor
 
     def rest(self, worker: _Worker) -> bool:
         """Add a worker to the idle ones. False: it has to end."""
@@ -215,39 +426,6 @@ class Runner:
                 self._idle.remove(worker)
                 return True
             return False
-
-
-class Job(Ticket):
-    """One piece of work: an event loop waits for it, a thread does it."""
-
-    def __init__(self, slots: ToolSlots, work: Callable[[], Any], outlive: Outlive | None = None) -> None:
-        super().__init__()
-        self.slots = slots
-        self.outlive = outlive
-        self.end: Callable[[], None] | None = None
-        self._work = work
-        self._loop = asyncio.get_running_loop()
-        self._waker = waker_of(self._loop)
-        self._context = contextvars.copy_context()
-        self.future: asyncio.Future[None] = self._loop.create_future()
-        self.value: Any = None
-        self.error: BaseException | None = None
-        self.is_refused = False
-
-    def run(self) -> None:
-        try:
-            self.value = self._context.run(self._work)
-        except BaseException as error:
-            self.error = error
-
-    def drop(self) -> None:
-        """Drop the outcome, and with it the frames that an error refers to."""
-        self.value = self.error = None
-
-    def announce(self) -> None:
-        """Wake the caller, from any thread."""
-        if not self._waker.wake(self.future):
-            self.drop()
 
 
 class _Worker:

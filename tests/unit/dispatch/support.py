@@ -8,8 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from toolcrib.dispatch import deadline as steps
-from toolcrib.dispatch.concurrency import Outlive, ToolSlots
-from toolcrib.dispatch.runners import Runner
+from toolcrib.dispatch.runners import Outlive, Runner, ToolSlots
 
 SOON_S = 1.0
 """The most that something immediate may take on a noisy machine."""

@@ -11,8 +11,7 @@ import pytest
 
 from tests.unit.dispatch.support import SOON_S, assert_nothing_is_kept, run_async, wait_until
 from toolcrib.dispatch import deadline as steps
-from toolcrib.dispatch.concurrency import ToolSlots
-from toolcrib.dispatch.runners import Runner
+from toolcrib.dispatch.runners import Runner, ToolSlots
 from toolcrib.errors import ToolTimeoutError
 
 # --- deadlines ---

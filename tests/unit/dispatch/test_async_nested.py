@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.dispatch.support import assert_nothing_is_kept, run_async, wait_until
 from toolcrib.dispatch import deadline as steps
-from toolcrib.dispatch.concurrency import ToolSlots
+from toolcrib.dispatch.runners import ToolSlots
 from toolcrib.errors import ToolTimeoutError
 
 # --- anyio, whose scopes belong to their task and cancel it again and again ---

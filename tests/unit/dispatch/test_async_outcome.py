@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.unit.dispatch.support import assert_nothing_is_kept, run_async
-from toolcrib.dispatch.concurrency import Raised
+from toolcrib.dispatch.runners import Raised
 
 # --- results and errors ---
 

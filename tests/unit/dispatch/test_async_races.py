@@ -10,8 +10,7 @@ import pytest
 
 from tests.unit.dispatch.support import assert_nothing_is_kept, run_async, wait_until
 from toolcrib.dispatch import deadline as steps
-from toolcrib.dispatch.concurrency import Raised, ToolSlots
-from toolcrib.dispatch.runners import Runner
+from toolcrib.dispatch.runners import Raised, Runner, ToolSlots
 from toolcrib.errors import ToolTimeoutError
 
 ROUNDS = 500

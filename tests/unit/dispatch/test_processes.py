@@ -15,9 +15,8 @@ import pytest
 
 from tests.unit.dispatch import targets
 from tests.unit.dispatch.support import SOON_S, wait_until
-from toolcrib.dispatch.concurrency import Raised, ToolSlots
 from toolcrib.dispatch.processes import read_reply
-from toolcrib.dispatch.runners import Runner
+from toolcrib.dispatch.runners import Raised, Runner, ToolSlots
 from toolcrib.errors import (
     APIError,
     DefinitionError,
@@ -75,7 +74,7 @@ def test_what_the_function_prints_goes_to_standard_error_and_its_input_is_empty(
     program = """
 import asyncio
 from tests.unit.dispatch import targets
-from toolcrib.dispatch.concurrency import ToolSlots
+from toolcrib.dispatch.runners import ToolSlots
 from toolcrib.dispatch.runners import Runner
 async def main():
     runner = Runner()
@@ -236,7 +235,7 @@ def test_functions_of_the_main_script_work(tmp_path):
     script.write_text(
         """
 import asyncio, sys
-from toolcrib.dispatch.concurrency import ToolSlots
+from toolcrib.dispatch.runners import ToolSlots
 from toolcrib.dispatch.runners import Runner
 print("imported", file=sys.stdout)
 class Point:
@@ -347,7 +346,7 @@ def test_processes_end_when_their_parent_is_killed(tmp_path):
     program = f"""
 import asyncio
 from tests.unit.dispatch import targets
-from toolcrib.dispatch.concurrency import ToolSlots
+from toolcrib.dispatch.runners import ToolSlots
 from toolcrib.dispatch.runners import Runner
 async def main():
     runner = Runner()

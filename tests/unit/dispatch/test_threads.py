@@ -20,9 +20,8 @@ import pytest
 
 from tests.unit.dispatch.support import SOON_S, run_async, wait_until
 from toolcrib.dispatch import runners
-from toolcrib.dispatch.concurrency import Raised, ToolSlots
 from toolcrib.dispatch.event_loop import CallbackWaker, EventfdWaker, waker_of
-from toolcrib.dispatch.runners import Job, Runner
+from toolcrib.dispatch.runners import Job, Raised, Runner, ToolSlots
 from toolcrib.errors import ToolBusyError, ToolTimeoutError
 
 
@@ -381,7 +380,7 @@ def test_a_process_ends_although_a_thread_is_blocked():
     program = """
 import asyncio, time
 from toolcrib.errors import ToolTimeoutError
-from toolcrib.dispatch.concurrency import ToolSlots
+from toolcrib.dispatch.runners import ToolSlots
 from toolcrib.dispatch.runners import Runner
 async def main():
     try:

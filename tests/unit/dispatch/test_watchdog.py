@@ -13,8 +13,8 @@ import pytest
 
 from tests.unit.dispatch.support import run_async, wait_until
 from toolcrib.dispatch import event_loop
-from toolcrib.dispatch.concurrency import Raised, ToolSlots
 from toolcrib.dispatch.event_loop import HERE, WATCHDOG
+from toolcrib.dispatch.runners import Raised, ToolSlots
 
 
 class Log(logging.Handler):
@@ -190,7 +190,7 @@ async def test_the_watch_rests_when_nothing_runs_and_begins_again(runner, slots,
 def test_the_watch_does_not_keep_a_process_alive_and_survives_a_fork():
     program = """
 import os, sys, time, logging
-from toolcrib.dispatch.concurrency import ToolSlots
+from toolcrib.dispatch.runners import ToolSlots
 from toolcrib.dispatch.runners import Runner
 logging.basicConfig(stream=sys.stdout, format="%(message)s")
 runner = Runner()

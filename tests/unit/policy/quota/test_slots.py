@@ -24,8 +24,7 @@ from tests.unit.policy.quota.support import (
 )
 from toolcrib import MCPServer, Tool
 from toolcrib.context import LOCAL, Answer, Form, InputNeeded, NullChannel, Question, Reply
-from toolcrib.dispatch.concurrency import ToolSlots
-from toolcrib.dispatch.runners import Runner
+from toolcrib.dispatch.runners import Runner, ToolSlots
 from toolcrib.errors import CannotAskError, ThrottledError, ToolTimeoutError
 from toolcrib.policy import Limit, Policy
 from toolcrib.policy.quota import Quota, Slot
