@@ -26,7 +26,7 @@ from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolcrib.dispatch.event_loop import HERE, WATCHDOG, Marker
+from toolcrib.dispatch.event_loop import HERE, WATCHDOG, Marker, complete
 from toolcrib.dispatch.runners import AbandonedCount, Clock, Outlive, Raised, ToolSlots
 from toolcrib.errors import ToolTimeoutError
 
@@ -198,17 +198,17 @@ class _RunningCall:
             if left_s <= 0:
                 waits_for._asyncio_future_blocking = True
                 return _LET_GO
-            bell = self.loop.create_future()
-            ring = functools.partial(_ring, bell)
-            timer = self.loop.call_later(left_s, ring, None)
-            waits_for.add_done_callback(ring)
+            wake_up = self.loop.create_future()
+            on_done = functools.partial(_wake, wake_up)
+            timer = self.loop.call_later(left_s, on_done, None)
+            waits_for.add_done_callback(on_done)
             try:
-                yield from bell
+                yield from wake_up
             except asyncio.CancelledError:
                 waits_for.cancel()  # what the task itself would have done
             finally:
                 timer.cancel()
-                waits_for.remove_done_callback(ring)
+                waits_for.remove_done_callback(on_done)
         waits_for.result()  # raises what the task would have thrown in
         return None
 
@@ -247,15 +247,15 @@ class _RunningCall:
             self._close()
             return
         logger.debug("a call of tool '%s' does not stop; it goes on in the background", self.slots.name)
-        heir = _RunningCall(self.slots, self.coroutine, None, self.abandoned_count, is_abandoned=True)
+        moved = _RunningCall(self.slots, self.coroutine, None, self.abandoned_count, is_abandoned=True)
         self.slots.enter()
         self._count_abandoned(1)
-        finish = heir.finish(waits_for, None if self.outlive is None else self.outlive())
-        life = SuspendedCoroutine(finish, finish.send(None))
-        heir.task = self.loop.create_task(life, name=f"abandoned call of {self.slots.name}")
-        _suspended_in.add(heir.task)
-        _abandoned_tasks.add(heir.task)
-        heir.task.add_done_callback(_abandoned_tasks.discard)
+        finish = moved.finish(waits_for, None if self.outlive is None else self.outlive())
+        suspended = SuspendedCoroutine(finish, finish.send(None))
+        moved.task = self.loop.create_task(suspended, name=f"abandoned call of {self.slots.name}")
+        _suspended_in.add(moved.task)
+        _abandoned_tasks.add(moved.task)
+        moved.task.add_done_callback(_abandoned_tasks.discard)
 
     async def finish(self, waits_for: Any, on_end: Callable[[], None] | None) -> None:
         """Run an abandoned coroutine to its end, and drop its outcome."""
@@ -327,6 +327,5 @@ def _is_awaited_future(candidate: Any, loop: asyncio.AbstractEventLoop) -> bool:
     return getattr(candidate, "_asyncio_future_blocking", None) is True and candidate.get_loop() is loop
 
 
-def _ring(bell: asyncio.Future[None], _: object) -> None:
-    if not bell.done():
-        bell.set_result(None)
+def _wake(future: asyncio.Future[None], _: object) -> None:
+    complete(future)
