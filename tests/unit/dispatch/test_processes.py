@@ -316,7 +316,7 @@ async def test_calls_beyond_the_number_of_processes_wait_for_one(slots, tmp_path
         runner.close()
 
 
-async def test_the_limit_of_the_lane_holds_for_processes_too(runner, tmp_path):
+async def test_the_limit_of_the_slots_holds_for_processes_too(runner, tmp_path):
     slots = ToolSlots("narrow", max_threads=1, max_queue=0)
     sign = tmp_path / "sign"
     first = asyncio.create_task(run(runner, slots, targets.hang, str(sign)))

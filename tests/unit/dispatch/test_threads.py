@@ -215,7 +215,7 @@ def test_an_answer_for_a_loop_that_is_closed_is_dropped(runner, slots, blocker):
 # --- limits ---
 
 
-async def test_a_full_lane_queues_in_order_and_goes_on_when_a_slot_is_free(runner, blocker):
+async def test_calls_beyond_the_slots_queue_in_order_until_one_is_free(runner, blocker):
     slots = ToolSlots("narrow", max_threads=1)
     order = []
     first = asyncio.create_task(runner.run_thread(slots, blocker, None))
@@ -274,7 +274,7 @@ async def test_a_call_cancelled_while_it_waits_never_runs_and_leaves_the_queue(r
     assert slots.abandoned == 0
 
 
-async def test_a_lane_full_of_abandoned_calls_refuses_at_once_and_says_so_once(runner, blocker, caplog):
+async def test_slots_full_of_abandoned_calls_refuse_at_once_and_log_it_once(runner, blocker, caplog):
     slots = ToolSlots("hung", max_threads=2)
     for _ in range(2):
         with pytest.raises(ToolTimeoutError):
@@ -304,7 +304,7 @@ async def test_a_slot_freed_by_an_abandoned_call_goes_to_the_queue(runner, block
     assert await second == "second"
 
 
-async def test_coroutines_of_a_lane_take_none_of_its_threads(runner):
+async def test_coroutines_of_a_tool_take_none_of_its_threads(runner):
     slots = ToolSlots("mixed", max_threads=1)
     waiting = asyncio.create_task(run_async(runner, slots, asyncio.sleep(0.2), None))
     await asyncio.sleep(0)
@@ -442,7 +442,7 @@ async def test_a_future_that_nobody_waits_for_any_more_is_left_alone(kind: type)
 
 
 @BOTH
-def test_a_closed_loop_takes_no_mail(kind: type) -> None:
+def test_a_closed_loop_cannot_be_woken(kind: type) -> None:
     loop = asyncio.new_event_loop()
     box = kind(loop)
     future: asyncio.Future[None] = loop.create_future()

@@ -103,7 +103,7 @@ async def test_code_that_awaits_or_is_short_is_not_named(runner, slots, log):
 
 
 async def test_the_tool_that_blocks_is_named_and_not_the_one_that_called_it(runner, log):
-    outer_lane, inner_slots = ToolSlots("outer"), ToolSlots("inner")
+    outer_slots, inner_slots = ToolSlots("outer"), ToolSlots("inner")
 
     async def inner():
         log.wait()
@@ -112,7 +112,7 @@ async def test_the_tool_that_blocks_is_named_and_not_the_one_that_called_it(runn
         await run_async(runner, inner_slots, inner(), None)
         await run_async(runner, inner_slots, asyncio.sleep(0), None)
 
-    await run_async(runner, outer_lane, outer(), 5.0)
+    await run_async(runner, outer_slots, outer(), 5.0)
     assert log.names == ["inner"]
 
 

@@ -238,7 +238,7 @@ def test_a_byte_order_mark_does_no_harm(tmp_path: Path) -> None:
 # --- folders ------------------------------------------------------------------------------------------
 
 
-def test_a_folder_of_descriptors_is_read_whole_and_strangers_in_it_are_told(tmp_path: Path) -> None:
+def test_a_folder_of_descriptors_is_read_and_other_files_in_it_are_reported(tmp_path: Path) -> None:
     entry = '{"id": "%s", "description": "Tell the weather", "schema": {"type": "object"}}'
     write(
         tmp_path,

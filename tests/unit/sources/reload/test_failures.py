@@ -153,7 +153,7 @@ async def test_an_error_of_the_loading_itself_is_told_with_a_place(
 
 
 @pytest.mark.parametrize("ending", ["", "1 / 0"])
-async def test_old_code_imports_its_own_companions_while_new_code_is_loaded_and_after(
+async def test_old_code_imports_old_modules_while_new_code_is_loaded_and_after(
     shop: Workshop, ending: str
 ) -> None:
     begun, go_on = threading.Event(), threading.Event()

@@ -27,7 +27,7 @@ def _forget() -> Iterator[None]:
 # --- tree ----------------------------------------------------------------------------------------
 
 
-def test_a_files_territory_is_the_folder_it_is_imported_from(tmp_path: Path) -> None:
+def test_the_tree_of_a_file_is_the_folder_it_is_imported_from(tmp_path: Path) -> None:
     write(tmp_path, {"proj/pack/__init__.py": "", "proj/pack/tools.py": "", "outside.py": ""})
     tree = SourceTree([tmp_path / "proj/pack/tools.py"])
     assert tree.roots == (str(tmp_path / "proj"),)
@@ -36,7 +36,7 @@ def test_a_files_territory_is_the_folder_it_is_imported_from(tmp_path: Path) -> 
     assert not tree.covers(str(tmp_path / "outside.py"))
 
 
-def test_what_was_installed_below_it_is_not_in_it(tmp_path: Path) -> None:
+def test_installed_packages_below_a_tree_do_not_belong_to_it(tmp_path: Path) -> None:
     tree = SourceTree([tmp_path])
     for place in (".venv/x.py", "env/lib/python3.11/site-packages/x.py", "node_modules/x.py", "x.so"):
         assert not tree.covers(str(tmp_path / place))
@@ -51,13 +51,13 @@ def test_not_even_the_root_of_everything_covers_the_standard_library_and_toolcri
     assert not tree.covers(toolcrib.__file__)
 
 
-def test_a_file_of_data_has_no_territory_but_is_watched(tmp_path: Path) -> None:
+def test_a_data_file_has_no_tree_but_is_watched(tmp_path: Path) -> None:
     tree = SourceTree([tmp_path / "toolcrib.toml"])
     assert tree.roots == ()
     assert tree.folders(()) == {str(tmp_path)}
 
 
-def test_the_loaded_modules_of_a_territory_are_found_namespaces_included(tmp_path: Path) -> None:
+def test_the_imported_modules_of_a_tree_are_found_with_namespace_packages(tmp_path: Path) -> None:
     write(tmp_path, {"crib_one.py": "import crib_space.two", "crib_space/two.py": ""})
     load_file(tmp_path / "crib_one.py")
     sys.modules["crib_handmade"] = ModuleType("crib_handmade")
@@ -100,10 +100,10 @@ def test_the_places_behind_targets(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     sys.path.remove(str(tmp_path))
 
 
-# --- footprints ---------------------------------------------------------------------------------------
+# --- states -------------------------------------------------------------------------------------------
 
 
-def test_a_footprint_goes_by_content(tmp_path: Path) -> None:
+def test_a_state_depends_on_the_content(tmp_path: Path) -> None:
     path = tmp_path / "x.py"
     path.write_text("one")
     first = read_states([str(path)], ())
