@@ -330,14 +330,7 @@ class MCPServer:
         if budget_tokens is None:
             current = dispatcher.tool_search
             budget_tokens = DEFAULT_BUDGET_TOKENS if current is None else current.budget_tokens
-        search = ToolSearch(
-            self.registry,
-            dispatcher.view,
-            publish,
-            budget_tokens,
-            dispatcher.is_visible,
-            lambda: dispatcher.depends_on_principal,
-        )
+        search = ToolSearch(dispatcher, publish, budget_tokens)
         dispatcher.tool_search = None if publish == "never" else search
 
     def enforce(self, policy: Policy) -> None:

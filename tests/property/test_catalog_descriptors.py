@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import DefinitionError
 from toolcrib.sources.described import describe
-from toolcrib.sources.descriptors import FORMATS, write_descriptor
-from toolcrib.sources.descriptors.read import Descriptors, take_document
-from toolcrib.sources.descriptors.text import parse_document
-from toolcrib.sources.descriptors.yaml import read_yaml, write_yaml
+from toolcrib.sources.descriptors import FORMATS, Descriptors, add_document, write_descriptor
+from toolcrib.sources.descriptors.formats import decode_text, dump_text, parse_text
 
 texts = st.text(st.characters(exclude_categories=("Cs", "Cc", "Cf", "Co", "Cn", "Zl", "Zp")), max_size=30)
 words = st.one_of(
@@ -79,7 +77,7 @@ def test_what_is_written_in_any_format_is_read_back_the_same(given_definitions: 
     for form in FORMATS:
         text = write_descriptor(tools, form)  # type: ignore[arg-type]
         read = Descriptors()
-        take_document(parse_document(text.encode(), Path(f"out.{form}")), read)
+        add_document(text, Path(f"out.{form}"), read)
         assert read.findings == []
         assert len(read.tools) == len(tools)
         for before, after in zip(tools, read.tools, strict=True):
@@ -96,7 +94,7 @@ def test_what_is_written_in_any_format_is_read_back_the_same(given_definitions: 
 
 @given(values)
 def test_any_value_is_written_as_yaml_that_is_read_back(value: Any) -> None:
-    assert read_yaml(write_yaml({"value": value}, "out"), "in")[0] == {"value": value}
+    assert parse_text(dump_text({"value": value}, "yaml"), Path("in.yaml")) == {"value": value}
 
 
 @given(
@@ -105,7 +103,8 @@ def test_any_value_is_written_as_yaml_that_is_read_back(value: Any) -> None:
 def test_no_bytes_make_reading_fail_but_by_a_refusal_in_words(data: bytes, form: str) -> None:
     refusal = ""
     try:
-        take_document(parse_document(data, Path(f"in.{form}")), Descriptors())
+        path = Path(f"in.{form}")
+        add_document(decode_text(data, path), path, Descriptors())
     except DefinitionError as error:
         refusal = str(error)
     assert not refusal or refusal.startswith(f"in.{form} ")

@@ -15,8 +15,7 @@ from unittest import mock
 from tests.support.source_folders import forgotten_imports, write
 from toolcrib import Finding, MCPServer, Tool, collect
 from toolcrib.registry.registry import Change
-from toolcrib.sources.reload import Load, Reloader
-from toolcrib.sources.reload import watched_files as territory
+from toolcrib.sources.reload import Load, Reloader, watched_files
 
 TIMEOUT_S = 20.0
 TESTS = str(Path(__file__).resolve().parents[1]) + os.sep
@@ -69,8 +68,10 @@ class Workshop:
 @contextmanager
 def workshop(folder: Path, *targets: str, **options: Any) -> Iterator[Workshop]:
     # Every load looks at every module there is, and hundreds of them are tests.
-    nobodys = mock.patch.object(territory, "_EXCLUDED_FOLDERS", (*territory._EXCLUDED_FOLDERS, TESTS))
-    with forgotten_imports(), nobodys:
+    excluded = mock.patch.object(
+        watched_files, "_EXCLUDED_FOLDERS", (*watched_files._EXCLUDED_FOLDERS, TESTS)
+    )
+    with forgotten_imports(), excluded:
         shop = Workshop(folder, *targets, **options)
         try:
             yield shop

@@ -3,6 +3,7 @@
 import csv
 
 from toolcrib import Tool
+from toolcrib.errors import Location
 from toolcrib.sources import Batch
 
 
@@ -12,8 +13,9 @@ class CSVSource:
 
     def read(self, target, options):
         with open(target.path, newline="") as file:
-            tools = [make_tool(row) for row in csv.DictReader(file)]
-        return Batch([options.apply(tool) for tool in tools])
+            rows = csv.DictReader(file)
+            tools = [options.apply(make_tool(row), Location(target.text, rows.line_num)) for row in rows]
+        return Batch(tools)
 
     def files(self, target):
         return [target.path]

@@ -26,10 +26,9 @@ from toolcrib.errors import ConfigurationError, Finding, InvalidToolError, Locat
 from toolcrib.registry.registry import ToolRegistry
 from toolcrib.registry.selection import select
 from toolcrib.sources import collect
-from toolcrib.sources.descriptors import is_descriptor
-from toolcrib.sources.descriptors.read import descriptor_files
-from toolcrib.sources.functions import registry_of
+from toolcrib.sources.descriptors import descriptor_files, is_descriptor
 from toolcrib.sources.loading import find_import_root, find_python_files
+from toolcrib.sources.objects import registry_of
 from toolcrib.sources.targets import is_settings, parse_target
 from toolcrib.tool import Tool
 

@@ -1,7 +1,7 @@
 """Child processes: started without a shell, spoken to through pipes, stopped with everything they started.
 
 Every child runs in a session of its own, so that Ctrl-C reaches only the parent and one signal reaches the
-child with all its descendants. `ChildProcess` is for code on an event loop, `BlockingChild` for threads.
+child with all its descendants.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess  # nosec B404  # no shell is used
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Self, cast
 
 GRACE_S = 2.0
 """How long a child has to end after it was asked to."""
@@ -191,44 +190,6 @@ class ChildProcess(asyncio.SubprocessProtocol):
         if not self._finished.is_set():
             self._finished.set()
             self.finished()
-
-
-class BlockingChild:
-    """A program whose pipes are read and written by threads."""
-
-    def __init__(self, command: Sequence[str]) -> None:
-        self._is_killed = False
-        self._process: subprocess.Popen[Any] = subprocess.Popen(  # nosec B603  # no shell
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=HAS_GROUPS
-        )
-        assert self._process.stdin is not None  # nosec B101  # both are pipes
-        assert self._process.stdout is not None  # nosec B101
-        self.stdin, self.stdout = self._process.stdin, self._process.stdout
-
-    @property
-    def is_alive(self) -> bool:
-        return not self._is_killed and self._process.poll() is None
-
-    @property
-    def exit_code(self) -> int | None:
-        return self._process.returncode
-
-    def kill(self) -> None:
-        """End the program and what it has started. Returns at once; may be called from any thread."""
-        self._is_killed = True
-        if self._process.returncode is not None:
-            return  # its id may be another's by now
-        signal_group(self._process.pid, KILL)
-        self._process.kill()  # for a child that has no group of its own yet
-
-    def close(self) -> None:
-        """After `kill`: wait for the end, which is near, and close the pipes."""
-        self._process.wait()
-        for pipe in (self.stdin, self.stdout):
-            try:
-                pipe.close()
-            except OSError:
-                pass  # there was still something to write
 
 
 def signal_group(pid: int, number: int) -> None:

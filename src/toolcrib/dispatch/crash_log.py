@@ -2,7 +2,7 @@
 
 Formatting a deep traceback takes longer than a hundred calls, so the caller only queues the exception; a
 daemon thread formats and logs it. A tool that raises all the time gets a few full reports, then single
-lines, then a count.
+lines, and the next line says how many were left out.
 """
 
 from __future__ import annotations
@@ -40,18 +40,7 @@ class _Report:
     call_id: str
     is_full: bool
     arguments: Any
-
-
-class _ToolLimits:
-    """The limits of one tool, and how many of its exceptions were not logged."""
-
-    __slots__ = ("count_at", "full", "missed", "short")
-
-    def __init__(self) -> None:
-        self.missed = 0
-        self.count_at = 0.0
-        self.full = LogLimiter(FULL_REPORTS, FULL_PERIOD_S)
-        self.short = LogLimiter(SHORT_LINES, SHORT_PERIOD_S)
+    left_out: str
 
 
 class CrashReporter:
@@ -62,11 +51,9 @@ class CrashReporter:
         """Whether values of arguments may appear in the log where an exception repeats them."""
         self._changed = threading.Condition()
         self._queue: deque[_Report] = deque()
-        self._limits: dict[str, _ToolLimits] = {}
-        self._to_count: set[str] = set()
+        self._limits: dict[str, tuple[LogLimiter, LogLimiter]] = {}
         self._is_running = False
         self._is_busy = False
-        self._is_flushing = False
 
     def report(self, tool_name: str, error: BaseException, call_id: str, arguments: Any = None) -> None:
         """Queue an exception that a tool raised when called with these arguments. Takes microseconds."""
@@ -79,37 +66,28 @@ class CrashReporter:
     def flush(self, timeout_s: float = 5.0) -> bool:
         """Wait until everything queued so far is logged. False: it took too long."""
         with self._changed:
-            self._is_flushing = True
-            try:
-                self._ensure_thread()
-                self._changed.notify_all()
-                return self._changed.wait_for(self._is_done, timeout_s)
-            finally:
-                self._is_flushing = False
-
-    def _is_done(self) -> bool:
-        return not (self._queue or self._to_count or self._is_busy)
+            self._ensure_thread()
+            return self._changed.wait_for(lambda: not (self._queue or self._is_busy), timeout_s)
 
     def _enqueue(self, tool_name: str, error: BaseException, call_id: str, arguments: Any) -> None:
         now = time.monotonic()
         with self._changed:
             limits = self._limits.get(tool_name)
             if limits is None:
-                limits = self._limits[tool_name] = _ToolLimits()
-            is_full = limits.full.take(now)
-            if (is_full or limits.short.take(now)) and len(self._queue) < MAX_QUEUE:
-                self._queue.append(_Report(tool_name, error, call_id, is_full, arguments))
-            else:
-                limits.missed += 1
-                if tool_name in self._to_count:
-                    return  # the thread knows: waking it for each would cost what this saves
-                self._to_count.add(tool_name)
-                limits.count_at = now + SHORT_PERIOD_S
-            self._ensure_thread()
-            self._changed.notify_all()
+                limits = LogLimiter(FULL_REPORTS, FULL_PERIOD_S), LogLimiter(SHORT_LINES, SHORT_PERIOD_S)
+                self._limits[tool_name] = limits
+            full, short = limits
+            is_full = full.take(now)
+            if len(self._queue) >= MAX_QUEUE:
+                short.missed += 1
+            elif is_full or short.take(now):
+                report = _Report(tool_name, error, call_id, is_full, arguments, short.take_missed())
+                self._queue.append(report)
+                self._ensure_thread()
+                self._changed.notify_all()
 
     def _ensure_thread(self) -> None:
-        if self._is_running or self._is_done():
+        if self._is_running or not self._queue:
             return
         self._is_running = True
         try:
@@ -118,59 +96,31 @@ class CrashReporter:
             self._is_running = False  # no thread available: the next report tries again
 
     def _run(self) -> None:
-        while (work := self._next()) is not None:
-            report, counts = work
-            del work
+        while (report := self._next()) is not None:
             try:
-                for tool_name, missed in counts:
-                    logger.error(
-                        "tool '%s' raised again, %d more times, not shown",
-                        escape(tool_name),
-                        missed,
-                        extra={"tool_name": tool_name, "missed": missed},
-                    )
-                if report is not None:
-                    _log_report(report)
+                _log_report(report)
             except BaseException:
                 pass  # a log handler, or the exception's own code, fails: go on with the next
             del report  # and with it the frames and their locals
 
-    def _next(self) -> tuple[_Report | None, list[tuple[str, int]]] | None:
+    def _next(self) -> _Report | None:
         """Return what to log next; None ends the thread, because nothing came for a while."""
         with self._changed:
             self._is_busy = False
             self._changed.notify_all()
-            idle_until = time.monotonic() + IDLE_S
-            while True:
-                now = time.monotonic()
-                counts = self._take_counts(now)
-                if self._queue or counts:
-                    self._is_busy = True
-                    return (self._queue.popleft() if self._queue else None), counts
-                if now >= idle_until and not self._to_count:
-                    self._is_running = False
-                    self._limits = {
-                        name: limits for name, limits in self._limits.items() if not limits.full.is_idle(now)
-                    }
-                    return None
-                self._changed.wait(SHORT_PERIOD_S if self._to_count else idle_until - now)
-
-    def _take_counts(self, now: float) -> list[tuple[str, int]]:
-        """Return the tools with exceptions that were not logged for a second, and how many."""
-        if not self._to_count:
-            return []
-        is_last = self._is_flushing and not self._queue
-        due = [name for name in self._to_count if is_last or now >= self._limits[name].count_at]
-        self._to_count.difference_update(due)
-        counts = [(name, self._limits[name].missed) for name in due]
-        for name in due:
-            self._limits[name].missed = 0
-        return counts
+            if not self._changed.wait_for(lambda: self._queue, IDLE_S):
+                self._is_running = False
+                self._limits.clear()
+                return None
+            self._is_busy = True
+            return self._queue.popleft()
 
 
 def _log_report(report: _Report) -> None:
     error = describe_error(report.error)
-    line = f"tool '{escape(report.tool_name)}' raised {error} (call {escape(report.call_id)})"
+    line = (
+        f"tool '{escape(report.tool_name)}' raised {error} (call {escape(report.call_id)}){report.left_out}"
+    )
     if report.is_full:
         try:
             trace = format_trace(report.error, MAX_BYTES - len(line.encode()) - 1)

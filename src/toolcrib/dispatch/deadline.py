@@ -7,6 +7,8 @@ A task counts its cancellations, and so do we. One that is ours means the deadli
 that is not ours means that the caller is cancelled; none means that something inside the tool was cancelled,
 which the tool handles itself.
 
+A tool that calls another tool awaits a task of its own for that, so a task has at most one call.
+
 A cancelled coroutine may await its clean-up. Libraries that bind scopes to their task (asyncio.timeout,
 anyio, and so every httpx connection) must do that in the task they began in, so it gets a moment there. What
 still runs then is moved to a task of its own and counted as abandoned; the caller goes on without it.
@@ -16,59 +18,17 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 import logging
 import math
 import types
 from collections.abc import Callable, Coroutine, Generator
+from dataclasses import dataclass, field
 from typing import Any
 
-from toolcrib.dispatch.concurrency import AbandonedCount, Outlive, Raised, ToolSlots
-from toolcrib.dispatch.watchdog import HERE, WATCHDOG
+from toolcrib.dispatch.event_loop import HERE, WATCHDOG, Marker, complete
+from toolcrib.dispatch.runners import AbandonedCount, Clock, Outlive, Raised, ToolSlots
 from toolcrib.errors import ToolTimeoutError
-
-
-class Clock:
-    """The time that a call has run. `hold` pauses and resumes it, while the user is asked; holds add up."""
-
-    __slots__ = ("_expire", "_holds", "_left_s", "_loop", "_since", "_timer")
-
-    def __init__(self, limit_s: float) -> None:
-        self._left_s = limit_s
-        self._holds = 0
-        self._since = 0.0
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._expire: Callable[[], object] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-
-    def start(self, loop: asyncio.AbstractEventLoop, expire: Callable[[], object]) -> None:
-        self._loop, self._expire = loop, expire
-        if not self._holds:
-            self._go_on()
-
-    def stop(self) -> None:
-        self._stand_still()
-        self._loop = self._expire = None
-
-    def hold(self, holds: bool) -> None:
-        before, self._holds = self._holds, self._holds + (1 if holds else -1)
-        if self._loop is None:
-            return
-        if before == 0:
-            self._stand_still()
-        elif self._holds == 0:
-            self._go_on()
-
-    def _go_on(self) -> None:
-        if self._loop is not None and self._expire is not None:
-            self._since = self._loop.time()
-            self._timer = self._loop.call_later(self._left_s, self._expire)
-
-    def _stand_still(self) -> None:
-        if self._timer is not None and self._loop is not None:
-            self._timer.cancel()
-            self._timer = None
-            self._left_s = max(0.0, self._left_s - (self._loop.time() - self._since))
-
 
 logger = logging.getLogger("toolcrib")
 
@@ -79,10 +39,10 @@ CANCEL_GRACE_S = 0.25
 """Time for clean-up after another cancellation. Longer, as it may come from a timeout inside the tool."""
 
 _LET_GO = object()
-_running_calls: dict[asyncio.Task[Any], list[_RunningCall]] = {}
-"""The suspended calls of each task, outermost first, as a tool may call another one."""
+_suspended_in: set[asyncio.Task[Any]] = set()
+"""The tasks in which a call is suspended."""
 
-_adopted: set[asyncio.Task[None]] = set()
+_abandoned_tasks: set[asyncio.Task[None]] = set()
 """Event loops refer to tasks weakly, so these are held here."""
 
 
@@ -96,10 +56,12 @@ async def run_steps(
 ) -> Any:
     """Run the coroutine to its end or its deadline. Most calls end with their first step."""
     marker = HERE.marker
+    if marker.slots is not None:  # called by another tool
+        call = run_steps(slots, coroutine, timeout_s, abandoned_count, clock, outlive)
+        return await _run_in_task(call, coroutine)
     slots.on_loop.append(None)  # as `ToolSlots.enter` and `Marker.enter` do, without the calls
-    before, marker.slots = marker.slots, slots
-    if before is None:
-        marker.step += 1
+    marker.slots = slots
+    marker.step += 1
     if not marker.watched:
         WATCHDOG.watch(marker)
     try:
@@ -110,84 +72,60 @@ async def run_steps(
         except BaseException as error:
             raise Raised(error) from None
         finally:
-            marker.slots = before
+            marker.slots = None
         return await _RunningCall(slots, coroutine, timeout_s, abandoned_count, clock, outlive).run(waits_for)
     finally:
         slots.on_loop.pop()
 
 
+async def _run_in_task(call: Coroutine[Any, Any, Any], coroutine: Coroutine[Any, Any, Any]) -> Any:
+    try:
+        return await asyncio.create_task(call)
+    finally:
+        if inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
+            coroutine.close()  # the task was cancelled before its first step
+
+
 def is_suspended_in(task: asyncio.Task[Any]) -> bool:
     """Return whether a call is suspended in this task."""
-    return task in _running_calls
+    return task in _suspended_in
 
 
+@dataclass(slots=True, eq=False)
 class _RunningCall:
-    """A coroutine from its first suspension to its end."""
+    """A coroutine from its first suspension to its end. `is_abandoned`: it goes on without its caller."""
 
-    __slots__ = (
-        "_abandoned",
-        "_asked",
-        "_baseline",
-        "_cancellation",
-        "_clock",
-        "_coroutine",
-        "_end_outlived",
-        "_expired",
-        "_is_adopted",
-        "_is_stepping",
-        "_loop",
-        "_marker",
-        "_outlive",
-        "_patience_end",
-        "_slots",
-        "_task",
-        "_timeout_s",
-    )
-
-    _task: asyncio.Task[Any]
-
-    def __init__(
-        self,
-        slots: ToolSlots,
-        coroutine: Coroutine[Any, Any, Any],
-        timeout_s: float | None,
-        abandoned_count: AbandonedCount,
-        clock: Clock | None = None,
-        outlive: Outlive | None = None,
-        *,
-        is_adopted: bool = False,
-    ) -> None:
-        self._slots = slots
-        self._coroutine = coroutine
-        self._timeout_s = timeout_s
-        self._abandoned = abandoned_count
-        self._clock = clock
-        self._outlive = outlive
-        self._end_outlived: Callable[[], None] | None = None
-        self._is_adopted = is_adopted
-        self._loop = asyncio.get_running_loop()
-        self._marker = HERE.marker
-        self._baseline = 0
-        self._asked = False
-        self._expired = False
-        self._is_stepping = False
-        self._patience_end = math.inf
-        self._cancellation: asyncio.CancelledError | None = None
+    slots: ToolSlots
+    coroutine: Coroutine[Any, Any, Any]
+    timeout_s: float | None
+    abandoned_count: AbandonedCount
+    clock: Clock | None = None
+    outlive: Outlive | None = None
+    is_abandoned: bool = False
+    task: asyncio.Task[Any] = field(init=False)
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    marker: Marker = field(default_factory=lambda: HERE.marker)
+    baseline: int = 0
+    """The cancellations of the task when the call began."""
+    is_expired: bool = False
+    patience_end: float = math.inf
+    """When the time for clean-up is over."""
+    cancellation: asyncio.CancelledError | None = None
 
     @types.coroutine
     def run(self, waits_for: Any) -> Generator[Any, Any, Any]:
-        if not self._is_adopted:
+        if not self.is_abandoned:
             self._begin()
-        clock = self._clock
-        if clock is None and self._timeout_s is not None:
-            clock = Clock(self._timeout_s)
+        clock = self.clock
+        if clock is None and self.timeout_s is not None:
+            clock = Clock(self.timeout_s)
         if clock is not None:
-            clock.start(self._loop, self._expire)
+            clock.start(self.loop, self._expire)
         try:
             while True:
-                resume: Callable[[Any], Any] = self._coroutine.send
+                resume: Callable[[Any], Any] = self.coroutine.send
                 try:
-                    if self._patience_end == math.inf:
+                    if self.patience_end == math.inf:
                         sent = yield waits_for
                     else:
                         sent = yield from self._wait_patiently(waits_for)
@@ -195,14 +133,13 @@ class _RunningCall:
                     self._close()
                     raise
                 except BaseException as error:
-                    resume, sent = self._coroutine.throw, error
+                    resume, sent = self.coroutine.throw, error
                     self._note(error)
                 if sent is _LET_GO:
                     self._let_go(waits_for)
-                    return self._settle(None, self._cancellation)
+                    return self._settle(None, self.cancellation)
 
-                before = self._marker.enter(self._slots)
-                self._is_stepping = True
+                before = self.marker.enter(self.slots)
                 try:
                     waits_for = resume(sent)
                 except StopIteration as stop:
@@ -210,104 +147,87 @@ class _RunningCall:
                 except BaseException as error:
                     return self._settle(None, error)
                 finally:
-                    self._is_stepping = False
-                    self._marker.leave(before)
+                    self.marker.leave(before)
                     sent = None  # an exception kept here would keep its frames alive, this one included
 
-                if self._cancellation is not None and not self._is_stopping:
+                if self.cancellation is not None and not self._is_stopping:
                     # It was a timeout inside the tool, which the tool has handled.
-                    self._patience_end, self._cancellation = math.inf, None
+                    self.patience_end, self.cancellation = math.inf, None
         finally:
             if clock is not None:
                 clock.stop()
-            self._end()
+            self.cancellation = None
+            _suspended_in.discard(self.task)
 
     @property
     def _is_stopping(self) -> bool:
         """Whether this call is to end, by its deadline or because the caller is cancelled."""
-        if self._expired:
-            return True
-        requests = self._task.cancelling() - self._baseline
-        if requests <= 0:
-            return False
-        # A call within this one may have reached its deadline, which it handles itself.
-        stack = _running_calls[self._task]
-        return requests > sum(inner._asked for inner in stack[stack.index(self) + 1 :])
+        return self.is_expired or self.task.cancelling() > self.baseline
 
     def _begin(self) -> None:
         task = asyncio.current_task()
         assert task is not None  # nosec B101  # code that suspends runs in a task
-        self._task = task
+        self.task = task
         # A cancellation that came during the first step (Ctrl-C, another thread) is still to be delivered.
-        self._baseline = task.cancelling() - bool(getattr(task, "_must_cancel", False))
-        stack = _running_calls.setdefault(task, [])
-        # The calls around this one are in mid-step; those that it made in its own first step have suspended.
-        stack.insert(sum(drive._is_stepping for drive in stack), self)
-
-    def _end(self) -> None:
-        self._cancellation = None
-        stack = _running_calls[self._task]
-        stack.remove(self)
-        if not stack:
-            del _running_calls[self._task]
+        self.baseline = task.cancelling() - bool(getattr(task, "_must_cancel", False))
+        _suspended_in.add(task)
 
     def _expire(self) -> None:
-        self._expired = self._asked = True
-        if self._cancellation is not None:
-            self._patience_end = min(self._patience_end, self._loop.time() + TIMEOUT_GRACE_S)
-        self._task.cancel()
+        self.is_expired = True
+        if self.cancellation is not None:
+            self.patience_end = min(self.patience_end, self.loop.time() + TIMEOUT_GRACE_S)
+        self.task.cancel()
 
     def _note(self, error: BaseException) -> None:
         """Start the time for clean-up if the coroutine is to stop."""
-        if isinstance(error, asyncio.CancelledError) and self._cancellation is None and self._is_stopping:
+        if isinstance(error, asyncio.CancelledError) and self.cancellation is None and self._is_stopping:
             # The first one is kept: anyio recognises its own by their text.
-            self._cancellation = error
-            grace_s = TIMEOUT_GRACE_S if self._expired else CANCEL_GRACE_S
-            self._patience_end = self._loop.time() + grace_s
+            self.cancellation = error
+            grace_s = TIMEOUT_GRACE_S if self.is_expired else CANCEL_GRACE_S
+            self.patience_end = self.loop.time() + grace_s
 
     def _wait_patiently(self, waits_for: Any) -> Generator[Any, Any, Any]:
         """Wait for what the coroutine waits for, until the time for clean-up is over."""
-        if self._loop.time() >= self._patience_end:
+        if self.loop.time() >= self.patience_end:
             return _LET_GO
-        if not _is_awaited_future(waits_for, self._loop):
+        if not _is_awaited_future(waits_for, self.loop):
             return (yield waits_for)
         waits_for._asyncio_future_blocking = False
         while not waits_for.done():
-            left_s = self._patience_end - self._loop.time()
+            left_s = self.patience_end - self.loop.time()
             if left_s <= 0:
                 waits_for._asyncio_future_blocking = True
                 return _LET_GO
-            bell = self._loop.create_future()
-            ring = functools.partial(_ring, bell)
-            timer = self._loop.call_later(left_s, ring, None)
-            waits_for.add_done_callback(ring)
+            wake_up = self.loop.create_future()
+            on_done = functools.partial(_wake, wake_up)
+            timer = self.loop.call_later(left_s, on_done, None)
+            waits_for.add_done_callback(on_done)
             try:
-                yield from bell
+                yield from wake_up
             except asyncio.CancelledError:
                 waits_for.cancel()  # what the task itself would have done
             finally:
                 timer.cancel()
-                waits_for.remove_done_callback(ring)
+                waits_for.remove_done_callback(on_done)
         waits_for.result()  # raises what the task would have thrown in
         return None
 
     def _settle(self, value: Any, error: BaseException | None) -> Any:
         """Return or raise the outcome for the caller, once the coroutine has ended or was let go."""
-        if self._asked:
-            self._asked = False
-            self._task.uncancel()
-        cancellation = self._cancellation
-        if isinstance(error, BaseExceptionGroup) and cancellation is not None and not self._expired:
+        if self.is_expired:
+            self.task.uncancel()
+        cancellation = self.cancellation
+        if isinstance(error, BaseExceptionGroup) and cancellation is not None and not self.is_expired:
             # Before 3.13 a task group whose child failed cancels its task and does not take that back.
-            self._task.uncancel()
-        if cancellation is not None and self._task.cancelling() > self._baseline:
+            self.task.uncancel()
+        if cancellation is not None and self.task.cancelling() > self.baseline:
             try:
                 raise cancellation from None
             finally:
                 del cancellation
-        if self._expired:
+        if self.is_expired:
             raise ToolTimeoutError(
-                f"Tool '{self._slots.name}' did not finish within {self._timeout_s:g} s."
+                f"Tool '{self.slots.name}' did not finish within {self.timeout_s:g} s."
             ) from None
         if error is not None:
             try:
@@ -317,42 +237,27 @@ class _RunningCall:
         return value
 
     def _let_go(self, waits_for: Any) -> None:
-        """Move the coroutine, with the calls inside it, to a task of its own.
+        """Move the coroutine to a task of its own.
 
         A scope of a library that it has not left cannot be moved: when its time is over, it cancels the
         caller's task, if that still runs. Hence the time for clean-up before.
         """
-        if self._is_adopted:
+        if self.is_abandoned:
             # Cancelled for the second time, by a loop that ends.
             self._close()
             return
-        logger.debug("a call of tool '%s' does not stop; it goes on in the background", self._slots.name)
-        heir = _RunningCall(self._slots, self._coroutine, None, self._abandoned, is_adopted=True)
-        if self._outlive is not None:
-            heir._end_outlived = self._outlive()
-        self._slots.enter()
+        logger.debug("a call of tool '%s' does not stop; it goes on in the background", self.slots.name)
+        moved = _RunningCall(self.slots, self.coroutine, None, self.abandoned_count, is_abandoned=True)
+        self.slots.enter()
         self._count_abandoned(1)
-        finish = heir.finish(waits_for)
-        life = SuspendedCoroutine(finish, finish.send(None))
-        heir._task = self._loop.create_task(life, name=f"abandoned call of {self._slots.name}")
-        _adopted.add(heir._task)
-        heir._task.add_done_callback(_adopted.discard)
-        stack = _running_calls[self._task]
-        own = stack.index(self) + 1
-        _running_calls[heir._task] = [heir, *stack[own:]]
-        for inner in stack[own:]:
-            inner._move(heir._task)
-        del stack[own:]
+        finish = moved.finish(waits_for, None if self.outlive is None else self.outlive())
+        suspended = SuspendedCoroutine(finish, finish.send(None))
+        moved.task = self.loop.create_task(suspended, name=f"abandoned call of {self.slots.name}")
+        _suspended_in.add(moved.task)
+        _abandoned_tasks.add(moved.task)
+        moved.task.add_done_callback(_abandoned_tasks.discard)
 
-    def _move(self, task: asyncio.Task[Any]) -> None:
-        """Follow the call around this one to another task."""
-        if self._asked:
-            self._asked = False
-            self._task.uncancel()
-        self._task = task
-        self._baseline = 0
-
-    async def finish(self, waits_for: Any) -> None:
+    async def finish(self, waits_for: Any, on_end: Callable[[], None] | None) -> None:
         """Run an abandoned coroutine to its end, and drop its outcome."""
         try:
             await self.run(waits_for)
@@ -360,24 +265,24 @@ class _RunningCall:
             raise
         except BaseException as error:
             logger.debug(
-                "an abandoned call of tool '%s' ended with %s", self._slots.name, type(error).__name__
+                "an abandoned call of tool '%s' ended with %s", self.slots.name, type(error).__name__
             )
         finally:
             self._count_abandoned(-1)
-            self._slots.leave()
-            if self._end_outlived is not None:
-                self._end_outlived()
+            self.slots.leave()
+            if on_end is not None:
+                on_end()
 
     def _count_abandoned(self, number: int) -> None:
-        with self._slots.lock:
-            self._slots.abandoned += number
-        self._abandoned.add(number)
+        with self.slots.lock:
+            self.slots.abandoned += number
+        self.abandoned_count.add(number)
 
     def _close(self) -> None:
         try:
-            self._coroutine.close()
+            self.coroutine.close()
         except BaseException as error:
-            logger.debug("tool '%s' could not be closed: %s", self._slots.name, type(error).__name__)
+            logger.debug("tool '%s' could not be closed: %s", self.slots.name, type(error).__name__)
 
 
 class SuspendedCoroutine(Coroutine[Any, Any, Any]):
@@ -422,6 +327,5 @@ def _is_awaited_future(candidate: Any, loop: asyncio.AbstractEventLoop) -> bool:
     return getattr(candidate, "_asyncio_future_blocking", None) is True and candidate.get_loop() is loop
 
 
-def _ring(bell: asyncio.Future[None], _: object) -> None:
-    if not bell.done():
-        bell.set_result(None)
+def _wake(future: asyncio.Future[None], _: object) -> None:
+    complete(future)

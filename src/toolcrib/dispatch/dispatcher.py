@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING, Any
 from toolcrib.content import BUILT_IN, Result, text_block
 from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Context, InputNeeded, Principal
 from toolcrib.definition import MAX_TIMEOUT_S, Mirrored
-from toolcrib.dispatch.concurrency import Outlive, Raised, ToolSlots
 from toolcrib.dispatch.crash_log import CrashReporter
-from toolcrib.dispatch.deadline import Clock, run_steps
+from toolcrib.dispatch.deadline import run_steps
 from toolcrib.dispatch.lifespan import Applications
 from toolcrib.dispatch.middleware import Call, Next, Pipeline, refusal_result
-from toolcrib.dispatch.runners import Runner
+from toolcrib.dispatch.runners import Clock, Outlive, Raised, Runner, ToolSlots
 from toolcrib.dispatch.tool_search import ToolSearch, is_search_name
 from toolcrib.errors import (
     CallError,
@@ -42,7 +41,6 @@ from toolcrib.registry.registry import ToolRegistry
 from toolcrib.tool import Tool
 
 if TYPE_CHECKING:
-    from toolcrib.schema.arguments import Converted
     from toolcrib.schema.received import Received
     from toolcrib.schema.result import ResultConverter
 
@@ -64,27 +62,6 @@ class ToolStats:
 
 class Plan:
     """Everything that a call of one tool needs, prepared once."""
-
-    __slots__ = (
-        "arguments",
-        "chain",
-        "context",
-        "flaw",
-        "handler",
-        "is_plain",
-        "is_search_tool",
-        "is_stream",
-        "mirrored",
-        "mode",
-        "owner",
-        "positional",
-        "results",
-        "server",
-        "slots",
-        "stats",
-        "timeout_s",
-        "tool",
-    )
 
     def __init__(self, tool: Tool, stats: ToolStats) -> None:
         arguments = tool.arguments
@@ -140,47 +117,6 @@ def tool_modules(tool: Tool) -> list[tuple[str, str]]:
     return [(module.__name__, path)] if module is not None and path else []
 
 
-class Conversion:
-    """Converts the arguments of one call before it runs, for middleware that checks what the tool gets.
-
-    `given` is what to call the tool with: `checked` until then. `clock` counts the time that converting
-    takes.
-    """
-
-    __slots__ = ("_checked", "_limit", "_outlive", "_plan", "_runner", "clock", "given")
-
-    def __init__(
-        self,
-        runner: Runner,
-        plan: Plan,
-        checked: dict[str, Any],
-        limit: float | None,
-        outlive: Outlive | None,
-    ) -> None:
-        self._runner = runner
-        self._plan = plan
-        self._checked = self.given = checked
-        self._limit = limit
-        self._outlive = outlive
-        self.clock: Clock | None = None
-
-    async def __call__(self) -> Received:
-        """Convert where the tool would do it: on a thread, if its code runs on one."""
-        plan, arguments = self._plan, self._plan.arguments
-        if plan.mode == "thread" and arguments.runs_user_code:
-            self.clock = None if self._limit is None else Clock(self._limit)
-            values = await self._runner.run_thread(
-                plan.slots, self._convert, self._limit, None, self.clock, self._outlive
-            )
-        else:
-            values = self._runner.run_inline(plan.slots, self._convert)
-        self.given = values
-        return arguments.receive(self._checked, values)
-
-    def _convert(self) -> Converted:
-        return self._plan.arguments.convert(self._checked)
-
-
 def failed(
     plan: Plan,
     error: CallError | DefinitionError | Raised,
@@ -228,23 +164,21 @@ def _explain(
 def raise_questions(error: BaseException) -> None:
     """Raise InputNeeded if the tool asks questions, possibly from several tasks of its own at the same
     time."""
-    if isinstance(error, InputNeeded):
-        raise error
+    questions: dict[str, Any] = {}
+    for part in _leaves(error):
+        if not isinstance(part, InputNeeded):
+            return
+        questions |= part.questions
+    raise InputNeeded(questions)
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    """Yield the exceptions in a group, or the exception itself."""
     if isinstance(error, BaseExceptionGroup):
-        asked, rest = error.split(InputNeeded)
-        if asked is not None and rest is None:
-            questions: dict[str, Any] = {}
-            for part in _leaves(asked):
-                questions |= part.questions
-            raise InputNeeded(questions)
-
-
-def _leaves(group: BaseExceptionGroup[Any]) -> Iterator[Any]:
-    for part in group.exceptions:
-        if isinstance(part, BaseExceptionGroup):
+        for part in error.exceptions:
             yield from _leaves(part)
-        else:
-            yield part
+    else:
+        yield error
 
 
 def _message_of(error: CallError) -> str | None:
@@ -399,7 +333,7 @@ class Dispatcher:
                     raise ToolNotFoundError(name)
             except ToolNotFoundError:
                 if self.pipeline is not None:
-                    call = self.pipeline.begin(name, None, arguments, principal, channel)
+                    call = Call(self.pipeline.next_id(), name, None, arguments, principal, channel)
                     await self.pipeline.reject_unknown(call)
                 raise
         limit = self.timeout_s if plan.timeout_s is None else plan.timeout_s
@@ -407,9 +341,8 @@ class Dispatcher:
             limit = _shorten(limit, timeout_s)
         if self.pipeline is None:
             return await self._perform(plan, arguments, principal, limit, channel)
-        call = self.pipeline.begin(
-            name, plan.tool, arguments, principal, channel, limit, is_search_tool=plan.is_search_tool
-        )
+        id_ = self.pipeline.next_id()
+        call = Call(id_, name, plan.tool, arguments, principal, channel, limit, plan.is_search_tool)
         chain = plan.chain
         if chain is None:
             chain = plan.chain = self._compose(plan, self.pipeline)
@@ -498,14 +431,28 @@ class Dispatcher:
     async def _run_checks(
         self, plan: Plan, call: Call, checked: dict[str, Any], limit: float | None
     ) -> tuple[dict[str, Any], Clock | None]:
-        """Let middleware check validated arguments. Return what to call the tool with."""
-        convert: Conversion | None = None
-        if call.sees_converted and not plan.arguments.keeps(checked):
-            convert = call.convert = Conversion(self.runner, plan, checked, limit, call.outlive)
+        """Let middleware check validated arguments. Return what to call the tool with, and a clock that has
+        counted the time of converting them."""
+        given, clock = checked, None
+        arguments, slots = plan.arguments, plan.slots
+
+        async def convert() -> Received:
+            """Convert where the tool would do it: on a thread, if its code runs on one."""
+            nonlocal given, clock
+            work = functools.partial(arguments.convert, checked)
+            if plan.mode == "thread" and arguments.runs_user_code:
+                clock = None if limit is None else Clock(limit)
+                given = await self.runner.run_thread(slots, work, limit, None, clock, call.outlive)
+            else:
+                given = self.runner.run_inline(slots, work)
+            return arguments.receive(checked, given)
+
+        if call.sees_converted and not arguments.keeps(checked):
+            call.convert = convert
         for check in call.checks:
             if (pending := check(call, checked)) is not None:
                 await pending
-        return (checked, None) if convert is None else (convert.given, convert.clock)
+        return given, clock
 
     def reject(
         self,
@@ -517,7 +464,8 @@ class Dispatcher:
     ) -> None:
         """Record a call that ended before its tool was looked up, because there was no room for it."""
         if self.pipeline is not None:
-            self.pipeline.reject(self.pipeline.begin(name, None, arguments, principal, channel), error)
+            call = Call(self.pipeline.next_id(), name, None, arguments, principal, channel)
+            self.pipeline.reject(call, error)
 
     # --- running ---
 
@@ -574,14 +522,11 @@ class Dispatcher:
         self, plan: Plan, checked: dict[str, Any], limit: float | None, outlive: Outlive | None
     ) -> Result:
         args, values = self.runner.run_inline(plan.slots, lambda: plan.bind(checked, None, self.server))
-        results = plan.results
-        plain_bytes = results.max_bytes if results.dump is None else 0
         modules, converter = tool_modules(plan.tool), plan.converter
         returned = await self.runner.run_process(
-            plan.slots, plan.handler, tuple(args), values, limit, modules, outlive, converter, plain_bytes
+            plan.slots, plan.handler, tuple(args), values, limit, modules, outlive, converter
         )
-        finish = results.finish if plain_bytes and not returned.is_converted else results.receive
-        result: Result = self.runner.run_inline(plan.slots, lambda: finish(returned.value))
+        result: Result = self.runner.run_inline(plan.slots, lambda: plan.results.receive(returned))
         return result
 
     # --- inside ---

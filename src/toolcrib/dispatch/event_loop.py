@@ -1,27 +1,32 @@
 """The event loop of a server: uvloop where it is installed, else asyncio's own.
 
 Tools run on it and must not end it, so `loop.stop()` has no effect while the server runs. Unhandled errors
-of tasks, callbacks and threads are logged by the logger `toolcrib`, which redacts them. The only module
-that imports uvloop.
+of tasks, callbacks and threads are logged by the logger `toolcrib`, which redacts them. A watchdog reports
+tools that block a loop, and `waker_of` returns the cheapest way to wake a loop from another thread. The only
+module that imports uvloop.
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import gc
 import logging
+import os
 import signal
 import sys
 import threading
 import time
 import traceback
+import weakref
+from collections import deque
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolcrib.dispatch.rate_limit import LogLimiter
-from toolcrib.dispatch.watchdog import HERE
+
+if TYPE_CHECKING:
+    from toolcrib.dispatch.runners import ToolSlots
 
 logger = logging.getLogger("toolcrib")
 
@@ -128,47 +133,34 @@ def _is_from_signal(error: BaseException) -> bool:
     handlers = [signal.getsignal(number) for number in signal.valid_signals()]
     if isinstance(error, KeyboardInterrupt) and signal.default_int_handler in handlers:
         return True
-    codes = {_code_of(handler) for handler in handlers if callable(handler)} - {None}
+    codes = {getattr(handler, "__code__", None) for handler in handlers}
     return any(frame.f_code in codes for frame, _ in traceback.walk_tb(error.__traceback__))
-
-
-def _code_of(handler: object) -> object:
-    while isinstance(handler, functools.partial):
-        handler = handler.func
-    own = getattr(handler, "__code__", None)
-    return own or getattr(type(handler).__call__, "__code__", None)
-
-
-def _log_exit(error: BaseException) -> None:
-    if not _EXITS.take(time.monotonic()):
-        return
-    more = _EXITS.take_missed()
-    logger.error(
-        "a task or callback on the event loop of the server raised %r: ignored%s",
-        error,
-        more,
-        exc_info=error,
-    )
 
 
 _EXITS = LogLimiter(10, 60.0)
 _STOPS = LogLimiter(10, 60.0)
-_STOPS_LOCK = threading.Lock()
+_LOG_LOCK = threading.Lock()
+
+
+def _log_exit(error: BaseException) -> None:
+    if (more := _take(_EXITS)) is not None:
+        text = "a task or callback on the event loop of the server raised %r: ignored%s"
+        logger.error(text, error, more, exc_info=error)
 
 
 def _log_stop() -> None:
-    with _STOPS_LOCK:
-        if not _STOPS.take(time.monotonic()):
-            return
-        more = _STOPS.take_missed()
-    slots = HERE.marker.slots  # None in a callback or on another thread
-    who = "something" if slots is None else f"tool '{slots.name}'"
-    logger.warning(
-        "%s called stop() on the event loop of the server: ignored%s",
-        who,
-        more,
-        extra={} if slots is None else {"tool_name": slots.name},
-    )
+    if (more := _take(_STOPS)) is not None:
+        slots = HERE.marker.slots  # None in a callback or on another thread
+        who, extra = (
+            ("something", {}) if slots is None else (f"tool '{slots.name}'", {"tool_name": slots.name})
+        )
+        logger.warning("%s called stop() on the event loop of the server: ignored%s", who, more, extra=extra)
+
+
+def _take(limiter: LogLimiter) -> str | None:
+    """Return what to append to a log line; None where it must not be logged now."""
+    with _LOG_LOCK:
+        return limiter.take_missed() if limiter.take(time.monotonic()) else None
 
 
 def make_loop() -> asyncio.AbstractEventLoop:
@@ -186,3 +178,223 @@ def _base() -> type[asyncio.AbstractEventLoop]:
         return asyncio.SelectorEventLoop
     base: type[asyncio.AbstractEventLoop] = uvloop.Loop
     return base
+
+
+# --- tools that block a loop -------------------------------------------------------------------------
+#
+# Code that enters a tool on an event loop sets a marker: which tool is on this thread, and a number that
+# changes with every step. One daemon thread per process checks the markers ten times a second; a step that
+# takes longer than a quarter of a second is reported once. The marker is all that calls pay for: it reads no
+# clock.
+
+SAMPLE_S = 0.1
+BLOCKED_S = 0.25
+REST_AFTER_S = 5.0
+
+
+class Marker:
+    """The tool that runs on one thread now. Written by that thread, except for what the watchdog has seen."""
+
+    __slots__ = (
+        "__weakref__",
+        "is_reported",
+        "seen_at",
+        "seen_step",
+        "slots",
+        "step",
+        "thread",
+        "watched",
+    )
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
+        self.slots: ToolSlots | None = None
+        self.step = 0
+        self.watched = False
+        self.seen_step = 0
+        self.seen_at = 0.0
+        self.is_reported = False
+
+    def enter(self, slots: ToolSlots) -> ToolSlots | None:
+        """Mark a tool as running. Returns what `leave` must be given."""
+        before = self.slots
+        self.slots = slots
+        if before is None:
+            # Only the outermost step has a number: a tool that calls others in a row blocks the loop too.
+            self.step += 1
+        if not self.watched:
+            WATCHDOG.watch(self)
+        return before
+
+    def leave(self, before: ToolSlots | None) -> None:
+        self.slots = before
+
+
+class _Here(threading.local):
+    marker: Marker
+
+    def __init__(self) -> None:
+        self.marker = Marker()
+
+
+HERE = _Here()
+"""`HERE.marker` is the marker of the current thread."""
+
+
+class Watchdog:
+    """The thread that checks the markers. It starts with the first step and ends when none was seen for
+    a while."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._markers: weakref.WeakSet[Marker] = weakref.WeakSet()
+        self.is_running = False
+        if hasattr(os, "register_at_fork"):
+            # A forked child inherits the flags but not the thread, and perhaps a lock that is held.
+            os.register_at_fork(after_in_child=self._reset)
+
+    def watch(self, marker: Marker) -> None:
+        with self._lock:
+            self._markers.add(marker)
+            marker.watched = True
+            if self.is_running:
+                return
+            self.is_running = True
+        try:
+            threading.Thread(target=self._run, name="toolcrib-watchdog", daemon=True).start()
+        except RuntimeError:
+            self._reset()  # no thread available: the call goes on unwatched, and the next step tries again
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        self.is_running = False
+        for marker in list(self._markers):
+            marker.watched = False
+
+    def _run(self) -> None:
+        active_at = time.monotonic()
+        while True:
+            time.sleep(SAMPLE_S)
+            now = time.monotonic()
+            with self._lock:
+                markers = list(self._markers)
+            active = [marker for marker in markers if _is_active(marker, now)]
+            if active:
+                active_at = now
+            elif now - active_at > REST_AFTER_S:
+                with self._lock:
+                    self.is_running = False
+                    for marker in markers:
+                        marker.watched = False
+                return
+            del markers, active
+
+
+def _is_active(marker: Marker, now: float) -> bool:
+    """Return whether anything runs on a thread, and report it if it runs for too long."""
+    if marker.seen_step != marker.step:
+        marker.seen_step, marker.seen_at, marker.is_reported = marker.step, now, False
+        return True
+    slots = marker.slots
+    if slots is not None and not marker.is_reported and now - marker.seen_at >= BLOCKED_S:
+        marker.is_reported = True
+        frame = sys._current_frames().get(marker.thread)
+        location = "an unknown place" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        _report_blocking(slots, now - marker.seen_at, location)
+    return slots is not None
+
+
+def _report_blocking(slots: ToolSlots, blocked_s: float, location: str) -> None:
+    with slots.lock:
+        if not slots.blocked.take(time.monotonic()):
+            return
+        more = slots.blocked.take_missed()
+    try:
+        logger.warning(
+            "tool '%s' blocks the event loop (for %.1f s, at %s); run it on a thread: "
+            'def instead of async def, or run="thread"%s',
+            slots.name,
+            blocked_s,
+            location,
+            more,
+            extra={"tool_name": slots.name, "blocked_s": blocked_s, "blocked_at": location},
+        )
+    except Exception:  # nosec B110  # a log handler that raises must not end the watchdog
+        pass
+
+
+WATCHDOG = Watchdog()
+
+
+# --- waking a loop -----------------------------------------------------------------------------------
+
+
+class CallbackWaker:
+    """Completes futures of an event loop from any thread. Works with every event loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def wake(self, future: asyncio.Future[None]) -> bool:
+        """Complete a future of the loop. False: the loop is closed."""
+        try:
+            self._loop.call_soon_threadsafe(complete, future)
+        except RuntimeError:
+            return False
+        return True
+
+
+class EventfdWaker(CallbackWaker):
+    """Uses one event counter per loop, which lives as long as the loop.
+
+    `call_soon_threadsafe` costs the loop a handle, two reads of its own pipe and an exception. An event
+    counter does the same with one write and one read, which several futures share.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop)
+        self._futures: deque[asyncio.Future[None]] = deque()
+        self._counter = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        loop.add_reader(self._counter, self._deliver)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_counter"):
+            os.close(self._counter)
+
+    def wake(self, future: asyncio.Future[None]) -> bool:
+        if self._loop.is_closed():
+            return False
+        self._futures.append(future)
+        os.eventfd_write(self._counter, 1)
+        return True
+
+    def _deliver(self) -> None:
+        try:
+            os.eventfd_read(self._counter)
+        except BlockingIOError:
+            pass  # another turn has emptied it already
+        while self._futures:
+            complete(self._futures.popleft())
+
+
+def waker_of(loop: asyncio.AbstractEventLoop) -> CallbackWaker:
+    """Return the waker of the running loop, which is kept in an attribute of the loop."""
+    waker: CallbackWaker | None = vars(loop).get("_toolcrib_waker")
+    if waker is None:
+        waker = vars(loop)["_toolcrib_waker"] = _make_waker(loop)
+    return waker
+
+
+def _make_waker(loop: asyncio.AbstractEventLoop) -> CallbackWaker:
+    if hasattr(os, "eventfd"):
+        try:
+            return EventfdWaker(loop)
+        except (NotImplementedError, OSError):
+            pass  # the loop watches no file descriptors, or there is none left
+    return CallbackWaker(loop)
+
+
+def complete(future: asyncio.Future[None]) -> None:
+    """Complete a future, unless it is done already."""
+    if not future.done():
+        future.set_result(None)

@@ -26,6 +26,7 @@ logger = logging.getLogger("toolcrib")
 
 CLOSE_S = 10.0
 """How long an application may take to close."""
+IDLE_CHECK_S = 0.05
 
 
 @dataclass(slots=True, eq=False)
@@ -35,7 +36,9 @@ class _State:
     has_close: bool = False  # determined when it opens: later its tools may be gone
     opening: Future[None] | None = None  # set while it is being opened
     calls: int = 0
-    idle: Future[None] | None = None  # set while something waits for the last call to end
+
+    def is_busy(self) -> bool:
+        return self.calls > 0 or self.opening is not None
 
 
 class Applications:
@@ -74,17 +77,11 @@ class Applications:
 
     def leave(self, application: Any) -> None:
         with self._lock:
-            state = self._find(application)
-            state.calls -= 1
-            if state.calls or state.idle is None:
-                return
-            idle, state.idle = state.idle, None
-        idle.set_result(None)
+            self._find(application).calls -= 1
 
     async def open_all(self) -> None:
         """Open every application, in order of registration."""
-        owners = [entry.tool.owner for entry in self._registry.entries()]
-        for application in [owner for owner in owners if owner is not None]:
+        for application in self._owners():
             try:
                 await self._open(application)
             except (Exception, SystemExit):
@@ -93,33 +90,23 @@ class Applications:
 
     async def close_all(self) -> None:
         """Close every open application, the last opened first."""
-        while True:
-            with self._lock:
-                if not self._opened:
-                    return
-                state = self._opened.pop()
-            await self._close(state)
+        while self._opened:
+            await self._close(self._opened.pop())
 
     async def close_unused(self) -> None:
         """Close the applications that have no tools any more, each when its last call has ended."""
-        used = {id(entry.tool.owner) for entry in self._registry.entries()}
+        used = set(map(id, self._owners()))
         with self._lock:
             unused = [state for key, state in self._states.items() if key not in used]
-        await asyncio.gather(*(self._close_unused(state) for state in unused))
+        await asyncio.gather(*map(self._close_unused, unused))
 
     async def _close_unused(self, state: _State) -> None:
-        while True:
-            with self._lock:
-                if state.calls and state.idle is None:
-                    state.idle = Future()
-                busy = state.opening or state.idle
-            if busy is None:
-                break
-            await asyncio.shield(asyncio.wrap_future(busy))
-        if any(entry.tool.owner is state.application for entry in self._registry.entries()):
+        while state.is_busy():
+            await asyncio.sleep(IDLE_CHECK_S)
+        if any(owner is state.application for owner in self._owners()):
             return  # its tools were added again
         with self._lock:
-            if state.calls or self._states.pop(id(state.application), None) is None:
+            if state.is_busy() or self._states.pop(id(state.application), None) is None:
                 return  # it is called again, or was closed by another task
             was_open = state in self._opened
             if was_open:
@@ -135,6 +122,10 @@ class Applications:
                     await call_hook(state.application.close)
         except (Exception, SystemExit):
             logger.exception("closing %s failed", type(state.application).__name__)
+
+    def _owners(self) -> list[Any]:
+        owners = [entry.tool.owner for entry in self._registry.entries()]
+        return [owner for owner in owners if owner is not None]
 
     def _find(self, application: Any) -> _State:
         state = self._states.get(id(application))

@@ -36,11 +36,12 @@ import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.content import Result, text_block
 from toolcrib.context import Channel, InputNeeded, Principal
-from toolcrib.dispatch.concurrency import Outlive
+from toolcrib.dispatch.runners import Outlive
 from toolcrib.errors import ConfigurationError, PolicyError, ToolNotFoundError
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
@@ -63,6 +64,7 @@ Convert = Callable[[], Awaitable["Received"]]
 Fail = Callable[["Call", BaseException], Result]
 
 
+@dataclass(slots=True, eq=False)
 class Call:
     """One call of a tool on its way through the middleware, and the record of how it ended.
 
@@ -70,73 +72,37 @@ class Call:
     calls `next`.
     """
 
-    __slots__ = (
-        "arguments",
-        "arguments_bytes",
-        "arguments_digest",
-        "channel",
-        "checks",
-        "code",
-        "convert",
-        "decision",
-        "duration_s",
-        "has_run",
-        "id",
-        "is_search_tool",
-        "name",
-        "outcome",
-        "outlive",
-        "principal",
-        "result_bytes",
-        "rule",
-        "sees_converted",
-        "started",
-        "timeout_s",
-        "tool",
-    )
-
-    def __init__(
-        self,
-        id_: str,
-        name: str,
-        tool: Tool | None,
-        arguments: Mapping[str, Any] | None,
-        principal: Principal,
-        channel: Channel,
-        timeout_s: float | None = None,
-        is_search_tool: bool = False,
-    ) -> None:
-        self.started = time.perf_counter()
-        self.id = id_
-        """Names the call in the audit log, in log lines and in the report of a crash."""
-        self.name = name
-        """The name as the caller spelt it."""
-        self.tool = tool
-        """None for a call of a tool that does not exist, which only audit and telemetry see."""
-        self.arguments = arguments
-        """The arguments as they were received, not validated yet."""
-        self.principal = principal
-        self.channel = channel
-        self.timeout_s = timeout_s
-        self.checks: tuple[Check, ...] = ()
-        self.is_search_tool = is_search_tool
-        """Whether the tool only finds and calls other tools: access rules apply to those instead."""
-        self.sees_converted = False
-        """Whether a check wants to see the arguments as the tool gets them."""
-        self.convert: Convert | None = None
-        """Where `sees_converted` is set and conversion can change the arguments: converts them."""
-        self.outlive: Outlive | None = None
-        """Called where the call is answered while its code still runs."""
-        self.has_run = False
-        """Whether the arguments passed all checks, so that the tool was called."""
-        self.decision = "allowed"
-        self.rule: str | None = None
-        self.arguments_bytes: int | None = None
-        self.arguments_digest: str | None = None
-        self.outcome = ""
-        self.code: str | None = None
-        self.duration_s = 0.0
-        self.result_bytes: int | None = None
+    id: str
+    """Names the call in the audit log, in log lines and in the report of a crash."""
+    name: str
+    """The name as the caller spelt it."""
+    tool: Tool | None
+    """None for a call of a tool that does not exist, which only audit and telemetry see."""
+    arguments: Mapping[str, Any] | None
+    """The arguments as they were received, not validated yet."""
+    principal: Principal
+    channel: Channel
+    timeout_s: float | None = None
+    is_search_tool: bool = False
+    """Whether the tool only finds and calls other tools: access rules apply to those instead."""
+    started: float = field(default_factory=time.perf_counter)
+    checks: tuple[Check, ...] = ()
+    sees_converted: bool = False
+    """Whether a check wants to see the arguments as the tool gets them."""
+    convert: Convert | None = None
+    """Where `sees_converted` is set and conversion can change the arguments: converts them."""
+    outlive: Outlive | None = None
+    """Called where the call is answered while its code still runs."""
+    has_run: bool = False
+    """Whether the arguments passed all checks, so that the tool was called."""
+    decision: str = "allowed"
+    rule: str | None = None
+    arguments_bytes: int | None = None
+    arguments_digest: str | None = None
+    outcome: str = ""
+    code: str | None = None
+    duration_s: float = 0.0
+    result_bytes: int | None = None
 
     def shorten(self, timeout_s: float) -> None:
         """Give the tool at most this many seconds; a limit that is shorter already stays."""
@@ -222,19 +188,9 @@ class Pipeline:
 
     # --- calls ---
 
-    def begin(
-        self,
-        name: str,
-        tool: Tool | None,
-        arguments: Mapping[str, Any] | None,
-        principal: Principal,
-        channel: Channel,
-        timeout_s: float | None = None,
-        *,
-        is_search_tool: bool = False,
-    ) -> Call:
-        id_ = f"{self._id_prefix}{next(self._numbers):x}"
-        return Call(id_, name, tool, arguments, principal, channel, timeout_s, is_search_tool)
+    def next_id(self) -> str:
+        """Return the id of the next call."""
+        return f"{self._id_prefix}{next(self._numbers):x}"
 
     def compose(self, tool: Tool, run: Next, fail: Fail) -> Next:
         """Return the whole way of a call of one tool, ending in `run`. `fail` makes a result of an

@@ -5,7 +5,7 @@ call. Calls arrive on standard input and replies leave on standard output, so bo
 code of a tool runs: a tool prints to standard error and reads nothing.
 
 Calls are pickles, because this process trusts its parent. Replies are JSON, because the parent must not
-trust what runs here: one byte for the kind (`PLAIN`, `CONVERTED`, `UNSENDABLE`, `ERROR`), then data.
+trust what runs here: the mark of the call, one byte for the kind (`VALUE`, `ERROR`), then data.
 """
 
 from __future__ import annotations
@@ -26,16 +26,12 @@ from typing import IO, Any
 LENGTH = struct.Struct("!Q")
 TRACE_CHARS = 8192
 MARK_BYTES = 16
-"""A call starts with this many random bytes, which are sent back before it runs: from then on it must
-not be repeated in another worker. Output that an earlier call left in the pipe does not start with them."""
+"""A call starts with this many random bytes, which begin its reply too. Output that an earlier call left in
+the pipe does not start with them."""
 
-PLAIN, CONVERTED, UNSENDABLE, ERROR = b"p", b"c", b"u", b"e"
+VALUE, ERROR = b"v", b"e"
 ATTRIBUTES = ("details", "status", "body", "reached")
-"""Attributes of errors that are sent if they are plain data."""
-
-_SCALARS = frozenset({bool, float, int, str, type(None)})
-_PLAIN_TYPES = _SCALARS | {dict, list, tuple}
-_MAX_CONVERTERS = 256
+"""Attributes of errors that are sent if JSON can represent them."""
 
 _stamps: dict[str, tuple[int, int]] = {}
 _converters: dict[bytes, Callable[[Any], bytes]] = {}
@@ -74,14 +70,13 @@ def main() -> None:
     threading.Thread(target=_receive, args=(incoming, calls), daemon=True).start()
     while True:
         message = calls.get()
-        write_message(outgoing, message[:MARK_BYTES])
         outcome = _run(message[MARK_BYTES:])
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
             except (AttributeError, OSError, ValueError):
                 pass  # the tool has closed or replaced it
-        write_message(outgoing, outcome)
+        write_message(outgoing, message[:MARK_BYTES] + outcome)
 
 
 def _receive(incoming: IO[bytes], calls: queue.SimpleQueue[bytes]) -> None:
@@ -101,20 +96,15 @@ def _end() -> None:
 
 def _run(message: bytes) -> bytes:
     try:
-        path, preload, main, payload, converter, plain_bytes = pickle.loads(message)  # nosec B301
+        path, preload, main, payload, converter = pickle.loads(message)  # nosec B301
         sys.path[:] = path
         if main:
             _load_main(main)
         for name, file in preload:
             _load_module(name, file)
         function, args, kwargs = pickle.loads(payload)  # nosec B301
-        value = _complete(function(*args, **kwargs))
-        data = None if plain_bytes == 0 else _write_plain(value)
-        if data is not None and (plain_bytes is None or len(data) <= plain_bytes):
-            return PLAIN + data
-        if converter is None:
-            return UNSENDABLE + _write_clean(type(value).__name__)
-        return CONVERTED + _find_converter(converter)(value)
+        convert = _write_json if converter is None else _find_converter(converter)
+        return VALUE + convert(_complete(function(*args, **kwargs)))
     except BaseException as error:
         return ERROR + _pack_error(error)
 
@@ -123,43 +113,13 @@ def _find_converter(payload: bytes) -> Callable[[Any], bytes]:
     """Return the converter of results; cached, because making one reads type hints."""
     converter = _converters.get(payload)
     if converter is None:
-        if len(_converters) >= _MAX_CONVERTERS:
-            _converters.clear()
         converter = _converters[payload] = pickle.loads(payload)  # nosec B301
     return converter
 
 
-def _write_plain(value: Any) -> bytes | None:
-    """Return the JSON of plain data; None for anything else."""
-    if not _is_plain(value):
-        return None
-    try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-    except (ValueError, RecursionError):  # NaN, a number of too many digits, a lone surrogate
-        return None
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether a value consists of exactly the types that JSON has, and no part occurs twice."""
-    if type(value) in _SCALARS:
-        return True
-    seen: set[int] = set()
-    waiting = [value]
-    while waiting:
-        item = waiting.pop()
-        if type(item) not in _PLAIN_TYPES or id(item) in seen:
-            return False
-        seen.add(id(item))
-        if type(item) is dict:
-            if not set(map(type, item)) <= {str}:
-                return False
-            item = item.values()
-        kinds = set(map(type, item))
-        if not kinds <= _PLAIN_TYPES:
-            return False
-        if not kinds <= _SCALARS:
-            waiting += [part for part in item if type(part) not in _SCALARS]
-    return True
+def _write_json(value: Any) -> bytes:
+    """Return the JSON of a value, with lone surrogates replaced."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
 
 
 def _complete(value: Any) -> Any:
@@ -215,18 +175,15 @@ def _pack_error(error: BaseException) -> bytes:
     except Exception:
         trace = ""
     kinds = [f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__]
-    sent = {"kinds": kinds, "text": _text(error), "trace": trace}
-    parts = [b'"%s":%s' % (name.encode(), _write_clean(text)) for name, text in sent.items()]
+    sent: dict[str, Any] = {"kinds": kinds, "text": _text(error), "trace": trace}
     for name in ATTRIBUTES:
-        data = _write_plain(getattr(error, name, None))
-        if data is not None:
-            parts.append(b'"%s":%s' % (name.encode(), data))
-    return b"{" + b",".join(parts) + b"}"
-
-
-def _write_clean(value: Any) -> bytes:
-    """Return the JSON of a string or a list of strings, with lone surrogates replaced."""
-    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+        try:
+            value = getattr(error, name, None)
+            _write_json(value)
+        except Exception:
+            continue  # not plain data
+        sent[name] = value
+    return _write_json(sent)
 
 
 def _text(error: BaseException) -> str:

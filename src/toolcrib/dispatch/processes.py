@@ -23,12 +23,12 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 
 from toolcrib import errors
 from toolcrib.dispatch import process_worker
-from toolcrib.dispatch.child_process import BlockingChild
-from toolcrib.dispatch.concurrency import Raised
+from toolcrib.dispatch.child_process import HAS_GROUPS, KILL, signal_group
+from toolcrib.dispatch.runners import Raised
 from toolcrib.errors import (
     APIError,
     CallError,
@@ -43,7 +43,6 @@ from toolcrib.validation import codec
 logger = logging.getLogger("toolcrib")
 
 PROGRAM = Path(__file__).with_name("process_worker.py")
-MAX_WORKERS_TRIED = 3
 MAX_REPLY_BYTES = 64 * 1024 * 1024
 """A longer reply ends the worker: useful results and errors are far shorter."""
 
@@ -51,27 +50,14 @@ Converter = Callable[[Any], bytes]
 """Makes JSON of a value in the worker. It is sent there, so it has to be picklable."""
 
 
-class Returned(NamedTuple):
-    """The return value of a function as JSON data. `is_converted`: a converter made the data."""
-
-    value: Any
-    is_converted: bool
-
-
-Outcome = Returned | BaseException
-"""The outcome of a call: a value, or an error to raise where the caller is."""
-
-
-def read_reply(reply: bytes, name: str) -> Outcome:
-    """Return the outcome of a call of tool `name`. Raises LookupError, TypeError or ValueError where the
-    reply is malformed."""
+def read_reply(reply: bytes) -> Any:
+    """Return the value of a reply, or raise the error that the tool has raised, as `Raised`. Raises
+    LookupError, TypeError or ValueError where the reply is malformed."""
     kind, data = reply[:1], codec.decode(reply[1:])
-    if kind in (process_worker.PLAIN, process_worker.CONVERTED):
-        return Returned(data, kind == process_worker.CONVERTED)
-    if kind == process_worker.UNSENDABLE:
-        return InvalidResultError(f"Tool '{name}' returned a {data}, which cannot be sent between processes.")
+    if kind == process_worker.VALUE:
+        return data
     if kind == process_worker.ERROR:
-        return Raised(_rebuild_error(data))
+        raise Raised(_rebuild_error(data))
     raise ValueError("unknown kind of reply")
 
 
@@ -106,43 +92,30 @@ class ProcessPool:
     def __init__(self, limit: int | None = None) -> None:
         self._limit = limit or max(4, os.cpu_count() or 1)
         self._changed = threading.Condition()
+        self._workers: set[_Worker] = set()
         self._idle: list[_Worker] = []
-        self._alive: set[_Worker] = set()
-        self._starting = 0
-        self._is_closed = False
+        self.is_closed = False
 
     def take(self, call: ProcessCall) -> _Worker | None:
         """Return an idle worker or a new one; None when the call was given up while it waited for one."""
         with self._changed:
-            while not (self._idle or len(self._alive) + self._starting < self._limit):
-                if call.is_killed or self._is_closed:
-                    break
+            while not (self._idle or len(self._workers) < self._limit or call.is_killed or self.is_closed):
                 self._changed.wait()
-            if self._is_closed:
+            if self.is_closed:
                 raise ToolBusyError(f"Tool '{call.name}' cannot run: the server is closing.")
             if call.is_killed:
                 return None
-            while self._idle:
-                worker = self._idle.pop()
-                if worker.is_alive:
-                    return worker
-                self._alive.discard(worker)
-                worker.close()
-            self._starting += 1
-        return self._start(call.name)
+            worker = self._idle.pop() if self._idle else _Worker()
+            self._workers.add(worker)
+            return worker
 
     def give_back(self, worker: _Worker) -> None:
-        with self._changed:
-            is_kept = worker.is_alive and not worker.is_outdated and not self._is_closed
-            if is_kept:
-                self._idle.append(worker)
-            else:
-                self._alive.discard(worker)
-            self._changed.notify_all()
-        if not is_kept:
-            # Not under the lock: a loop that gives up a call must not wait for the end of a process.
+        if worker.is_outdated or self.is_closed:
             worker.kill()
-            worker.close()
+        worker.clean_up()  # not under the lock: it may wait for the end of a process
+        with self._changed:
+            self._idle.append(worker)
+            self._changed.notify_all()
 
     def wake(self) -> None:
         """A call that may wait for a worker was given up."""
@@ -150,46 +123,21 @@ class ProcessPool:
             self._changed.notify_all()
 
     def renew(self) -> None:
-        """End idle workers now, and busy ones after their call: the code of tools has changed."""
+        """End idle processes now, and busy ones after their call: the code of tools has changed."""
         with self._changed:
-            idle, self._idle = self._idle, []
-            self._alive.difference_update(idle)
-            for worker in self._alive:
+            for worker in self._workers:
                 worker.is_outdated = True
-            self._changed.notify_all()
-        for worker in idle:
-            worker.kill()
-            worker.close()
+                if worker in self._idle:
+                    worker.kill()
 
     def close(self) -> None:
         with self._changed:
-            self._is_closed = True
-            alive, idle = list(self._alive), list(self._idle)
-            self._alive.difference_update(idle)
-            self._idle.clear()
+            self.is_closed = True
+            for worker in self._workers:
+                worker.kill()
+            for worker in self._idle:
+                worker.clean_up()  # the others are cleaned up by the threads that wait for them
             self._changed.notify_all()
-        for worker in alive:
-            worker.kill()
-        for worker in idle:
-            worker.close()  # the others are closed by the threads that wait for them
-
-    def _start(self, name: str) -> _Worker:
-        worker = None
-        try:
-            worker = _Worker()
-            return worker
-        except OSError:
-            raise ToolBusyError(
-                f"Tool '{name}' is busy: no process can be started. Try again later."
-            ) from None
-        finally:
-            with self._changed:
-                self._starting -= 1
-                if worker is not None:
-                    self._alive.add(worker)
-                    if self._is_closed:
-                        worker.kill()
-                self._changed.notify_all()
 
 
 class ProcessCall:
@@ -204,7 +152,6 @@ class ProcessCall:
         kwargs: Mapping[str, Any],
         preload: Sequence[tuple[str, str]] = (),
         converter: Converter | None = None,
-        plain_bytes: int | None = None,
     ) -> None:
         self.name = name
         self.is_killed = False
@@ -214,15 +161,35 @@ class ProcessCall:
         self._kwargs = kwargs
         self._preload = preload
         self._converter = converter
-        self._plain_bytes = plain_bytes
         self._lock = threading.Lock()
         self._worker: _Worker | None = None
 
-    def run(self) -> Outcome:
-        try:
-            return self._send(self._pack())
-        except (InvalidToolError, ToolBusyError, ToolCrashedError) as error:
-            return error
+    def run(self) -> Any:
+        """Return what the function returns, as JSON data. An exception of the function is raised as
+        `Raised`."""
+        message = self._pack()
+        worker = self._pool.take(self)
+        if worker is not None:
+            try:
+                self._start(worker)
+                reply = worker.ask(message)
+                if reply is not None:
+                    return self._read(worker, reply)
+            finally:
+                # From here on `kill` must not reach the worker: it may serve another call.
+                with self._lock:
+                    self._worker = None
+                    if self.is_killed:
+                        worker.kill()
+                self._pool.give_back(worker)
+            if not self.is_killed:
+                logger.warning(
+                    "the process of tool '%s' ended during a call, exit code %s",
+                    self.name,
+                    worker.exit_code,
+                    extra={"tool_name": self.name, "exit_code": worker.exit_code},
+                )
+        raise ToolCrashedError(f"Tool '{self.name}' failed: its process ended before it answered.")
 
     def kill(self) -> None:
         """End the call now, whatever stage it is in: it was given up."""
@@ -232,22 +199,33 @@ class ProcessCall:
                 self._worker.kill()
         self._pool.wake()
 
+    def _start(self, worker: _Worker) -> None:
+        try:
+            worker.start()
+        except OSError:
+            text = f"Tool '{self.name}' is busy: no process can be started. Try again later."
+            raise ToolBusyError(text) from None
+        with self._lock:
+            self._worker = worker
+            if self.is_killed or self._pool.is_closed:
+                worker.kill()
+
+    def _read(self, worker: _Worker, reply: bytes) -> Any:
+        try:
+            return read_reply(reply)
+        except (LookupError, TypeError, ValueError) as error:
+            worker.kill()  # it cannot be trusted any more
+            text = f"Tool '{self.name}' returned something that cannot be read. ({_describe(error)})"
+            raise InvalidResultError(text) from None
+
     def _pack(self) -> bytes:
-        self._pickle(
-            self._function,
-            "its function",
-            "Define it at module level",
-        )
+        self._pickle(self._function, "its function", "Define it at module level")
         payload = self._pickle(
-            (self._function, self._args, dict(self._kwargs)),
-            "an argument",
-            "Take plain values",
+            (self._function, self._args, dict(self._kwargs)), "an argument", "Take plain values"
         )
         main = self._find_main() if b"__main__" in payload else {}
         converter = None if self._converter is None else _pickle(self._converter)
-        return pickle.dumps(
-            (list(sys.path), list(self._preload), main, payload, converter, self._plain_bytes)
-        )
+        return pickle.dumps((list(sys.path), list(self._preload), main, payload, converter))
 
     def _pickle(self, value: Any, what: str, advice: str) -> bytes:
         try:
@@ -273,74 +251,75 @@ class ProcessCall:
             return {"init_main_from_name": spec.name}
         return {} if file is None else {"init_main_from_path": os.path.abspath(file)}
 
-    def _send(self, message: bytes) -> Outcome:
-        exit_code = None
-        for _ in range(MAX_WORKERS_TRIED):
-            worker = self._pool.take(self)
-            if worker is None:
-                break
-            has_begun, outcome = self._ask(worker, message)
-            if outcome is not None:
-                return outcome
-            exit_code = worker.exit_code
-            if has_begun:
-                break
-            # The worker had ended unnoticed while it was idle. The call has not begun: another may take it.
-        if not self.is_killed:
-            logger.warning(
-                "the process of tool '%s' ended during a call, exit code %s",
-                self.name,
-                exit_code,
-                extra={"tool_name": self.name, "exit_code": exit_code},
-            )
-        raise ToolCrashedError(f"Tool '{self.name}' failed: its process ended before it answered.")
 
-    def _ask(self, worker: _Worker, message: bytes) -> tuple[bool, Outcome | None]:
-        with self._lock:
-            self._worker = worker
-            if self.is_killed:
-                worker.kill()
-        try:
-            has_begun, reply = worker.ask(message)
-            try:
-                return has_begun, None if reply is None else read_reply(reply, self.name)
-            except (LookupError, TypeError, ValueError) as error:
-                worker.kill()  # it cannot be trusted any more
-                text = f"Tool '{self.name}' returned something that cannot be read. ({_describe(error)})"
-                return has_begun, InvalidResultError(text)
-        finally:
-            # From here on `kill` must not reach the worker: it may serve another call.
-            with self._lock:
-                self._worker = None
-                if self.is_killed:
-                    worker.kill()
-            self._pool.give_back(worker)
-
-
-class _Worker(BlockingChild):
-    """A worker process and the pipes to it."""
+class _Worker:
+    """A worker process and the pipes to it. It is started again after it has ended. `start`, `ask` and
+    `clean_up` are called by one thread at a time, `kill` by any."""
 
     def __init__(self) -> None:
+        self.is_outdated = False
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_killed = False
+
+    @property
+    def exit_code(self) -> int | None:
+        return None if self._process is None else self._process.returncode
+
+    def start(self) -> None:
+        """Start the process, unless it runs already."""
+        if self._process is not None and self._process.poll() is None:
+            return
+        self.clean_up()
         # -P: modules of ours beside the program must not hide others of the same name.
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-        super().__init__([sys.executable, *flags, "-P", str(PROGRAM)])
-        self.is_outdated = False
+        self._is_killed = self.is_outdated = False
+        self._process = subprocess.Popen(  # nosec B603  # no shell
+            [sys.executable, *flags, "-P", str(PROGRAM)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=HAS_GROUPS,
+        )
 
-    def ask(self, message: bytes) -> tuple[bool, bytes | None]:
-        """Send a call and wait. Return whether it was begun, and the reply if there is one."""
-        has_begun, reply = False, None
+    def ask(self, message: bytes) -> bytes | None:
+        """Send a call and return the reply; None where the process has ended, or sends something else."""
+        process = self._process
+        assert process is not None  # nosec B101  # `start` was called
+        assert process.stdin is not None  # nosec B101  # both are pipes
+        assert process.stdout is not None  # nosec B101
         mark = os.urandom(process_worker.MARK_BYTES)
+        reply = None
         try:
-            process_worker.write_message(self.stdin, mark + message)
-            has_begun = process_worker.read_message(self.stdout, len(mark)) == mark
-            if has_begun:
-                reply = process_worker.read_message(self.stdout, MAX_REPLY_BYTES)
+            process_worker.write_message(process.stdin, mark + message)
+            reply = process_worker.read_message(process.stdout, MAX_REPLY_BYTES)
         except (OSError, ValueError):
             pass
-        if reply is None:
-            self.kill()
-            self.close()
-        return has_begun, reply
+        if reply is not None and reply.startswith(mark):
+            return reply.removeprefix(mark)
+        self.kill()
+        process.wait()
+        return None
+
+    def kill(self) -> None:
+        """End the process and what it has started, without waiting for its end."""
+        process = self._process
+        if process is None or process.returncode is not None:
+            return  # its id may be another's by now
+        self._is_killed = True
+        signal_group(process.pid, KILL)
+        process.kill()  # for a child that has no group of its own yet
+
+    def clean_up(self) -> None:
+        """Close the pipes of a process that was killed or has ended."""
+        process = self._process
+        if process is None or not (self._is_killed or process.poll() is not None):
+            return
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            try:
+                if pipe is not None:
+                    pipe.close()
+            except OSError:
+                pass  # there was still something to write
 
 
 class _Pickler(pickle.Pickler):

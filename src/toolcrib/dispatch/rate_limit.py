@@ -112,9 +112,5 @@ class LogLimiter:
         missed, self.missed = self.missed, 0
         return f" ({missed} more times since the last message)" if missed else ""
 
-    def is_idle(self, now: float) -> bool:
-        """Whether nothing was logged for so long that the limiter is as good as new."""
-        return int(now * NS) * self._pace.scale >= self._due
-
     def reset(self) -> None:
         self._due = 0

@@ -1,21 +1,245 @@
-"""Runs the code of tools: on the event loop, inline, on a thread, or in a process.
+"""Runs the code of sync tools: inline, on a thread, or in a process. `deadline` runs that of async tools.
 
 Exceptions of the tool are raised as `Raised`; time-outs, a busy tool or a lost process as errors of toolcrib.
+
+Threads are shared by all tools and bounded per tool. An idle thread is reused, the last one first, and ends
+when it was idle for a while. A blocked one cannot be stopped: its caller is answered in time and the thread
+stays counted in the slots of its tool. The threads are daemons so that the process can always end.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
+import functools
+import itertools
+import logging
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.dispatch.concurrency import AbandonedCount, Outlive, Raised, ToolSlots
-from toolcrib.dispatch.deadline import Clock, run_steps
-from toolcrib.dispatch.threads import ThreadPool
-from toolcrib.dispatch.watchdog import HERE
+from toolcrib.dispatch.event_loop import HERE, complete, waker_of
+from toolcrib.dispatch.rate_limit import LogLimiter
+from toolcrib.errors import CallError, DefinitionError, ToolBusyError, ToolTimeoutError
 
 if TYPE_CHECKING:
-    from toolcrib.dispatch.processes import Converter, ProcessPool, Returned
+    from toolcrib.dispatch.processes import Converter, ProcessPool
+
+logger = logging.getLogger("toolcrib")
+
+IDLE_S = 10.0
+NOTICE_EVERY_S = 60.0
+
+Outlive = Callable[[], Callable[[], None]]
+"""Called when a call is abandoned whose code may still run. Returns a function that is called, perhaps on
+another thread, when that code has ended. So quotas go on counting the call."""
+
+
+class Raised(Exception):  # noqa: N818 - wraps the error of a tool
+    """Wraps `error`, which the tool raised: anything, also `SystemExit` and `KeyboardInterrupt`."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+class Clock:
+    """The time that a call has run. `hold` pauses and resumes it, while the user is asked; holds add up."""
+
+    __slots__ = ("_expire", "_holds", "_left_s", "_loop", "_since", "_timer")
+
+    def __init__(self, limit_s: float) -> None:
+        self._left_s = limit_s
+        self._holds = 0
+        self._since = 0.0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._expire: Callable[[], object] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self, loop: asyncio.AbstractEventLoop, expire: Callable[[], object]) -> None:
+        self._loop, self._expire = loop, expire
+        if not self._holds:
+            self._go_on()
+
+    def stop(self) -> None:
+        self._stand_still()
+        self._loop = self._expire = None
+
+    def hold(self, holds: bool) -> None:
+        before, self._holds = self._holds, self._holds + (1 if holds else -1)
+        if self._loop is None:
+            return
+        if before == 0:
+            self._stand_still()
+        elif self._holds == 0:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        if self._loop is not None and self._expire is not None:
+            self._since = self._loop.time()
+            self._timer = self._loop.call_later(self._left_s, self._expire)
+
+    def _stand_still(self) -> None:
+        if self._timer is not None and self._loop is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._left_s = max(0.0, self._left_s - (self._loop.time() - self._since))
+
+
+class Stage(Enum):
+    """The state of a call that needs a thread."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    ABANDONED = "abandoned"
+    ENDED = "ended"
+
+
+class Job:
+    """One piece of work: an event loop waits for it, a thread does it."""
+
+    def __init__(self, slots: ToolSlots, work: Callable[[], Any], outlive: Outlive | None = None) -> None:
+        self.stage = Stage.WAITING  # only `ToolSlots` changes it, under its lock
+        self.slots = slots
+        self.outlive = outlive
+        self.end: Callable[[], None] | None = None
+        self._work = work
+        self._loop = asyncio.get_running_loop()
+        self._waker = waker_of(self._loop)
+        self._context = contextvars.copy_context()
+        self.future: asyncio.Future[None] = self._loop.create_future()
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.is_refused = False
+
+    def run(self) -> None:
+        try:
+            self.value = self._context.run(self._work)
+        except BaseException as error:
+            self.error = error
+
+    def drop(self) -> None:
+        """Drop the outcome, and with it the frames that an error refers to."""
+        self.value = self.error = None
+
+    def announce(self) -> None:
+        """Wake the caller, from any thread."""
+        if not self._waker.wake(self.future):
+            self.drop()
+
+
+class AbandonedCount:
+    """Number of abandoned calls that still run, over all tools of a runner."""
+
+    __slots__ = ("_lock", "count")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.count = 0
+
+    def add(self, number: int) -> None:
+        with self._lock:
+            self.count += number
+
+
+class ToolSlots:
+    """The slots of one tool.
+
+    `running` counts the calls whose code runs now; `abandoned` counts those among them whose caller has left.
+    An abandoned call keeps its slot until its code really ends: otherwise a tool that hangs would
+    take up threads without bound.
+    """
+
+    def __init__(self, name: str, max_threads: int = 32, max_queue: int = 1000) -> None:
+        self.name = name
+        self.max_threads = max_threads
+        self.max_queue = max_queue
+        self.on_loop: list[None] = []
+        self.abandoned = 0
+        # Calls on threads; only these are bounded.
+        self._threads = 0
+        self._threads_lost = 0
+        self.lock = threading.Lock()
+        self.blocked = LogLimiter(1, NOTICE_EVERY_S)
+        self.stuck = LogLimiter(1, NOTICE_EVERY_S)
+        # Ordered, so that a call can leave the middle of a long queue without a search.
+        self._queue: OrderedDict[Job, None] = OrderedDict()
+
+    @property
+    def waiting(self) -> int:
+        return len(self._queue)
+
+    @property
+    def running(self) -> int:
+        return self._threads + len(self.on_loop)
+
+    def enter(self) -> None:
+        """Count a call that runs on the event loop."""
+        self.on_loop.append(None)  # atomic, unlike `+= 1`, so it needs no lock
+
+    def leave(self) -> None:
+        self.on_loop.pop()
+
+    def admit(self, job: Job) -> bool:
+        """Return True to run the call now; False if it waits until `finish` of another call returns it."""
+        with self.lock:
+            if self._threads < self.max_threads:
+                self._threads += 1
+                job.stage = Stage.RUNNING
+                return True
+            is_stuck = self._threads_lost >= self.max_threads
+            if not is_stuck and len(self._queue) < self.max_queue:
+                self._queue[job] = None
+                return False
+            tell = is_stuck and self.stuck.take(time.monotonic())
+        if not is_stuck:
+            raise ToolBusyError(
+                f"Tool '{self.name}' is busy: {self.max_queue} calls are waiting already. Try again later."
+            )
+        if tell:
+            logger.warning(
+                "tool '%s' is stuck: all %d calls it may run at once were given up and have not ended; "
+                "new calls are refused until one ends",
+                self.name,
+                self.max_threads,
+                extra={"tool_name": self.name, "abandoned": self.abandoned},
+            )
+        raise ToolBusyError(
+            f"Tool '{self.name}' is busy: {self.max_threads} earlier calls ran out of time and still "
+            "hold its threads. Try again later."
+        )
+
+    def abandon(self, job: Job) -> Stage:
+        """Note that the caller has left. Return the stage before."""
+        with self.lock:
+            stage = job.stage
+            if stage is Stage.WAITING:
+                del self._queue[job]
+                job.stage = Stage.ENDED
+            elif stage is Stage.RUNNING:
+                job.stage = Stage.ABANDONED
+                self._threads_lost += 1
+                self.abandoned += 1
+            return stage
+
+    def finish(self, job: Job) -> tuple[bool, Job | None]:
+        """Note that the code has ended. Return whether somebody still waits for it, and the call that gets
+        its slot."""
+        with self.lock:
+            is_awaited = job.stage is Stage.RUNNING
+            if job.stage is Stage.ABANDONED:
+                self._threads_lost -= 1
+                self.abandoned -= 1
+            job.stage = Stage.ENDED
+            if self._queue:
+                successor, _ = self._queue.popitem(last=False)
+                successor.stage = Stage.RUNNING
+                return is_awaited, successor
+            self._threads -= 1
+            return is_awaited, None
 
 
 class Runner:
@@ -23,8 +247,10 @@ class Runner:
 
     def __init__(self, *, max_processes: int | None = None) -> None:
         self.abandoned_count = AbandonedCount()
-        self._threads = ThreadPool(self.abandoned_count)
         self._lock = threading.Lock()
+        self._idle: list[_Worker] = []
+        self._numbers = itertools.count(1)
+        self._is_closed = False
         self._max_processes = max_processes
         self._processes: ProcessPool | None = None
 
@@ -32,21 +258,6 @@ class Runner:
     def abandoned(self) -> int:
         """Number of abandoned calls whose code still runs."""
         return max(0, self.abandoned_count.count)  # a call may end before it was counted as abandoned
-
-    def run_async(
-        self,
-        slots: ToolSlots,
-        coroutine: Coroutine[Any, Any, Any],
-        timeout_s: float | None,
-        clock: Clock | None = None,
-        outlive: Outlive | None = None,
-    ) -> Coroutine[Any, Any, Any]:
-        """Return a coroutine that runs a tool in the caller's task.
-
-        A `clock` that was made for `timeout_s` can be paused while the user is asked. `outlive` is called for
-        code that goes on after its call was abandoned.
-        """
-        return run_steps(slots, coroutine, timeout_s, self.abandoned_count, clock, outlive)
 
     async def run_thread(
         self,
@@ -58,7 +269,33 @@ class Runner:
         outlive: Outlive | None = None,
     ) -> Any:
         """Run blocking code on a thread. `on_abandon` is called once if the call is abandoned."""
-        return await self._threads.run(slots, work, timeout_s, on_abandon, clock, outlive)
+        job = Job(slots, work, outlive)
+        is_admitted = slots.admit(job)
+        if clock is None and timeout_s is not None:
+            clock = Clock(timeout_s)
+        if clock is not None:
+            clock.start(asyncio.get_running_loop(), functools.partial(complete, job.future))
+        if is_admitted:
+            self._start(job)  # last, so that the thread does not have to wait for the interpreter lock
+        try:
+            await job.future
+        except (asyncio.CancelledError, GeneratorExit):
+            self._abandon(job, on_abandon)
+            raise
+        finally:
+            if clock is not None:
+                clock.stop()
+        if job.stage is not Stage.ENDED and self._abandon(job, on_abandon):
+            raise ToolTimeoutError(f"Tool '{slots.name}' did not finish within {timeout_s:g} s.")
+        if job.is_refused:
+            raise ToolBusyError(f"Tool '{slots.name}' is busy: no thread can be started. Try again later.")
+        error, job.error = job.error, None
+        if error is not None:
+            try:
+                raise Raised(error) from None
+            finally:
+                del error
+        return job.value
 
     async def run_process(
         self,
@@ -70,25 +307,21 @@ class Runner:
         preload: Sequence[tuple[str, str]] = (),
         outlive: Outlive | None = None,
         converter: Converter | None = None,
-        plain_bytes: int | None = None,
-    ) -> Returned:
+    ) -> Any:
         """Run a function in a process that is killed if it takes too long or the call is abandoned.
 
-        `preload` are modules loaded from files, (name, path), which the process loads first. Only JSON comes
-        back: `converter` makes it from values that are not plain data, or larger than `plain_bytes`.
+        `preload` are modules loaded from files, (name, path), which the process loads first. JSON data comes
+        back: `converter` makes it there.
         """
         from toolcrib.dispatch.processes import ProcessCall  # delayed, as below
 
-        pool = self._find_processes()
-        call = ProcessCall(pool, slots.name, function, args, kwargs, preload, converter, plain_bytes)
-        outcome = await self._threads.run(slots, call.run, timeout_s, call.kill, outlive=outlive)
-        if isinstance(outcome, BaseException):
-            try:
-                raise outcome from None
-            finally:
-                del outcome
-        returned: Returned = outcome
-        return returned
+        call = ProcessCall(self._find_processes(), slots.name, function, args, kwargs, preload, converter)
+        try:
+            return await self.run_thread(slots, call.run, timeout_s, call.kill, outlive=outlive)
+        except Raised as wrapped:
+            if isinstance(wrapped.error, Raised | CallError | DefinitionError):
+                raise wrapped.error from None  # by the tool in the process, or by `call`
+            raise
 
     def run_inline(self, slots: ToolSlots, work: Callable[[], Any]) -> Any:
         """Run short code on the event loop. Nothing can interrupt it; the watchdog reports it if it
@@ -119,7 +352,109 @@ class Runner:
             self._processes.renew()
 
     def close(self) -> None:
-        """End idle threads and kill all processes, without waiting for blocked threads."""
-        self._threads.close()
+        """End idle threads now and the others after their work, without waiting, and kill all processes."""
+        with self._lock:
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+        for worker in idle:
+            worker.wake(None)
         if self._processes is not None:
             self._processes.close()
+
+    # --- threads ---
+
+    def _abandon(self, job: Job, on_abandon: Callable[[], None] | None) -> bool:
+        """Give up a job. False: it has ended at this moment, so there is nothing to give up."""
+        if job.outlive is not None:
+            job.end = job.outlive()  # first: the work may end right after it was given up
+        stage = job.slots.abandon(job)
+        if stage is not Stage.RUNNING and job.end is not None:
+            job.end()
+        if stage is Stage.ENDED:
+            return False
+        if stage is Stage.RUNNING:
+            self.abandoned_count.add(1)
+        if on_abandon is not None:
+            try:
+                on_abandon()
+            except Exception:
+                logger.exception("tool '%s': the cancellation callback failed", job.slots.name)
+        return True
+
+    def _start(self, job: Job) -> None:
+        with self._lock:
+            worker = self._idle.pop() if self._idle else None
+        if worker is not None:
+            worker.wake(job)
+            return
+        name = f"toolcrib-{next(self._numbers)}"
+        try:
+            threading.Thread(target=_Worker(self, job).run, name=name, daemon=True).start()
+        except RuntimeError:
+            # No thread can be started. Jobs that wait for this slot would wait for ever: refuse all.
+            refused: Job | None = job
+            while refused is not None:
+                refused.is_refused = True
+                refused = self.finish(refused)
+
+    def finish(self, job: Job, worker: _Worker | None = None) -> Job | None:
+        """Pass the slot of finished work on, then wake the caller. Return the job that got the slot."""
+        is_awaited, successor = job.slots.finish(job)
+        if successor is None and worker is not None:
+            # Before the caller is woken: its next call should find this thread idle, not start another.
+            worker.is_resting = self.rest(worker)
+        if is_awaited:
+            job.announce()
+        else:
+            self.abandoned_count.add(-1)
+            job.drop()
+            if job.end is not None:
+                job.end()
+        return successor
+
+    def rest(self, worker: _Worker) -> bool:
+        """Add a worker to the idle ones. False: it has to end."""
+        with self._lock:
+            if not self._is_closed:
+                self._idle.append(worker)
+            return not self._is_closed
+
+    def retire(self, worker: _Worker) -> bool:
+        """Remove a worker that was idle for long. False: it was just picked, and gets a job."""
+        with self._lock:
+            if worker in self._idle:
+                self._idle.remove(worker)
+                return True
+            return False
+
+
+class _Worker:
+    """One thread. The lock is used as a signal: the cheapest way to hand work to a thread."""
+
+    __slots__ = ("_job", "_runner", "_signal", "is_resting")
+
+    def __init__(self, runner: Runner, job: Job) -> None:
+        self._runner = runner
+        self._job: Job | None = job
+        self.is_resting = False
+        self._signal = threading.Lock()
+        self._signal.acquire()
+
+    def wake(self, job: Job | None) -> None:
+        self._job = job
+        self._signal.release()
+
+    def run(self) -> None:
+        while True:
+            job, self._job = self._job, None
+            if job is None:
+                return
+            while job is not None:
+                job.run()
+                job = self._runner.finish(job, self)
+            if not self.is_resting:
+                return
+            if not self._signal.acquire(timeout=IDLE_S):
+                if self._runner.retire(self):
+                    return
+                self._signal.acquire()

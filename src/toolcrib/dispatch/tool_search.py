@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from toolcrib.context import LOCAL, Context, Principal
 from toolcrib.definition import OptionFields
 from toolcrib.errors import ConfigurationError, InvalidArgumentsError, ToolError
-from toolcrib.registry.registry import ToolRegistry
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
 if TYPE_CHECKING:
     from toolcrib.catalog.search import SearchIndex
+    from toolcrib.dispatch.dispatcher import Dispatcher
 
 logger = logging.getLogger("toolcrib")
 
@@ -91,33 +91,22 @@ class Listing:
 
 
 class ToolSearch:
-    """Decides what clients are shown of a registry, and finds and forwards for them.
-
-    `view` returns the tools that a principal may call: the same object until they change.
-    `is_principal_dependent`: two principals may see different tools; then the names of the search tools
-    must not reveal that there are tools of these names for others.
-    """
+    """Decides what clients are shown of the tools of a server, and finds and forwards for them."""
 
     def __init__(
         self,
-        registry: ToolRegistry,
-        view: Callable[[Principal], tuple[Tool, ...]],
+        dispatcher: Dispatcher,
         mode: SearchMode = "auto",
         budget_tokens: int = DEFAULT_BUDGET_TOKENS,
-        is_visible: Callable[[Principal, Tool], bool] = lambda _, __: True,
-        is_principal_dependent: Callable[[], bool] = lambda: False,
     ) -> None:
         self.mode, self.budget_tokens = check_search_options(mode, budget_tokens)
         self.call_tools: dict[str, Tool] = {}
         """Every `call_tool` that was ever shown, by name: clients that know it may go on using it."""
         self._search_tools: dict[str, Tool] = {}
-        self._registry = registry
-        self._view = view
-        self._is_visible = is_visible
-        self._is_principal_dependent = is_principal_dependent
+        self._dispatcher = dispatcher
+        self._registry = dispatcher.registry
         self._lock = threading.Lock()
         self._listings: dict[int, tuple[tuple[Tool, ...], Listing]] = {}
-        self._costs: dict[Tool, int] = {}
         self._pair: tuple[Any, tuple[Tool, Tool]] | None = None
         self._announced: tuple[Tool, ...] = ()
         self._is_logged = False
@@ -128,7 +117,7 @@ class ToolSearch:
 
     def listing(self, principal: Principal = LOCAL) -> Listing:
         """Return what a principal is shown: the same object until it changes."""
-        view = self._view(principal)
+        view = self._dispatcher.view(principal)
         kept = self._listings.get(id(view))
         if kept is None or kept[0] is not view:
             with self._lock:
@@ -142,7 +131,7 @@ class ToolSearch:
             return Listing(view)
         pinned = (tool for tool in view if PINNED in tool.definition.tags)
         shown = (*self._make_pair(view), *pinned)
-        return Listing(shown, True, len(view), self._count_tokens(view), self.budget_tokens)
+        return Listing(shown, True, len(view), _count_tokens(view), self.budget_tokens)
 
     def open(self) -> None:
         """Log what clients are shown, when the server starts."""
@@ -171,32 +160,11 @@ class ToolSearch:
         else:
             logger.info("the list of tools is within its budget again: clients are shown all of them")
 
-    # --- cost ---
-
     def _exceeds_budget(self, tools: Sequence[Tool]) -> bool:
         # Most lists are so short that their bytes already prove it.
         if 4 * len(tools) <= self.budget_tokens and sum(map(_size, tools)) <= self.budget_tokens:
             return False
-        return self._count_tokens(tools) > self.budget_tokens
-
-    def _count_tokens(self, tools: Sequence[Tool]) -> int:
-        """Return the approximate tokens of a list; a list that is far too long is estimated from a sample."""
-        if len(tools) > 2 * _SAMPLE:
-            sample = tools[:: len(tools) // _SAMPLE]
-            estimate = self._sum_tokens(sample) * len(tools) // len(sample)
-            if estimate > 2 * self.budget_tokens:
-                return estimate
-        total = self._sum_tokens(tools)
-        self._costs = {tool: self._costs[tool] for tool in tools}
-        return total
-
-    def _sum_tokens(self, tools: Sequence[Tool]) -> int:
-        from toolcrib.catalog.tokens import cost_of  # delayed: most servers have short lists
-
-        for tool in tools:
-            if tool not in self._costs:
-                self._costs[tool] = cost_of(tool.definition)
-        return sum(self._costs[tool] for tool in tools)
+        return _count_tokens(tools) > self.budget_tokens
 
     # --- the two tools ---
 
@@ -208,12 +176,13 @@ class ToolSearch:
         listing = self.listing(principal)  # first: the tools may have changed since the client listed them
         pair = listing.shown[:2] if listing.is_reduced else ()
         found = next((tool for tool in pair if tool.name == name), None)
-        if found is None and not self._is_principal_dependent():
+        if found is None and not self._dispatcher.depends_on_principal:
+            # Otherwise the name would reveal that others see a tool of the usual name.
             found = self.call_tools.get(name) or self._search_tools.get(name)
         if found is None:
             return None
         other = self._registry.try_get(name)
-        return found if other is None or not self._is_visible(principal, other) else None
+        return found if other is None or not self._dispatcher.is_visible(principal, other) else None
 
     def forward(
         self, name: str, arguments: Any, principal: Principal = LOCAL
@@ -229,7 +198,7 @@ class ToolSearch:
             return None  # reported when `call_tool` itself is called
         inner = given["name"]
         tool = self._registry.try_get(inner)
-        if tool is None or not self._is_visible(principal, tool):
+        if tool is None or not self._dispatcher.is_visible(principal, tool):
             return None
         return inner, given.get("arguments") or {}
 
@@ -244,7 +213,7 @@ class ToolSearch:
 
     def _make_search_tool(self, name: str, call: str) -> Tool:
         def search(query: str, ctx: Context, limit: int = 5) -> dict[str, Any]:
-            return self._search(query, limit, self._view(ctx.principal))
+            return self._search(query, limit, self._dispatcher.view(ctx.principal))
 
         # It runs on a thread: the first search of many tools takes a while.
         return Tool.from_handler(
@@ -314,7 +283,7 @@ class ToolSearch:
     def _explain_missing(self, name: str, principal: Principal) -> str:
         if self.find_search_tool(name, principal) is not None:
             return f"Call '{name[:64]}' directly, not through another tool."
-        view = self._view(principal)
+        view = self._dispatcher.view(principal)
         hits = self._find_index().search(name, 3, frozenset(tool.name for tool in view))
         near = " or ".join(hit.tool.name for hit in hits)
         suggestion = f" Did you mean {near}?" if near else ""
@@ -400,6 +369,14 @@ def _describe(tool: Tool) -> dict[str, Any]:
         "annotations": definition.annotations,
     }
     return {key: value for key, value in shown.items() if value or key in _REQUIRED}
+
+
+def _count_tokens(tools: Sequence[Tool]) -> int:
+    """Return the approximate tokens of a list; that of a long list is estimated from a sample."""
+    from toolcrib.catalog.tokens import cost_of  # delayed: most servers have short lists
+
+    sample = tools[:: max(1, len(tools) // _SAMPLE)]
+    return sum(cost_of(tool.definition) for tool in sample) * len(tools) // max(1, len(sample))
 
 
 def _size(tool: Tool) -> int:

@@ -18,17 +18,17 @@ from toolcrib.errors import InvalidToolError, SourceError
 from toolcrib.registry.plugins import load_plugins
 from toolcrib.sources import tables
 from toolcrib.sources.applications import ApplicationSource
-from toolcrib.sources.base import Batch, ReadOptions, Source
+from toolcrib.sources.base import Batch, MemorySource, ReadOptions, Source
 from toolcrib.sources.foreign.source import ForeignServerSource
-from toolcrib.sources.functions import (
+from toolcrib.sources.modules import ModuleSource
+from toolcrib.sources.objects import (
     CallableSource,
+    ClassSource,
     FunctionSource,
-    MemorySource,
+    ObjectSource,
     RegistrySource,
     ToolSource,
 )
-from toolcrib.sources.modules import ModuleSource
-from toolcrib.sources.objects import ClassSource, ObjectSource
 from toolcrib.sources.tables import TableSource
 from toolcrib.sources.targets import Target, parse_target
 from toolcrib.tool import Tool

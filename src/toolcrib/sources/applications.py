@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Typed
 from toolcrib.errors import APIError, Finding, InvalidToolError, SourceError
 from toolcrib.http_client import HTTPClient, RequestOptions, Response, parse_retry_after
 from toolcrib.schema.parameters import locate
-from toolcrib.sources.base import Batch, ReadOptions
-from toolcrib.sources.functions import MemorySource
+from toolcrib.sources.base import Batch, MemorySource, ReadOptions
 from toolcrib.tool import Tool, is_marked
 from toolcrib.validation import codec
 

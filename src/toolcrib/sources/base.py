@@ -9,8 +9,8 @@ entry point group `toolcrib.sources`. The built-in sources are in the table of `
             return isinstance(target, Target) and target.text.endswith(".csv")
 
         def read(self, target, options):
-            tools = [make_tool(row) for row in read_rows(target.path)]
-            return Batch([options.apply(tool) for tool in tools])
+            rows = read_rows(target.path)
+            return Batch([options.apply(make_tool(row), Location(target.text, row.line)) for row in rows])
 
         def files(self, target):
             return [target.path]
@@ -19,12 +19,13 @@ entry point group `toolcrib.sources`. The built-in sources are in the table of `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from toolcrib.definition import OptionFields
-from toolcrib.errors import ConfigurationError, Finding
+from toolcrib.errors import ConfigurationError, Finding, Location
 from toolcrib.registry.registry import finding_of
 from toolcrib.tool import Tool
 
@@ -66,8 +67,13 @@ class ReadOptions:
     handlers: Mapping[str, Any] = field(default_factory=dict)
     used_handlers: set[str] = field(default_factory=set)
 
-    def apply(self, tool: Tool) -> Tool:
-        """Return the tool with the caller's options."""
+    def apply(self, tool: Tool, source: Location | None = None) -> Tool:
+        """Return the tool with the caller's options. `source` is its location where that is not the location
+        of its handler."""
+        if source is not None:
+            tool = copy(tool)
+            tool.info = copy(tool.info)
+            tool.info.source = source
         return tool.with_options(**self.tool_options) if self.tool_options else tool
 
     def read_each(self, targets: Iterable[Any]) -> Batch:
@@ -95,3 +101,10 @@ class Source(Protocol):
     def files(self, target: Any) -> Sequence[Path]:
         """Return the files and folders behind the target, to be watched for changes."""
         ...
+
+
+class MemorySource:
+    """Base of sources without files."""
+
+    def files(self, target: Any) -> Sequence[Path]:  # noqa: ARG002
+        return ()

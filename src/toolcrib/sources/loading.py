@@ -127,15 +127,16 @@ def _is_source(path: Path) -> bool:
 # --- importing ---------------------------------------------------------------------------------------
 
 
-def load_module(name: str) -> ModuleType:
-    """Import a module by its dotted name, from the current folder too."""
+def load_module(name: str, what: str = "module") -> ModuleType:
+    """Import a module by its dotted name, from the current folder too. `what` is the word for it in the error
+    if it does not exist."""
     if name.partition(".")[0] != "toolcrib":  # which is imported already
         _check_may_import(name)
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
     importlib.invalidate_caches()
-    return _import(name, name)
+    return _import(name, name, what=what)
 
 
 def load_file(path: Path) -> ModuleType:
@@ -179,12 +180,12 @@ def _private_name(path: Path) -> str:
     return f"toolcrib_{digest}_{''.join(letter if letter.isalnum() else '_' for letter in path.name)}"
 
 
-def _import(name: str, label: str, path: Path | None = None) -> ModuleType:
+def _import(name: str, label: str, path: Path | None = None, what: str = "module") -> ModuleType:
     token = _loading.set(label)
     try:
         return importlib.import_module(name)
     except BaseException as error:
-        raise _explain(name, label, path, error) from None
+        raise _explain(name, label, path, error, what) from None
     finally:
         _loading.reset(token)
 
@@ -216,7 +217,9 @@ def _load_as(name: str, path: Path, folder: Path | None = None) -> ModuleType:
 # --- explaining failures -----------------------------------------------------------------------------
 
 
-def _explain(name: str, label: str, path: Path | None, error: BaseException) -> DefinitionError:
+def _explain(
+    name: str, label: str, path: Path | None, error: BaseException, what: str = "module"
+) -> DefinitionError:
     """Return the error of an import, with the line of the user's own file."""
     if isinstance(error, KeyboardInterrupt):
         raise error
@@ -227,7 +230,7 @@ def _explain(name: str, label: str, path: Path | None, error: BaseException) -> 
         return error
     if isinstance(error, ModuleNotFoundError) and path is None and _is_missing(name, error.name):
         return SourceError(
-            f"There is no module '{name}'", hint="give a file, a folder, a module or module:object"
+            f"There is no {what} '{name}'", hint="give a file, a folder, a module or module:object"
         )
     if isinstance(error, SyntaxError):
         location = Location(error.filename or file, error.lineno)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeGuard
+from typing import Any
 
 from toolcrib.errors import DefinitionError, Finding, Location, SourceError, suggest
 from toolcrib.schema.parameters import locate
@@ -22,9 +22,8 @@ from toolcrib.sources.applications import is_application
 from toolcrib.sources.base import Batch, ReadOptions
 from toolcrib.sources.foreign.recognition import is_low_level, library_of
 from toolcrib.sources.foreign.usage import check_start
-from toolcrib.sources.functions import registry_of
 from toolcrib.sources.loading import find_python_files, find_submodules, load_file, load_module
-from toolcrib.sources.objects import is_tool_class
+from toolcrib.sources.objects import is_tool_class, registry_of
 from toolcrib.sources.tables import DEFINITION_TABLES, HANDLER_TABLE
 from toolcrib.sources.targets import Target
 from toolcrib.tool import Tool, is_marked, is_tool_object
@@ -60,7 +59,8 @@ class ModuleSource:
             module = load_module(target.module or "") if path is None else _load(path)
             return options.read(find_object(module, target.name, target.text))
         if path is None:
-            return self._read_package(load_module(target.text), options)
+            what = "file or module" if "." in target.text else "module"
+            return self._read_package(load_module(target.text, what), options)
         if target.kind == "folder":
             return _read_modules(*_load_each(_load, find_python_files(path)), str(path), options)
         return _read_modules([_load(path)], [], path.name, options)
@@ -281,28 +281,15 @@ def _imported_names(module: ModuleType) -> set[str]:
         tree = ast.parse(Path(_file_of(module) or "").read_bytes())
     except (OSError, SyntaxError, ValueError):
         return {"*"}
-    imported: set[str] = set()
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    imported = {alias.asname or alias.name for statement in imports for alias in statement.names}
     for statement in tree.body:
         if isinstance(statement, _DEFINITIONS):
             imported.discard(statement.name)
         elif isinstance(statement, ast.Assign | ast.AnnAssign):
-            imported -= {node.id for node in ast.walk(statement) if _is_bound(node)}
-        else:
-            imported |= _names_imported_by(statement)
+            names = (node for node in ast.walk(statement) if isinstance(node, ast.Name))
+            imported -= {name.id for name in names if isinstance(name.ctx, ast.Store)}
     return imported
-
-
-def _is_bound(node: ast.AST) -> TypeGuard[ast.Name]:
-    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-
-
-def _names_imported_by(statement: ast.AST) -> set[str]:
-    """Return names that a statement imports: also inside `if` and `try`, not inside definitions."""
-    if isinstance(statement, ast.ImportFrom):
-        return {alias.asname or alias.name for alias in statement.names}
-    if isinstance(statement, ast.expr | _DEFINITIONS):
-        return set()
-    return set().union(*(_names_imported_by(part) for part in ast.iter_child_nodes(statement)))
 
 
 # --- objects of a module -----------------------------------------------------------------------------

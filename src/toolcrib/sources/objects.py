@@ -1,20 +1,21 @@
-"""Tool objects: with `name`, `description`, `input_schema` and an async `execute`.
+"""Sources of tools in memory: functions and other callables, tools, registries, servers, and tool objects.
 
-`ObjectSource` accepts them in `server.add`. `check_object` has the checks of `server.register_tool`, whose
-order and messages are fixed by a requirement.
+A tool object has `name`, `description`, `input_schema` and an async `execute`. `check_object` has the checks
+of `server.register_tool`, whose order and messages are fixed by a requirement.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from toolcrib.definition import STRICT
 from toolcrib.errors import DefinitionError, InvalidSchemaError, InvalidToolError, SourceError
+from toolcrib.registry.registry import ToolRegistry
 from toolcrib.schema.parameters import is_async_callable, locate
 from toolcrib.sources.applications import APIApplication, Application, is_application
-from toolcrib.sources.base import Batch, ReadOptions
-from toolcrib.sources.functions import MemorySource
+from toolcrib.sources.base import Batch, MemorySource, ReadOptions
 from toolcrib.tool import MCPTool, Tool, is_tool_object
 
 MIN_DESCRIPTION_LENGTH = 10
@@ -22,6 +23,59 @@ MAX_DESCRIPTION_LENGTH = 500
 _NO_EXECUTE = "Tool must have callable 'execute' method"
 _ATTRIBUTES = ("name", "description", "input_schema", "execute")
 _OTHER_ATTRIBUTES = ("Name", "Description", "InputSchema", "ExecuteAsync")
+
+
+class FunctionSource(MemorySource):
+    """A function is a tool."""
+
+    def accepts(self, target: Any) -> bool:
+        return isinstance(target, FunctionType)
+
+    def read(self, target: Any, options: ReadOptions) -> Batch:
+        return Batch([Tool.from_function(target, **options.tool_options)], single=True)
+
+
+class CallableSource(FunctionSource):
+    """Any other callable: a bound method, a partial, an object with `__call__`."""
+
+    def accepts(self, target: Any) -> bool:
+        return callable(target)
+
+
+class ToolSource(MemorySource):
+    def accepts(self, target: Any) -> bool:
+        return isinstance(target, Tool)
+
+    def read(self, target: Any, options: ReadOptions) -> Batch:
+        return Batch([options.apply(target)], single=True)
+
+
+class RegistrySource(MemorySource):
+    """A registry, or a server that has one; tools are enabled or disabled as they are there."""
+
+    def accepts(self, target: Any) -> bool:
+        return registry_of(target) is not None
+
+    def read(self, target: Any, options: ReadOptions) -> Batch:
+        registry = registry_of(target)
+        batch = Batch()
+        for entry in () if registry is None else registry.entries():
+            tool = entry.tool
+            if entry.enabled is not tool.options.enabled:
+                tool = tool.with_options(enabled=entry.enabled)
+            batch.tools.append(options.apply(tool))
+        return batch
+
+
+def registry_of(value: Any) -> ToolRegistry | None:
+    """Return the registry of a server, or the registry itself."""
+    if isinstance(value, ToolRegistry):
+        return value
+    try:
+        registry = getattr(value, "registry", None)
+    except Exception:
+        return None  # for example a proxy that is not ready
+    return registry if isinstance(registry, ToolRegistry) else None
 
 
 class ObjectSource(MemorySource):

@@ -6,8 +6,7 @@ Every other key is metadata and is not published.
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
@@ -16,8 +15,7 @@ from typing import Any
 from toolcrib.definition import OptionFields
 from toolcrib.errors import Finding
 from toolcrib.registry.registry import finding_of
-from toolcrib.sources.base import Batch, ReadOptions
-from toolcrib.sources.functions import MemorySource
+from toolcrib.sources.base import Batch, MemorySource, ReadOptions
 from toolcrib.tool import Tool, is_tool_object
 
 DEFINITION_TABLES = ("TOOL_DEFINITIONS", "TOOL_CONFIGS", "_tool_registry")
@@ -164,23 +162,24 @@ def add_locations(findings: Iterable[Finding], modules: Sequence[ModuleType]) ->
 
 def _add_location(finding: Finding, modules: Sequence[ModuleType]) -> Finding:
     for module in modules:
-        file = getattr(module, "__file__", None)
-        for text, line in _texts_in_tables(module, file):
-            if text == finding.tool:
+        if finding.tool is not None and _TABLES & vars(module).keys():
+            file = getattr(module, "__file__", None)
+            line = _find_line(finding.tool, file)
+            if line is not None:
                 return replace(finding, file=file, line=line)
     return finding
 
 
-def _texts_in_tables(module: ModuleType, file: str | None) -> Iterator[tuple[str, int]]:
-    if not _TABLES & vars(module).keys():
-        return
+def _find_line(name: str, file: str | None) -> int | None:
+    """Return the line of an entry: the first with its name in quotes from where the first table begins."""
     try:
-        tree = ast.parse(Path(file or "").read_bytes())
-    except (OSError, SyntaxError, ValueError):
-        return  # there is no source
-    for statement in tree.body:
-        bound = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
-        if isinstance(statement, ast.Assign | ast.AnnAssign) and bound & _TABLES:
-            for node in ast.walk(statement):
-                if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                    yield node.value, node.lineno
+        lines = Path(file or "").read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return None  # there is no source
+    quoted = (f'"{name}"', f"'{name}'")
+    is_table = False
+    for number, line in enumerate(lines, start=1):
+        is_table = is_table or line.startswith(tuple(_TABLES))
+        if is_table and any(each in line for each in quoted):
+            return number
+    return None

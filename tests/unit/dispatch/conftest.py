@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from toolcrib.dispatch.concurrency import ToolSlots
-from toolcrib.dispatch.runners import Runner
+from toolcrib.dispatch.runners import Runner, ToolSlots
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from toolcrib.dispatch import deadline as steps
-from toolcrib.dispatch.concurrency import ToolSlots
-from toolcrib.dispatch.runners import Runner
+from toolcrib.dispatch.runners import Outlive, Runner, ToolSlots
 
 SOON_S = 1.0
 """The most that something immediate may take on a noisy machine."""
@@ -22,11 +21,23 @@ async def wait_until(condition: Callable[[], bool], within_s: float = 5.0) -> No
         await asyncio.sleep(0.002)
 
 
+def run_async(
+    runner: Runner,
+    slots: ToolSlots,
+    coroutine: Coroutine[Any, Any, Any],
+    timeout_s: float | None,
+    clock: steps.Clock | None = None,
+    outlive: Outlive | None = None,
+) -> Coroutine[Any, Any, Any]:
+    """Run a coroutine in the caller's task, as the dispatcher does."""
+    return steps.run_steps(slots, coroutine, timeout_s, runner.abandoned_count, clock, outlive)
+
+
 async def start(
     runner: Runner, slots: ToolSlots, coroutine: Coroutine[Any, Any, Any], timeout_s: float | None = None
 ) -> asyncio.Task[Any]:
     """A task that calls, brought to where its coroutine has suspended."""
-    task = asyncio.create_task(runner.run_async(slots, coroutine, timeout_s))
+    task = asyncio.create_task(run_async(runner, slots, coroutine, timeout_s))
     await wait_until(lambda: slots.running > 0)
     await asyncio.sleep(0)
     return task
@@ -34,4 +45,4 @@ async def start(
 
 def assert_nothing_is_kept() -> None:
     """The package remembers suspended calls; after the last one it must remember none."""
-    assert not steps._running_calls
+    assert not steps._suspended_in

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
 
 import pytest
 
-from tests.unit.dispatch.support import SOON_S, assert_nothing_is_kept, start, wait_until
+from tests.unit.dispatch.support import SOON_S, assert_nothing_is_kept, run_async, start, wait_until
 from toolcrib.dispatch import deadline as steps
-from toolcrib.dispatch.concurrency import Raised
+from toolcrib.dispatch.runners import Raised
 from toolcrib.errors import ToolTimeoutError
 
 # --- cancellation from outside ---
@@ -118,14 +117,14 @@ async def test_a_deadline_in_the_middle_of_clean_up_shortens_it(runner, slots):
 @pytest.mark.parametrize("deadline_first", [True, False])
 async def test_when_deadline_and_outside_cancel_coincide_the_cancel_wins(runner, slots, deadline_first):
     loop = asyncio.get_running_loop()
-    task: asyncio.Task[Any]
+    clock = steps.Clock(3.0)
 
     async def work():
         await asyncio.sleep(3)
 
-    task = await start(runner, slots, work(), 0.05)
-    (drive,) = steps._running_calls[task]
-    actions = [drive._expire, task.cancel]
+    task = asyncio.create_task(run_async(runner, slots, work(), 3.0, clock))
+    await wait_until(lambda: clock._expire is not None)
+    actions = [clock._expire, task.cancel]
     for action in actions if deadline_first else reversed(actions):
         loop.call_soon(action)
     await asyncio.wait([task])
@@ -139,7 +138,7 @@ async def test_the_callers_own_timeout_comes_out_as_its_timeout(runner, slots):
 
     with pytest.raises(TimeoutError) as caught:
         async with asyncio.timeout(0.02):
-            await runner.run_async(slots, work(), 5.0)
+            await run_async(runner, slots, work(), 5.0)
     assert not isinstance(caught.value, ToolTimeoutError)
     assert asyncio.current_task().cancelling() == 0
 
@@ -149,7 +148,7 @@ async def test_wait_for_around_a_call_works(runner, slots):
         await asyncio.sleep(3)
 
     with pytest.raises(TimeoutError) as caught:
-        await asyncio.wait_for(runner.run_async(slots, work(), None), 0.02)
+        await asyncio.wait_for(run_async(runner, slots, work(), None), 0.02)
     assert not isinstance(caught.value, ToolTimeoutError)
 
 
@@ -164,7 +163,7 @@ async def test_a_caller_that_was_cancelled_before_can_still_call_and_time_out(ru
             await asyncio.sleep(3)
         except asyncio.CancelledError:
             try:
-                await runner.run_async(slots, work(), 0.02)
+                await run_async(runner, slots, work(), 0.02)
             except ToolTimeoutError:
                 outcome.append("timeout")
 
@@ -189,7 +188,7 @@ async def test_a_cancelled_error_nobody_asked_for_is_the_tools_own_error(runner,
 
     for work in (raises, awaits_a_cancelled_task):
         with pytest.raises(Raised) as caught:
-            await runner.run_async(slots, work(), 1.0)
+            await run_async(runner, slots, work(), 1.0)
         assert isinstance(caught.value.error, asyncio.CancelledError)
         assert asyncio.current_task().cancelling() == 0
 
@@ -207,9 +206,9 @@ async def test_a_timeout_inside_the_tool_is_the_tools_affair(runner, slots):
         async with asyncio.timeout(0.02):
             await asyncio.sleep(3)
 
-    assert await runner.run_async(slots, work(), 5.0) == "handled"
+    assert await run_async(runner, slots, work(), 5.0) == "handled"
     with pytest.raises(Raised) as caught:
-        await runner.run_async(slots, lets_it_out(), 5.0)
+        await run_async(runner, slots, lets_it_out(), 5.0)
     assert type(caught.value.error) is TimeoutError
 
 
@@ -224,7 +223,7 @@ async def test_a_timeout_inside_the_tool_may_await_its_clean_up(runner, slots):
         except TimeoutError:
             return "handled"
 
-    assert await runner.run_async(slots, work(), 5.0) == "handled"
+    assert await run_async(runner, slots, work(), 5.0) == "handled"
     assert slots.abandoned == 0
 
 
@@ -241,7 +240,7 @@ async def test_the_deadline_still_holds_after_a_timeout_inside_the_tool(runner, 
 
     started = time.monotonic()
     with pytest.raises(ToolTimeoutError):
-        await runner.run_async(slots, work(), 0.1)
+        await run_async(runner, slots, work(), 0.1)
     assert time.monotonic() - started < 0.1 + SOON_S
     assert slots.abandoned == 0
 
@@ -258,7 +257,7 @@ async def test_a_failing_task_group_inside_the_tool_is_the_tools_affair(runner, 
             await asyncio.sleep(3)
 
     with pytest.raises(Raised) as caught:
-        await runner.run_async(slots, work(), 5.0)
+        await run_async(runner, slots, work(), 5.0)
     assert isinstance(caught.value.error, ExceptionGroup)
     assert asyncio.current_task().cancelling() == 0
 
@@ -279,6 +278,6 @@ async def test_a_deadline_ends_a_task_group_inside_the_tool_cleanly(runner, slot
             group.create_task(child())
 
     with pytest.raises(ToolTimeoutError):
-        await runner.run_async(slots, work(), 0.02)
+        await run_async(runner, slots, work(), 0.02)
     assert ended == [True, True]
     assert slots.abandoned == 0

@@ -9,10 +9,9 @@ import time
 
 import pytest
 
-from tests.unit.dispatch.support import SOON_S, assert_nothing_is_kept, wait_until
+from tests.unit.dispatch.support import SOON_S, assert_nothing_is_kept, run_async, wait_until
 from toolcrib.dispatch import deadline as steps
-from toolcrib.dispatch.concurrency import ToolSlots
-from toolcrib.dispatch.runners import Runner
+from toolcrib.dispatch.runners import Runner, ToolSlots
 from toolcrib.errors import ToolTimeoutError
 
 # --- deadlines ---
@@ -24,7 +23,7 @@ async def test_a_sleeping_coroutine_is_answered_at_its_deadline(runner, slots):
 
     started = time.monotonic()
     with pytest.raises(ToolTimeoutError, match=r"'probe' did not finish within 0\.2 s"):
-        await runner.run_async(slots, work(), 0.2)
+        await run_async(runner, slots, work(), 0.2)
     assert 0.2 <= time.monotonic() - started < 0.2 + SOON_S
     assert asyncio.current_task().cancelling() == 0
     assert (slots.running, slots.abandoned, runner.abandoned) == (0, 0, 0)
@@ -38,7 +37,7 @@ async def test_a_deadline_holds_for_a_coroutine_that_only_yields(runner, slots):
             await asyncio.sleep(0)
 
     with pytest.raises(ToolTimeoutError):
-        await runner.run_async(slots, work(), 0.05)
+        await run_async(runner, slots, work(), 0.05)
     assert asyncio.current_task().cancelling() == 0
 
 
@@ -49,9 +48,9 @@ async def test_a_zero_deadline_passes_at_the_first_suspension(runner, slots):
     async def slow():
         await asyncio.sleep(3)
 
-    assert await runner.run_async(slots, quick(), 0.0) == 1
+    assert await run_async(runner, slots, quick(), 0.0) == 1
     with pytest.raises(ToolTimeoutError):
-        await runner.run_async(slots, slow(), 0.0)
+        await run_async(runner, slots, slow(), 0.0)
 
 
 async def test_a_late_value_or_error_is_still_a_timeout(runner, slots):
@@ -69,7 +68,7 @@ async def test_a_late_value_or_error_is_still_a_timeout(runner, slots):
 
     for work in (returns, raises):
         with pytest.raises(ToolTimeoutError):
-            await runner.run_async(slots, work(), 0.02)
+            await run_async(runner, slots, work(), 0.02)
         assert asyncio.current_task().cancelling() == 0
 
 
@@ -85,7 +84,7 @@ async def test_clean_up_that_awaits_is_finished_in_the_callers_task(runner, slot
             tasks.append(asyncio.current_task())
 
     with pytest.raises(ToolTimeoutError):
-        await runner.run_async(slots, work(), 0.02)
+        await run_async(runner, slots, work(), 0.02)
     assert tasks == [asyncio.current_task()]
     assert slots.abandoned == 0
 
@@ -107,7 +106,7 @@ async def test_a_failing_clean_up_step_raises_inside_the_coroutine(runner, slots
                 seen.append(str(error))
 
     with pytest.raises(ToolTimeoutError):
-        await runner.run_async(slots, work(), 0.02)
+        await run_async(runner, slots, work(), 0.02)
     assert seen == ["close failed"]
 
 
@@ -130,7 +129,7 @@ async def test_a_stubborn_coroutine_is_let_go_and_counted_until_it_ends(runner, 
 
     started = time.monotonic()
     with pytest.raises(ToolTimeoutError):
-        await runner.run_async(slots, stubborn(), 0.1)
+        await run_async(runner, slots, stubborn(), 0.1)
     assert 0.1 <= time.monotonic() - started < 0.1 + SOON_S
     assert asyncio.current_task().cancelling() == 0
     assert (slots.running, slots.abandoned, runner.abandoned) == (1, 1, 1)
@@ -153,7 +152,7 @@ async def test_what_an_abandoned_coroutine_raises_is_dropped(runner, slots, kind
         raise kind("nobody hears this")
 
     with pytest.raises(ToolTimeoutError):
-        await runner.run_async(slots, stubborn(), 0.02)
+        await run_async(runner, slots, stubborn(), 0.02)
     assert slots.abandoned == 1
     await wait_until(lambda: slots.abandoned == 0)  # and the loop is alive to see it
 
@@ -169,7 +168,7 @@ async def test_a_coroutine_that_swallows_cancellation_between_bare_yields_is_let
                 pass
 
     with pytest.raises(ToolTimeoutError):
-        await runner.run_async(slots, stubborn(), 0.02)
+        await run_async(runner, slots, stubborn(), 0.02)
     assert slots.abandoned == 1
     stop.append(True)
     await wait_until(lambda: slots.abandoned == 0)
@@ -186,7 +185,7 @@ async def test_long_clean_up_is_not_disturbed_by_being_let_go(runner, slots):
             cleaned.append(True)
 
     with pytest.raises(ToolTimeoutError):
-        await runner.run_async(slots, work(), 0.02)
+        await run_async(runner, slots, work(), 0.02)
     assert not cleaned
     await wait_until(lambda: bool(cleaned))
     await wait_until(lambda: slots.abandoned == 0)
@@ -205,7 +204,7 @@ def test_a_loop_can_end_while_an_abandoned_coroutine_refuses_to():
 
     async def main():
         with pytest.raises(ToolTimeoutError):
-            await runner.run_async(slots, stubborn(), 0.02)
+            await run_async(runner, slots, stubborn(), 0.02)
 
     started = time.monotonic()
     asyncio.run(main())
@@ -230,7 +229,7 @@ def test_a_loop_can_end_while_an_abandoned_coroutine_even_ignores_being_closed()
 
     async def main():
         with pytest.raises(ToolTimeoutError):
-            await runner.run_async(slots, coroutine, 0.02)
+            await run_async(runner, slots, coroutine, 0.02)
 
     asyncio.run(main())
     assert slots.abandoned == 0

@@ -7,9 +7,9 @@ import asyncio
 import anyio
 import pytest
 
-from tests.unit.dispatch.support import assert_nothing_is_kept, start, wait_until
+from tests.unit.dispatch.support import assert_nothing_is_kept, run_async, wait_until
 from toolcrib.dispatch import deadline as steps
-from toolcrib.dispatch.concurrency import ToolSlots
+from toolcrib.dispatch.runners import ToolSlots
 from toolcrib.errors import ToolTimeoutError
 
 # --- anyio, whose scopes belong to their task and cancel it again and again ---
@@ -27,7 +27,7 @@ async def test_an_anyio_scope_inside_the_tool_times_out_by_itself(runner, slots)
             await anyio.sleep(0.001)
             return "handled"
 
-    assert await runner.run_async(slots, work(), 5.0) == "handled"
+    assert await run_async(runner, slots, work(), 5.0) == "handled"
     assert asyncio.current_task().cancelling() == 0
 
 
@@ -40,7 +40,7 @@ async def test_a_deadline_in_an_anyio_task_group_leaves_the_caller_unharmed(runn
                     await anyio.sleep(3)
 
     with pytest.raises(ToolTimeoutError):
-        await runner.run_async(slots, work(), 0.02)
+        await run_async(runner, slots, work(), 0.02)
     assert slots.abandoned == 0
     await asyncio.sleep(0.15)  # the scope's own time passes: it must be gone by now
     assert asyncio.current_task().cancelling() == 0
@@ -51,7 +51,7 @@ async def test_an_anyio_scope_around_the_call_cancels_it(runner, slots):
         await asyncio.sleep(3)
 
     with anyio.move_on_after(0.02) as scope:
-        await runner.run_async(slots, work(), 5.0)
+        await run_async(runner, slots, work(), 5.0)
     assert scope.cancelled_caught
     assert asyncio.current_task().cancelling() == 0
     await asyncio.sleep(0)
@@ -68,7 +68,7 @@ async def test_an_anyio_scope_around_a_stubborn_call_gets_free(runner, slots):
                 pass
 
     with anyio.move_on_after(0.02) as scope:
-        await runner.run_async(slots, stubborn(), 5.0)
+        await run_async(runner, slots, stubborn(), 5.0)
     assert scope.cancelled_caught
     assert slots.abandoned == 1
     stop.append(True)
@@ -86,12 +86,12 @@ async def test_the_deadline_of_an_inner_call_is_an_error_for_the_outer_tool(runn
 
     async def outer():
         try:
-            await runner.run_async(inner_slots, inner(), 0.02)
+            await run_async(runner, inner_slots, inner(), 0.02)
         except ToolTimeoutError as error:
             await asyncio.sleep(0)
             return str(error)
 
-    assert "'inner'" in await runner.run_async(slots, outer(), 5.0)
+    assert "'inner'" in await run_async(runner, slots, outer(), 5.0)
     assert asyncio.current_task().cancelling() == 0
     assert_nothing_is_kept()
 
@@ -109,13 +109,13 @@ async def test_the_deadline_of_the_outer_call_ends_both(runner, slots):
 
     async def outer():
         try:
-            await runner.run_async(inner_slots, inner(), 5.0)
+            await run_async(runner, inner_slots, inner(), 5.0)
         except asyncio.CancelledError:
             seen.append("outer cancelled")
             raise
 
     with pytest.raises(ToolTimeoutError, match="'probe'"):
-        await runner.run_async(slots, outer(), 0.02)
+        await run_async(runner, slots, outer(), 0.02)
     assert seen == ["inner cancelled", "outer cancelled"]
     assert (slots.running, inner_slots.running) == (0, 0)
     assert_nothing_is_kept()
@@ -127,13 +127,15 @@ async def test_when_both_deadlines_coincide_the_outer_one_is_told(runner, slots)
     async def inner():
         await asyncio.sleep(3)
 
-    async def outer():
-        await runner.run_async(inner_slots, inner(), 5.0)
+    outer_clock, inner_clock = steps.Clock(5.0), steps.Clock(5.0)
 
-    task = await start(runner, slots, outer(), 5.0)
-    outer_drive, inner_drive = steps._running_calls[task]
-    for drive in (inner_drive, outer_drive):
-        asyncio.get_running_loop().call_soon(drive._expire)
+    async def outer():
+        await run_async(runner, inner_slots, inner(), 5.0, inner_clock)
+
+    task = asyncio.create_task(run_async(runner, slots, outer(), 5.0, outer_clock))
+    await wait_until(lambda: inner_clock._expire is not None)
+    for clock in (inner_clock, outer_clock):
+        asyncio.get_running_loop().call_soon(clock._expire)
     with pytest.raises(ToolTimeoutError, match="'probe'"):
         await task
     assert task.cancelling() == 0
@@ -151,17 +153,17 @@ async def test_a_stubborn_inner_tool_does_not_hold_the_outer_deadline(runner, sl
                 pass
 
     async def outer():
-        await runner.run_async(inner_slots, inner(), None)
+        await run_async(runner, inner_slots, inner(), None)
 
     with pytest.raises(ToolTimeoutError, match="'probe'"):
-        await runner.run_async(slots, outer(), 0.05)
-    assert slots.abandoned == 1
+        await run_async(runner, slots, outer(), 0.05)
+    assert inner_slots.abandoned == 1
     release.set()
     await wait_until(lambda: slots.running == inner_slots.running == 0)
     assert_nothing_is_kept()
 
 
-async def test_an_inner_deadline_that_passes_after_the_outer_call_was_let_go_spares_the_caller(runner, slots):
+async def test_an_inner_deadline_that_passes_after_that_of_the_outer_call_spares_the_caller(runner, slots):
     inner_slots = ToolSlots("inner")
     inner_ends = []
 
@@ -174,20 +176,19 @@ async def test_an_inner_deadline_that_passes_after_the_outer_call_was_let_go_spa
 
     async def outer():
         try:
-            await runner.run_async(inner_slots, inner(), 0.2)
+            await run_async(runner, inner_slots, inner(), 0.2)
         except ToolTimeoutError:
             inner_ends.append("timeout")
 
     with pytest.raises(ToolTimeoutError, match="'probe'"):
-        await runner.run_async(slots, outer(), 0.02)
-    assert slots.abandoned == 1
-    await asyncio.sleep(0.25)  # the inner deadline passes here and must not cancel this task
+        await run_async(runner, slots, outer(), 0.02)
+    await asyncio.sleep(0.25)  # the inner deadline has passed and must not cancel this task
     await wait_until(lambda: slots.running == inner_slots.running == 0)
-    assert inner_ends == ["timeout"]
+    assert inner_ends == []
     assert asyncio.current_task().cancelling() == 0
 
 
-async def test_an_inner_call_that_has_already_expired_moves_along_when_the_outer_is_let_go(runner, slots):
+async def test_an_inner_call_that_has_already_expired_is_not_waited_for_by_the_outer_one(runner, slots):
     inner_slots = ToolSlots("inner")
     release = asyncio.Event()
 
@@ -200,12 +201,12 @@ async def test_an_inner_call_that_has_already_expired_moves_along_when_the_outer
 
     async def outer():
         try:
-            await runner.run_async(inner_slots, inner(), 0.05)
+            await run_async(runner, inner_slots, inner(), 0.05)
         finally:
             await release.wait()
 
     with pytest.raises(ToolTimeoutError, match="'probe'"):
-        await runner.run_async(slots, outer(), 0.04)
+        await run_async(runner, slots, outer(), 0.04)
     assert asyncio.current_task().cancelling() == 0
     release.set()
     await wait_until(lambda: slots.running == inner_slots.running == 0)

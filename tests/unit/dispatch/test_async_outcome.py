@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.dispatch.support import assert_nothing_is_kept
-from toolcrib.dispatch.concurrency import Raised
+from tests.unit.dispatch.support import assert_nothing_is_kept, run_async
+from toolcrib.dispatch.runners import Raised
 
 # --- results and errors ---
 
@@ -23,7 +23,7 @@ async def test_the_value_of_a_coroutine_that_never_suspends_comes_back(runner, s
         assert slots.running == 1
         return 42
 
-    assert await runner.run_async(slots, work(), 1.0) == 42
+    assert await run_async(runner, slots, work(), 1.0) == 42
     assert slots.running == 0
 
 
@@ -34,7 +34,7 @@ async def test_the_value_of_a_coroutine_that_suspends_comes_back(runner, slots):
         assert slots.running == 1
         return "late"
 
-    assert await runner.run_async(slots, work(), 5.0) == "late"
+    assert await run_async(runner, slots, work(), 5.0) == "late"
     assert slots.running == 0
     assert_nothing_is_kept()
 
@@ -47,7 +47,7 @@ async def test_it_runs_in_the_task_of_the_caller_and_in_its_context(runner, slot
         await asyncio.sleep(0)
         return asyncio.current_task(), variable.get()
 
-    assert await runner.run_async(slots, work(), 1.0) == (asyncio.current_task(), 7)
+    assert await run_async(runner, slots, work(), 1.0) == (asyncio.current_task(), 7)
 
 
 @pytest.mark.parametrize("pause", [False, True])
@@ -57,7 +57,7 @@ async def test_a_result_that_is_a_stop_iteration_is_a_value(runner, slots, pause
             await asyncio.sleep(0)
         return StopIteration("x")
 
-    value = await runner.run_async(slots, work(), None)
+    value = await run_async(runner, slots, work(), None)
     assert isinstance(value, StopIteration)
     assert value.value == "x"
 
@@ -74,7 +74,7 @@ async def test_whatever_a_coroutine_raises_comes_out_wrapped_with_its_traceback(
         raise kind("oh")
 
     with pytest.raises(Raised) as caught:
-        await runner.run_async(slots, work(), 1.0)
+        await run_async(runner, slots, work(), 1.0)
     assert type(caught.value.error) is kind
     trace = caught.value.error.__traceback__
     while trace.tb_next is not None:
@@ -93,7 +93,7 @@ async def test_a_failed_future_raises_inside_the_coroutine(runner, slots):
         except ValueError as error:
             return f"handled {error}"
 
-    assert await runner.run_async(slots, work(), 1.0) == "handled inner"
+    assert await run_async(runner, slots, work(), 1.0) == "handled inner"
 
 
 async def test_a_bad_yield_is_judged_by_the_task_and_ends_in_the_coroutine(runner, slots):
@@ -102,7 +102,7 @@ async def test_a_bad_yield_is_judged_by_the_task_and_ends_in_the_coroutine(runne
         yield "nonsense"
 
     with pytest.raises(Raised) as caught:
-        await runner.run_async(slots, odd(), 1.0)
+        await run_async(runner, slots, odd(), 1.0)
     assert isinstance(caught.value.error, RuntimeError)
     assert "bad yield" in str(caught.value.error)
 
@@ -120,7 +120,7 @@ async def test_no_task_is_made_for_an_ordinary_call(runner, slots):
     loop = asyncio.get_running_loop()
     loop.set_task_factory(spy)
     try:
-        await runner.run_async(slots, work(), 1.0)
+        await run_async(runner, slots, work(), 1.0)
     finally:
         loop.set_task_factory(None)
     assert seen == []
@@ -138,7 +138,7 @@ async def test_a_call_leaves_no_reference_cycle_behind(runner, slots):
         witness = Witness()
         reference = weakref.ref(witness)
         try:
-            await runner.run_async(slots, work(witness), 1.0)
+            await run_async(runner, slots, work(witness), 1.0)
         except Raised:
             pass
         del witness
@@ -166,7 +166,7 @@ async def test_closing_a_suspended_call_closes_the_coroutine(runner, slots):
             seen.append("closed")
             raise
 
-    call = runner.run_async(slots, work(), 5.0)
+    call = run_async(runner, slots, work(), 5.0)
     future = call.send(None)
     call.close()
     future.cancel()
@@ -186,7 +186,7 @@ async def test_closing_a_call_that_refuses_to_close_is_no_error(runner, slots):
                 pass
 
     coroutine = work()
-    call = runner.run_async(slots, coroutine, 5.0)
+    call = run_async(runner, slots, coroutine, 5.0)
     call.send(None)
     call.close()
     assert slots.running == 0
@@ -216,7 +216,7 @@ def test_one_runner_serves_loops_in_several_threads(runner, slots):
 
     async def main(number, found):
         for _ in range(50):
-            found.append(await runner.run_async(slots, work(number), 5.0))
+            found.append(await run_async(runner, slots, work(number), 5.0))
             found.append(await runner.run_thread(slots, lambda: number, 5.0))
 
     results: list[list[int]] = [[] for _ in range(4)]

@@ -8,10 +8,9 @@ import sys
 
 import pytest
 
-from tests.unit.dispatch.support import assert_nothing_is_kept, wait_until
+from tests.unit.dispatch.support import assert_nothing_is_kept, run_async, wait_until
 from toolcrib.dispatch import deadline as steps
-from toolcrib.dispatch.concurrency import Raised, ToolSlots
-from toolcrib.dispatch.runners import Runner
+from toolcrib.dispatch.runners import Raised, Runner, ToolSlots
 from toolcrib.errors import ToolTimeoutError
 
 ROUNDS = 500
@@ -57,7 +56,7 @@ async def play(
     outside = 0
 
     async def through() -> str:
-        return await runner.run_async(other, make_tool(chance, manners), chance.choice([None, 0.001, 0.004]))
+        return await run_async(runner, other, make_tool(chance, manners), chance.choice([None, 0.001, 0.004]))
 
     coroutine = through() if chance.random() < 0.4 else make_tool(chance, manners)
     deadline_s = chance.choice([None, 0.0, 0.0005, 0.002, 0.006])
@@ -66,7 +65,7 @@ async def play(
         task = asyncio.current_task()
         assert task is not None
         try:
-            return await runner.run_async(slots, coroutine, deadline_s)
+            return await run_async(runner, slots, coroutine, deadline_s)
         except ToolTimeoutError:
             return "timeout"
         except Raised:

@@ -7,22 +7,22 @@ import sys
 
 import pytest
 
-from toolcrib.dispatch.concurrency import Stage, Ticket, ToolSlots
+from toolcrib.dispatch.runners import Job, Stage, ToolSlots
 from toolcrib.errors import ToolBusyError
 
 
-def test_a_lane_shows_its_counts():
+async def test_slots_show_their_counts():
     slots = ToolSlots("narrow", max_threads=1)
-    first, second = Ticket(), Ticket()
+    first, second = Job(slots, int), Job(slots, int)
     assert slots.admit(first)
     assert not slots.admit(second)
     assert slots.abandon(first) is Stage.RUNNING
-    assert repr(slots) == "<ToolSlots 'narrow': 1 running, 1 waiting, 1 abandoned>"
+    assert (slots.running, slots.waiting, slots.abandoned) == (1, 1, 1)
 
 
-def test_a_slot_is_handed_on_without_being_free_in_between():
+async def test_a_slot_is_handed_on_without_being_free_in_between():
     slots = ToolSlots("narrow", max_threads=1)
-    first, second, third = Ticket(), Ticket(), Ticket()
+    first, second, third = Job(slots, int), Job(slots, int), Job(slots, int)
     slots.admit(first)
     slots.admit(second)
     assert slots.finish(first) == (True, second)
@@ -32,25 +32,25 @@ def test_a_slot_is_handed_on_without_being_free_in_between():
     assert (slots.running, slots.waiting) == (0, 0)
 
 
-def test_giving_up_what_has_ended_changes_nothing():
+async def test_giving_up_what_has_ended_changes_nothing():
     slots = ToolSlots("narrow", max_threads=1)
-    ticket = Ticket()
-    slots.admit(ticket)
-    slots.finish(ticket)
-    assert slots.abandon(ticket) is Stage.ENDED
+    job = Job(slots, int)
+    slots.admit(job)
+    slots.finish(job)
+    assert slots.abandon(job) is Stage.ENDED
     assert (slots.running, slots.abandoned) == (0, 0)
 
 
-def test_calls_still_queue_behind_a_lane_of_which_only_a_part_is_abandoned():
+async def test_calls_still_queue_behind_slots_of_which_only_a_part_is_abandoned():
     slots = ToolSlots("narrow", max_threads=2)
-    first, second = Ticket(), Ticket()
+    first, second = Job(slots, int), Job(slots, int)
     slots.admit(first)
     slots.admit(second)
     slots.abandon(first)
-    assert not slots.admit(Ticket())
+    assert not slots.admit(Job(slots, int))
     slots.abandon(second)
     with pytest.raises(ToolBusyError):
-        slots.admit(Ticket())
+        slots.admit(Job(slots, int))
 
 
 def test_importing_the_package_loads_none_of_what_processes_need():

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import re
 import time
 import weakref
 
 import pytest
 
-from tests.unit.dispatch.support import wait_until
+from tests.unit.dispatch.support import run_async, wait_until
 from toolcrib.dispatch import crash_log as crash
-from toolcrib.dispatch.concurrency import Raised, ToolSlots
 from toolcrib.dispatch.crash_log import CrashReporter, hide_values
-from toolcrib.dispatch.runners import Runner
+from toolcrib.dispatch.runners import Raised, Runner, ToolSlots
 
 FLUSH_S = 10.0
 
@@ -95,7 +95,7 @@ def test_frames_of_toolcrib_at_the_top_are_left_out(reporter, caplog):
         dive(0)
 
     try:
-        asyncio.run(Runner().run_async(ToolSlots("probe"), tool(), 5.0))
+        asyncio.run(run_async(Runner(), ToolSlots("probe"), tool(), 5.0))
     except Raised as raised:
         reporter.report("probe", raised.error, "c")
     assert reporter.flush(FLUSH_S)
@@ -248,28 +248,25 @@ def test_frames_and_their_locals_are_let_go_after_the_report(reporter):
 # --- how much it says ---
 
 
-def test_after_five_full_reports_a_tool_gets_lines_and_then_a_count(reporter, caplog):
+def test_after_five_full_reports_a_tool_gets_lines_and_the_next_says_what_was_left_out(
+    reporter, caplog, monkeypatch
+):
+    monkeypatch.setattr(crash, "SHORT_PERIOD_S", 0.5)
     error = catch(dive, 10)
     for number in range(200):
         reporter.report("noisy", error, str(number))
     reporter.report("other", error, "c")
     assert reporter.flush(FLUSH_S)
-    noisy = [record for record in caplog.records if record.tool_name == "noisy"]
-    full = [record for record in noisy if "\n" in record.getMessage()]
-    assert len(full) == crash.FULL_REPORTS
-    counted = sum(getattr(record, "missed", 0) for record in noisy)
-    assert len([record for record in noisy if not hasattr(record, "missed")]) + counted == 200
+    noisy = [record.getMessage() for record in caplog.records if record.tool_name == "noisy"]
+    assert len([text for text in noisy if "\n" in text]) == crash.FULL_REPORTS
     assert len(noisy) <= crash.FULL_REPORTS + 2 * crash.SHORT_LINES + 3
-    assert any("more times, not shown" in text for text in messages(caplog))
     (other,) = [record for record in caplog.records if record.tool_name == "other"]
     assert "\n" in other.getMessage()
-
-
-def test_the_count_comes_by_itself_when_its_second_is_over(reporter, caplog):
-    for number in range(crash.FULL_REPORTS + crash.SHORT_LINES + 7):
-        reporter.report("noisy", ValueError("x"), str(number))
-    asyncio.run(wait_until(lambda: any(hasattr(record, "missed") for record in caplog.records)))
-    assert sum(getattr(record, "missed", 0) for record in caplog.records) == 7
+    time.sleep(0.5)
+    reporter.report("noisy", error, "last")
+    assert reporter.flush(FLUSH_S)
+    left_out = re.findall(r"\((\d+) more times since the last message\)", "".join(messages(caplog)))
+    assert len(noisy) + sum(map(int, left_out)) == 200
 
 
 async def test_a_thousand_deep_crashes_delay_nobody_and_log_little(reporter, runner, caplog):
@@ -281,7 +278,7 @@ async def test_a_thousand_deep_crashes_delay_nobody_and_log_little(reporter, run
 
     async def call(number):
         try:
-            await runner.run_async(slots, boom(), 5.0)
+            await run_async(runner, slots, boom(), 5.0)
         except Raised as raised:
             reporter.report("boom", raised.error, str(number))
 
@@ -293,7 +290,7 @@ async def test_a_thousand_deep_crashes_delay_nobody_and_log_little(reporter, run
     async def watch():
         while True:
             started = time.perf_counter()
-            await runner.run_async(slots, add(), 5.0)
+            await run_async(runner, slots, add(), 5.0)
             await asyncio.sleep(0)
             gaps.append(time.perf_counter() - started)
 
@@ -311,8 +308,11 @@ def test_a_full_queue_counts_what_it_cannot_take(reporter, caplog, monkeypatch):
     monkeypatch.setattr(crash, "MAX_QUEUE", 0)
     for _ in range(3):
         reporter.report("probe", ValueError("x"), "c")
+    monkeypatch.setattr(crash, "MAX_QUEUE", 1)
+    reporter.report("probe", ValueError("x"), "c")
     assert reporter.flush(FLUSH_S)
-    assert [record.missed for record in caplog.records] == [3]
+    (text,) = messages(caplog)
+    assert "(3 more times since the last message)" in text
 
 
 def test_the_thread_ends_when_nothing_comes_and_starts_again(reporter, caplog, monkeypatch):

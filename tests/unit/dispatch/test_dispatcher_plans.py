@@ -56,7 +56,7 @@ async def test_all_spellings_of_a_tool_share_its_threads() -> None:
     assert server.dispatcher.stats["Gate"].calls == len(spellings)
 
 
-async def test_versions_have_lanes_of_their_own_and_keep_them() -> None:
+async def test_versions_have_slots_of_their_own_and_keep_them() -> None:
     server = MCPServer()
     gates = {"1": Gate(), "2": Gate()}
     for version, gate in gates.items():

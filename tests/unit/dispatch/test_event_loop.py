@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 import signal
 import sys
@@ -169,25 +168,20 @@ def test_an_exit_of_what_is_awaited_ends_it(
     assert not caplog.messages
 
 
+def end(number: int, frame: object) -> None:
+    raise SystemExit(7)
+
+
 class Handler:
-    """Everything that a signal handler may be."""
-
-    def __call__(self, number: int, frame: object) -> None:
-        self.end("", number, frame)
-
-    def end(self, word: str, number: int, frame: object) -> None:
-        raise SystemExit(7)
-
     def leave(self, number: int, frame: object) -> None:
-        self.end("", number, frame)
+        end(number, frame)
 
 
 @pytest.mark.parametrize(
     ("number", "handler", "kind"),
     [
-        (signal.SIGTERM, Handler(), SystemExit),
+        (signal.SIGTERM, end, SystemExit),
         (signal.SIGTERM, Handler().leave, SystemExit),
-        (signal.SIGTERM, functools.partial(Handler().end, "now"), SystemExit),
         (signal.SIGINT, signal.default_int_handler, KeyboardInterrupt),
     ],
 )

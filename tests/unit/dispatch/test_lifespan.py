@@ -113,7 +113,9 @@ def test_calls_from_several_threads_and_loops_open_it_once() -> None:
     assert app.lines.count("opening") == 1
 
 
-async def test_one_application_that_does_not_open_is_in_nobodys_way(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_application_that_does_not_open_affects_no_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     class Broken(Diary):
         fails = True
 
@@ -174,7 +176,7 @@ async def test_a_time_that_is_none_is_refused_as_for_every_call() -> None:
         await serve(Diary()).call("diary_note", timeout_s=-1)
 
 
-async def test_a_close_that_fails_or_hangs_keeps_nobody_from_closing(
+async def test_a_close_that_fails_or_hangs_does_not_prevent_others(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Failing(Diary):
@@ -429,7 +431,7 @@ async def test_a_tool_that_is_called_like_a_hook_is_never_one(
     assert lines == []
 
 
-async def test_trouble_with_closing_is_reported_and_in_nobodys_way(
+async def test_a_failing_close_is_reported_and_does_not_affect_others(
     apps: Applications, registry: ToolRegistry, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Stuck(Journal):

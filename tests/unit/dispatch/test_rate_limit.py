@@ -90,9 +90,7 @@ def test_what_several_count_apart_is_shared_out_and_nobody_is_left_with_nothing(
 def test_log_lines_beyond_the_rate_are_counted() -> None:
     limiter = LogLimiter(2, 10.0)
     assert [limiter.take(now) for now in (100.0, 101.0, 102.0, 104.9)] == [True, True, False, False]
-    assert not limiter.is_idle(109.9)
     assert limiter.take(105.0)
     assert limiter.missed == 2
     assert limiter.take_missed() == " (2 more times since the last message)"
     assert limiter.take_missed() == ""
-    assert limiter.is_idle(115.0)

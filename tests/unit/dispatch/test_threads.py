@@ -18,12 +18,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.dispatch.support import SOON_S, wait_until
-from toolcrib.dispatch import threads
-from toolcrib.dispatch import threads as wakers
-from toolcrib.dispatch.concurrency import Raised, ToolSlots
-from toolcrib.dispatch.runners import Runner
-from toolcrib.dispatch.threads import Job, waker_of
+from tests.unit.dispatch.support import SOON_S, run_async, wait_until
+from toolcrib.dispatch import runners
+from toolcrib.dispatch.event_loop import CallbackWaker, EventfdWaker, waker_of
+from toolcrib.dispatch.runners import Job, Raised, Runner, ToolSlots
 from toolcrib.errors import ToolBusyError, ToolTimeoutError
 
 
@@ -217,7 +215,7 @@ def test_an_answer_for_a_loop_that_is_closed_is_dropped(runner, slots, blocker):
 # --- limits ---
 
 
-async def test_a_full_lane_queues_in_order_and_goes_on_when_a_slot_is_free(runner, blocker):
+async def test_calls_beyond_the_slots_queue_in_order_until_one_is_free(runner, blocker):
     slots = ToolSlots("narrow", max_threads=1)
     order = []
     first = asyncio.create_task(runner.run_thread(slots, blocker, None))
@@ -276,7 +274,7 @@ async def test_a_call_cancelled_while_it_waits_never_runs_and_leaves_the_queue(r
     assert slots.abandoned == 0
 
 
-async def test_a_lane_full_of_abandoned_calls_refuses_at_once_and_says_so_once(runner, blocker, caplog):
+async def test_slots_full_of_abandoned_calls_refuse_at_once_and_log_it_once(runner, blocker, caplog):
     slots = ToolSlots("hung", max_threads=2)
     for _ in range(2):
         with pytest.raises(ToolTimeoutError):
@@ -306,9 +304,9 @@ async def test_a_slot_freed_by_an_abandoned_call_goes_to_the_queue(runner, block
     assert await second == "second"
 
 
-async def test_coroutines_of_a_lane_take_none_of_its_threads(runner):
+async def test_coroutines_of_a_tool_take_none_of_its_threads(runner):
     slots = ToolSlots("mixed", max_threads=1)
-    waiting = asyncio.create_task(runner.run_async(slots, asyncio.sleep(0.2), None))
+    waiting = asyncio.create_task(run_async(runner, slots, asyncio.sleep(0.2), None))
     await asyncio.sleep(0)
     assert await runner.run_thread(slots, lambda: "at once", 0.15) == "at once"
     await waiting
@@ -355,7 +353,7 @@ async def test_when_no_thread_can_be_started_those_who_wait_for_the_slot_are_ref
     waiting = [asyncio.create_task(runner.run_thread(slots, lambda: 1, None)) for _ in range(3)]
     await wait_until(lambda: slots.waiting == 3)
     with no_thread_left():
-        runner._threads._start(holder)
+        runner._start(holder)
         for task in waiting:
             with pytest.raises(ToolBusyError, match="no thread can be started"):
                 await task
@@ -382,7 +380,7 @@ def test_a_process_ends_although_a_thread_is_blocked():
     program = """
 import asyncio, time
 from toolcrib.errors import ToolTimeoutError
-from toolcrib.dispatch.concurrency import ToolSlots
+from toolcrib.dispatch.runners import ToolSlots
 from toolcrib.dispatch.runners import Runner
 async def main():
     try:
@@ -396,7 +394,7 @@ asyncio.run(main())
 
 
 async def test_an_idle_thread_ends_after_a_while_and_a_picked_one_does_not(runner, slots, monkeypatch):
-    monkeypatch.setattr(threads, "IDLE_S", 0.05)
+    monkeypatch.setattr(runners, "IDLE_S", 0.05)
     thread = await runner.run_thread(slots, threading.current_thread, 5.0)
     await wait_until(lambda: not thread.is_alive())
     for pause_s in (0.04, 0.045, 0.05, 0.055, 0.06) * 3:
@@ -404,7 +402,7 @@ async def test_an_idle_thread_ends_after_a_while_and_a_picked_one_does_not(runne
         assert await runner.run_thread(slots, lambda: 1, 5.0) == 1
 
 
-BOTH = pytest.mark.parametrize("kind", [wakers._EventfdWaker, wakers._CallbackWaker])
+BOTH = pytest.mark.parametrize("kind", [EventfdWaker, CallbackWaker])
 
 
 @BOTH
@@ -444,7 +442,7 @@ async def test_a_future_that_nobody_waits_for_any_more_is_left_alone(kind: type)
 
 
 @BOTH
-def test_a_closed_loop_takes_no_mail(kind: type) -> None:
+def test_a_closed_loop_cannot_be_woken(kind: type) -> None:
     loop = asyncio.new_event_loop()
     box = kind(loop)
     future: asyncio.Future[None] = loop.create_future()
@@ -457,7 +455,7 @@ async def test_a_loop_keeps_its_waker() -> None:
     assert waker_of(loop) is waker_of(loop)
 
 
-def test_two_loops_on_one_thread_have_two_wakeres() -> None:
+def test_two_loops_on_one_thread_have_two_wakers() -> None:
     first, second = asyncio.new_event_loop(), asyncio.new_event_loop()
     try:
         assert waker_of(first) is not waker_of(second)
@@ -470,7 +468,7 @@ def test_two_loops_on_one_thread_have_two_wakeres() -> None:
 @pytest.mark.skipif(not hasattr(os, "eventfd"), reason="this system has no event counters")
 def test_the_descriptor_ends_with_its_loop() -> None:
     loop = asyncio.new_event_loop()
-    box = wakers._EventfdWaker(loop)
+    box = EventfdWaker(loop)
     counter, gone = box._counter, weakref.ref(loop)
     loop.close()
     del loop, box
@@ -489,7 +487,7 @@ def test_a_loop_that_watches_no_descriptors_is_told_in_the_common_way() -> None:
     async def wake() -> None:
         loop = asyncio.get_running_loop()
         box = waker_of(loop)
-        assert isinstance(box, wakers._CallbackWaker)
+        assert isinstance(box, CallbackWaker)
         future: asyncio.Future[None] = loop.create_future()
         threading.Thread(target=box.wake, args=(future,)).start()
         await asyncio.wait_for(future, 5)

@@ -11,10 +11,10 @@ import time
 
 import pytest
 
-from tests.unit.dispatch.support import wait_until
-from toolcrib.dispatch import watchdog
-from toolcrib.dispatch.concurrency import Raised, ToolSlots
-from toolcrib.dispatch.watchdog import HERE, WATCHDOG
+from tests.unit.dispatch.support import run_async, wait_until
+from toolcrib.dispatch import event_loop
+from toolcrib.dispatch.event_loop import HERE, WATCHDOG
+from toolcrib.dispatch.runners import Raised, ToolSlots
 
 
 class Log(logging.Handler):
@@ -71,7 +71,7 @@ async def test_a_blocking_coroutine_is_named_once_while_it_blocks(runner, slots,
         blocking(AGAIN_S)  # and is looked at a few times more
 
     started = time.monotonic()
-    await runner.run_async(slots, work(), 5.0)
+    await run_async(runner, slots, work(), 5.0)
     ended = time.monotonic()
     ((moment, record),) = log.seen
     assert started + 0.2 < moment < min(started + 1.0, ended)
@@ -95,41 +95,25 @@ async def test_code_that_awaits_or_is_short_is_not_named(runner, slots, log):
     async def short():
         block(0.05)
 
-    await runner.run_async(slots, awaits(), 5.0)
+    await run_async(runner, slots, awaits(), 5.0)
     for _ in range(5):
-        await runner.run_async(slots, short(), 5.0)
+        await run_async(runner, slots, short(), 5.0)
     await runner.run_thread(slots, lambda: block(0.5), 5.0)
     assert log.names == []
 
 
 async def test_the_tool_that_blocks_is_named_and_not_the_one_that_called_it(runner, log):
-    outer_lane, inner_slots = ToolSlots("outer"), ToolSlots("inner")
+    outer_slots, inner_slots = ToolSlots("outer"), ToolSlots("inner")
 
     async def inner():
         log.wait()
 
     async def outer():
-        await runner.run_async(inner_slots, inner(), None)
-        await runner.run_async(inner_slots, asyncio.sleep(0), None)
+        await run_async(runner, inner_slots, inner(), None)
+        await run_async(runner, inner_slots, asyncio.sleep(0), None)
 
-    await runner.run_async(outer_lane, outer(), 5.0)
+    await run_async(runner, outer_slots, outer(), 5.0)
     assert log.names == ["inner"]
-
-
-async def test_many_short_calls_without_a_pause_block_together(runner, log):
-    outer_lane, inner_slots = ToolSlots("outer"), ToolSlots("inner")
-
-    async def inner():
-        pass
-
-    async def outer():
-        end = time.monotonic() + 5.0
-        while not log.seen and time.monotonic() < end:
-            block(0.02)
-            await runner.run_async(inner_slots, inner(), None)
-
-    await runner.run_async(outer_lane, outer(), 5.0)
-    assert log.names == ["outer"]
 
 
 async def test_a_tool_that_blocks_again_is_not_named_again_but_counted(runner, slots, log, monkeypatch):
@@ -150,7 +134,7 @@ async def test_each_loop_has_its_own_marker(runner, log):
         async def work():
             log.wait(2)
 
-        asyncio.run(runner.run_async(slots, work(), 5.0))
+        asyncio.run(run_async(runner, slots, work(), 5.0))
 
     threads = [threading.Thread(target=main, args=(slots,)) for slots in all_slots]
     for thread in threads:
@@ -167,7 +151,7 @@ async def test_the_marker_is_taken_away_whatever_happens(runner, slots):
         assert HERE.marker.slots is slots
         raise ValueError
 
-    task = asyncio.create_task(runner.run_async(slots, fails(), 5.0))
+    task = asyncio.create_task(run_async(runner, slots, fails(), 5.0))
     await asyncio.sleep(0)
     assert HERE.marker.slots is None
     with pytest.raises(Raised):
@@ -194,7 +178,7 @@ async def test_a_log_handler_that_raises_does_not_end_the_watch(runner, log):
 
 
 async def test_the_watch_rests_when_nothing_runs_and_begins_again(runner, slots, log, monkeypatch):
-    monkeypatch.setattr(watchdog, "REST_AFTER_S", 0.15)
+    monkeypatch.setattr(event_loop, "REST_AFTER_S", 0.15)
     runner.run_inline(slots, lambda: None)
     assert WATCHDOG.is_running
     await wait_until(lambda: not WATCHDOG.is_running)
@@ -206,7 +190,7 @@ async def test_the_watch_rests_when_nothing_runs_and_begins_again(runner, slots,
 def test_the_watch_does_not_keep_a_process_alive_and_survives_a_fork():
     program = """
 import os, sys, time, logging
-from toolcrib.dispatch.concurrency import ToolSlots
+from toolcrib.dispatch.runners import ToolSlots
 from toolcrib.dispatch.runners import Runner
 logging.basicConfig(stream=sys.stdout, format="%(message)s")
 runner = Runner()

@@ -67,6 +67,7 @@ def test_a_place_can_be_named_in_many_ways(tmp_path: Path, monkeypatch: pytest.M
         ("nothing.py:name", "There is no file nothing.py"),
         ("crib_nothing", "There is no module 'crib_nothing'"),
         ("crib_nothing:name", "There is no module 'crib_nothing'"),
+        ("nothing.ini", "There is no file or module 'nothing.ini'"),
         ("data.json", "data.json describes no tools"),
         ("x" * 5000, "There is no module 'xxx"),
         ("nul\0l.py", "There is no file or folder nul"),

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from toolcrib.errors import SourceError
 from toolcrib.sources.descriptors import read_descriptors
 
 TOOL = {"name": "forecast", "description": "Tell the weather"}
@@ -53,19 +52,3 @@ def test_a_version_that_is_no_text_is_a_finding(tmp_path: Path, version: Any) ->
 
 def test_a_whole_number_is_a_version(tmp_path: Path) -> None:
     assert read(tmp_path, version=2).tools[0].version == "2"
-
-
-@pytest.mark.parametrize("half", [r"\ud800", r"\ud800 and on", r"\udc00", r"\ud83d\ude00 \uDBFF"])
-def test_half_a_character_is_called_what_it_is(tmp_path: Path, half: str) -> None:
-    path = tmp_path / "tools.json"
-    path.write_text(f'[\n{{"name": "a", "description": "{half}"}}]')
-    with pytest.raises(SourceError, match="a lone surrogate") as caught:
-        read_descriptors(path)
-    assert caught.value.source.line == 2
-
-
-def test_what_was_cut_off_is_not_taken_for_half_a_character(tmp_path: Path) -> None:
-    path = tmp_path / "tools.json"
-    path.write_text(r'[{"name": "a", "description": "\\ud800 \ud83d\ude00"')
-    with pytest.raises(SourceError, match="truncated"):
-        read_descriptors(path)

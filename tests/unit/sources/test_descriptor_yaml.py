@@ -11,11 +11,11 @@ import pytest
 from tests.support.small_tools import named
 from toolcrib.errors import SourceError
 from toolcrib.sources.descriptors import read_descriptors, write_descriptor
-from toolcrib.sources.descriptors.yaml import YamlError, read_yaml, write_yaml
+from toolcrib.sources.descriptors.formats import dump_text, parse_text
 
 
 def value_of(text: str) -> Any:
-    return read_yaml(text, "a.yaml")[0]
+    return parse_text(text, Path("a.yaml"))
 
 
 @pytest.mark.parametrize(
@@ -29,15 +29,7 @@ def value_of(text: str) -> Any:
             ["007", "0x1F", "0o17", "1_000", "1:30", "2020-01-01", ".5", "1."],
         ),
         ("['1', \"true\", !!str 5, ! 7]", ["1", "true", "5", "7"]),
-        ("[!!int 5, !!float 5, !!bool true, !!null '']", [5, 5.0, True, None]),
-        ("{a: &x [1], b: *x}", {"a": [1], "b": [1]}),
-        ("{d: &d {a: 1, b: 2}, e: {<<: *d, b: 3}}", {"d": {"a": 1, "b": 2}, "e": {"a": 1, "b": 3}}),
-        (
-            "{a: &a {x: 1}, b: &b {x: 2, y: 2}, c: {<<: [*a, *b]}}",
-            {"a": {"x": 1}, "b": {"x": 2, "y": 2}, "c": {"x": 1, "y": 2}},
-        ),
         ("{'<<': 1}", {"<<": 1}),
-        ("{k: &k word, *k : 1}", {"k": "word", "word": 1}),
         ("text: |\n  one\n  two\n", {"text": "one\ntwo\n"}),
         ("", None),
         ("# nothing but words\n", None),
@@ -57,13 +49,9 @@ def test_a_text_means_what_json_could_say(text: str, value: Any) -> None:
         ("a: !!python/object/apply:os.system [echo]\n", "the tag tag:yaml.org,2002:python", 1),
         ("a: !thing 5\n", "the tag !thing is not supported", 1),
         ("a: !!binary aGk=\n", "is not supported", 1),
-        ("a: !!int five\n", "does not match its tag", 1),
-        ("a: *nothing\n", "unknown alias *nothing", 1),
-        ("a: &a [1, *a]\n", "*a contains itself", 1),
+        ("a: &x [1]\nb: *x\n", "the alias *x is not supported", 2),
         ("a: 1\n--- \nb: 2\n", "a second document", 2),
-        ("a: .inf\n", "not a number in JSON", 1),
         ("a: 1e999\n", "is too large", 1),
-        ("a: {<<: 5}\n", "<< requires an object", 1),
         ("a: [1\n", "", 2),
         ("a: b: c\n", "", 1),
         ("a: \x01\n", "", None),
@@ -71,26 +59,16 @@ def test_a_text_means_what_json_could_say(text: str, value: Any) -> None:
     ],
 )
 def test_what_is_not_plain_data_is_refused_with_its_line(text: str, words: str, line: int | None) -> None:
-    with pytest.raises(YamlError) as refusal:
+    with pytest.raises(SourceError) as refusal:
         value_of(text)
     assert words in str(refusal.value)
-    assert refusal.value.line == line
-
-
-def test_aliases_cannot_make_much_out_of_little() -> None:
-    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
-    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
-    with pytest.raises(YamlError, match="with repetitions by aliases"):
-        value_of("\n".join(lines))
-    long = "a: &a " + "x" * 100_000 + "\nb: [" + ", ".join(["*a"] * 1000) + "]\n"
-    with pytest.raises(YamlError, match="with repetitions by aliases"):
-        value_of(long)
+    assert refusal.value.source.line == line
 
 
 def test_many_brackets_are_refused_and_not_followed() -> None:
-    with pytest.raises(YamlError):
+    with pytest.raises(SourceError):
         value_of("[" * 200_000)
-    with pytest.raises(YamlError):
+    with pytest.raises(SourceError):
         value_of("{a: " * 200_000)
 
 
@@ -156,4 +134,4 @@ def test_without_the_engine_the_error_says_what_to_install(
 )
 def test_any_text_is_written_so_that_it_is_read_back(text: str) -> None:
     value = {"k": text, "l": [text], text or "e": {"m": text}}
-    assert value_of(write_yaml(value, "out")) == value
+    assert value_of(dump_text(value, "yaml")) == value

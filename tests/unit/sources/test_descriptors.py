@@ -177,8 +177,9 @@ def test_a_wrong_entry_is_a_finding_with_its_line_and_hides_no_other(
     assert finding.code == code
     assert words in finding.message
     assert finding.file == str(path)
-    line = path.read_text().splitlines()[(finding.line or 0) - 1].strip()
-    assert line in ("{", "5,")
+    if isinstance(entry, dict) and isinstance(entry.get("name"), str):
+        line = path.read_text().splitlines()[(finding.line or 0) - 1]
+        assert f'"name": "{entry["name"]}"' in line
 
 
 def test_a_document_of_something_else_says_what_it_is(tmp_path: Path) -> None:
@@ -203,7 +204,7 @@ def test_a_document_of_something_else_says_what_it_is(tmp_path: Path) -> None:
         ("a.toml", b"a = 1\nb = = 2\n", "is not valid TOML", 2),
         ("a.toml", b"a = 1\na = 2\n", "is not valid TOML", 2),
         ("a.toml", b"a = [" + b"[" * 5000, "nested too deeply", None),
-        ("a.toml", b"a = inf\n", "not a number in JSON", None),
+        ("a.toml", b"a = inf\n", "is not a JSON number", None),
         ("a.yaml", b"tools:\n  - a: [\n", "is not valid YAML", 3),
     ],
 )
@@ -237,7 +238,7 @@ def test_a_byte_order_mark_does_no_harm(tmp_path: Path) -> None:
 # --- folders ------------------------------------------------------------------------------------------
 
 
-def test_a_folder_of_descriptors_is_read_whole_and_strangers_in_it_are_told(tmp_path: Path) -> None:
+def test_a_folder_of_descriptors_is_read_and_other_files_in_it_are_reported(tmp_path: Path) -> None:
     entry = '{"id": "%s", "description": "Tell the weather", "schema": {"type": "object"}}'
     write(
         tmp_path,

@@ -60,7 +60,7 @@ def test_two_files_of_one_name_do_not_collide(tmp_path: Path) -> None:
     assert load_file(tmp_path / "2" / "crib_tools.py") is modules[1]
 
 
-def test_a_file_called_like_a_standard_module_shadows_nobody(tmp_path: Path) -> None:
+def test_a_file_called_like_a_standard_module_does_not_hide_it(tmp_path: Path) -> None:
     write(tmp_path, {"calendar.py": "mine = True", "tabnanny.py": "mine = True"})
     assert load_file(tmp_path / "calendar.py").mine
     sys.modules.pop("tabnanny", None)

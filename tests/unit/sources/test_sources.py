@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from toolcrib import MCPServer, Tool, collect, sources
-from toolcrib.errors import SourceError
+from toolcrib.errors import Location, SourceError
 from toolcrib.registry.plugins import find_plugins, load_plugin
 from toolcrib.sources import Batch, ReadOptions, Target, find_files
 
@@ -101,3 +101,21 @@ def test_a_target_that_no_source_accepts_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
     with pytest.raises(SourceError, match="Cannot read tools from"):
         collect(tmp_path / "notes.txt")
+
+
+def test_a_source_names_the_location_of_its_tools(tmp_path: Path) -> None:
+    class LineSource:
+        def accepts(self, target: Any) -> bool:
+            return isinstance(target, Target) and target.text.endswith(".words")
+
+        def read(self, target: Any, options: ReadOptions) -> Batch:
+            tool = Tool.from_function(lambda: "", name="hello", description="Say hello.")
+            return Batch([options.apply(tool, Location(target.text, 7))])
+
+        def files(self, target: Any) -> list[Path]:
+            return [target.path]
+
+    path = tmp_path / "greetings.words"
+    path.write_text("hello")
+    (tool,) = collect(str(path), sources=[LineSource()], tags=["x"]).tools
+    assert tool.definition.source == Location(str(path), 7)

@@ -13,7 +13,7 @@ from bisect import bisect_left, insort
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from toolcrib.dispatch.threads import complete, waker_of
+from toolcrib.dispatch.event_loop import complete, waker_of
 from toolcrib.policy.quota.ledger import MAX_BUCKETS, RESUMED, RUNNING, Ledger, Slot
 from toolcrib.policy.quota.limits import ConcurrencyLimit, refuse_late
 

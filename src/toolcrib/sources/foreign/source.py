@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolcrib.sources.base import Batch, ReadOptions
+from toolcrib.sources.base import Batch, MemorySource, ReadOptions
 from toolcrib.sources.foreign.recognition import library_of
-from toolcrib.sources.functions import MemorySource
 
 
 class ForeignServerSource(MemorySource):

@@ -13,7 +13,7 @@ import importlib.util
 import sys
 import threading
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import ModuleType
 from typing import Any, NoReturn
@@ -38,7 +38,6 @@ class ModuleSwap:
         _swap_lock.acquire()
         try:
             self._old = OldModules(find())
-            self._outer = [*_outer_names(self._old)]
             for name, module in self._old.items():
                 vars(module)[loading.OLD_MODULES] = self._old
                 del sys.modules[name]
@@ -57,7 +56,9 @@ class ModuleSwap:
         if not self._is_over:
             self._is_over = True
             _swap_lock.release()
-            clear_typing_caches()
+            # Each `list[X]` and `Optional[X]` in the caches of `typing` would keep the module of X.
+            for clear in getattr(typing, "_cleanups", ()):
+                clear()
 
     def undo(self) -> None:
         """Restore the old modules."""
@@ -69,26 +70,9 @@ class ModuleSwap:
         for name, module in self._old.items():
             vars(module).pop(loading.OLD_MODULES, None)
             sys.modules[name] = module
-        for package, child, thing in self._outer:
-            setattr(package, child, thing)
         sys.path += [root for root in self._roots if root not in sys.path]
         importlib.invalidate_caches()
         _swap_lock.release()
-
-
-def clear_typing_caches() -> None:
-    """Clear the caches of `typing`: each `list[X]` and `Optional[X]` in them would keep the module of X."""
-    for clear in getattr(typing, "_cleanups", ()):
-        clear()
-
-
-def _outer_names(modules: dict[str, ModuleType]) -> Iterator[tuple[ModuleType, str, Any]]:
-    """Yield the attributes of other packages that are swapped modules: an import sets them again."""
-    for name in modules:
-        parent, _, child = name.rpartition(".")
-        package = sys.modules.get(parent)
-        if package is not None and parent not in modules and hasattr(package, child):
-            yield package, child, getattr(package, child)
 
 
 class OldModules(dict[str, ModuleType]):
@@ -113,8 +97,8 @@ class OldModules(dict[str, ModuleType]):
 
 
 _original_import = builtins.__import__
-_importers = 0
-_is_hooked = False
+_hooks = 0
+_is_wrapped = False
 
 
 def _import(
@@ -132,47 +116,41 @@ def _import(
     return _original_import(name, globals, locals, fromlist, level)
 
 
-class SourceImporter:
-    """Imports the source files of a tree without byte code, which may be older by less than a second.
+class ImportHook:
+    """Between `start` and `stop`, `on_import` is called with each source file that is `covered` before it is
+    imported, and may raise; import statements in old modules find old modules.
 
-    `check` is called with each file before it is imported, and may raise; `note` gets the content that was
-    read. Between `start` and `stop`, import statements in old modules find old modules.
+    The files are imported without byte code, which may be older by less than a second.
     """
 
-    def __init__(
-        self,
-        covers: Callable[[str], bool],
-        check: Callable[[str], None],
-        note: Callable[[str, bytes], None],
-    ) -> None:
-        self._covers = covers
-        self._check = check
-        self._note = note
+    def __init__(self, is_covered: Callable[[str], bool], on_import: Callable[[str], None]) -> None:
+        self._is_covered = is_covered
+        self._on_import = on_import
         self._is_started = False
 
     def start(self) -> None:
-        global _original_import, _importers, _is_hooked
+        global _original_import, _hooks, _is_wrapped
         if self._is_started:
             return
         self._is_started = True
         sys.meta_path.insert(0, self)
         loading.spec_listeners.append(self._prepare)
-        _importers += 1
-        if not _is_hooked:
-            _is_hooked = True
+        _hooks += 1
+        if not _is_wrapped:
+            _is_wrapped = True
             _original_import, builtins.__import__ = builtins.__import__, _import
 
     def stop(self) -> None:
-        global _importers, _is_hooked
+        global _hooks, _is_wrapped
         if not self._is_started:
             return
         self._is_started = False
         sys.meta_path.remove(self)
         loading.spec_listeners.remove(self._prepare)
-        _importers -= 1
-        if not _importers and builtins.__import__ is _import:  # otherwise another library has wrapped it
+        _hooks -= 1
+        if not _hooks and builtins.__import__ is _import:  # otherwise another library has wrapped it
             builtins.__import__ = _original_import
-            _is_hooked = False
+            _is_wrapped = False
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -192,24 +170,13 @@ class SourceImporter:
 
     def _prepare(self, spec: ModuleSpec) -> None:
         file = spec.origin
-        if file is None or not spec.has_location or not self._covers(file):
+        if file is None or not spec.has_location or not self._is_covered(file):
             return
-        self._check(file)
-        if isinstance(spec.loader, SourceFileLoader):  # not that of an import hook
-            _ignore_byte_code(spec.loader, self._note)
-
-
-def _ignore_byte_code(loader: SourceFileLoader, note: Callable[[str, bytes], None]) -> None:
-    """Make a loader ignore byte code, by hiding the times of the file, and pass what it reads to `note`."""
-    read = loader.get_data
-
-    def get_data(path: str) -> bytes:
-        content = read(path)
-        note(path, content)
-        return content
-
-    vars(loader).update(get_data=get_data, path_stats=_refuse_stats)
+        self._on_import(file)
+        if isinstance(spec.loader, SourceFileLoader):  # not that of another import hook
+            vars(spec.loader)["path_stats"] = _refuse_stats
 
 
 def _refuse_stats(path: str) -> NoReturn:
+    """Hide the time of a file, without which its byte code is neither used nor written."""
     raise OSError(f"{path} is read again")

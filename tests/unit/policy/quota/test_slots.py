@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.dispatch.support import run_async
 from tests.unit.policy.quota.support import (
     ANA,
     BEN,
@@ -23,8 +24,7 @@ from tests.unit.policy.quota.support import (
 )
 from toolcrib import MCPServer, Tool
 from toolcrib.context import LOCAL, Answer, Form, InputNeeded, NullChannel, Question, Reply
-from toolcrib.dispatch.concurrency import ToolSlots
-from toolcrib.dispatch.runners import Runner
+from toolcrib.dispatch.runners import Runner, ToolSlots
 from toolcrib.errors import CannotAskError, ThrottledError, ToolTimeoutError
 from toolcrib.policy import Limit, Policy
 from toolcrib.policy.quota import Quota, Slot
@@ -336,7 +336,7 @@ async def test_a_coroutine_that_does_not_stop_says_when_it_ends(runner):
                 pass
 
     with pytest.raises(ToolTimeoutError):
-        await runner.run_async(ToolSlots("x"), stubborn(), 0.02, outlive=ledger.outlive)
+        await run_async(runner, ToolSlots("x"), stubborn(), 0.02, outlive=ledger.outlive)
     assert (ledger.begun, ledger.ended) == (1, 0)
     go_on.set()
     await wait_until(lambda: ledger.ended == 1)

@@ -15,7 +15,7 @@ import toolcrib
 from tests.support.source_folders import forgotten_imports, write
 from toolcrib.sources import find_files
 from toolcrib.sources.loading import load_file, load_module
-from toolcrib.sources.reload.watched_files import SourceTree, StateReader, find_links, is_content_lost
+from toolcrib.sources.reload.watched_files import SourceTree, find_links, is_content_lost, read_states
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +27,7 @@ def _forget() -> Iterator[None]:
 # --- tree ----------------------------------------------------------------------------------------
 
 
-def test_a_files_territory_is_the_folder_it_is_imported_from(tmp_path: Path) -> None:
+def test_the_tree_of_a_file_is_the_folder_it_is_imported_from(tmp_path: Path) -> None:
     write(tmp_path, {"proj/pack/__init__.py": "", "proj/pack/tools.py": "", "outside.py": ""})
     tree = SourceTree([tmp_path / "proj/pack/tools.py"])
     assert tree.roots == (str(tmp_path / "proj"),)
@@ -36,7 +36,7 @@ def test_a_files_territory_is_the_folder_it_is_imported_from(tmp_path: Path) -> 
     assert not tree.covers(str(tmp_path / "outside.py"))
 
 
-def test_what_was_installed_below_it_is_not_in_it(tmp_path: Path) -> None:
+def test_installed_packages_below_a_tree_do_not_belong_to_it(tmp_path: Path) -> None:
     tree = SourceTree([tmp_path])
     for place in (".venv/x.py", "env/lib/python3.11/site-packages/x.py", "node_modules/x.py", "x.so"):
         assert not tree.covers(str(tmp_path / place))
@@ -51,13 +51,13 @@ def test_not_even_the_root_of_everything_covers_the_standard_library_and_toolcri
     assert not tree.covers(toolcrib.__file__)
 
 
-def test_a_file_of_data_has_no_territory_but_is_watched(tmp_path: Path) -> None:
+def test_a_data_file_has_no_tree_but_is_watched(tmp_path: Path) -> None:
     tree = SourceTree([tmp_path / "toolcrib.toml"])
     assert tree.roots == ()
     assert tree.folders(()) == {str(tmp_path)}
 
 
-def test_the_loaded_modules_of_a_territory_are_found_namespaces_included(tmp_path: Path) -> None:
+def test_the_imported_modules_of_a_tree_are_found_with_namespace_packages(tmp_path: Path) -> None:
     write(tmp_path, {"crib_one.py": "import crib_space.two", "crib_space/two.py": ""})
     load_file(tmp_path / "crib_one.py")
     sys.modules["crib_handmade"] = ModuleType("crib_handmade")
@@ -100,55 +100,37 @@ def test_the_places_behind_targets(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     sys.path.remove(str(tmp_path))
 
 
-# --- footprints ---------------------------------------------------------------------------------------
+# --- states -------------------------------------------------------------------------------------------
 
 
-def test_a_footprint_goes_by_content(tmp_path: Path) -> None:
+def test_a_state_depends_on_the_content(tmp_path: Path) -> None:
     path = tmp_path / "x.py"
     path.write_text("one")
-    reader = StateReader()
-    first = reader.read_states([str(path)], ())
+    first = read_states([str(path)], ())
     path.write_text("two")
     os.utime(path, ns=(1, 1))
-    assert reader.read_states([str(path)], ()) != first
+    assert read_states([str(path)], ()) != first
     path.write_text("one")
-    assert reader.read_states([str(path)], ()) == first
-
-
-def test_a_quiet_file_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolcrib.sources.reload.watched_files._RECENT_NS", -1)
-    path = tmp_path / "x.py"
-    path.write_text("one")
-    reader = StateReader()
-    first = reader.state_of(str(path))
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "read_bytes", None)
-        assert reader.state_of(str(path)) == first
+    assert read_states([str(path)], ()) == first
 
 
 def test_a_file_that_lost_its_content_is_told(tmp_path: Path) -> None:
     path = tmp_path / "x.py"
     path.write_text("one")
-    reader = StateReader()
-    before = reader.read_states([str(tmp_path)], ())
+    before = read_states([str(tmp_path)], ())
     path.write_text("")
-    empty = reader.read_states([str(tmp_path)], ())
+    empty = read_states([str(tmp_path)], ())
     path.unlink()
-    gone = reader.read_states([str(tmp_path)], ())
+    gone = read_states([str(tmp_path)], ())
     assert is_content_lost(before, empty)
     assert is_content_lost(before, gone)
     assert not is_content_lost(empty, gone)
     assert not is_content_lost(gone, before)
 
 
-def test_names_that_could_be_imported_are_part_of_it_on_demand(tmp_path: Path) -> None:
-    reader = StateReader()
-    first = reader.read_states((), (), [str(tmp_path)])
-    (tmp_path / "notes.txt").write_text("")
-    (tmp_path / "__pycache__").mkdir()
-    assert reader.read_states((), (), [str(tmp_path)]) == first
+def test_names_in_a_folder_are_part_of_it_on_demand(tmp_path: Path) -> None:
+    first = read_states((), (), [str(tmp_path)])
+    assert read_states((), (), [str(tmp_path)]) == first
     (tmp_path / "pack").mkdir()
-    second = reader.read_states((), (), [str(tmp_path)])
-    (tmp_path / "x.py").write_text("")
-    assert len({repr(look) for look in (first, second, reader.read_states((), (), [str(tmp_path)]))}) == 3
-    assert reader.read_states((), (), [str(tmp_path / "gone")]) == {f"{tmp_path / 'gone'}{os.sep}": None}
+    assert read_states((), (), [str(tmp_path)]) != first
+    assert read_states((), (), [str(tmp_path / "gone")]) == {f"{tmp_path / 'gone'}{os.sep}": None}

@@ -195,7 +195,7 @@ async def test_tools_from_elsewhere_stay_where_they_are(tmp_path: Path) -> None:
         assert (await shop.say(), await shop.say("other")) == ("two", "other")
 
 
-async def test_an_error_that_was_there_from_the_start_keeps_nobody_from_mending_something_else(
+async def test_an_error_that_existed_at_the_start_does_not_prevent_a_reload(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "crib_bad.py").write_text("def broken(:\n")
@@ -252,7 +252,7 @@ async def test_a_closed_registry_ends_it(shop: Workshop) -> None:
     await asyncio.wait_for(shop.reloader.run(), 5.0)
 
 
-async def test_a_load_that_nobody_waits_for_any_more_is_not_taken(shop: Workshop) -> None:
+async def test_a_load_whose_caller_was_cancelled_is_undone(shop: Workshop) -> None:
     old = sys.modules["crib_tools"]
     shop.write(crib_tools=source("two", extra="import time; time.sleep(0.3)"))
     checking = asyncio.create_task(shop.reloader.check_now())

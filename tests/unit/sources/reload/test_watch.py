@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from tests.support.reload_folder import Workshop, complaints, source, until, workshop
-from toolcrib.sources.reload import watched_files as watching
-from toolcrib.sources.reload.watched_files import FolderWatcher
+from toolcrib.sources.reload import reloader as reloading
+from toolcrib.sources.reload.watched_files import wait_for_change
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ async def test_new_files_in_new_folders_are_noticed(tmp_path: Path) -> None:
         async with shop.reloader:
             await stands(shop)
             (tmp_path / "crib_below" / "deeper").mkdir(parents=True)
-            await until(lambda: str(tmp_path / "crib_below" / "deeper") in shop.reloader._folders)
+            await until(lambda: str(tmp_path / "crib_below" / "deeper") in shop.reloader._watched.folders())
             shop.write(crib_below__deeper__crib_more=source("more", "more"))
             await until(lambda: "more" in shop.names)
             shop.write(crib_below__deeper__crib_more=source("most", "most"))
@@ -116,7 +116,7 @@ async def test_a_module_in_a_folder_that_was_not_watched_is_watched_once_a_call_
         async with shop.reloader:
             await stands(shop)
             assert await shop.say() == "one"
-            await until(lambda: str(tmp_path / "crib_late") in shop.reloader._folders)
+            await until(lambda: str(tmp_path / "crib_late") in shop.reloader._watched.folders())
             shop.write(crib_late__words="word = 'two'")
             await says(shop, "two")
 
@@ -143,20 +143,26 @@ async def test_it_ends_at_once_while_an_import_never_returns(shop: Workshop) -> 
     await until(lambda: sys.modules.get("crib_tools") is old)
 
 
-async def test_files_beside_it_that_are_no_sources_are_nobodys_business(shop: Workshop) -> None:
-    hints: list[float] = []
-    watch = FolderWatcher([str(shop.folder)], [str(shop.folder / "data.json")], lambda: hints.append(0))
+async def test_files_beside_it_that_are_not_sources_are_ignored(shop: Workshop) -> None:
+    begun, stop = threading.Event(), threading.Event()
+
+    def begin() -> bool:
+        begun.set()
+        return False
+
+    waiting = asyncio.create_task(
+        asyncio.to_thread(wait_for_change, {str(shop.folder)}, {"data.json"}, stop, begin)
+    )
     try:
-        await until(lambda: bool(hints))
+        await until(begun.is_set)
         for name in ("server.log", "tools.pyc", ".crib_tools.py.swp"):
             (shop.folder / name).write_text("x")
-        (shop.folder / "data.json").write_text("x")
-        await until(lambda: len(hints) > 1)
         await asyncio.sleep(0.5)
-        assert len(hints) == 2
+        assert not waiting.done()
+        (shop.folder / "data.json").write_text("x")
+        await asyncio.wait_for(waiting, 5.0)
     finally:
-        watch.stop()
-        watch.join(1.0)
+        stop.set()
 
 
 @pytest.mark.parametrize("reason", ["missing", "refused"])
@@ -164,7 +170,7 @@ async def test_where_nothing_can_be_watched_it_looks_by_the_clock(
     shop: Workshop, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, reason: str
 ) -> None:
     caplog.set_level(logging.INFO, "toolcrib")
-    monkeypatch.setattr(watching, "CHECK_EVERY_S", 0.05)
+    monkeypatch.setattr(reloading, "CHECK_EVERY_S", 0.05)
     if reason == "missing":
         monkeypatch.setitem(sys.modules, "watchfiles", None)
     else:
