@@ -13,9 +13,10 @@ single value needs too many checks, or where it refers to itself without end.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import accumulate, zip_longest
+from graphlib import CycleError, TopologicalSorter
+from itertools import accumulate
 from typing import Any
 
 from toolcrib.errors import InvalidSchemaError
@@ -197,11 +198,20 @@ MAX_CHAIN = 100
 _CHEAP_CHECKS = 5
 _UNEVALUATED_REPEATS = 3
 """How often the engine looks at the branches beside an `unevaluated...` keyword."""
+_ROUNDS = 3
+_MAX_LOOP = 50
+"""Definitions in a loop that are tried as its entry."""
 _NEED_ESTIMATE = (
     *(b'"allOf"', b'"anyOf"', b'"oneOf"', b'"not"', b'"if"', b'Ref"', b'"$ref"', b'"dependen', b'"patternP'),
     *(b'"propertyN', b'"contains"', b'"unevaluated', b'"enum"', b'"const"', b'"multipleOf"'),
 )
 """A schema without any of these checks every value once."""
+_IN_PLACE = frozenset(
+    {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
+)
+_FOR_PROPERTIES = ("properties", "additionalProperties", "unevaluatedProperties")
+_FOR_ITEMS = ("prefixItems", "items", "additionalItems", "unevaluatedItems")
+_FOR_EVERY = ("patternProperties", "propertyNames", "contains")
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,52 +283,38 @@ def estimate_cost(schema: Schema, text: bytes, max_name_length: int | None = Non
     if not any(word in text for word in _NEED_ESTIMATE):
         return ValidationCost((1,), (1,))
     graph = _Graph(schema)
-    report = _Counter({}).count_levels((graph.root, None, 0))
-    loops, heads = graph.find_loops()
-    if not loops or None in heads:
-        first = checks = report
-    else:
-        # The engine goes around a loop twice; from then on it checks a value against the head only once.
-        loop_of = {node: (head, index) for index, head in enumerate(heads) for node in loops[index]}
-        counter = _Counter(loop_of)
-        first = counter.count_levels(counter.enter((graph.root, None, 0), graph.root))
-        around = _add(counter.count_levels((head, i, 1)) for i, head in enumerate(heads) if head)
-        again = list(accumulate(around))  # a value may be checked because of each value above it
-        checks = _add([first, (*again, *[again[-1]] * len(first))])
-    max_depth = MAX_NESTING if loops else None
-    if len(first) > MAX_LEVELS:
+    report = checks = tuple(root for root, _ in graph.count_levels(None))
+    levels = len(report)
+    entry = graph.find_loop_entry() if max(report) > MAX_CHECKS_PER_VALUE else None
+    if entry is not None:
+        # The engine goes around a loop twice; from then on it checks a value against its entry only once,
+        # for each of the values above.
+        counted = list(graph.count_levels(entry))
+        levels = len(counted)
+        again = accumulate(around for _, around in counted)
+        checks = tuple(first + more for (first, _), more in zip(counted, again, strict=True))
+    max_depth = MAX_NESTING if graph.is_recursive else None
+    if levels > MAX_LEVELS:
         max_depth = MAX_LEVELS - 1
     return ValidationCost(checks, report, max_depth, max_name_length)
-
-
-def _add(rows: Iterable[Iterable[int]]) -> tuple[int, ...]:
-    return tuple(map(sum, zip_longest(*rows, fillvalue=0)))
 
 
 class _Node:
     """One subschema: what it applies to the same value, `repeats` times each, and to the parts of the value.
 
-    `targets` are those of its references. Each of `places` lists the subschemas for one property or item, and
+    `targets` are those of its references. Each of `parts` lists the subschemas for one property or item, and
     `every` those for all.
     """
 
-    __slots__ = ("cost", "every", "in_place", "places", "repeats", "targets")
+    __slots__ = ("cost", "every", "in_place", "parts", "repeats", "targets")
 
     def __init__(self, cost: int = 1) -> None:
         self.cost = cost
         self.repeats = 1
         self.in_place: list[_Node] = []
         self.targets: list[_Node] = []
-        self.places: list[list[_Node]] = []
+        self.parts: list[list[_Node]] = []
         self.every: list[_Node] = []
-
-
-_IN_PLACE = frozenset(
-    {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
-)
-_FOR_PROPERTIES = ("properties", "additionalProperties", "unevaluatedProperties")
-_FOR_ITEMS = ("prefixItems", "items", "additionalItems", "unevaluatedItems")
-_FOR_EVERY = ("patternProperties", "propertyNames", "contains")
 
 
 class _Graph:
@@ -331,9 +327,17 @@ class _Graph:
         self.root = self._node(root)
         while self._pending:
             self._fill(*self._pending.pop())
-        checked: dict[_Node, int] = {}
+        self._order: dict[_Node, int] = {}
+        """The checks that each subschema needs for one value without its parts, those in place first."""
         for node in self._nodes.values():
-            _check_in_place(node, checked, set(), 0)
+            _check_in_place(node, self._order, set(), 0)
+        targets = {target for node in self._nodes.values() for target in node.targets}
+        self._links = {item: _find_targets(item) for item in {self.root, *targets}} if targets else {}
+        self._loop = _find_loop(self._links)
+
+    @property
+    def is_recursive(self) -> bool:
+        return bool(self._loop)
 
     def _node(self, schema: Any) -> _Node:
         node = self._nodes.get(id(schema))
@@ -350,36 +354,69 @@ class _Graph:
         node.cost = _cost_of_keywords(schema)
         if "unevaluatedProperties" in schema or "unevaluatedItems" in schema:
             node.repeats = _UNEVALUATED_REPEATS
-        inner = list(children(schema))
-        if not inner:
-            return
-        node.in_place = [self._node(child) for path, child in inner if path[0] in _IN_PLACE]
-        node.every = [self._node(child) for path, child in inner if path[0] in _FOR_EVERY]
-        if isinstance(schema.get("patternProperties"), dict):  # every name is matched
-            node.every.append(_Node(len(schema["patternProperties"])))
+        inner = [(path, self._node(child)) for path, child in children(schema)]
+        node.in_place = [child for path, child in inner if path[0] in _IN_PLACE]
+        node.every = [child for path, child in inner if path[0] in _FOR_EVERY]
+        by_pattern = schema.get("patternProperties")
+        if isinstance(by_pattern, dict):  # every name is matched
+            matching = _Node(len(by_pattern))
+            self._nodes[id(by_pattern)] = matching
+            node.every.append(matching)
         for keywords in (_FOR_PROPERTIES, _FOR_ITEMS):
-            below = [(path, self._node(child)) for path, child in inner if path[0] in keywords]
-            # A path of two steps has a name or an index: its subschema is for one place.
-            node.places += [[child] for path, child in below if len(path) == 2]
-            node.places.append([child for path, child in below if len(path) == 1])
+            below = [(path, child) for path, child in inner if path[0] in keywords]
+            # A path of two steps has a name or an index: its subschema is for one part.
+            node.parts += [[child] for path, child in below if len(path) == 2]
+            node.parts.append([child for path, child in below if len(path) == 1])
 
-    def find_loops(self) -> tuple[list[set[_Node]], list[_Node | None]]:
-        """Return the groups of definitions that refer to each other, and the head of each group.
+    def find_loop_entry(self) -> _Node | None:
+        """Return the definition through which every way into a loop and around it leads, None if there is
+        none."""
+        for entry in self._loop if len(self._loop) <= _MAX_LOOP else ():
+            rest = {node: found - {entry} for node, found in self._links.items() if node is not entry}
+            if not _find_loop(rest):  # it is in every loop
+                back = {entry}
+                while more := {node for node in rest if node not in back and self._links[node] & back}:
+                    back |= more
+                loop = back & _reachable(entry, self._links)
+                entries = {self.root} & loop
+                entries.update(*(self._links[node] & loop for node in self._links if node not in loop))
+                if entries == {entry}:
+                    return entry
+        return None
 
-        The head is the one definition through which every way into the group and around it leads, None where
-        there is no such definition.
+    def count_levels(self, entry: _Node | None) -> Iterator[tuple[int, int]]:
+        """Yield the most checks that a value needs at each level: below the root, and below `entry`.
+
+        `entry` is followed twice from the root, and not at all from itself. Stop where nothing is checked,
+        where the limit is exceeded, or where the numbers stay the same.
         """
-        definitions = {self.root, *(target for node in self._nodes.values() for target in node.targets)}
-        links = {definition: _find_targets(definition) for definition in definitions}
-        loops = _find_loops(links)
-        heads: list[_Node | None] = []
-        for loop in loops:
-            entries = {self.root} & loop
-            entries.update(*(links[node] & loop for node in links if node not in loop))
-            rest = loop - entries
-            is_headed = len(entries) == 1 and not _find_loops({node: links[node] & rest for node in rest})
-            heads.append(entries.pop() if is_headed else None)
-        return loops, heads
+        last: list[dict[_Node, int]] = []
+        for _ in range(MAX_LEVELS + 1):
+            current: list[dict[_Node, int]] = []
+            for number in range(_ROUNDS if entry else 1):
+                counts: dict[_Node, int] = {}
+                current.append(counts)
+                for node in self._order:
+                    own = _count_parts(node, last[number]) if last else node.cost
+                    if node.in_place or node.targets:
+                        applied = sum([counts[other] for other in node.in_place])
+                        for other in node.targets:
+                            if other is not entry:
+                                applied += counts[other]
+                            elif number:
+                                applied += current[number - 1][other]
+                        own += node.repeats * applied
+                    counts[node] = own
+            yield current[-1][self.root], current[0][entry or self.root]
+            if current == last or not 0 < current[-1][self.root] <= MAX_CHECKS:
+                return
+            last = current
+
+
+def _count_parts(node: _Node, counts: dict[_Node, int]) -> int:
+    """Return the most checks that one part of a value needs."""
+    total = sum([counts[child] for child in node.every])
+    return total + max([sum([counts[child] for child in part]) for part in node.parts], default=0)
 
 
 def _check_in_place(node: _Node, checked: dict[_Node, int], inside: set[_Node], chain: int) -> int:
@@ -423,109 +460,26 @@ def _find_targets(definition: _Node) -> set[_Node]:
     while pending:
         node = pending.pop()
         found.update(node.targets)
-        below = {*node.in_place, *node.every, *(child for place in node.places for child in place)} - seen
+        below = {*node.in_place, *node.every, *(child for part in node.parts for child in part)} - seen
         seen |= below
         pending += below
     return found
 
 
-def _find_loops(links: Mapping[_Node, set[_Node]]) -> list[set[_Node]]:
-    """Find the groups of nodes that lead to each other, or to themselves (Kosaraju's algorithm)."""
-    order: list[_Node] = []
-    seen: set[_Node] = set()
-    stack = [(node, False) for node in links]
-    while stack:
-        node, is_done = stack.pop()
-        if is_done:
-            order.append(node)
-        elif node not in seen:
-            seen.add(node)
-            stack.append((node, True))
-            stack.extend((target, False) for target in links[node])
-    sources: dict[_Node, list[_Node]] = {}
-    for node, targets in links.items():
-        for target in targets:
-            sources.setdefault(target, []).append(node)
-    loops: list[set[_Node]] = []
-    grouped: set[_Node] = set()
-    for node in reversed(order):
-        if node in grouped:
-            continue
-        group, pending = {node}, [node]
-        while pending:
-            new = [other for other in sources.get(pending.pop(), ()) if other not in grouped | group]
-            group.update(new)
-            pending += new
-        grouped |= group
-        if len(group) > 1 or node in links[node]:
-            loops.append(group)
-    return loops
+def _find_loop(links: Mapping[_Node, set[_Node]]) -> list[_Node]:
+    """Return the definitions of one loop, none where there is no loop."""
+    try:
+        TopologicalSorter(links).prepare()
+    except CycleError as error:
+        found: list[_Node] = error.args[1][1:]
+        return found
+    return []
 
 
-_State = tuple[_Node, int | None, int]
-"""A subschema, the loop in which it was reached, and how often the head of that loop was passed."""
-
-
-class _Counter:
-    """Counts checks level by level. `loop_of` maps definitions to the head and the number of their loop."""
-
-    def __init__(self, loop_of: Mapping[_Node, tuple[_Node | None, int]]) -> None:
-        self._loop_of = loop_of
-        self._indices: dict[_State, int] = {}
-        self._rows: list[tuple[_Node, list[int], list[int], list[list[int]]]] = []
-
-    def count_levels(self, state: _State) -> tuple[int, ...]:
-        """Return the most checks that a value needs at each level below a state.
-
-        Stop where nothing is checked, where the limit is exceeded, or where the number stays the same.
-        """
-        index = self._add(state)
-        counts: list[int] = []
-        last: list[int] = []
-        while len(counts) <= MAX_LEVELS and (not counts or 0 < counts[-1] <= MAX_CHECKS):
-            current: list[int] = []
-            for node, in_place, every, places in self._rows:  # those in place come first
-                own = node.cost
-                if last:
-                    own = sum([last[other] for other in every])
-                    own += max([sum([last[other] for other in place]) for place in places], default=0)
-                current.append(own + node.repeats * sum([current[other] for other in in_place]))
-            counts.append(current[index])
-            if current == last:
-                break
-            last = current
-        return tuple(counts)
-
-    def enter(self, state: _State, target: _Node) -> _State:
-        """Return the state after following a reference."""
-        head, loop = self._loop_of.get(target, (None, None))
-        if loop is None or loop != state[1]:
-            return (target, loop, 0)
-        return (target, loop, state[2] + (target is head))
-
-    def _add(self, start: _State) -> int:
-        """Add a state with all that it leads to, and return its index."""
-        pending = [start]
-        added: list[_State] = []
-        while pending:
-            self._add_in_place(pending.pop(), added)
-            while added:
-                node, loop, rounds = added.pop()
-                for place in (node.every, *node.places):
-                    pending += [state for c in place if (state := (c, loop, rounds)) not in self._indices]
-        for (node, loop, rounds), index in self._indices.items():
-            _, _, every, places = self._rows[index]
-            every[:] = [self._indices[child, loop, rounds] for child in node.every]
-            places[:] = [[self._indices[child, loop, rounds] for child in place] for place in node.places]
-        return self._indices[start]
-
-    def _add_in_place(self, state: _State, added: list[_State]) -> int:
-        if state not in self._indices:
-            node, loop, rounds = state
-            steps = [(other, loop, rounds) for other in node.in_place]
-            steps += [step for target in node.targets if (step := self.enter(state, target))[2] < 2]
-            in_place = [self._add_in_place(step, added) for step in steps]
-            self._indices[state] = len(self._rows)
-            self._rows.append((node, in_place, [], []))
-            added.append(state)
-        return self._indices[state]
+def _reachable(start: _Node, links: Mapping[_Node, set[_Node]]) -> set[_Node]:
+    found, pending = {start}, [start]
+    while pending:
+        more = links[pending.pop()] - found
+        found |= more
+        pending += more
+    return found
