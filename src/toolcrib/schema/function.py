@@ -23,8 +23,7 @@ from toolcrib.definition import ToolOptions, check_input_schema, join_descriptio
 from toolcrib.errors import Finding, InvalidSignatureError, Level, ToolcribError
 from toolcrib.schema.annotations import origin_of, resolve_hints
 from toolcrib.schema.arguments import ToolArguments
-from toolcrib.schema.docstring_text import is_printable_ascii, type_hint_of
-from toolcrib.schema.docstrings import Docstring, Documented, parse_docstring
+from toolcrib.schema.docstrings import Docstring, Documented, parse_docstring, type_hint_of
 from toolcrib.schema.dumper import build_dumper
 from toolcrib.schema.field_info import NO_INFO, FieldInfo, is_pydantic_field, split_annotated
 from toolcrib.schema.hints import ARRAYS, HintReader, split_optional
@@ -520,7 +519,7 @@ def _is_simple_default(default: Any) -> bool:
         or kind is bool
         or (kind is int and default in _SAFE_INTEGERS)
         or (kind is float and math.isfinite(default))
-        or (kind is str and len(default) <= _MAX_SIMPLE_TEXT and is_printable_ascii(default))
+        or (kind is str and len(default) <= _MAX_SIMPLE_TEXT and default.isascii() and default.isprintable())
     )
 
 
