@@ -7,6 +7,7 @@ published schema, repair common mistakes of models and check again (`check`); th
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,17 +16,20 @@ from typing import Any, NamedTuple
 
 from toolcrib.definition import NO_OPTIONS, ToolOptions
 from toolcrib.errors import InvalidArgumentsError, suggest
-from toolcrib.schema.loader import (
+from toolcrib.schema.converters import (
     FREE_NS,
     ConversionCost,
     FloatListLoader,
-    LimitedLoader,
     allowed_ns,
+    build_lenient_loader,
+    build_loader,
+    find_cost,
     load_integer,
     load_number,
+    runs_user_code,
 )
 from toolcrib.schema.received import OPAQUE, Received
-from toolcrib.schema.shapes import MISSING, Convert
+from toolcrib.schema.shapes import MISSING, Convert, Shape
 from toolcrib.validation import codec
 from toolcrib.validation.schema_tree import Resolver, Schema
 from toolcrib.validation.validator import Problem, Validator, describe_value, format_path, show_name
@@ -33,8 +37,8 @@ from toolcrib.validation.validator import Problem, Validator, describe_value, fo
 _MAX_PROBLEMS = 10
 _MAX_MESSAGE = 2_000
 """How many characters of a converter's own message are shown."""
-_MAX_NAMES, _MAX_VALUES = 1_000, 5_000
-"""How many arguments, and how much of each, are searched for what is not JSON."""
+_MAX_NAMES = 1_000
+"""How many arguments are searched for what is not JSON."""
 _MAX_SUGGESTED_NAME = 64
 """Finding a similar name takes long for longer names."""
 _UNCHANGED = frozenset({bool, dict, int, list, str})
@@ -58,7 +62,6 @@ class _Compiled(NamedTuple):
     known: frozenset[str]
     nulls: frozenset[str]
     """Arguments whose null is not checked against the schema."""
-    loads: dict[str, Convert]
     costs: list[tuple[str, ConversionCost]]
     is_identity: bool
     """Plain arguments are passed on as they are."""
@@ -84,7 +87,10 @@ class ToolArguments:
     closed: bool = True
     """Other names than those in the schema are refused, whatever the schema says."""
     parameters: Mapping[str, str] = field(default_factory=dict)
-    loaders: Mapping[str, Convert] = field(default_factory=dict)
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    """What the values of arguments are converted to."""
+    is_lenient: bool = False
+    """Values that do not fit their shape are passed on as they are."""
     nullable: frozenset[str] = _NO_NAMES
     """An explicit null means None, although the schema does not say so."""
     optional: frozenset[str] = _NO_NAMES
@@ -101,28 +107,31 @@ class ToolArguments:
     """Defaults by parameter."""
     factories: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
     """Default factories by parameter."""
-    user_code: frozenset[str] = _NO_NAMES
-    """Converting these runs code of the author, besides the handler."""
     reconverted: frozenset[str] = _NO_NAMES
     """Another library converts these again, so that the value which the handler gets is not known."""
 
     _compiled: _Compiled | None = field(default=None, init=False)
+    _loaders: dict[str, Convert] | None = field(default=None, init=False)
 
     @property
     def validator(self) -> Validator:
         return (self._compiled or self._compile()).validator
 
+    @property
+    def loaders(self) -> dict[str, Convert]:
+        """The loaders of the arguments that are converted. Built at first use, like everything that only
+        calls need: most tools of a large catalog are never called."""
+        if self._loaders is None:
+            build = build_lenient_loader if self.is_lenient else build_loader
+            found = ((name, build(shape)) for name, shape in self.shapes.items())
+            self._loaders = {name: load for name, load in found if load is not None}
+        return self._loaders
+
     def _compile(self) -> _Compiled:
-        """Prepare what only calls need: most tools of a large catalog are never called."""
-        loads: dict[str, Convert] = {}
-        costs: list[tuple[str, ConversionCost]] = []
-        for name, load in self.loaders.items():
-            if isinstance(load, LimitedLoader):
-                costs.append((name, load.cost))
-                load = load.load
-            loads[name] = load
-        converted = [name for name, load in loads.items() if load is not load_integer]
-        floats = tuple(name for name in converted if _makes_floats(loads[name]))
+        loaders = self.loaders
+        costs = [(name, cost) for name in loaders if (cost := find_cost(self.shapes[name])) is not None]
+        converted = [name for name, load in loaders.items() if load is not load_integer]
+        floats = tuple(name for name in converted if _makes_floats(loaders[name]))
         hidden_defaults = self._find_hidden_defaults()
         is_kept = not (self.reconverted or self.factories or hidden_defaults or len(floats) < len(converted))
         self._compiled = _Compiled(
@@ -130,7 +139,6 @@ class ToolArguments:
             Repairer(self.schema),
             frozenset(self.schema.get("properties", ())),
             self.nullable | self.optional,
-            loads,
             costs,
             not self.parameters and not converted,
             floats if is_kept else None,
@@ -224,7 +232,7 @@ class ToolArguments:
     def _find_unusable(self, arguments: dict[str, Any]) -> Problem:
         """Find the argument that is not JSON, which the engine does not name."""
         for name, value in islice(arguments.items(), _MAX_NAMES):
-            flaw = _find_flaw({name: value})
+            flaw = _find_flaw(name, value)
             if flaw is not None:
                 return Problem(show_name(name), flaw, describe_value(value))
         return Problem("", "arguments do not fit the schema, and are too large to say where", "")
@@ -249,13 +257,14 @@ class ToolArguments:
             return arguments
         if type(arguments) is Converted:
             return arguments
+        loaders = self.loaders
         values: dict[str, Any] = {}
         for name, value in arguments.items():
             if value is None and name in compiled.nulls:
                 if name in self.optional:
                     continue
             else:
-                load = compiled.loads.get(name)
+                load = loaders.get(name)
                 if load is not None:
                     try:
                         value = load(value)
@@ -276,9 +285,14 @@ class ToolArguments:
         return self.reconverted.union(converted, self._find_hidden_defaults(), made)
 
     @property
+    def user_code(self) -> frozenset[str]:
+        """The arguments whose conversion runs code of the author, besides the handler."""
+        return frozenset(name for name in self.loaders if runs_user_code(self.shapes[name]))
+
+    @property
     def runs_user_code(self) -> bool:
         """Whether converting runs code of the author, besides the handler."""
-        return bool(self.user_code or self.factories)
+        return bool(self.factories or self.user_code)
 
     def keeps(self, arguments: dict[str, Any]) -> bool:
         """Whether the handler gets these checked arguments as they are, or numbers that equal them."""
@@ -349,26 +363,16 @@ def _is_exact(value: Any) -> bool:
     return is_small and all(map(math.isfinite, value))  # among others, NaN is neither least nor greatest
 
 
-def _find_flaw(value: Any) -> str | None:
-    """Return why a value is not JSON, or None; only a part of a large value is searched."""
-    pending = [value]
-    for _ in range(_MAX_VALUES):
-        if not pending:
-            break
-        item = pending.pop()
-        if isinstance(item, str):
-            try:
-                item.encode()
-            except UnicodeEncodeError:
-                return "not valid Unicode"
-        elif isinstance(item, dict):
-            if not all(isinstance(name, str) for name in item):
-                return "has a name that is not a string"
-            pending += [*item, *item.values()]
-        elif isinstance(item, list | tuple):
-            pending += item[:_MAX_VALUES]
-        elif not isinstance(item, int | float | None):
-            return "not JSON"
+def _find_flaw(name: Any, value: Any) -> str | None:
+    """Return why an argument is not JSON, or None."""
+    if not isinstance(name, str):
+        return "has a name that is not a string"
+    try:
+        json.dumps({name: value}, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return "not valid Unicode"
+    except (TypeError, ValueError, RecursionError):
+        return "not JSON"
     return None
 
 
@@ -399,6 +403,7 @@ _MAX_REPAIR_VALUES = 20_000
 _MAX_REPAIR_TEXT = 1 << 20
 _NO_TEXT = frozenset({int, float, bool, type(None)})
 """Types that are neither a string nor hold one."""
+_JSON_TYPES: dict[type, str] = {str: "string", dict: "object", list: "array"}
 
 
 class Repairer:
@@ -408,12 +413,11 @@ class Repairer:
     the result is valid is checked afterwards.
     """
 
-    __slots__ = ("_chosen", "_resolver", "_strings")
+    __slots__ = ("_possible", "_resolver")
 
     def __init__(self, schema: Schema) -> None:
         self._resolver = Resolver(schema)
-        self._strings: dict[int, bool] = {}
-        self._chosen: dict[int, Schema] = {}
+        self._possible: dict[tuple[int, type], bool] = {}
 
     def repair(self, value: Any) -> Any:
         """Return `value` with strings decoded where no string is allowed; itself where nothing changes."""
@@ -424,12 +428,12 @@ class Repairer:
         if depth > _MAX_REPAIR_DEPTH or not isinstance(schema, Mapping):
             return value
         if isinstance(value, str):
-            if self.may_be_string(schema):
+            if self._may_be(schema, str):
                 return value
             left[0] -= 1
             decoded = _decode(value)
             return decoded if decoded is value else self._repair(decoded, schema, depth + 1, left)
-        if not isinstance(value, dict | list) or len(value) > left[0]:
+        if type(value) not in _JSON_TYPES or len(value) > left[0]:
             return value
         left[0] -= len(value)
         schema = self._choose(value, schema)
@@ -462,38 +466,32 @@ class Repairer:
         ]
         return value if all(new is old for new, old in zip(repaired, value, strict=True)) else repaired
 
-    def may_be_string(self, schema: Any) -> bool:
-        """Whether some string may be valid; in doubt, yes."""
-        known = self._strings.get(id(schema))
-        if known is None:
-            known = self._strings[id(schema)] = self._decide_string(schema)
-        return known
+    def _may_be(self, schema: Any, kind: type) -> bool:
+        """Whether some string, object or array may be valid; in doubt, yes."""
+        key = (id(schema), kind)
+        if key not in self._possible:
+            self._possible[key] = True  # while it refers to itself
+            self._possible[key] = self._decide(self._resolver.follow(schema), kind)
+        return self._possible[key]
 
-    def _decide_string(self, schema: Any) -> bool:
-        schema = self._resolver.follow(schema)
+    def _decide(self, schema: Any, kind: type) -> bool:
         if not isinstance(schema, Mapping):
             return schema is not False
-        kind = schema.get("type")
-        if kind is not None:
-            return kind == "string" or (isinstance(kind, list) and "string" in kind)
+        types = schema.get("type")
+        if types is not None:
+            return types == _JSON_TYPES[kind] or (isinstance(types, list) and _JSON_TYPES[kind] in types)
         if isinstance(schema.get("enum"), list):
-            return any(isinstance(item, str) for item in schema["enum"])
+            return any(isinstance(item, kind) for item in schema["enum"])
         if "const" in schema:
-            return isinstance(schema["const"], str)
-        for keyword in ("anyOf", "oneOf"):
+            return isinstance(schema["const"], kind)
+        for keyword, decide in (("anyOf", any), ("oneOf", any), ("allOf", all)):
             if isinstance(schema.get(keyword), list):
-                return any(self.may_be_string(item) for item in schema[keyword])
-        if isinstance(schema.get("allOf"), list):
-            return all(self.may_be_string(item) for item in schema["allOf"])
+                return decide(self._may_be(item, kind) for item in schema[keyword])
         return True
 
     def _choose(self, value: Any, schema: Schema) -> Schema:
         """Return the subschema that describes an object or array: of several options, the only possible
         one."""
-        known = self._chosen.get(id(schema))
-        if known is not None:
-            return known
-        start, depends_on_value = schema, False
         for _ in range(_MAX_REPAIR_DEPTH):
             schema = self._resolver.follow(schema)
             if not isinstance(schema, Mapping):
@@ -501,23 +499,11 @@ class Repairer:
             options = schema.get("anyOf", schema.get("oneOf"))
             if "properties" in schema or not isinstance(options, list):
                 break
-            depends_on_value = True
-            possible = [option for option in options if self._may_describe(option, value)]
+            possible = [option for option in options if self._may_be(option, type(value))]
             if len(possible) != 1:
                 break
             schema = possible[0]
-        if not depends_on_value:
-            self._chosen[id(start)] = schema
         return schema
-
-    def _may_describe(self, schema: Any, value: Any) -> bool:
-        """Whether an option may describe this object or array, judged by its type alone."""
-        schema = self._resolver.follow(schema)
-        if not isinstance(schema, Mapping):
-            return schema is not False
-        kind = schema.get("type")
-        wanted = "object" if isinstance(value, dict) else "array"
-        return kind is None or kind == wanted or (isinstance(kind, list) and wanted in kind)
 
 
 def _decode(text: str) -> Any:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 import typing
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from copy import deepcopy
@@ -23,11 +22,16 @@ from toolcrib.definition import ToolOptions, check_input_schema, join_descriptio
 from toolcrib.errors import Finding, InvalidSignatureError, Level, ToolcribError
 from toolcrib.schema.annotations import origin_of, resolve_hints
 from toolcrib.schema.arguments import ToolArguments
+from toolcrib.schema.converters import (
+    UNKNOWN_DEFAULT,
+    build_dumper,
+    is_valid_default,
+    published_default,
+    render_default,
+)
 from toolcrib.schema.docstrings import Docstring, Documented, parse_docstring, type_hint_of
-from toolcrib.schema.dumper import build_dumper
 from toolcrib.schema.field_info import NO_INFO, FieldInfo, is_pydantic_field, split_annotated
 from toolcrib.schema.hints import ARRAYS, HintReader, split_optional
-from toolcrib.schema.loader import LimitedLoader, build_loader, runs_user_code
 from toolcrib.schema.parameters import (
     EMPTY,
     POSITIONAL_ONLY,
@@ -38,16 +42,9 @@ from toolcrib.schema.parameters import (
     with_defaults,
 )
 from toolcrib.schema.records import constant_of
-from toolcrib.schema.render import (
-    UNKNOWN_DEFAULT,
-    arguments_schema,
-    is_valid_default,
-    published_default,
-    render_default,
-    value_schema,
-)
+from toolcrib.schema.render import arguments_schema, value_schema
 from toolcrib.schema.shapes import MISSING, Convert, Field, Shape, accepts_none, accepts_null
-from toolcrib.validation.validator import Validator, check_schema
+from toolcrib.validation.validator import check_schema
 
 R = TypeVar("R")
 _BY_NAME = (POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -91,13 +88,11 @@ class _FunctionBuilder:
         self.findings: list[Finding] = []
         self.fields: list[Field] = []
         self.parameters: dict[str, str] = {}
-        self.loaders: dict[str, Convert] = {}
         self.nullable: set[str] = set()
         self.optional: set[str] = set()
         self.keyword_defaults: dict[str, Any] = {}
         self.positional_defaults: dict[str, Any] = {}
         self.factories: dict[str, Callable[[], Any]] = {}
-        self.user_code: set[str] = set()
         self.context: str | None = None
 
     @functools.cached_property
@@ -142,7 +137,7 @@ class _FunctionBuilder:
             trusted=trusted,
             options=self.options,
             parameters={name: parameter for name, parameter in self.parameters.items() if name != parameter},
-            loaders=self.loaders,
+            shapes={item.name: item.shape for item in self.fields},
             nullable=frozenset(self.nullable),
             optional=frozenset(self.optional),
             positional=_positional_parameters(self.info, self.positional_defaults),
@@ -151,7 +146,6 @@ class _FunctionBuilder:
                 self.info.parameters, {**self.keyword_defaults, **self.positional_defaults}
             ),
             factories=self.factories,
-            user_code=frozenset(self.user_code),
         )
 
     # --- parameters ---
@@ -167,9 +161,9 @@ class _FunctionBuilder:
             name = parameter.name
             entry = documented.get(name)
             hint = hints.get(name, parameter.annotation)
-            plain = find_plain_hint(hint) if _is_simple_default(parameter.default) else None
-            if plain is not None:
-                made, load = self.read_plain(name, plain, parameter.default)
+            plain = find_plain_hint(hint)
+            if plain is not None and not is_pydantic_field(parameter.default):
+                made = self.make_field(parameter, plain.shape, plain.bare, plain.accepts_none)
             else:
                 if hint is EMPTY and entry is not None and entry.type:
                     hint = self.documented_hint(parameter, entry)
@@ -178,9 +172,6 @@ class _FunctionBuilder:
                     self.take_context(name)
                     continue
                 made = self.read_field(parameter, hint, bare if is_optional else hint)
-                load = build_loader(made.shape)
-                if load is not None and runs_user_code(made.shape):
-                    self.user_code.add(made.name)
             entry = entry or documented.get(made.name)
             if not made.description and entry is not None:
                 made.description = entry.description
@@ -188,18 +179,17 @@ class _FunctionBuilder:
                 self.refuse(name, f"has the same name as another: '{made.name}'", "change its alias")
             self.parameters[made.name] = name
             self.fields.append(made)
-            if load is not None:
-                self.loaders[made.name] = load
 
-    def read_plain(self, name: str, plain: PlainHint, default: Any) -> tuple[Field, Convert | None]:
-        """Do the same as `read_field` for a plain hint and a plain default, as most parameters have."""
+    def make_field(self, parameter: Parameter, shape: Shape, bare: Shape, is_optional: bool) -> Field:
+        """Make a field of a parameter without metadata. `bare` is its shape without None, which only a
+        required one publishes."""
+        name, default = parameter.name, parameter.default
         if default is EMPTY:
-            return Field(name, plain.shape, True, MISSING, "", name, name), plain.load
-        (self.nullable if plain.accepts_none else self.optional).add(name)
-        published = default
-        if type(default) is not plain.scalar and default not in plain.choices:
-            published = self.publish_default(name, plain.bare, default, plain.accepts_none)
-        return Field(name, plain.bare, False, published, "", name, name), plain.load_bare
+            return Field(name, shape, True, MISSING, "", name, name)
+        (self.nullable if is_optional else self.optional).add(name)
+        return Field(
+            name, bare, False, self.publish_default(name, bare, default, is_optional), "", name, name
+        )
 
     def documented_hint(self, parameter: Parameter, entry: Documented) -> Any:
         """Return the type that only the docstring has, EMPTY where the default contradicts it."""
@@ -414,7 +404,6 @@ def _is_content(hint: Any) -> bool:
 # tools this takes most of the time out of building them.
 
 _MAX_REMEMBERED = 2_000
-_MAX_LITERAL_TEXT = 5_000
 _PLAIN_TYPES = frozenset({str, int, float, bool})
 _PLAIN_MEMBERS = _PLAIN_TYPES | {NoneType}
 _PLAIN_CONTAINERS = frozenset({list, dict})
@@ -424,20 +413,13 @@ _UNIONS = frozenset({UnionType, type(typing.Optional[int])})  # noqa: UP045 - th
 
 
 class PlainHint(NamedTuple):
-    """A hint of plain types: `bare` is its shape without None, `load_bare` the loader of that.
-
-    A result of this hint `is_data` if it is not text. A default of type `scalar`, or in `choices`, fits.
-    """
+    """A hint of plain types: `bare` is its shape without None. A result of it `is_data` if it is not text."""
 
     shape: Shape
-    load: Convert | None
     bare: Shape
-    load_bare: Convert | None
     accepts_none: bool
     is_data: bool
     dump: Convert | None
-    scalar: type | None
-    choices: tuple[str, ...]
 
 
 def find_plain_hint(hint: Any) -> PlainHint | None:
@@ -469,10 +451,7 @@ def find_plain_hint(hint: Any) -> PlainHint | None:
 def _is_plain_hint(hint: Any) -> bool:
     if type(hint) in _UNIONS:
         return all(item in _PLAIN_MEMBERS or _is_plain_container(item) for item in hint.__args__)
-    if type(hint) is _LITERAL:
-        text = "".join(typing.get_args(hint))
-        return len(text) <= _MAX_LITERAL_TEXT and text.isascii() and text.isprintable()
-    return _is_plain_container(hint)
+    return type(hint) is _LITERAL or _is_plain_container(hint)
 
 
 def _is_plain_container(hint: Any) -> bool:
@@ -489,38 +468,12 @@ def _read_plain_hint(hint: Any) -> PlainHint:
     shape = reader.shape(hint)
     bare_hint, is_optional = split_optional(hint)
     bare = reader.shape(bare_hint) if is_optional else shape
-    return PlainHint(
-        shape,
-        build_loader(shape),
-        bare,
-        build_loader(bare),
-        is_optional,
-        bare_hint is not str,
-        build_dumper(shape),
-        bare_hint if bare_hint in _PLAIN_TYPES else None,
-        typing.get_args(hint) if type(hint) is _LITERAL else (),
-    )
+    return PlainHint(shape, bare, is_optional, bare_hint is not str, build_dumper(shape))
 
 
 _PLAIN_HINTS: dict[Any, PlainHint] = {
     hint: _read_plain_hint(hint) for hint in (*_PLAIN_TYPES, *_PLAIN_CONTAINERS)
 }
-
-_SAFE_INTEGERS = range(-(2**53), 2**53)
-_MAX_SIMPLE_TEXT = 1_000
-
-
-def _is_simple_default(default: Any) -> bool:
-    """Whether there is no default, or one that surely has a JSON form that readers see."""
-    kind = type(default)
-    return (
-        default is EMPTY
-        or default is None
-        or kind is bool
-        or (kind is int and default in _SAFE_INTEGERS)
-        or (kind is float and math.isfinite(default))
-        or (kind is str and len(default) <= _MAX_SIMPLE_TEXT and default.isascii() and default.isprintable())
-    )
 
 
 # --- explicit schemas --------------------------------------------------------------------------------
@@ -592,14 +545,7 @@ def _bind_handler(info: HandlerInfo, name: str, schema: Mapping[str, Any], takes
         _check_other_parameters(info, name, rest[1:])
     else:
         _check_keywords(info, name, schema, rest)
-    loaders: dict[str, Convert] = {}
-    user_code: set[str] = set()
-    for key in properties if whole is None else ():
-        load, is_user_code = _lenient_loader(hints[key]) if key in hints else (None, False)
-        if load is not None:
-            loaders[key] = load
-        if is_user_code:
-            user_code.add(key)
+    read = {key: _read_lenient(hints[key]) for key in properties if whole is None and key in hints}
     optional = {
         key
         for key, value in properties.items()
@@ -610,36 +556,21 @@ def _bind_handler(info: HandlerInfo, name: str, schema: Mapping[str, Any], takes
         schema=schema,
         trusted=False,
         closed=False,
-        loaders=loaders,
+        shapes={key: shape for key, shape in read.items() if shape is not None},
+        is_lenient=True,
         optional=frozenset(optional),
         positional=_positional_parameters(info, {}),
         context=context,
         server=server,
         whole=whole,
-        user_code=frozenset(user_code),
     )
 
 
-def _lenient_loader(hint: Any) -> tuple[Convert | None, bool]:
-    """Return a loader that converts values which fit the hint and leaves others, and whether it runs user
-    code."""
+def _read_lenient(hint: Any) -> Shape | None:
     try:
-        shape, _ = HintReader().read(split_optional(hint)[0])
+        return HintReader().read(split_optional(hint)[0])[0]
     except Exception:  # a hint without a schema; this tool has an explicit one
-        return None, False
-    load = build_loader(shape)
-    if load is None:
-        return None, False
-    validators: list[Validator] = []
-
-    def load_if_valid(value: Any) -> Any:
-        if not validators:
-            validators.append(Validator(value_schema(shape), trusted=True))
-        return load(value) if validators[0].is_valid(value) else value
-
-    if isinstance(load, LimitedLoader):
-        return LimitedLoader(load_if_valid, load.cost), runs_user_code(shape)
-    return load_if_valid, runs_user_code(shape)
+        return None
 
 
 def _check_other_parameters(info: HandlerInfo, name: str, parameters: list[Parameter]) -> None:

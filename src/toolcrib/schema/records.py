@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 
 from toolcrib.schema import pydantic_types
 from toolcrib.schema.annotations import arguments_by_class, origin_of, resolve_class_hints, substitute
+from toolcrib.schema.converters import published_default
 from toolcrib.schema.docstrings import parse_docstring
 from toolcrib.schema.field_info import FieldInfo, split_annotated
-from toolcrib.schema.render import published_default
-from toolcrib.schema.shapes import MISSING, Constrained, External, Field, Record, Shape, children
+from toolcrib.schema.shapes import MISSING, Constrained, Field, Record, Shape
 
 ReadHint = Callable[[Any], tuple[Shape, FieldInfo]]
 _CONTAINERS = (list, dict, set, frozenset, tuple)
@@ -170,11 +170,9 @@ def _read_pydantic(reader: _FieldReader) -> Shape:
     metadata = [split_annotated(typing.Annotated[Any, info])[1] for info in infos.values()]
     needs_pydantic = any(info.needs_pydantic for info in metadata)
     if not needs_pydantic and pydantic_types.is_described_by_fields(reader.cls, reader.mode):
-        fields = list(reader.pydantic())
-        if not any(_has_validators(field.shape) for field in fields):
-            extra = pydantic_types.config_of(reader.cls).get("json_schema_extra")
-            record = reader.record(fields)
-            return Constrained(record, dict(extra)) if extra else record
+        extra = pydantic_types.config_of(reader.cls).get("json_schema_extra")
+        record = reader.record(list(reader.pydantic()))
+        return Constrained(record, dict(extra)) if extra else record
     shape = pydantic_types.external_shape(reader.hint, reader.mode)
     properties = shape.schema.get("properties", {})
     for name, info in infos.items():
@@ -184,20 +182,6 @@ def _read_pydantic(reader: _FieldReader) -> Shape:
     if reader.descriptions and reader.description:
         shape.schema["description"] = reader.description
     return shape
-
-
-def _has_validators(shape: Shape) -> bool:
-    """Whether a field has validators of its own, which would run again when the model is made."""
-    seen: set[int] = set()
-    pending = [shape]
-    while pending:
-        item = pending.pop()
-        if isinstance(item, External) and item.python is None:
-            return True
-        if not isinstance(item, Record) and id(item) not in seen:
-            seen.add(id(item))
-            pending.extend(children(item))
-    return False
 
 
 def _is_closed(cls: Any) -> bool:

@@ -17,8 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 from toolcrib import Tool
 from toolcrib.errors import InvalidArgumentsError, InvalidToolError
 from toolcrib.schema.arguments import ToolArguments
+from toolcrib.schema.converters import FREE_NS, ConversionCost, allowed_ns
 from toolcrib.schema.hints import HintReader
-from toolcrib.schema.loader import FREE_NS, ConversionCost, allowed_ns
 
 
 class Point(BaseModel):
@@ -193,7 +193,7 @@ class Rich(BaseModel):
     ("model", "item"),
     [
         (Point, {"x": 1, "extra": 2}),
-        (Strict, {"n": 5.0, "f": 1}),
+        (Strict, {"n": 5, "f": 1}),
         (Aliased, {"N": 3, "n": 4}),
         (ByName, {"n": 4}),
         (Checked, {"n": 3}),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.schema.render import is_valid_default, published_default, render_default
+from toolcrib.schema.converters import is_valid_default, published_default, render_default
 from toolcrib.schema.shapes import (
     MISSING,
     AnyValue,

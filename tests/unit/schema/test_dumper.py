@@ -14,7 +14,7 @@ from pydantic import AfterValidator
 
 from tests.support.definitions import emit
 from toolcrib.errors import InvalidResultError
-from toolcrib.schema.dumper import build_dumper
+from toolcrib.schema.converters import build_dumper
 from toolcrib.schema.shapes import AnyValue, Array, Dictionary, External, Scalar
 
 UTC = dt.UTC

@@ -30,6 +30,8 @@ PLAIN: dict[str, Any] = {
     "one of two, as typing has it": typing.Union[str, int],  # noqa: UP007
     "one of two or nothing": int | list[str] | None,
     "a choice of words": Literal["a", "b"],
+    "a choice of hidden words": Literal["a", "b\u200b"],
+    "a choice of very many words": Literal[tuple(f"word {number}" for number in range(1_000))],
 }
 OTHERS: dict[str, Any] = {
     "anything": Any,
@@ -38,8 +40,6 @@ OTHERS: dict[str, Any] = {
     "a set": set[int],
     "a list of unions": list[int | str],
     "a choice of numbers": Literal[1, 2],
-    "a choice of hidden words": Literal["a", "b\u200b"],
-    "a choice of very many words": Literal[tuple(f"word {number}" for number in range(1_000))],
     "something annotated": typing.Annotated[int, "how many"],
     "an annotated item": list[typing.Annotated[str, ["no hash"]]],
     "a list, as typing has it": typing.List[int],  # noqa: UP006
