@@ -20,7 +20,14 @@ from toolcrib.content import MEDIA, Result
 from toolcrib.context import Context
 from toolcrib.definition import ToolOptions, check_input_schema, join_descriptions, publish_docs
 from toolcrib.errors import Finding, InvalidSignatureError, Level, ToolcribError
-from toolcrib.schema.annotations import origin_of, resolve_hints
+from toolcrib.schema.annotations import (
+    NO_INFO,
+    FieldInfo,
+    is_pydantic_field,
+    origin_of,
+    resolve_hints,
+    split_annotated,
+)
 from toolcrib.schema.arguments import ToolArguments
 from toolcrib.schema.converters import (
     UNKNOWN_DEFAULT,
@@ -30,8 +37,7 @@ from toolcrib.schema.converters import (
     render_default,
 )
 from toolcrib.schema.docstrings import Docstring, Documented, parse_docstring, type_hint_of
-from toolcrib.schema.field_info import NO_INFO, FieldInfo, is_pydantic_field, split_annotated
-from toolcrib.schema.hints import ARRAYS, HintReader, split_optional
+from toolcrib.schema.hints import ARRAYS, HintReader, constant_of, split_optional
 from toolcrib.schema.parameters import (
     EMPTY,
     POSITIONAL_ONLY,
@@ -41,7 +47,6 @@ from toolcrib.schema.parameters import (
     parameter_names,
     with_defaults,
 )
-from toolcrib.schema.records import constant_of
 from toolcrib.schema.render import arguments_schema, value_schema
 from toolcrib.schema.shapes import MISSING, Convert, Field, Shape, accepts_none, accepts_null
 from toolcrib.validation.validator import check_schema

@@ -22,8 +22,7 @@ from typing import Any, Final
 
 from toolcrib.schema import pydantic_types
 from toolcrib.schema.converters import sort_set
-from toolcrib.schema.hints import HintReader, read_enum
-from toolcrib.schema.records import is_record
+from toolcrib.schema.hints import HintReader, is_record, read_enum
 from toolcrib.schema.shapes import unwrap
 from toolcrib.validation import codec
 

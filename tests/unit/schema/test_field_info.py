@@ -33,7 +33,6 @@ class Unit:
         (Annotated[int, "first", "last"], {"type": "integer", "description": "last"}),
         (Annotated[int, typing_extensions.Doc("words")], {"type": "integer", "description": "words"}),
         (Annotated[int, Field(description="words")], {"type": "integer", "description": "words"}),
-        (Annotated[int, msgspec.Meta(description="words")], {"type": "integer", "description": "words"}),
         (
             Annotated[int, "words", msgspec.Meta(ge=1)],
             {"type": "integer", "minimum": 1, "description": "words"},
@@ -71,10 +70,6 @@ class Unit:
                 int, Field(title="T", examples=[1], deprecated=True, json_schema_extra={"x-unit": "m"})
             ],
             {"type": "integer", "title": "T", "examples": [1], "deprecated": True, "x-unit": "m"},
-        ),
-        (
-            Annotated[int, msgspec.Meta(title="T", examples=[1], extra_json_schema={"x-unit": "m"})],
-            {"type": "integer", "title": "T", "examples": [1], "x-unit": "m"},
         ),
         (
             list[Annotated[int, "of these"]],
