@@ -500,7 +500,7 @@ class Dispatcher:
     ) -> tuple[dict[str, Any], Clock | None]:
         """Let middleware check validated arguments. Return what to call the tool with."""
         convert: Conversion | None = None
-        if call.sees_converted and not plan.arguments.keeps(checked):
+        if call.sees_converted and plan.arguments.changing:
             convert = call.convert = Conversion(self.runner, plan, checked, limit, call.outlive)
         for check in call.checks:
             if (pending := check(call, checked)) is not None:

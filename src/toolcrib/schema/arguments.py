@@ -8,7 +8,6 @@ published schema, repair common mistakes of models and check again (`check`); th
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
@@ -19,13 +18,11 @@ from toolcrib.errors import InvalidArgumentsError, suggest
 from toolcrib.schema.converters import (
     FREE_NS,
     ConversionCost,
-    FloatListLoader,
     allowed_ns,
     build_lenient_loader,
     build_loader,
     find_cost,
     load_integer,
-    load_number,
     runs_user_code,
 )
 from toolcrib.schema.received import OPAQUE, Received
@@ -44,9 +41,6 @@ _MAX_SUGGESTED_NAME = 64
 _UNCHANGED = frozenset({bool, dict, int, list, str})
 """Types that a parameter without a loader, or for an int, gets as they are. (5.0 becomes an int.)"""
 _SCALARS = frozenset({bool, float, int, str})
-_NUMBERS = frozenset({float, int})
-_MAX_EXACT = 2**53
-"""Integers up to this are floats without rounding."""
 _NO_NAMES: frozenset[str] = frozenset()
 
 
@@ -65,8 +59,6 @@ class _Compiled(NamedTuple):
     costs: list[tuple[str, ConversionCost]]
     is_identity: bool
     """Plain arguments are passed on as they are."""
-    floats: tuple[str, ...] | None
-    """The only arguments that are converted, to floats; None where others are."""
     hidden_defaults: dict[str, Any]
 
 
@@ -112,6 +104,7 @@ class ToolArguments:
 
     _compiled: _Compiled | None = field(default=None, init=False)
     _loaders: dict[str, Convert] | None = field(default=None, init=False)
+    _changing: frozenset[str] | None = field(default=None, init=False)
 
     @property
     def validator(self) -> Validator:
@@ -131,9 +124,6 @@ class ToolArguments:
         loaders = self.loaders
         costs = [(name, cost) for name in loaders if (cost := find_cost(self.shapes[name])) is not None]
         converted = [name for name, load in loaders.items() if load is not load_integer]
-        floats = tuple(name for name in converted if _makes_floats(loaders[name]))
-        hidden_defaults = self._find_hidden_defaults()
-        is_kept = not (self.reconverted or self.factories or hidden_defaults or len(floats) < len(converted))
         self._compiled = _Compiled(
             Validator(self.schema, trusted=self.trusted),
             Repairer(self.schema),
@@ -141,8 +131,7 @@ class ToolArguments:
             self.nullable | self.optional,
             costs,
             not self.parameters and not converted,
-            floats if is_kept else None,
-            hidden_defaults,
+            self._find_hidden_defaults(),
         )
         return self._compiled
 
@@ -278,11 +267,11 @@ class ToolArguments:
     @property
     def changing(self) -> frozenset[str]:
         """The arguments that the handler may get in another form than the checked one."""
-        if self.whole is not None:
-            return _NO_NAMES
-        converted = [name for name, load in self.loaders.items() if load is not load_integer]
-        made = self._by_name(self.factories)
-        return self.reconverted.union(converted, self._find_hidden_defaults(), made)
+        if self._changing is None:
+            converted = [name for name, load in self.loaders.items() if load is not load_integer]
+            made = self._by_name(self.factories)
+            self._changing = self.reconverted.union(converted, self._find_hidden_defaults(), made)
+        return self._changing if self.whole is None else _NO_NAMES
 
     @property
     def user_code(self) -> frozenset[str]:
@@ -293,11 +282,6 @@ class ToolArguments:
     def runs_user_code(self) -> bool:
         """Whether converting runs code of the author, besides the handler."""
         return bool(self.factories or self.user_code)
-
-    def keeps(self, arguments: dict[str, Any]) -> bool:
-        """Whether the handler gets these checked arguments as they are, or numbers that equal them."""
-        floats = (self._compiled or self._compile()).floats
-        return floats is not None and all(_is_exact(arguments[name]) for name in floats if name in arguments)
 
     def convert(self, arguments: dict[str, Any]) -> Converted:
         """Do the same as `bind`, and call the factories of parameters that were left out, so that they run
@@ -345,22 +329,6 @@ def _suggest(name: Any, known: list[str]) -> str:
 def _without_nulls(arguments: dict[str, Any], nulls: frozenset[str]) -> dict[str, Any]:
     """Return a copy without the nulls that mean None, or that nothing was given."""
     return {name: value for name, value in arguments.items() if value is not None or name not in nulls}
-
-
-def _makes_floats(load: Convert) -> bool:
-    return load is load_number or isinstance(load, FloatListLoader)
-
-
-def _is_exact(value: Any) -> bool:
-    """Whether a number, or each number of a list, equals the float that is made of it."""
-    if type(value) in _NUMBERS:
-        return bool(-_MAX_EXACT <= value <= _MAX_EXACT)
-    if type(value) is not list or not _NUMBERS.issuperset(map(type, value)):
-        return False
-    if not value:
-        return True
-    is_small = min(value) >= -_MAX_EXACT and max(value) <= _MAX_EXACT
-    return is_small and all(map(math.isfinite, value))  # among others, NaN is neither least nor greatest
 
 
 def _find_flaw(name: Any, value: Any) -> str | None:

@@ -290,6 +290,9 @@ def _scalar_loader(python: Any) -> Convert:
     return constructor
 
 
+_INTEGERS = frozenset({int})
+
+
 def _list_loader(load: Convert) -> Convert:
     def load_each(value: Iterable[Any]) -> list[Any]:
         try:
@@ -297,29 +300,19 @@ def _list_loader(load: Convert) -> Convert:
         except ValueError:  # once more, to find out which item it was
             return [_load_at(index, load, item) for index, item in enumerate(value)]
 
-    if load is load_number:
-        return FloatListLoader(load_each)
-    if load is load_integer:
-        integers = {int}
-        return lambda value: (
-            value if type(value) is list and integers.issuperset(map(type, value)) else load_each(value)
-        )
-    return load_each
-
-
-class FloatListLoader:
-    """Makes a list of floats."""
-
-    __slots__ = ("_load_each",)
-
-    def __init__(self, load_each: Convert) -> None:
-        self._load_each = load_each
-
-    def __call__(self, value: Any) -> Any:
+    def load_floats(value: Iterable[Any]) -> list[Any]:
         try:
             return list(map(float, value))
         except OverflowError:
-            return self._load_each(value)
+            return load_each(value)
+
+    def load_integers(value: Any) -> Any:
+        is_kept = type(value) is list and _INTEGERS.issuperset(map(type, value))
+        return value if is_kept else load_each(value)
+
+    if load is load_number:
+        return load_floats
+    return load_integers if load is load_integer else load_each
 
 
 def _set_maker(python: Any) -> Convert:

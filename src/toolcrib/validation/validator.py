@@ -220,7 +220,7 @@ Answer = Literal["yes", "no", "unknown"]
 
 
 def canonicalize(schema: Schema | bool) -> jsonschema_rs.CanonicalSchema:
-    """Return the engine's canonical form of a schema, for `covers`, `satisfiability` and `intersect`.
+    """Return the engine's canonical form of a schema, for `covers` and `satisfiability`.
 
     Raise InvalidSchemaError for what is not a schema or refers outside itself.
     """
@@ -240,15 +240,6 @@ def satisfiability(schema: Schema | bool) -> Answer:
     """Whether some value is valid; only "no" is a proof."""
     answer: Answer = canonicalize(schema).satisfiability().value  # type: ignore[assignment]
     return answer
-
-
-def intersect(one: Schema | bool, other: Schema | bool) -> Any:
-    """Return a schema for the values that are valid for both, or None where the engine cannot write it."""
-    first, second = canonicalize(one), canonicalize(other)
-    try:
-        return first.intersect(second).to_json_schema()
-    except ValueError:  # UnsupportedOperand, UnsupportedResult
-        return None
 
 
 def _plain(schema: Schema | bool) -> Any:
