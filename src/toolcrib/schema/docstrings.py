@@ -336,7 +336,6 @@ _GOOGLE_BULLET = re.compile(rf"[-*]\s++({_NAMES}){_GOOGLE_TAIL}")
 _GOOGLE_ERROR = re.compile(rf"(?:[-*]\s++)?+({_ERRORS}){_GOOGLE_TAIL}")
 _NUMPY_ENTRY = re.compile(rf"({_NAMES}){_NUMPY_TAIL}")
 _NUMPY_ERROR = re.compile(rf"({_ERRORS}){_NUMPY_TAIL}")
-_NAMED_RETURN = re.compile(rf"({_NAMES})\s++:\s++(.+)")
 
 
 def split_names(names: str) -> list[str]:
@@ -512,28 +511,12 @@ def _is_type(text: str | None) -> bool:
 
 
 def _read_numpy_returns(block: list[str]) -> tuple[str, str | None]:
-    level = indent_of(block[0])
-    heads: list[tuple[str, list[str]]] = []
-    for line in block:
-        if line and indent_of(line) <= level:
-            heads.append((line.lstrip(" "), []))
-        else:
-            heads[-1][1].append(line)
-    if not any(trim(body) for _, body in heads):
-        return flow(block[0].lstrip(" "), block[1:]), None
-    if len(heads) > 1:
-        return "\n".join(_format_return(head, body) for head, body in heads), None
-    head, body = heads[0]
-    if named := _NAMED_RETURN.fullmatch(head):
-        return f"{named[1]}: {flow('', body)}", named[2]
-    return (flow(head, body), None) if head[-1] in ".,:;" else (flow("", body), head)
-
-
-def _format_return(head: str, body: list[str]) -> str:
-    if named := _NAMED_RETURN.fullmatch(head):
-        head = f"{named[1]} ({named[2]})"
-    words = flow("", body)
-    return f"{head}: {words}" if words else head
+    """Read a type with an indented description below it; anything else is a description."""
+    first, body = block[0].lstrip(" "), block[1:]
+    is_type = bool(body) and first[-1] not in ".,:;"
+    if is_type and find_block_end(body, 0, indent_of(block[0])) == len(body):
+        return flow("", body), first
+    return flow(first, body), None
 
 
 # --- reST --------------------------------------------------------------------------------------------
@@ -562,7 +545,7 @@ def is_field(line: str) -> bool:
 
 def read_rest(lines: list[str]) -> Draft:
     draft = Draft()
-    types: dict[tuple[str, str], list[str]] = {}
+    types: dict[tuple[str, str], str] = {}
     number, level = 0, None
     while number < len(lines):
         line = lines[number]
@@ -586,9 +569,7 @@ def read_rest(lines: list[str]) -> Draft:
     return draft
 
 
-def _take_field(
-    draft: Draft, types: dict[tuple[str, str], list[str]], kind: str, about: str, text: str
-) -> bool:
+def _take_field(draft: Draft, types: dict[tuple[str, str], str], kind: str, about: str, text: str) -> bool:
     """Add one field; return False if it lacks the name of what it describes."""
     kind, _, is_type = kind.partition(" ")
     if kind == "tags":
@@ -597,8 +578,8 @@ def _take_field(
         draft.add_returns("" if is_type else text, text if is_type else about or None)
     elif kind == "raises" and about:
         draft.raises += [Documented(name, text) for name in split_names(about)]
-    elif is_type and about and clean_type(text):
-        types.setdefault((kind, about.strip("*`\\")), []).append(clean_type(text) or "")
+    elif is_type and about and (cleaned := clean_type(text)):
+        types[kind, about.strip("*`\\")] = cleaned
     elif (named := _split_named_field(about)) and not is_type:
         draft.entries_of(kind).extend(Documented(name, text, named[1]) for name in named[0])
     else:
@@ -627,16 +608,15 @@ def _drop_dangling_header(prose: list[str], level: int) -> None:
         prose[-1] = ""
 
 
-def _assign_types(draft: Draft, types: dict[tuple[str, str], list[str]]) -> None:
+def _assign_types(draft: Draft, types: dict[tuple[str, str], str]) -> None:
     """Add each `:type x:` to its parameter; one without a parameter becomes an entry of its own."""
-    for entries, kind in ((draft.params, "params"), (draft.attributes, "attributes")):
+    for kind in ("params", "attributes"):
+        entries = draft.entries_of(kind)
         for index, entry in enumerate(entries):
-            found = types.pop((kind, entry.name), [])
-            if found:
-                own = [entry.type] if entry.type else []
-                entries[index] = entry._replace(type=" | ".join(dict.fromkeys(own + found)))
+            if found := types.pop((kind, entry.name), None):
+                entries[index] = entry._replace(type=entry.type or found)
     for (kind, name), found in types.items():
-        draft.entries_of(kind).append(Documented(name, "", " | ".join(dict.fromkeys(found))))
+        draft.entries_of(kind).append(Documented(name, "", found))
 
 
 # --- any style ---------------------------------------------------------------------------------------
