@@ -411,6 +411,7 @@ def _is_content(hint: Any) -> bool:
 _MAX_REMEMBERED = 2_000
 _PLAIN_TYPES = frozenset({str, int, float, bool})
 _PLAIN_MEMBERS = _PLAIN_TYPES | {NoneType}
+_PLAIN_ITEMS = _PLAIN_TYPES | {Any}
 _PLAIN_CONTAINERS = frozenset({list, dict})
 _STRINGS = frozenset({str})
 _LITERAL = type(typing.Literal["a"])
@@ -464,7 +465,7 @@ def _is_plain_container(hint: Any) -> bool:
     return (
         type(hint) is GenericAlias
         and hint.__origin__ in _PLAIN_CONTAINERS
-        and all(item in _PLAIN_TYPES or _is_plain_container(item) for item in hint.__args__)
+        and all(item in _PLAIN_ITEMS or _is_plain_container(item) for item in hint.__args__)
     )
 
 

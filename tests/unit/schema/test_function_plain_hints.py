@@ -24,6 +24,7 @@ PLAIN: dict[str, Any] = {
     "a dict of numbers": dict[str, float],
     "a dict by number": dict[int, str],
     "a list of dicts of lists": list[dict[str, list[int]]],
+    "a list of dicts of anything": list[dict[str, Any]],
     "text or nothing": str | None,
     "text or nothing, as typing has it": typing.Optional[str],  # noqa: UP045
     "one of two": int | str,
