@@ -106,6 +106,13 @@ class ToolArguments:
     _loaders: dict[str, Convert] | None = field(default=None, init=False)
     _changing: frozenset[str] | None = field(default=None, init=False)
 
+    def add_null(self, name: str, is_none: bool) -> None:
+        """Accept an explicit null, which means None or that the argument was left out."""
+        if is_none:
+            self.nullable |= {name}
+        else:
+            self.optional |= {name}
+
     @property
     def validator(self) -> Validator:
         return (self._compiled or self._compile()).validator

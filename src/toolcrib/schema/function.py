@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import typing
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from types import GenericAlias, NoneType, UnionType
@@ -91,14 +91,11 @@ class _FunctionBuilder:
         self.name = name
         self.options = options
         self.findings: list[Finding] = []
-        self.fields: list[Field] = []
-        self.parameters: dict[str, str] = {}
-        self.nullable: set[str] = set()
-        self.optional: set[str] = set()
-        self.keyword_defaults: dict[str, Any] = {}
-        self.positional_defaults: dict[str, Any] = {}
+        self.fields: dict[str, Field] = {}
+        self.defaults: dict[str, Any] = {}
+        """Defaults that stand in `Field(...)`, by parameter."""
         self.factories: dict[str, Callable[[], Any]] = {}
-        self.context: str | None = None
+        self.arguments = ToolArguments(name=name, schema={}, options=options)
 
     @functools.cached_property
     def reader(self) -> HintReader:
@@ -122,35 +119,17 @@ class _FunctionBuilder:
         )
         if self.options.description is not None:
             description = self.options.description
-        trusted = explicit is None
+        self.arguments.trusted = explicit is None
         return ToolParts(
-            with_defaults(self.info.handler, self.keyword_defaults, self.factories),
+            _finish_arguments(self.arguments, self.info, self.defaults, self.factories),
             description,
-            self.arguments(trusted),
+            self.arguments,
             output_schema,
             dump,
             returns,
             raises,
             docs.tags,
             findings=self.findings,
-        )
-
-    def arguments(self, trusted: bool) -> ToolArguments:
-        return ToolArguments(
-            name=self.name,
-            schema=arguments_schema(self.fields),
-            trusted=trusted,
-            options=self.options,
-            parameters={name: parameter for name, parameter in self.parameters.items() if name != parameter},
-            shapes={item.name: item.shape for item in self.fields},
-            nullable=frozenset(self.nullable),
-            optional=frozenset(self.optional),
-            positional=_positional_parameters(self.info, self.positional_defaults),
-            context=self.context,
-            defaults=_find_defaults(
-                self.info.parameters, {**self.keyword_defaults, **self.positional_defaults}
-            ),
-            factories=self.factories,
         )
 
     # --- parameters ---
@@ -180,10 +159,12 @@ class _FunctionBuilder:
             entry = entry or documented.get(made.name)
             if not made.description and entry is not None:
                 made.description = entry.description
-            if made.name in self.parameters:
+            if made.name in self.fields:
                 self.refuse(name, f"has the same name as another: '{made.name}'", "change its alias")
-            self.parameters[made.name] = name
-            self.fields.append(made)
+            self.fields[made.name] = made
+        self.arguments.schema = arguments_schema(list(self.fields.values()))
+        self.arguments.shapes = {key: item.shape for key, item in self.fields.items()}
+        self.arguments.parameters = {k: item.keyword for k, item in self.fields.items() if k != item.keyword}
 
     def make_field(self, parameter: Parameter, shape: Shape, bare: Shape, is_optional: bool) -> Field:
         """Make a field of a parameter without metadata. `bare` is its shape without None, which only a
@@ -191,7 +172,7 @@ class _FunctionBuilder:
         name, default = parameter.name, parameter.default
         if default is EMPTY:
             return Field(name, shape, True, MISSING, "", name, name)
-        (self.nullable if is_optional else self.optional).add(name)
+        self.arguments.add_null(name, is_optional)
         return Field(
             name, bare, False, self.publish_default(name, bare, default, is_optional), "", name, name
         )
@@ -213,9 +194,9 @@ class _FunctionBuilder:
         if self.options.run == "process":
             hint = "drop the parameter, or use run='thread'"
             self.refuse(name, "cannot be a Context: the tool runs in another process", hint)
-        if self.context is not None:
-            self.refuse(name, "is a second Context", f"use '{self.context}'")
-        self.context = name
+        if self.arguments.context is not None:
+            self.refuse(name, "is a second Context", f"use '{self.arguments.context}'")
+        self.arguments.context = name
 
     def read_field(self, parameter: Parameter, hint: Any, bare: Any) -> Field:
         """Make a field of a parameter. `bare` is its hint without None, which only a required one
@@ -236,7 +217,7 @@ class _FunctionBuilder:
             shape_accepts_none = self.guard(name, accepts_none, shape)
             made.default = self.publish_default(name, shape, default, is_optional or shape_accepts_none)
             if not shape_accepts_none:
-                (self.nullable if is_optional else self.optional).add(made.name)
+                self.arguments.add_null(made.name, is_optional)
         return made
 
     def read_hint(self, reader: HintReader, hint: Any, name: str) -> tuple[Shape, FieldInfo]:
@@ -265,8 +246,7 @@ class _FunctionBuilder:
             return constant_of(info.factory)
         if info.default is MISSING:
             return EMPTY
-        is_positional = parameter.kind is POSITIONAL_ONLY
-        (self.positional_defaults if is_positional else self.keyword_defaults)[parameter.name] = info.default
+        self.defaults[parameter.name] = info.default
         return info.default
 
     def publish_default(self, name: str, shape: Shape, default: Any, admits_none: bool) -> Any:
@@ -317,7 +297,7 @@ class _FunctionBuilder:
     def find_stale_parameters(self, docs: Docstring) -> None:
         for item in docs.params:
             name = item.name.lstrip("*")
-            if name not in self.parameters and name not in parameter_names(self.info):
+            if name not in self.fields and name not in parameter_names(self.info):
                 message = f"The docstring describes a parameter '{item.name}' that does not exist"
                 self.note("stale-parameter", "warning", message, item.name, "remove it or rename it")
 
@@ -342,23 +322,23 @@ def _first_line(error: Exception) -> str:
     return f"{first} {rest[0].strip()}" if first.endswith(":") and rest else first
 
 
-def _find_defaults(parameters: Iterable[Parameter], explicit: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the defaults of parameters; `explicit` ones come from `Field(...)`."""
-    return {
-        item.name: explicit.get(item.name, item.default)
-        for item in parameters
-        if item.name in explicit or not (item.default is EMPTY or is_pydantic_field(item.default))
+def _finish_arguments(
+    arguments: ToolArguments,
+    info: HandlerInfo,
+    defaults: Mapping[str, Any],
+    factories: Mapping[str, Callable[[], Any]],
+) -> Callable[..., Any]:
+    """Add the defaults of parameters, and return the handler with those that stand in `Field(...)`."""
+    positional = [item for item in info.parameters if item.kind is POSITIONAL_ONLY]
+    arguments.positional = tuple([(item.name, defaults.get(item.name, item.default)) for item in positional])
+    arguments.defaults = {
+        item.name: defaults.get(item.name, item.default)
+        for item in info.parameters
+        if item.name in defaults or not (item.default is EMPTY or is_pydantic_field(item.default))
     }
-
-
-def _positional_parameters(info: HandlerInfo, defaults: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    return tuple(
-        [
-            (item.name, defaults.get(item.name, item.default))
-            for item in info.parameters
-            if item.kind is POSITIONAL_ONLY
-        ]
-    )
+    arguments.factories = factories
+    keywords = defaults.keys() - {item.name for item in positional}
+    return with_defaults(info.handler, {name: defaults[name] for name in keywords}, factories)
 
 
 # --- hints with a meaning of their own ---------------------------------------------------------------
@@ -513,16 +493,14 @@ def _build_explicit(info: HandlerInfo, name: str, options: ToolOptions, *, takes
     fields = {
         item.name: split_annotated(Annotated[Any, item.default])[1]
         for item in info.parameters
-        if is_pydantic_field(item.default) and item.kind is not POSITIONAL_ONLY
+        if is_pydantic_field(item.default)
     }
     defaults = {key: field.default for key, field in fields.items() if field.default is not MISSING}
     factories = {key: field.factory for key, field in fields.items() if field.factory is not None}
     arguments = _bind_handler(info, name, schema, takes_all)
     arguments.options = options
-    arguments.defaults = _find_defaults(info.parameters, defaults)
-    arguments.factories = factories
     return ToolParts(
-        with_defaults(info.handler, defaults, factories),
+        _finish_arguments(arguments, info, defaults, factories),
         description,
         arguments,
         output_schema,
@@ -565,7 +543,6 @@ def _bind_handler(info: HandlerInfo, name: str, schema: Mapping[str, Any], takes
         shapes={key: shape for key, shape in read.items() if shape is not None},
         is_lenient=True,
         optional=frozenset(optional),
-        positional=_positional_parameters(info, {}),
         context=context,
         server=server,
         whole=whole,
