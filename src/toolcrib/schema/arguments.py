@@ -80,7 +80,7 @@ class ToolArguments:
     """Other names than those in the schema are refused, whatever the schema says."""
     parameters: Mapping[str, str] = field(default_factory=dict)
     shapes: Mapping[str, Shape] = field(default_factory=dict)
-    """What the values of arguments are converted to."""
+    """The shapes of the arguments, which tell how their values are converted."""
     is_lenient: bool = False
     """Values that do not fit their shape are passed on as they are."""
     nullable: frozenset[str] = _NO_NAMES
@@ -352,7 +352,7 @@ def _find_flaw(name: Any, value: Any) -> str | None:
 
 
 def _conversion_problems(name: str, value: Any, error: Exception) -> list[Problem]:
-    """Return what a converter refused, with its own messages, without values and web addresses."""
+    """Return the problems that a converter found, in its words, without values and web addresses."""
     errors = getattr(error, "errors", None)
     if callable(errors):
         try:

@@ -49,7 +49,7 @@ _STANDARD_MODULES = frozenset({"builtins", "fractions", "ipaddress", "pathlib", 
 
 
 def build_loader(shape: Shape) -> Convert | None:
-    """Return what converts a checked JSON value, None where it stays as it is."""
+    """Return the loader of a shape, None where values stay as they are."""
     return _LoaderBuilder().visit(shape)
 
 
@@ -328,7 +328,7 @@ def _set_maker(python: Any) -> Convert:
 # --- the cost of loading -----------------------------------------------------------------------------
 
 FREE_NS = 5_000_000
-"""What the arguments of any call may cost: 3,000 small models, or 120,000 numbers."""
+"""The arguments of any call may cost this much: 3,000 small models, or 120,000 numbers."""
 _OTHER_SCALAR_NS = 3_000
 _SCALAR_NS: dict[Any, int] = {
     None: 0,
@@ -350,7 +350,7 @@ _SCALAR_TYPES = ("string", "integer", "number", "boolean")
 
 
 def allowed_ns(size: int) -> int:
-    """Return what converting a request of so many bytes may cost.
+    """Return the highest permitted cost of converting a request of so many bytes.
 
     A number takes two bytes to send and 40 ns to convert, a model 14 bytes and a microsecond. No request
     may cost its receiver a hundred times what it costs its sender: about 60 us, 1 ns for each of the first
@@ -410,7 +410,7 @@ def find_cost(shape: Shape) -> ConversionCost | None:
 
 
 def _cost_of_part(shape: Shape) -> tuple[int, int]:
-    """Return what one part of a shape costs for each object, and for each item, of a value."""
+    """Return the cost of one part of a shape, for each object and for each item of a value."""
     match shape:
         case Array(items=items, python=python):
             return 0, _cost_of_scalar(items) + (0 if python is list else 300)
@@ -463,7 +463,7 @@ _MAX_INTEGER = 2**63
 
 
 def build_dumper(shape: Shape) -> Convert | None:
-    """Return what makes JSON data of a value; None where the codec can do it alone."""
+    """Return the dumper of a shape, None where the codec can convert values alone."""
     return _DumperBuilder().visit(shape)
 
 

@@ -409,7 +409,7 @@ class PlainHint(NamedTuple):
 
 
 def find_plain_hint(hint: Any) -> PlainHint | None:
-    """Return what a hint of plain types means, None for every other hint."""
+    """Return the meaning of a hint of plain types, None for every other hint."""
     kind = type(hint)
     if kind is type:
         return _PLAIN_HINTS.get(hint)

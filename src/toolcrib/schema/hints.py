@@ -381,7 +381,7 @@ def is_typeddict(hint: type) -> bool:
 
 
 def constant_of(factory: abc.Callable[[], Any]) -> Any:
-    """Return what a default factory makes if that is an empty container, else None.
+    """Return the value of a default factory if it is an empty container, else None.
 
     Other factories are not called for a definition: they may count, or tell the time.
     """

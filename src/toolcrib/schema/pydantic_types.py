@@ -102,12 +102,12 @@ def has_own_init(cls: Any) -> bool:
 
 
 def model_loader(cls: Any) -> Convert:
-    """Return what makes a pydantic model or dataclass of its JSON."""
+    """Return a function that makes a pydantic model or dataclass of its JSON."""
     return lambda value: _make_models(cls.__pydantic_validator__, value)
 
 
 def model_list_loader(cls: Any) -> Convert:
-    """Return what makes a list of models by one call, in half the time of making each."""
+    """Return a function that makes a list of models by one call, in half the time of making each."""
     adapt = _list_adapter(cls)
     return lambda value: _make_models(adapt(), value)
 
