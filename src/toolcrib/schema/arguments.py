@@ -7,7 +7,6 @@ published schema, repair common mistakes of models and check again (`check`); th
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
@@ -34,8 +33,8 @@ from toolcrib.validation.validator import Problem, Validator, describe_value, fo
 _MAX_PROBLEMS = 10
 _MAX_MESSAGE = 2_000
 """How many characters of a converter's own message are shown."""
-_MAX_NAMES = 1_000
-"""How many arguments are searched for what is not JSON."""
+_MAX_NAMES, _MAX_VALUES = 1_000, 5_000
+"""How many arguments, and how much of each, are searched for what is not JSON."""
 _MAX_SUGGESTED_NAME = 64
 """Finding a similar name takes long for longer names."""
 _UNCHANGED = frozenset({bool, dict, int, list, str})
@@ -339,15 +338,25 @@ def _without_nulls(arguments: dict[str, Any], nulls: frozenset[str]) -> dict[str
 
 
 def _find_flaw(name: Any, value: Any) -> str | None:
-    """Return why an argument is not JSON, or None."""
-    if not isinstance(name, str):
-        return "has a name that is not a string"
-    try:
-        json.dumps({name: value}, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return "not valid Unicode"
-    except (TypeError, ValueError, RecursionError):
-        return "not JSON"
+    """Return why an argument is not JSON, or None; only a part of a large value is searched."""
+    pending: list[Any] = [{name: value}]
+    for _ in range(_MAX_VALUES):
+        if not pending:
+            break
+        item = pending.pop()
+        if isinstance(item, str):
+            try:
+                item.encode()
+            except UnicodeEncodeError:
+                return "not valid Unicode"
+        elif isinstance(item, dict):
+            if not all(isinstance(key, str) for key in item):
+                return "has a name that is not a string"
+            pending += [*item, *item.values()]
+        elif isinstance(item, list | tuple):
+            pending += item[:_MAX_VALUES]
+        elif not isinstance(item, int | float | None):
+            return "not JSON"
     return None
 
 

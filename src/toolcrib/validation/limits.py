@@ -15,8 +15,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from graphlib import CycleError, TopologicalSorter
-from itertools import accumulate
 from typing import Any
 
 from toolcrib.errors import InvalidSchemaError
@@ -198,9 +196,6 @@ MAX_CHAIN = 100
 _CHEAP_CHECKS = 5
 _UNEVALUATED_REPEATS = 3
 """How often the engine looks at the branches beside an `unevaluated...` keyword."""
-_ROUNDS = 3
-_MAX_LOOP = 50
-"""Definitions in a loop that are tried as its entry."""
 _NEED_ESTIMATE = (
     *(b'"allOf"', b'"anyOf"', b'"oneOf"', b'"not"', b'"if"', b'Ref"', b'"$ref"', b'"dependen', b'"patternP'),
     *(b'"propertyN', b'"contains"', b'"unevaluated', b'"enum"', b'"const"', b'"multipleOf"'),
@@ -209,21 +204,19 @@ _NEED_ESTIMATE = (
 _IN_PLACE = frozenset(
     {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
 )
-_FOR_PROPERTIES = ("properties", "additionalProperties", "unevaluatedProperties")
-_FOR_ITEMS = ("prefixItems", "items", "additionalItems", "unevaluatedItems")
-_FOR_EVERY = ("patternProperties", "propertyNames", "contains")
+_FOR_EACH = (
+    ("properties", "additionalProperties", "unevaluatedProperties"),
+    ("prefixItems", "items", "additionalItems", "unevaluatedItems"),
+)
+"""Keywords that apply to one property or item, or to those that no other is for: of objects, of arrays."""
+_FOR_EVERY = (("patternProperties", "propertyNames"), ("contains",))
 
 
 @dataclass(frozen=True, slots=True)
 class ValidationCost:
-    """The checks that a value needs at each level of the data; the last number holds for all deeper levels.
-
-    `checks` is for deciding whether data is valid, `report` for listing everything that is wrong with it.
-    They differ for recursive schemas: there the engine remembers what it has checked, but reports it again.
-    """
+    """The checks that a value needs at each level of the data; the last number holds for deeper ones."""
 
     checks: tuple[int, ...]
-    report: tuple[int, ...]
     max_depth: int | None = None
     max_name_length: int | None = None
 
@@ -246,11 +239,11 @@ class ValidationCost:
                 return f"a property name is longer than {self.max_name_length} characters"
         return None
 
-    def exceeds_report(self, value: Any, limit: int) -> bool:
-        """Whether listing what is wrong with a value may take more than `limit` checks."""
+    def exceeds(self, value: Any, limit: int) -> bool:
+        """Whether a value needs more than `limit` checks."""
         spent = 0
         for depth, level in enumerate(_levels(value)):
-            spent += len(level) * self.report[min(depth, len(self.report) - 1)]
+            spent += len(level) * self.checks[min(depth, len(self.checks) - 1)]
             if spent > limit:
                 return True
         return False
@@ -281,40 +274,40 @@ def estimate_cost(schema: Schema, text: bytes, max_name_length: int | None = Non
     Raise InvalidSchemaError where no data could be checked against it.
     """
     if not any(word in text for word in _NEED_ESTIMATE):
-        return ValidationCost((1,), (1,))
-    graph = _Graph(schema)
-    report = checks = tuple(root for root, _ in graph.count_levels(None))
-    levels = len(report)
-    entry = graph.find_loop_entry() if max(report) > MAX_CHECKS_PER_VALUE else None
-    if entry is not None:
-        # The engine goes around a loop twice; from then on it checks a value against its entry only once,
-        # for each of the values above.
-        counted = list(graph.count_levels(entry))
-        levels = len(counted)
-        again = accumulate(around for _, around in counted)
-        checks = tuple(first + more for (first, _), more in zip(counted, again, strict=True))
-    max_depth = MAX_NESTING if graph.is_recursive else None
-    if levels > MAX_LEVELS:
+        return ValidationCost((1,))
+    checks = _Graph(schema).count_levels()
+    max_depth = MAX_NESTING if checks[-1] else None  # it is recursive
+    if len(checks) > MAX_LEVELS:
         max_depth = MAX_LEVELS - 1
-    return ValidationCost(checks, report, max_depth, max_name_length)
+    return ValidationCost(tuple(checks), max_depth, max_name_length)
+
+
+class _Parts:
+    """The subschemas for the parts of an object or array: those for `every` part, and a list for each."""
+
+    __slots__ = ("each", "every")
+
+    def __init__(self) -> None:
+        self.every: list[_Node] = []
+        self.each: list[list[_Node]] = []
+
+    def count(self, counts: dict[_Node, int]) -> int:
+        """Return the most checks that one part needs."""
+        total = sum([counts[child] for child in self.every])
+        return total + max([sum([counts[child] for child in part]) for part in self.each], default=0)
 
 
 class _Node:
-    """One subschema: what it applies to the same value, `repeats` times each, and to the parts of the value.
+    """One subschema: those that it applies to the same value, `repeats` times each, and to its parts."""
 
-    `targets` are those of its references. Each of `parts` lists the subschemas for one property or item, and
-    `every` those for all.
-    """
-
-    __slots__ = ("cost", "every", "in_place", "parts", "repeats", "targets")
+    __slots__ = ("cost", "in_place", "parts", "repeats")
 
     def __init__(self, cost: int = 1) -> None:
         self.cost = cost
         self.repeats = 1
         self.in_place: list[_Node] = []
-        self.targets: list[_Node] = []
-        self.parts: list[list[_Node]] = []
-        self.every: list[_Node] = []
+        self.parts = (_Parts(), _Parts())
+        """Of an object, and of an array."""
 
 
 class _Graph:
@@ -331,13 +324,6 @@ class _Graph:
         """The checks that each subschema needs for one value without its parts, those in place first."""
         for node in self._nodes.values():
             _check_in_place(node, self._order, set(), 0)
-        targets = {target for node in self._nodes.values() for target in node.targets}
-        self._links = {item: _find_targets(item) for item in {self.root, *targets}} if targets else {}
-        self._loop = _find_loop(self._links)
-
-    @property
-    def is_recursive(self) -> bool:
-        return bool(self._loop)
 
     def _node(self, schema: Any) -> _Node:
         node = self._nodes.get(id(schema))
@@ -349,74 +335,45 @@ class _Graph:
     def _fill(self, schema: Any, node: _Node) -> None:
         if not isinstance(schema, dict):
             return
-        references = [schema[keyword] for keyword in REFERENCES if isinstance(schema.get(keyword), str)]
-        node.targets = [self._node(self._resolver.resolve(reference)) for reference in references]
         node.cost = _cost_of_keywords(schema)
         if "unevaluatedProperties" in schema or "unevaluatedItems" in schema:
             node.repeats = _UNEVALUATED_REPEATS
         inner = [(path, self._node(child)) for path, child in children(schema)]
+        references = [schema[keyword] for keyword in REFERENCES if isinstance(schema.get(keyword), str)]
         node.in_place = [child for path, child in inner if path[0] in _IN_PLACE]
-        node.every = [child for path, child in inner if path[0] in _FOR_EVERY]
+        node.in_place += [self._node(self._resolver.resolve(reference)) for reference in references]
+        for parts, for_each, for_every in zip(node.parts, _FOR_EACH, _FOR_EVERY, strict=True):
+            parts.every = [child for path, child in inner if path[0] in for_every]
+            below = [(path, child) for path, child in inner if path[0] in for_each]
+            # A path of two steps has a name or an index: its subschema is for one part.
+            parts.each = [[child] for path, child in below if len(path) == 2]
+            parts.each.append([child for path, child in below if len(path) == 1])
         by_pattern = schema.get("patternProperties")
         if isinstance(by_pattern, dict):  # every name is matched
-            matching = _Node(len(by_pattern))
-            self._nodes[id(by_pattern)] = matching
-            node.every.append(matching)
-        for keywords in (_FOR_PROPERTIES, _FOR_ITEMS):
-            below = [(path, child) for path, child in inner if path[0] in keywords]
-            # A path of two steps has a name or an index: its subschema is for one part.
-            node.parts += [[child] for path, child in below if len(path) == 2]
-            node.parts.append([child for path, child in below if len(path) == 1])
+            matching = self._nodes[id(by_pattern)] = _Node(len(by_pattern))
+            node.parts[0].every.append(matching)
 
-    def find_loop_entry(self) -> _Node | None:
-        """Return the definition through which every way into a loop and around it leads, None if there is
-        none."""
-        for entry in self._loop if len(self._loop) <= _MAX_LOOP else ():
-            rest = {node: found - {entry} for node, found in self._links.items() if node is not entry}
-            if not _find_loop(rest):  # it is in every loop
-                back = {entry}
-                while more := {node for node in rest if node not in back and self._links[node] & back}:
-                    back |= more
-                loop = back & _reachable(entry, self._links)
-                entries = {self.root} & loop
-                entries.update(*(self._links[node] & loop for node in self._links if node not in loop))
-                if entries == {entry}:
-                    return entry
-        return None
+    def count_levels(self) -> list[int]:
+        """Return the most checks that a value needs at each level below the root.
 
-    def count_levels(self, entry: _Node | None) -> Iterator[tuple[int, int]]:
-        """Yield the most checks that a value needs at each level: below the root, and below `entry`.
-
-        `entry` is followed twice from the root, and not at all from itself. Stop where nothing is checked,
-        where the limit is exceeded, or where the numbers stay the same.
+        Stop where nothing is checked, where the limit is exceeded, or where the numbers stay the same.
         """
-        last: list[dict[_Node, int]] = []
-        for _ in range(MAX_LEVELS + 1):
-            current: list[dict[_Node, int]] = []
-            for number in range(_ROUNDS if entry else 1):
+        found: list[int] = []
+        last: dict[_Node, int] = {}
+        while len(found) <= MAX_LEVELS and (not found or 0 < found[-1] <= MAX_CHECKS):
+            by_kind: list[dict[_Node, int]] = []
+            for kind in (0, 1):  # the value is an object, or an array
                 counts: dict[_Node, int] = {}
-                current.append(counts)
                 for node in self._order:
-                    own = _count_parts(node, last[number]) if last else node.cost
-                    if node.in_place or node.targets:
-                        applied = sum([counts[other] for other in node.in_place])
-                        for other in node.targets:
-                            if other is not entry:
-                                applied += counts[other]
-                            elif number:
-                                applied += current[number - 1][other]
-                        own += node.repeats * applied
-                    counts[node] = own
-            yield current[-1][self.root], current[0][entry or self.root]
-            if current == last or not 0 < current[-1][self.root] <= MAX_CHECKS:
-                return
+                    own = node.parts[kind].count(last) if last else node.cost
+                    counts[node] = own + node.repeats * sum([counts[other] for other in node.in_place])
+                by_kind.append(counts)
+            current = {node: max(by_kind[0][node], by_kind[1][node]) for node in self._order}
+            found.append(current[self.root])
+            if current == last:
+                break
             last = current
-
-
-def _count_parts(node: _Node, counts: dict[_Node, int]) -> int:
-    """Return the most checks that one part of a value needs."""
-    total = sum([counts[child] for child in node.every])
-    return total + max([sum([counts[child] for child in part]) for part in node.parts], default=0)
+        return found
 
 
 def _check_in_place(node: _Node, checked: dict[_Node, int], inside: set[_Node], chain: int) -> int:
@@ -429,7 +386,7 @@ def _check_in_place(node: _Node, checked: dict[_Node, int], inside: set[_Node], 
     if chain > MAX_CHAIN:
         raise InvalidSchemaError(f"Schema follows more than {MAX_CHAIN} references in a row")
     inside.add(node)
-    applied = [_check_in_place(other, checked, inside, chain + 1) for other in node.in_place + node.targets]
+    applied = [_check_in_place(other, checked, inside, chain + 1) for other in node.in_place]
     if sum(applied) * node.repeats > MAX_CHECKS_PER_VALUE:
         raise InvalidSchemaError("Schema expands to too many checks", hint="flatten allOf, anyOf, oneOf")
     checked[node] = total = node.cost + node.repeats * sum(applied)
@@ -451,35 +408,3 @@ def _cost_of_keywords(schema: Mapping[str, Any]) -> int:
     if isinstance(schema.get("multipleOf"), float):
         cost += 60
     return cost
-
-
-def _find_targets(definition: _Node) -> set[_Node]:
-    """Find the definitions that the body of a definition refers to."""
-    found: set[_Node] = set()
-    pending, seen = [definition], {definition}
-    while pending:
-        node = pending.pop()
-        found.update(node.targets)
-        below = {*node.in_place, *node.every, *(child for part in node.parts for child in part)} - seen
-        seen |= below
-        pending += below
-    return found
-
-
-def _find_loop(links: Mapping[_Node, set[_Node]]) -> list[_Node]:
-    """Return the definitions of one loop, none where there is no loop."""
-    try:
-        TopologicalSorter(links).prepare()
-    except CycleError as error:
-        found: list[_Node] = error.args[1][1:]
-        return found
-    return []
-
-
-def _reachable(start: _Node, links: Mapping[_Node, set[_Node]]) -> set[_Node]:
-    found, pending = {start}, [start]
-    while pending:
-        more = links[pending.pop()] - found
-        found |= more
-        pending += more
-    return found

@@ -209,6 +209,10 @@ def test_one_problem_is_told_on_one_line() -> None:
         ({"text": "a", "number": b"5"}, "'number': not JSON, got bytes"),
         ({"number": 1, "colour": "\ud800"}, "'colour': not valid Unicode, got string '\\ud800'"),
         ({"number": 1, "text": ["\ud800"], "colour": {"x"}}, "'text': not valid Unicode, got an array of 1"),
+        (
+            {"number": {"x": ({None: [1.5, True]},)}, "colour": "\ud800"},
+            "'number': has a name that is not a string, got object",
+        ),
         ({"number": {"x": ([1.5, True, None], b"")}, "colour": "\ud800"}, "'number': not JSON, got object"),
     ],
 )
