@@ -96,6 +96,8 @@ class ToolArguments:
     """The parameter that gets all arguments in one dict."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Defaults by parameter."""
+    field_defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Those of the defaults that stand in `Field(...)`, so that every call has to pass them."""
     factories: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
     """Default factories by parameter."""
     reconverted: frozenset[str] = _NO_NAMES
@@ -136,7 +138,7 @@ class ToolArguments:
             frozenset(self.schema.get("properties", ())),
             self.nullable | self.optional,
             costs,
-            not self.parameters and not converted,
+            not (self.parameters or converted or self.field_defaults or self.factories),
             self._find_hidden_defaults(),
         )
         return self._compiled
@@ -247,7 +249,7 @@ class ToolArguments:
         """Return checked arguments as the parameters of the handler, or raise InvalidArgumentsError."""
         compiled = self._compiled or self._compile()
         if self.whole is not None:
-            return {self.whole: _without_nulls(arguments, compiled.nulls)}
+            return self._add_defaults({self.whole: _without_nulls(arguments, compiled.nulls)})
         if compiled.is_identity and _UNCHANGED.issuperset(map(type, arguments.values())):
             return arguments
         if type(arguments) is Converted:
@@ -266,7 +268,13 @@ class ToolArguments:
                     except (ValueError, ArithmeticError, AssertionError) as error:
                         raise self._error(_conversion_problems(name, value, error)) from None
             values[self.parameters.get(name, name)] = value
-        return values
+        return self._add_defaults(values)
+
+    def _add_defaults(self, values: dict[str, Any]) -> dict[str, Any]:
+        for name, make in self.factories.items():
+            if name not in values:
+                values[name] = make()
+        return {**self.field_defaults, **values} if self.field_defaults else values
 
     # --- the values that the handler gets, for policies that judge them ---
 
@@ -290,13 +298,8 @@ class ToolArguments:
         return bool(self.factories or self.user_code)
 
     def convert(self, arguments: dict[str, Any]) -> Converted:
-        """Do the same as `bind`, and call the factories of parameters that were left out, so that they run
-        once."""
-        values = Converted(self.bind(arguments))
-        for name, make in self.factories.items():
-            if name not in values:
-                values[name] = make()
-        return values
+        """Do the same as `bind`, before the call runs."""
+        return Converted(self.bind(arguments))
 
     def receive(self, arguments: dict[str, Any], values: Converted) -> Received:
         """Return checked arguments in the form that the handler gets: `values`, and defaults for the

@@ -45,7 +45,6 @@ from toolcrib.schema.parameters import (
     Parameter,
     docstring_of,
     parameter_names,
-    with_defaults,
 )
 from toolcrib.schema.render import arguments_schema, value_schema
 from toolcrib.schema.shapes import MISSING, Convert, Field, Shape, accepts_none, accepts_null
@@ -120,8 +119,10 @@ class _FunctionBuilder:
         if self.options.description is not None:
             description = self.options.description
         self.arguments.trusted = explicit is None
+        self.arguments.factories = self.factories
+        _add_defaults(self.arguments, self.info, self.defaults)
         return ToolParts(
-            _finish_arguments(self.arguments, self.info, self.defaults, self.factories),
+            self.info.handler,
             description,
             self.arguments,
             output_schema,
@@ -322,23 +323,16 @@ def _first_line(error: Exception) -> str:
     return f"{first} {rest[0].strip()}" if first.endswith(":") and rest else first
 
 
-def _finish_arguments(
-    arguments: ToolArguments,
-    info: HandlerInfo,
-    defaults: Mapping[str, Any],
-    factories: Mapping[str, Callable[[], Any]],
-) -> Callable[..., Any]:
-    """Add the defaults of parameters, and return the handler with those that stand in `Field(...)`."""
-    positional = [item for item in info.parameters if item.kind is POSITIONAL_ONLY]
-    arguments.positional = tuple([(item.name, defaults.get(item.name, item.default)) for item in positional])
+def _add_defaults(arguments: ToolArguments, info: HandlerInfo, from_fields: Mapping[str, Any]) -> None:
+    """Add the defaults of all parameters; some stand in `Field(...)`."""
     arguments.defaults = {
-        item.name: defaults.get(item.name, item.default)
+        item.name: from_fields.get(item.name, item.default)
         for item in info.parameters
-        if item.name in defaults or not (item.default is EMPTY or is_pydantic_field(item.default))
+        if item.name in from_fields or not (item.default is EMPTY or is_pydantic_field(item.default))
     }
-    arguments.factories = factories
-    keywords = defaults.keys() - {item.name for item in positional}
-    return with_defaults(info.handler, {name: defaults[name] for name in keywords}, factories)
+    positional = [item.name for item in info.parameters if item.kind is POSITIONAL_ONLY]
+    arguments.positional = tuple([(name, arguments.defaults.get(name, EMPTY)) for name in positional])
+    arguments.field_defaults = {k: default for k, default in from_fields.items() if k not in positional}
 
 
 # --- hints with a meaning of their own ---------------------------------------------------------------
@@ -496,11 +490,12 @@ def _build_explicit(info: HandlerInfo, name: str, options: ToolOptions, *, takes
         if is_pydantic_field(item.default)
     }
     defaults = {key: field.default for key, field in fields.items() if field.default is not MISSING}
-    factories = {key: field.factory for key, field in fields.items() if field.factory is not None}
     arguments = _bind_handler(info, name, schema, takes_all)
     arguments.options = options
+    arguments.factories = {key: field.factory for key, field in fields.items() if field.factory is not None}
+    _add_defaults(arguments, info, defaults)
     return ToolParts(
-        _finish_arguments(arguments, info, defaults, factories),
+        info.handler,
         description,
         arguments,
         output_schema,

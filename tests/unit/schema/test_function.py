@@ -72,7 +72,7 @@ class TestParameters:
             "until": {"type": "string", "format": "date", "description": "when", "default": "2026-01-31"},
         }
         assert codes(tool) == []
-        assert received_by(tool, **{"from": "me"}) == {"sender": "me"}
+        assert received_by(tool, **{"from": "me"}) == {"sender": "me", "to": MORNING.date()}
         with pytest.raises(InvalidArgumentsError, match="'sender': not a parameter"):
             received_by(tool, sender="me")
 

@@ -321,15 +321,16 @@ def test_what_is_left_out_is_what_the_function_gets_for_it() -> None:
     assert check.runs_user_code
     arguments = {"plain": 1, "Renamed": 2}
     values = check.convert(arguments)
-    assert values == {"plain": 1, "renamed": 2.0, "size": 7}
+    assert values == {"plain": 1, "renamed": 2.0, "size": 7, "place": 3}
     assert check.bind(values) is values
     received = check.receive(arguments, values)
-    assert dict(received) == {"plain": 1, "Renamed": 2.0, "price": 0.5, "note": None, "size": 7}
+    expected = {"plain": 1, "Renamed": 2.0, "price": 0.5, "note": None, "size": 7, "place": 3}
+    assert dict(received) == expected
 
 
 def test_a_factory_does_not_make_what_was_given() -> None:
     check = Tool.from_function(take).arguments
-    assert check.convert({"plain": 1, "size": 2}) == Converted(plain=1, size=2)
+    assert check.convert({"plain": 1, "size": 2}) == Converted(plain=1, size=2, place=3)
 
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "default": 1}, "d": {"type": "string"}}}
