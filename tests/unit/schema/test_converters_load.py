@@ -1,4 +1,4 @@
-"""Checked JSON into Python values, and where in a value a refusal was."""
+"""Loaders: checked JSON into Python values, and the location of errors."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def load(shape: Shape, value: Any) -> Any:
         Named("N", Array(TEXT)),
     ],
 )
-def test_plain_values_cost_nothing(shape: Shape) -> None:
+def test_plain_shapes_have_no_loader(shape: Shape) -> None:
     assert build_loader(shape) is None
 
 

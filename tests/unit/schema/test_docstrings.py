@@ -1,4 +1,4 @@
-"""What each dialect of docstring means, one habit of its authors at a time."""
+"""Docstrings of every style: descriptions, mixed styles, types."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class TestDescription:
     @pytest.mark.parametrize(
         "line", ["- a bullet.", "Example: f(1).", "    indented.", ">>> f(1)", "1. first."]
     )
-    def test_lines_that_stand_alone_are_not_drawn_into_the_sentence(self, line: str) -> None:
+    def test_lists_and_labels_are_not_joined_to_the_sentence(self, line: str) -> None:
         assert parse_docstring(f"Do\n{line}\nmore.").description == f"Do\n{line}\nmore."
 
     def test_everything_that_describes_no_parameter_stays_in_its_place(self) -> None:

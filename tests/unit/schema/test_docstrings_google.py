@@ -1,4 +1,4 @@
-"""Google docstrings, one habit of their authors at a time."""
+"""Google docstrings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TestGoogle:
         assert params_of(f"Do.\n\n{header}:\n    x: The x.") == {"x": "The x."}
 
     @pytest.mark.parametrize("indent", ["  ", "    ", "\t"])
-    def test_any_indent_will_do(self, indent: str) -> None:
+    def test_any_indent_is_accepted(self, indent: str) -> None:
         text = f"Do.\n\nArgs:\n{indent}x: The x\n{indent}{indent}goes on.\n{indent}y: The y."
         assert params_of(text) == {"x": "The x goes on.", "y": "The y."}
 

@@ -1,4 +1,4 @@
-"""NumPy and reST docstrings, one habit of their authors at a time."""
+"""NumPy and reST docstrings."""
 
 from __future__ import annotations
 

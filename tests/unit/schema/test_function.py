@@ -1,4 +1,4 @@
-"""From a function to its blueprint: fields, defaults, words, the way back."""
+"""Building a tool from a function: fields, defaults, descriptions."""
 
 # ruff: noqa: B008 - users write Field(...) as a default
 

@@ -1,4 +1,4 @@
-"""Plain hints: read once, and to the same end as any other hint."""
+"""Plain hints have the same meaning as if they were read like any other hint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Literals and the kinds of Enum, going in and coming out."""
+"""Literals and enums, as parameters and as results."""
 
 from __future__ import annotations
 

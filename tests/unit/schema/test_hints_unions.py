@@ -1,4 +1,4 @@
-"""Unions, Optional in every spelling, and hints that nobody knows."""
+"""Unions, Optional in every spelling, and unsupported hints."""
 
 # ruff: noqa: UP007, UP045 - every spelling is meant
 
@@ -134,7 +134,7 @@ class TestUnknown:
         assert output_of(Odd) is None
 
     @pytest.mark.parametrize("hint", [5, 1.5, [int], (int, str), {"a": int}])
-    def test_what_is_no_type_at_all_is_refused(self, hint: Any) -> None:
+    def test_annotations_that_are_not_types_are_refused(self, hint: Any) -> None:
         with pytest.raises(
             DefinitionError, match=r"Parameter 'x' of tool 'taking'.* is not a type"
         ) as caught:

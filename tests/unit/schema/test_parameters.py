@@ -1,4 +1,4 @@
-"""The cheap look at a callable: whatever Python can call, seen through its wrappers."""
+"""Parameters, location, name and docstring of callables."""
 
 from __future__ import annotations
 

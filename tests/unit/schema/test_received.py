@@ -1,4 +1,4 @@
-"""What a tool gets, as plain data that conditions can compare."""
+"""Arguments as tools receive them, as plain data for conditions."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def test_an_iterator_is_looked_at_and_not_used_up() -> None:
     assert list(items) == [1, 2]
 
 
-def test_what_holds_itself_is_opaque_and_no_crash() -> None:
+def test_a_value_that_contains_itself_is_opaque() -> None:
     loop: list[Any] = []
     loop.append(loop)
     found = plain_value(loop)
@@ -244,7 +244,7 @@ def test_a_value_becomes_plain_once_when_it_is_looked_at() -> None:
         ),
     ],
 )
-def test_a_person_is_shown_the_whole_value_that_the_tool_gets(
+def test_the_whole_received_value_is_shown(
     values: dict[str, Any], sent: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     assert Received(values, sent).shown() == expected
@@ -315,7 +315,7 @@ def take(
 ) -> None: ...
 
 
-def test_what_is_left_out_is_what_the_function_gets_for_it() -> None:
+def test_omitted_arguments_have_their_defaults() -> None:
     check = Tool.from_function(take).arguments
     assert check.changing == {"Renamed", "price", "note", "size"}
     assert check.runs_user_code
