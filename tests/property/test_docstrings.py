@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcrib.schema.docstring_text import type_hint_of
-from toolcrib.schema.docstrings import Docstring, Documented, parse_docstring
+from toolcrib.schema.docstrings import Docstring, Documented, parse_docstring, type_hint_of
 
 # What may go: the words that say what a section or field is, and those that qualify a type.
 MARKERS = """

@@ -16,8 +16,7 @@ from typing import Any
 
 from toolcrib.catalog.inputs import Adapter, FileInputs, LiveInputs, PathName, Reading, find_inputs
 from toolcrib.errors import DefinitionError, Finding, InvalidSchemaError
-from toolcrib.schema.docstring_text import clean_lines, find_block_end, indent_of, trim
-from toolcrib.schema.docstrings import HEADERS
+from toolcrib.schema.docstrings import HEADERS, clean_lines, find_block_end, indent_of, trim
 from toolcrib.schema.parameters import docstring_of
 from toolcrib.tool import Tool
 from toolcrib.validation import codec

@@ -447,7 +447,7 @@ class Dispatcher:
                 given = self.runner.run_inline(slots, work)
             return arguments.receive(checked, given)
 
-        if call.sees_converted and not arguments.keeps(checked):
+        if call.sees_converted and arguments.changing:
             call.convert = convert
         for check in call.checks:
             if (pending := check(call, checked)) is not None:

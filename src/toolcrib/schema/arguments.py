@@ -7,7 +7,6 @@ published schema, repair common mistakes of models and check again (`check`); th
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
@@ -15,17 +14,18 @@ from typing import Any, NamedTuple
 
 from toolcrib.definition import NO_OPTIONS, ToolOptions
 from toolcrib.errors import InvalidArgumentsError, suggest
-from toolcrib.schema.loader import (
+from toolcrib.schema.converters import (
     FREE_NS,
     ConversionCost,
-    FloatListLoader,
-    LimitedLoader,
     allowed_ns,
+    build_lenient_loader,
+    build_loader,
+    find_cost,
     load_integer,
-    load_number,
+    runs_user_code,
 )
 from toolcrib.schema.received import OPAQUE, Received
-from toolcrib.schema.shapes import MISSING, Convert
+from toolcrib.schema.shapes import MISSING, Convert, Shape
 from toolcrib.validation import codec
 from toolcrib.validation.schema_tree import Resolver, Schema
 from toolcrib.validation.validator import Problem, Validator, describe_value, format_path, show_name
@@ -40,9 +40,6 @@ _MAX_SUGGESTED_NAME = 64
 _UNCHANGED = frozenset({bool, dict, int, list, str})
 """Types that a parameter without a loader, or for an int, gets as they are. (5.0 becomes an int.)"""
 _SCALARS = frozenset({bool, float, int, str})
-_NUMBERS = frozenset({float, int})
-_MAX_EXACT = 2**53
-"""Integers up to this are floats without rounding."""
 _NO_NAMES: frozenset[str] = frozenset()
 
 
@@ -58,12 +55,9 @@ class _Compiled(NamedTuple):
     known: frozenset[str]
     nulls: frozenset[str]
     """Arguments whose null is not checked against the schema."""
-    loads: dict[str, Convert]
     costs: list[tuple[str, ConversionCost]]
     is_identity: bool
     """Plain arguments are passed on as they are."""
-    floats: tuple[str, ...] | None
-    """The only arguments that are converted, to floats; None where others are."""
     hidden_defaults: dict[str, Any]
 
 
@@ -84,7 +78,10 @@ class ToolArguments:
     closed: bool = True
     """Other names than those in the schema are refused, whatever the schema says."""
     parameters: Mapping[str, str] = field(default_factory=dict)
-    loaders: Mapping[str, Convert] = field(default_factory=dict)
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    """The shapes of the arguments, which tell how their values are converted."""
+    is_lenient: bool = False
+    """Values that do not fit their shape are passed on as they are."""
     nullable: frozenset[str] = _NO_NAMES
     """An explicit null means None, although the schema does not say so."""
     optional: frozenset[str] = _NO_NAMES
@@ -99,42 +96,50 @@ class ToolArguments:
     """The parameter that gets all arguments in one dict."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Defaults by parameter."""
+    field_defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Those of the defaults that stand in `Field(...)`, so that every call has to pass them."""
     factories: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
     """Default factories by parameter."""
-    user_code: frozenset[str] = _NO_NAMES
-    """Converting these runs code of the author, besides the handler."""
     reconverted: frozenset[str] = _NO_NAMES
     """Another library converts these again, so that the value which the handler gets is not known."""
 
     _compiled: _Compiled | None = field(default=None, init=False)
+    _loaders: dict[str, Convert] | None = field(default=None, init=False)
+    _changing: frozenset[str] | None = field(default=None, init=False)
+
+    def add_null(self, name: str, is_none: bool) -> None:
+        """Accept an explicit null, which means None or that the argument was left out."""
+        if is_none:
+            self.nullable |= {name}
+        else:
+            self.optional |= {name}
 
     @property
     def validator(self) -> Validator:
         return (self._compiled or self._compile()).validator
 
+    @property
+    def loaders(self) -> dict[str, Convert]:
+        """The loaders of the arguments that are converted. Built at first use, like everything that only
+        calls need: most tools of a large catalog are never called."""
+        if self._loaders is None:
+            build = build_lenient_loader if self.is_lenient else build_loader
+            found = ((name, build(shape)) for name, shape in self.shapes.items())
+            self._loaders = {name: load for name, load in found if load is not None}
+        return self._loaders
+
     def _compile(self) -> _Compiled:
-        """Prepare what only calls need: most tools of a large catalog are never called."""
-        loads: dict[str, Convert] = {}
-        costs: list[tuple[str, ConversionCost]] = []
-        for name, load in self.loaders.items():
-            if isinstance(load, LimitedLoader):
-                costs.append((name, load.cost))
-                load = load.load
-            loads[name] = load
-        converted = [name for name, load in loads.items() if load is not load_integer]
-        floats = tuple(name for name in converted if _makes_floats(loads[name]))
-        hidden_defaults = self._find_hidden_defaults()
-        is_kept = not (self.reconverted or self.factories or hidden_defaults or len(floats) < len(converted))
+        loaders = self.loaders
+        costs = [(name, cost) for name in loaders if (cost := find_cost(self.shapes[name])) is not None]
+        converted = [name for name, load in loaders.items() if load is not load_integer]
         self._compiled = _Compiled(
             Validator(self.schema, trusted=self.trusted),
             Repairer(self.schema),
             frozenset(self.schema.get("properties", ())),
             self.nullable | self.optional,
-            loads,
             costs,
-            not self.parameters and not converted,
-            floats if is_kept else None,
-            hidden_defaults,
+            not (self.parameters or converted or self.field_defaults or self.factories),
+            self._find_hidden_defaults(),
         )
         return self._compiled
 
@@ -224,7 +229,7 @@ class ToolArguments:
     def _find_unusable(self, arguments: dict[str, Any]) -> Problem:
         """Find the argument that is not JSON, which the engine does not name."""
         for name, value in islice(arguments.items(), _MAX_NAMES):
-            flaw = _find_flaw({name: value})
+            flaw = _find_flaw(name, value)
             if flaw is not None:
                 return Problem(show_name(name), flaw, describe_value(value))
         return Problem("", "arguments do not fit the schema, and are too large to say where", "")
@@ -244,55 +249,57 @@ class ToolArguments:
         """Return checked arguments as the parameters of the handler, or raise InvalidArgumentsError."""
         compiled = self._compiled or self._compile()
         if self.whole is not None:
-            return {self.whole: _without_nulls(arguments, compiled.nulls)}
+            return self._add_defaults({self.whole: _without_nulls(arguments, compiled.nulls)})
         if compiled.is_identity and _UNCHANGED.issuperset(map(type, arguments.values())):
             return arguments
         if type(arguments) is Converted:
             return arguments
+        loaders = self.loaders
         values: dict[str, Any] = {}
         for name, value in arguments.items():
             if value is None and name in compiled.nulls:
                 if name in self.optional:
                     continue
             else:
-                load = compiled.loads.get(name)
+                load = loaders.get(name)
                 if load is not None:
                     try:
                         value = load(value)
                     except (ValueError, ArithmeticError, AssertionError) as error:
                         raise self._error(_conversion_problems(name, value, error)) from None
             values[self.parameters.get(name, name)] = value
-        return values
+        return self._add_defaults(values)
+
+    def _add_defaults(self, values: dict[str, Any]) -> dict[str, Any]:
+        for name, make in self.factories.items():
+            if name not in values:
+                values[name] = make()
+        return {**self.field_defaults, **values} if self.field_defaults else values
 
     # --- the values that the handler gets, for policies that judge them ---
 
     @property
     def changing(self) -> frozenset[str]:
         """The arguments that the handler may get in another form than the checked one."""
-        if self.whole is not None:
-            return _NO_NAMES
-        converted = [name for name, load in self.loaders.items() if load is not load_integer]
-        made = self._by_name(self.factories)
-        return self.reconverted.union(converted, self._find_hidden_defaults(), made)
+        if self._changing is None:
+            converted = [name for name, load in self.loaders.items() if load is not load_integer]
+            made = self._by_name(self.factories)
+            self._changing = self.reconverted.union(converted, self._find_hidden_defaults(), made)
+        return self._changing if self.whole is None else _NO_NAMES
+
+    @property
+    def user_code(self) -> frozenset[str]:
+        """The arguments whose conversion runs code of the author, besides the handler."""
+        return frozenset(name for name in self.loaders if runs_user_code(self.shapes[name]))
 
     @property
     def runs_user_code(self) -> bool:
         """Whether converting runs code of the author, besides the handler."""
-        return bool(self.user_code or self.factories)
-
-    def keeps(self, arguments: dict[str, Any]) -> bool:
-        """Whether the handler gets these checked arguments as they are, or numbers that equal them."""
-        floats = (self._compiled or self._compile()).floats
-        return floats is not None and all(_is_exact(arguments[name]) for name in floats if name in arguments)
+        return bool(self.factories or self.user_code)
 
     def convert(self, arguments: dict[str, Any]) -> Converted:
-        """Do the same as `bind`, and call the factories of parameters that were left out, so that they run
-        once."""
-        values = Converted(self.bind(arguments))
-        for name, make in self.factories.items():
-            if name not in values:
-                values[name] = make()
-        return values
+        """Do the same as `bind`, before the call runs."""
+        return Converted(self.bind(arguments))
 
     def receive(self, arguments: dict[str, Any], values: Converted) -> Received:
         """Return checked arguments in the form that the handler gets: `values`, and defaults for the
@@ -333,25 +340,9 @@ def _without_nulls(arguments: dict[str, Any], nulls: frozenset[str]) -> dict[str
     return {name: value for name, value in arguments.items() if value is not None or name not in nulls}
 
 
-def _makes_floats(load: Convert) -> bool:
-    return load is load_number or isinstance(load, FloatListLoader)
-
-
-def _is_exact(value: Any) -> bool:
-    """Whether a number, or each number of a list, equals the float that is made of it."""
-    if type(value) in _NUMBERS:
-        return bool(-_MAX_EXACT <= value <= _MAX_EXACT)
-    if type(value) is not list or not _NUMBERS.issuperset(map(type, value)):
-        return False
-    if not value:
-        return True
-    is_small = min(value) >= -_MAX_EXACT and max(value) <= _MAX_EXACT
-    return is_small and all(map(math.isfinite, value))  # among others, NaN is neither least nor greatest
-
-
-def _find_flaw(value: Any) -> str | None:
-    """Return why a value is not JSON, or None; only a part of a large value is searched."""
-    pending = [value]
+def _find_flaw(name: Any, value: Any) -> str | None:
+    """Return why an argument is not JSON, or None; only a part of a large value is searched."""
+    pending: list[Any] = [{name: value}]
     for _ in range(_MAX_VALUES):
         if not pending:
             break
@@ -362,7 +353,7 @@ def _find_flaw(value: Any) -> str | None:
             except UnicodeEncodeError:
                 return "not valid Unicode"
         elif isinstance(item, dict):
-            if not all(isinstance(name, str) for name in item):
+            if not all(isinstance(key, str) for key in item):
                 return "has a name that is not a string"
             pending += [*item, *item.values()]
         elif isinstance(item, list | tuple):
@@ -373,7 +364,7 @@ def _find_flaw(value: Any) -> str | None:
 
 
 def _conversion_problems(name: str, value: Any, error: Exception) -> list[Problem]:
-    """Return what a converter refused, with its own messages, without values and web addresses."""
+    """Return the problems that a converter found, in its words, without values and web addresses."""
     errors = getattr(error, "errors", None)
     if callable(errors):
         try:
@@ -399,6 +390,7 @@ _MAX_REPAIR_VALUES = 20_000
 _MAX_REPAIR_TEXT = 1 << 20
 _NO_TEXT = frozenset({int, float, bool, type(None)})
 """Types that are neither a string nor hold one."""
+_JSON_TYPES: dict[type, str] = {str: "string", dict: "object", list: "array"}
 
 
 class Repairer:
@@ -408,12 +400,11 @@ class Repairer:
     the result is valid is checked afterwards.
     """
 
-    __slots__ = ("_chosen", "_resolver", "_strings")
+    __slots__ = ("_possible", "_resolver")
 
     def __init__(self, schema: Schema) -> None:
         self._resolver = Resolver(schema)
-        self._strings: dict[int, bool] = {}
-        self._chosen: dict[int, Schema] = {}
+        self._possible: dict[tuple[int, type], bool] = {}
 
     def repair(self, value: Any) -> Any:
         """Return `value` with strings decoded where no string is allowed; itself where nothing changes."""
@@ -424,12 +415,12 @@ class Repairer:
         if depth > _MAX_REPAIR_DEPTH or not isinstance(schema, Mapping):
             return value
         if isinstance(value, str):
-            if self.may_be_string(schema):
+            if self._may_be(schema, str):
                 return value
             left[0] -= 1
             decoded = _decode(value)
             return decoded if decoded is value else self._repair(decoded, schema, depth + 1, left)
-        if not isinstance(value, dict | list) or len(value) > left[0]:
+        if type(value) not in _JSON_TYPES or len(value) > left[0]:
             return value
         left[0] -= len(value)
         schema = self._choose(value, schema)
@@ -462,38 +453,32 @@ class Repairer:
         ]
         return value if all(new is old for new, old in zip(repaired, value, strict=True)) else repaired
 
-    def may_be_string(self, schema: Any) -> bool:
-        """Whether some string may be valid; in doubt, yes."""
-        known = self._strings.get(id(schema))
-        if known is None:
-            known = self._strings[id(schema)] = self._decide_string(schema)
-        return known
+    def _may_be(self, schema: Any, kind: type) -> bool:
+        """Whether some string, object or array may be valid; in doubt, yes."""
+        key = (id(schema), kind)
+        if key not in self._possible:
+            self._possible[key] = True  # while it refers to itself
+            self._possible[key] = self._decide(self._resolver.follow(schema), kind)
+        return self._possible[key]
 
-    def _decide_string(self, schema: Any) -> bool:
-        schema = self._resolver.follow(schema)
+    def _decide(self, schema: Any, kind: type) -> bool:
         if not isinstance(schema, Mapping):
             return schema is not False
-        kind = schema.get("type")
-        if kind is not None:
-            return kind == "string" or (isinstance(kind, list) and "string" in kind)
+        types = schema.get("type")
+        if types is not None:
+            return types == _JSON_TYPES[kind] or (isinstance(types, list) and _JSON_TYPES[kind] in types)
         if isinstance(schema.get("enum"), list):
-            return any(isinstance(item, str) for item in schema["enum"])
+            return any(isinstance(item, kind) for item in schema["enum"])
         if "const" in schema:
-            return isinstance(schema["const"], str)
-        for keyword in ("anyOf", "oneOf"):
+            return isinstance(schema["const"], kind)
+        for keyword, decide in (("anyOf", any), ("oneOf", any), ("allOf", all)):
             if isinstance(schema.get(keyword), list):
-                return any(self.may_be_string(item) for item in schema[keyword])
-        if isinstance(schema.get("allOf"), list):
-            return all(self.may_be_string(item) for item in schema["allOf"])
+                return decide(self._may_be(item, kind) for item in schema[keyword])
         return True
 
     def _choose(self, value: Any, schema: Schema) -> Schema:
         """Return the subschema that describes an object or array: of several options, the only possible
         one."""
-        known = self._chosen.get(id(schema))
-        if known is not None:
-            return known
-        start, depends_on_value = schema, False
         for _ in range(_MAX_REPAIR_DEPTH):
             schema = self._resolver.follow(schema)
             if not isinstance(schema, Mapping):
@@ -501,23 +486,11 @@ class Repairer:
             options = schema.get("anyOf", schema.get("oneOf"))
             if "properties" in schema or not isinstance(options, list):
                 break
-            depends_on_value = True
-            possible = [option for option in options if self._may_describe(option, value)]
+            possible = [option for option in options if self._may_be(option, type(value))]
             if len(possible) != 1:
                 break
             schema = possible[0]
-        if not depends_on_value:
-            self._chosen[id(start)] = schema
         return schema
-
-    def _may_describe(self, schema: Any, value: Any) -> bool:
-        """Whether an option may describe this object or array, judged by its type alone."""
-        schema = self._resolver.follow(schema)
-        if not isinstance(schema, Mapping):
-            return schema is not False
-        kind = schema.get("type")
-        wanted = "object" if isinstance(value, dict) else "array"
-        return kind is None or kind == wanted or (isinstance(kind, list) and wanted in kind)
 
 
 def _decode(text: str) -> Any:

@@ -2,30 +2,263 @@
 
 No word is lost: entries for parameters, results, errors and tags are taken out, and every other line stays
 in the description, in its order. Whether a documented parameter exists is checked elsewhere. Only the
-standard library is imported, because this is loaded at start-up.
+standard library is imported, because this is loaded at start-up; no type in a docstring is evaluated.
 """
 
 from __future__ import annotations
 
+import ast
+import operator
 import re
 from dataclasses import dataclass
+from functools import reduce
 from itertools import product
+from types import GenericAlias, NoneType
 from typing import Any, Literal, NamedTuple
 
-from toolcrib.schema.docstring_text import (
-    clean_lines,
-    clean_type,
-    find_block_end,
-    finish_sentence,
-    flow,
-    indent_of,
-    join_prose,
-    looks_like_type,
-    trim,
-    type_hint_of,
-)
+# --- text --------------------------------------------------------------------------------------------
+# A cleaned line is plain spaces, then text without trailing space; an empty one is "". Quantifiers are
+# possessive where they may meet a long run: docstrings may be hostile, and the time spent on them must not
+# grow faster than their length.
 
-__all__ = ["Docstring", "Documented", "Style", "parse_docstring", "type_hint_of"]
+_STRUCTURE = re.compile(r"[-*+•] |---|===|#{1,6} |\d{1,3}[.)] |>>> |\.\.\. |```|~~~|\|")
+_LABEL = re.compile(r"\w[\w ]{0,30}:(?:\s|$)")
+_SENTENCE_END = re.compile(r"[.!?][\"')\]`*]*+\s++[\"'(\[`*]*+(\S)")
+_DOTTED_LETTERS = re.compile(r"(?<!\w)\w\.(?:\w\.){1,4}$")
+_MANY_BREAKS = re.compile(r"\n{3,}")
+
+_NEVER_LAST = frozenset(("e.g", "i.e", "vs", "cf", "approx", "dr", "mr", "mrs", "ms", "prof", "fig", "eq"))
+
+
+def clean_lines(text: str) -> list[str]:
+    """Split a docstring into lines without the indentation that all but the first share."""
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    first, *others = text.split("\n")
+    measured: list[tuple[int, str]] = []
+    margin = None
+    for line in others:
+        body = line.lstrip()
+        indent = len(line) - len(body)
+        if body and indent and "\t" in line:
+            indent = len(line[:indent].expandtabs())
+        if body and (margin is None or indent < margin):
+            margin = indent
+        measured.append((indent, body.rstrip()))
+    margin = margin or 0
+    return [first.strip(), *[" " * (indent - margin) + body if body else "" for indent, body in measured]]
+
+
+def indent_of(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def trim(block: list[str]) -> list[str]:
+    """Remove empty lines at both ends."""
+    start, end = 0, len(block)
+    while start < end and not block[start]:
+        start += 1
+    while end > start and not block[end - 1]:
+        end -= 1
+    return block[start:end]
+
+
+def find_block_end(lines: list[str], start: int, level: int) -> int:
+    """Return the index after the lines that are empty or deeper than `level`."""
+    deeper = " " * (level + 1)
+    end = start
+    while end < len(lines) and (not lines[end] or lines[end].startswith(deeper)):
+        end += 1
+    return end
+
+
+def flow(first: str, rest: list[str]) -> str:
+    """Join a text and its continuation lines: wrapped prose becomes one line, lists and code keep their
+    form."""
+    filled = [indent_of(line) for line in rest if line]
+    if not filled:
+        return first
+    margin = min(filled)
+    # The first continuation line sets the indent of its paragraph.
+    level = filled[0] if rest[0] else margin
+    pieces = [first]
+    is_formatted = is_fenced = after_blank = False
+    for line in rest:
+        if not line:
+            after_blank = True
+            continue
+        body = line.lstrip(" ")
+        if after_blank:
+            is_formatted, level = is_fenced, margin
+        is_deeper = len(line) - len(body) > level
+        is_formatted = is_formatted or is_deeper or _STRUCTURE.match(body) is not None
+        if body.startswith(("```", "~~~")):
+            is_fenced = not is_fenced
+        pieces.append("\n\n" if after_blank else "\n" if is_formatted else " ")
+        pieces.append(line[margin:] if is_formatted else body)
+        after_blank = False
+    return "".join(pieces).strip()
+
+
+def join_prose(lines: list[str]) -> str:
+    """Join the lines of a description, with at most one empty line in a row."""
+    prose = "\n".join(lines)
+    return (_MANY_BREAKS.sub("\n\n", prose) if "\n\n\n" in prose else prose).strip()
+
+
+def finish_sentence(prose: str) -> str:
+    """Return a single sentence on one line without its full stop, anything longer as it is."""
+    sentence = prose
+    if "\n\n" in prose:
+        return prose
+    if "\n" in prose:
+        lines = prose.split("\n")
+        if any(map(_stands_alone, lines)):
+            return prose
+        sentence = " ".join(lines)
+    if _has_more_sentences(sentence):
+        return prose
+    if (
+        not sentence.endswith(".")
+        or sentence.endswith(("..", " etc."))
+        or _DOTTED_LETTERS.search(sentence[-12:])
+    ):
+        return sentence
+    return sentence[:-1].rstrip() or sentence
+
+
+def _stands_alone(line: str) -> bool:
+    """Whether a line would lose its meaning inside a paragraph."""
+    if not line or line[0] == " " or _STRUCTURE.match(line):
+        return True
+    return line[0].isupper() and _LABEL.match(line) is not None
+
+
+def _has_more_sentences(text: str) -> bool:
+    for end in _SENTENCE_END.finditer(text):
+        if end[1].isupper():
+            before = text[max(0, end.start() - 8) : end.start()].split()
+            if not before or before[-1].lower().lstrip("(\"'") not in _NEVER_LAST:
+                return True
+    return False
+
+
+# --- types -------------------------------------------------------------------------------------------
+
+_MAX_TYPE_TEXT = 500
+_ROLE = re.compile(r":(?:[a-z]{1,12}:){1,2}(?=`)")
+_QUALIFIER = re.compile(
+    r"\*?(?:optional|required|keyword[- ]only|positional[- ]only)\*?(?: *+\(?defaults?\b.*)?|defaults?\b.*",
+    re.I,
+)
+_TRAILING_DEFAULT = re.compile(r"\((?:optional|defaults?\b[^()]*+)\)$", re.I)
+_TOKEN = re.compile(r"'[^']*+'|\"[^\"]*+\"|[\[({\])}]|,")
+_LIST_OF = re.compile(r"list of (\w+?)s?", re.I)
+_BUILTINS: dict[str, Any] = {
+    "str": str,
+    "string": str,
+    "int": int,
+    "integer": int,
+    "float": float,
+    "number": float,
+    "bool": bool,
+    "boolean": bool,
+    "list": list,
+    "dict": dict,
+    "object": dict,
+    "none": NoneType,
+}
+
+
+def clean_type(text: str) -> str | None:
+    """Return a type without `optional`, `required` and defaults, which the signature has."""
+    if "`" in text:
+        text = _ROLE.sub("", text).replace("`~", "").replace("`", "")
+    text = text.strip()
+    if text.endswith(")"):
+        text = _TRAILING_DEFAULT.sub("", text).rstrip()
+    if "," in text:
+        parts = _split_at_commas(text)
+        kept = [part for part in parts if not _QUALIFIER.fullmatch(part)]
+        text = text if len(kept) == len(parts) else ", ".join(kept)
+    elif _QUALIFIER.fullmatch(text):
+        return None
+    return text or None
+
+
+def _split_at_commas(text: str) -> list[str]:
+    """Split at commas outside of brackets and quotes."""
+    parts, start, depth = [], 0, 0
+    for token in _TOKEN.finditer(text):
+        if token[0] in "([{":
+            depth += 1
+        elif token[0] in ")]}":
+            depth -= 1
+        elif token[0] == "," and depth <= 0:
+            parts.append(text[start : token.start()].strip())
+            start = token.end()
+    parts.append(text[start:].strip())
+    return parts
+
+
+def type_hint_of(text: str) -> object | None:
+    """Return the builtin hint for the text of a simple type, None where it is not certain."""
+    cleaned = clean_type(text) or ""
+    if len(cleaned) > _MAX_TYPE_TEXT or "\\" in cleaned:
+        return None
+    if listed := _LIST_OF.fullmatch(cleaned):
+        cleaned = f"list[{listed[1]}]"
+    try:
+        hint = _read_hint(ast.parse(cleaned, mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return None if hint is NoneType else hint
+
+
+def _read_hint(node: ast.expr) -> Any:
+    match node:
+        case ast.Name(id=name) | ast.Attribute(value=ast.Name(id="typing"), attr=name):
+            return _BUILTINS.get(name.lower())
+        case ast.Constant(value=None):
+            return NoneType
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return _unite([left, right])
+        case ast.BoolOp(op=ast.Or(), values=options):  # "int or None"
+            return _unite(options)
+        case ast.Set(elts=values):  # {'fast', 'slow'}
+            return _read_literal(values)
+        case ast.Subscript(value=ast.Name(id=name) | ast.Attribute(attr=name), slice=inner):
+            return _read_subscript(name.lower(), inner.elts if isinstance(inner, ast.Tuple) else [inner])
+    return None
+
+
+def _read_subscript(name: str, parts: list[ast.expr]) -> Any:
+    if name == "literal":
+        return _read_literal(parts)
+    if name == "optional":
+        return _unite([*parts, ast.Constant(None)])
+    if name == "union":
+        return _unite(parts)
+    item: Any = parts[-1]
+    hint = Any if getattr(item, "id", "") == "Any" else _read_hint(item)
+    if hint is not None and name == "list" and len(parts) == 1:
+        return GenericAlias(list, (hint,))
+    if hint is not None and name == "dict" and len(parts) == 2 and _read_hint(parts[0]) is str:
+        return GenericAlias(dict, (str, hint))
+    return None
+
+
+def _unite(options: list[ast.expr]) -> Any:
+    hints = [_read_hint(option) for option in options]
+    return None if None in hints else reduce(operator.or_, hints)
+
+
+def _read_literal(values: list[ast.expr]) -> Any:
+    found = tuple(ast.literal_eval(value) for value in values)
+    return Literal[found] if all(isinstance(value, str | int | None) for value in found) else None
+
+
+# --- entries and sections ----------------------------------------------------------------------------
 
 
 class Documented(NamedTuple):
@@ -65,8 +298,6 @@ class Draft:
         return self.params if kind == "params" else self.attributes
 
 
-# --- section names -----------------------------------------------------------------------------------
-
 _SECTIONS = {
     "params": (
         "args, arguments, parameters, params, keyword args, keyword arguments, keyword parameters, "
@@ -93,7 +324,6 @@ HEADERS = {f"{title}:": kind for title, kind in _TITLES.items()}
 _KNOWN_TITLES = {*_TITLES, *_spell(_OTHER_SECTIONS)}
 
 # `None` under a header means that there are no entries. The colon of `http://` or `::` does not end a name.
-# For the possessive quantifiers see docstring_text.
 _NAME = r"[*`\\]*+(?!None\b)[^\W\d]\w*+[*`]*+"
 _NAMES = rf"{_NAME}(?:,\s*+{_NAME})*+"
 _DOTTED = r"`*+(?!None\b)[^\W\d][\w.]*+`*+"
@@ -106,10 +336,6 @@ _GOOGLE_BULLET = re.compile(rf"[-*]\s++({_NAMES}){_GOOGLE_TAIL}")
 _GOOGLE_ERROR = re.compile(rf"(?:[-*]\s++)?+({_ERRORS}){_GOOGLE_TAIL}")
 _NUMPY_ENTRY = re.compile(rf"({_NAMES}){_NUMPY_TAIL}")
 _NUMPY_ERROR = re.compile(rf"({_ERRORS}){_NUMPY_TAIL}")
-_NAMED_RETURN = re.compile(rf"({_NAMES})\s++:\s++(.+)")
-
-
-# --- entries -----------------------------------------------------------------------------------------
 
 
 def split_names(names: str) -> list[str]:
@@ -187,7 +413,7 @@ def _take_google(draft: Draft, kind: str, header: str, block: list[str]) -> None
     if kind == "tags":
         draft.tags += read_tags(block)
     elif kind == "returns":
-        draft.add_returns(*_read_google_returns(block))
+        draft.add_returns(flow(block[0].lstrip(" "), block[1:]), None)
     else:
         stray, entries = _collect(block, _choose_google_pattern(kind, block[0].lstrip(" ")))
         # A block without any entry is prose, and keeps its header.
@@ -207,15 +433,6 @@ def _choose_google_pattern(kind: str, first: str) -> re.Pattern[str]:
         return _GOOGLE_ERROR
     # Bullets are entries only where the first entry is one; else they continue an entry.
     return _GOOGLE_BULLET if first.startswith(("- ", "* ")) else _GOOGLE_ENTRY
-
-
-def _read_google_returns(block: list[str]) -> tuple[str, str | None]:
-    """Read `dict: the user`. The type stays in the text too, which may be shown without it."""
-    first = block[0].lstrip(" ")
-    head, _, tail = first.partition(":")
-    type_text = head[1:-1] if head[:1] + head[-1:] == "()" else head
-    is_typed = looks_like_type(type_text) and (not tail or tail[0].isspace())
-    return flow(first, block[1:]) if len(block) > 1 else first, type_text if is_typed else None
 
 
 # --- NumPy -------------------------------------------------------------------------------------------
@@ -282,40 +499,27 @@ def _document_numpy(found: tuple[Any, ...], body: list[str], kind: str) -> list[
     names, space, type_text = found
     words = flow("", body)
     # `name: text` on one line is Google style under a NumPy title; so is `ValueError: text`.
-    if type_text and (
-        kind == "raises" or not (words or space or looks_like_type(clean_type(type_text) or "str"))
-    ):
-        words, type_text = flow(type_text, body), None
     cleaned = clean_type(type_text) if type_text else None
+    if type_text and (kind == "raises" or not (words or space or _is_type(cleaned))):
+        words, cleaned = flow(type_text, body), None
     return [Documented(name, words, cleaned) for name in split_names(names)]
 
 
+def _is_type(text: str | None) -> bool:
+    """Whether a text after a colon is a type, and not the beginning of a sentence."""
+    return text is None or " " not in text or type_hint_of(text) is not None
+
+
 def _read_numpy_returns(block: list[str]) -> tuple[str, str | None]:
-    level = indent_of(block[0])
-    heads: list[tuple[str, list[str]]] = []
-    for line in block:
-        if line and indent_of(line) <= level:
-            heads.append((line.lstrip(" "), []))
-        else:
-            heads[-1][1].append(line)
-    if not any(trim(body) for _, body in heads):
-        if len(heads) == 1 and (named := _NAMED_RETURN.fullmatch(heads[0][0])):
-            return named[1], named[2]
-        return _read_google_returns(block)
-    if len(heads) > 1:
-        return "\n".join(_format_return(head, body) for head, body in heads), None
-    head, body = heads[0]
-    if named := _NAMED_RETURN.fullmatch(head):
-        return f"{named[1]}: {flow('', body)}", named[2]
-    return (flow(head, body), None) if head[-1] in ".,:;" else (flow("", body), head)
+    """Read a type with an indented description below it; anything else is a description."""
+    first, body = block[0].lstrip(" "), block[1:]
+    is_type = bool(body) and first[-1] not in ".,:;"
+    if is_type and find_block_end(body, 0, indent_of(block[0])) == len(body):
+        return flow("", body), first
+    return flow(first, body), None
 
 
-def _format_return(head: str, body: list[str]) -> str:
-    if named := _NAMED_RETURN.fullmatch(head):
-        head = f"{named[1]} ({named[2]})"
-    words = flow("", body)
-    return f"{head}: {words}" if words else head
-
+# --- reST --------------------------------------------------------------------------------------------
 
 _KINDS = {
     word: kind
@@ -341,7 +545,7 @@ def is_field(line: str) -> bool:
 
 def read_rest(lines: list[str]) -> Draft:
     draft = Draft()
-    types: dict[tuple[str, str], list[str]] = {}
+    types: dict[tuple[str, str], str] = {}
     number, level = 0, None
     while number < len(lines):
         line = lines[number]
@@ -365,9 +569,7 @@ def read_rest(lines: list[str]) -> Draft:
     return draft
 
 
-def _take_field(
-    draft: Draft, types: dict[tuple[str, str], list[str]], kind: str, about: str, text: str
-) -> bool:
+def _take_field(draft: Draft, types: dict[tuple[str, str], str], kind: str, about: str, text: str) -> bool:
     """Add one field; return False if it lacks the name of what it describes."""
     kind, _, is_type = kind.partition(" ")
     if kind == "tags":
@@ -376,8 +578,8 @@ def _take_field(
         draft.add_returns("" if is_type else text, text if is_type else about or None)
     elif kind == "raises" and about:
         draft.raises += [Documented(name, text) for name in split_names(about)]
-    elif is_type and about and clean_type(text):
-        types.setdefault((kind, about.strip("*`\\")), []).append(clean_type(text) or "")
+    elif is_type and about and (cleaned := clean_type(text)):
+        types[kind, about.strip("*`\\")] = cleaned
     elif (named := _split_named_field(about)) and not is_type:
         draft.entries_of(kind).extend(Documented(name, text, named[1]) for name in named[0])
     else:
@@ -406,17 +608,18 @@ def _drop_dangling_header(prose: list[str], level: int) -> None:
         prose[-1] = ""
 
 
-def _assign_types(draft: Draft, types: dict[tuple[str, str], list[str]]) -> None:
+def _assign_types(draft: Draft, types: dict[tuple[str, str], str]) -> None:
     """Add each `:type x:` to its parameter; one without a parameter becomes an entry of its own."""
-    for entries, kind in ((draft.params, "params"), (draft.attributes, "attributes")):
+    for kind in ("params", "attributes"):
+        entries = draft.entries_of(kind)
         for index, entry in enumerate(entries):
-            found = types.pop((kind, entry.name), [])
-            if found:
-                own = [entry.type] if entry.type else []
-                entries[index] = entry._replace(type=" | ".join(dict.fromkeys(own + found)))
+            if found := types.pop((kind, entry.name), None):
+                entries[index] = entry._replace(type=entry.type or found)
     for (kind, name), found in types.items():
-        draft.entries_of(kind).append(Documented(name, "", " | ".join(dict.fromkeys(found))))
+        draft.entries_of(kind).append(Documented(name, "", found))
 
+
+# --- any style ---------------------------------------------------------------------------------------
 
 Style = Literal["google", "numpy", "rest", "plain"]
 

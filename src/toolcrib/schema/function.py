@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 import typing
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from types import GenericAlias, NoneType, UnionType
@@ -21,14 +20,24 @@ from toolcrib.content import MEDIA, Result
 from toolcrib.context import Context
 from toolcrib.definition import ToolOptions, check_input_schema, join_descriptions, publish_docs
 from toolcrib.errors import Finding, InvalidSignatureError, Level, ToolcribError
-from toolcrib.schema.annotations import origin_of, resolve_hints
+from toolcrib.schema.annotations import (
+    NO_INFO,
+    FieldInfo,
+    is_pydantic_field,
+    origin_of,
+    resolve_hints,
+    split_annotated,
+)
 from toolcrib.schema.arguments import ToolArguments
-from toolcrib.schema.docstring_text import is_printable_ascii, type_hint_of
-from toolcrib.schema.docstrings import Docstring, Documented, parse_docstring
-from toolcrib.schema.dumper import build_dumper
-from toolcrib.schema.field_info import NO_INFO, FieldInfo, is_pydantic_field, split_annotated
-from toolcrib.schema.hints import ARRAYS, HintReader, split_optional
-from toolcrib.schema.loader import LimitedLoader, build_loader, runs_user_code
+from toolcrib.schema.converters import (
+    UNKNOWN_DEFAULT,
+    build_dumper,
+    is_valid_default,
+    published_default,
+    render_default,
+)
+from toolcrib.schema.docstrings import Docstring, Documented, parse_docstring, type_hint_of
+from toolcrib.schema.hints import ARRAYS, HintReader, constant_of, split_optional
 from toolcrib.schema.parameters import (
     EMPTY,
     POSITIONAL_ONLY,
@@ -36,19 +45,10 @@ from toolcrib.schema.parameters import (
     Parameter,
     docstring_of,
     parameter_names,
-    with_defaults,
 )
-from toolcrib.schema.records import constant_of
-from toolcrib.schema.render import (
-    UNKNOWN_DEFAULT,
-    arguments_schema,
-    is_valid_default,
-    published_default,
-    render_default,
-    value_schema,
-)
+from toolcrib.schema.render import arguments_schema, value_schema
 from toolcrib.schema.shapes import MISSING, Convert, Field, Shape, accepts_none, accepts_null
-from toolcrib.validation.validator import Validator, check_schema
+from toolcrib.validation.validator import check_schema
 
 R = TypeVar("R")
 _BY_NAME = (POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -90,16 +90,11 @@ class _FunctionBuilder:
         self.name = name
         self.options = options
         self.findings: list[Finding] = []
-        self.fields: list[Field] = []
-        self.parameters: dict[str, str] = {}
-        self.loaders: dict[str, Convert] = {}
-        self.nullable: set[str] = set()
-        self.optional: set[str] = set()
-        self.keyword_defaults: dict[str, Any] = {}
-        self.positional_defaults: dict[str, Any] = {}
+        self.fields: dict[str, Field] = {}
+        self.defaults: dict[str, Any] = {}
+        """Defaults that stand in `Field(...)`, by parameter."""
         self.factories: dict[str, Callable[[], Any]] = {}
-        self.user_code: set[str] = set()
-        self.context: str | None = None
+        self.arguments = ToolArguments(name=name, schema={}, options=options)
 
     @functools.cached_property
     def reader(self) -> HintReader:
@@ -123,36 +118,19 @@ class _FunctionBuilder:
         )
         if self.options.description is not None:
             description = self.options.description
-        trusted = explicit is None
+        self.arguments.trusted = explicit is None
+        self.arguments.factories = self.factories
+        _add_defaults(self.arguments, self.info, self.defaults)
         return ToolParts(
-            with_defaults(self.info.handler, self.keyword_defaults, self.factories),
+            self.info.handler,
             description,
-            self.arguments(trusted),
+            self.arguments,
             output_schema,
             dump,
             returns,
             raises,
             docs.tags,
             findings=self.findings,
-        )
-
-    def arguments(self, trusted: bool) -> ToolArguments:
-        return ToolArguments(
-            name=self.name,
-            schema=arguments_schema(self.fields),
-            trusted=trusted,
-            options=self.options,
-            parameters={name: parameter for name, parameter in self.parameters.items() if name != parameter},
-            loaders=self.loaders,
-            nullable=frozenset(self.nullable),
-            optional=frozenset(self.optional),
-            positional=_positional_parameters(self.info, self.positional_defaults),
-            context=self.context,
-            defaults=_find_defaults(
-                self.info.parameters, {**self.keyword_defaults, **self.positional_defaults}
-            ),
-            factories=self.factories,
-            user_code=frozenset(self.user_code),
         )
 
     # --- parameters ---
@@ -168,9 +146,9 @@ class _FunctionBuilder:
             name = parameter.name
             entry = documented.get(name)
             hint = hints.get(name, parameter.annotation)
-            plain = find_plain_hint(hint) if _is_simple_default(parameter.default) else None
-            if plain is not None:
-                made, load = self.read_plain(name, plain, parameter.default)
+            plain = find_plain_hint(hint)
+            if plain is not None and not is_pydantic_field(parameter.default):
+                made = self.make_field(parameter, plain.shape, plain.bare, plain.accepts_none)
             else:
                 if hint is EMPTY and entry is not None and entry.type:
                     hint = self.documented_hint(parameter, entry)
@@ -179,28 +157,26 @@ class _FunctionBuilder:
                     self.take_context(name)
                     continue
                 made = self.read_field(parameter, hint, bare if is_optional else hint)
-                load = build_loader(made.shape)
-                if load is not None and runs_user_code(made.shape):
-                    self.user_code.add(made.name)
             entry = entry or documented.get(made.name)
             if not made.description and entry is not None:
                 made.description = entry.description
-            if made.name in self.parameters:
+            if made.name in self.fields:
                 self.refuse(name, f"has the same name as another: '{made.name}'", "change its alias")
-            self.parameters[made.name] = name
-            self.fields.append(made)
-            if load is not None:
-                self.loaders[made.name] = load
+            self.fields[made.name] = made
+        self.arguments.schema = arguments_schema(list(self.fields.values()))
+        self.arguments.shapes = {key: item.shape for key, item in self.fields.items()}
+        self.arguments.parameters = {k: item.keyword for k, item in self.fields.items() if k != item.keyword}
 
-    def read_plain(self, name: str, plain: PlainHint, default: Any) -> tuple[Field, Convert | None]:
-        """Do the same as `read_field` for a plain hint and a plain default, as most parameters have."""
+    def make_field(self, parameter: Parameter, shape: Shape, bare: Shape, is_optional: bool) -> Field:
+        """Make a field of a parameter without metadata. `bare` is its shape without None, which only a
+        required one publishes."""
+        name, default = parameter.name, parameter.default
         if default is EMPTY:
-            return Field(name, plain.shape, True, MISSING, "", name, name), plain.load
-        (self.nullable if plain.accepts_none else self.optional).add(name)
-        published = default
-        if type(default) is not plain.scalar and default not in plain.choices:
-            published = self.publish_default(name, plain.bare, default, plain.accepts_none)
-        return Field(name, plain.bare, False, published, "", name, name), plain.load_bare
+            return Field(name, shape, True, MISSING, "", name, name)
+        self.arguments.add_null(name, is_optional)
+        return Field(
+            name, bare, False, self.publish_default(name, bare, default, is_optional), "", name, name
+        )
 
     def documented_hint(self, parameter: Parameter, entry: Documented) -> Any:
         """Return the type that only the docstring has, EMPTY where the default contradicts it."""
@@ -219,9 +195,9 @@ class _FunctionBuilder:
         if self.options.run == "process":
             hint = "drop the parameter, or use run='thread'"
             self.refuse(name, "cannot be a Context: the tool runs in another process", hint)
-        if self.context is not None:
-            self.refuse(name, "is a second Context", f"use '{self.context}'")
-        self.context = name
+        if self.arguments.context is not None:
+            self.refuse(name, "is a second Context", f"use '{self.arguments.context}'")
+        self.arguments.context = name
 
     def read_field(self, parameter: Parameter, hint: Any, bare: Any) -> Field:
         """Make a field of a parameter. `bare` is its hint without None, which only a required one
@@ -242,7 +218,7 @@ class _FunctionBuilder:
             shape_accepts_none = self.guard(name, accepts_none, shape)
             made.default = self.publish_default(name, shape, default, is_optional or shape_accepts_none)
             if not shape_accepts_none:
-                (self.nullable if is_optional else self.optional).add(made.name)
+                self.arguments.add_null(made.name, is_optional)
         return made
 
     def read_hint(self, reader: HintReader, hint: Any, name: str) -> tuple[Shape, FieldInfo]:
@@ -271,8 +247,7 @@ class _FunctionBuilder:
             return constant_of(info.factory)
         if info.default is MISSING:
             return EMPTY
-        is_positional = parameter.kind is POSITIONAL_ONLY
-        (self.positional_defaults if is_positional else self.keyword_defaults)[parameter.name] = info.default
+        self.defaults[parameter.name] = info.default
         return info.default
 
     def publish_default(self, name: str, shape: Shape, default: Any, admits_none: bool) -> Any:
@@ -323,7 +298,7 @@ class _FunctionBuilder:
     def find_stale_parameters(self, docs: Docstring) -> None:
         for item in docs.params:
             name = item.name.lstrip("*")
-            if name not in self.parameters and name not in parameter_names(self.info):
+            if name not in self.fields and name not in parameter_names(self.info):
                 message = f"The docstring describes a parameter '{item.name}' that does not exist"
                 self.note("stale-parameter", "warning", message, item.name, "remove it or rename it")
 
@@ -348,23 +323,16 @@ def _first_line(error: Exception) -> str:
     return f"{first} {rest[0].strip()}" if first.endswith(":") and rest else first
 
 
-def _find_defaults(parameters: Iterable[Parameter], explicit: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the defaults of parameters; `explicit` ones come from `Field(...)`."""
-    return {
-        item.name: explicit.get(item.name, item.default)
-        for item in parameters
-        if item.name in explicit or not (item.default is EMPTY or is_pydantic_field(item.default))
+def _add_defaults(arguments: ToolArguments, info: HandlerInfo, from_fields: Mapping[str, Any]) -> None:
+    """Add the defaults of all parameters; some stand in `Field(...)`."""
+    arguments.defaults = {
+        item.name: from_fields.get(item.name, item.default)
+        for item in info.parameters
+        if item.name in from_fields or not (item.default is EMPTY or is_pydantic_field(item.default))
     }
-
-
-def _positional_parameters(info: HandlerInfo, defaults: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    return tuple(
-        [
-            (item.name, defaults.get(item.name, item.default))
-            for item in info.parameters
-            if item.kind is POSITIONAL_ONLY
-        ]
-    )
+    positional = [item.name for item in info.parameters if item.kind is POSITIONAL_ONLY]
+    arguments.positional = tuple([(name, arguments.defaults.get(name, EMPTY)) for name in positional])
+    arguments.field_defaults = {k: default for k, default in from_fields.items() if k not in positional}
 
 
 # --- hints with a meaning of their own ---------------------------------------------------------------
@@ -415,9 +383,9 @@ def _is_content(hint: Any) -> bool:
 # tools this takes most of the time out of building them.
 
 _MAX_REMEMBERED = 2_000
-_MAX_LITERAL_TEXT = 5_000
 _PLAIN_TYPES = frozenset({str, int, float, bool})
 _PLAIN_MEMBERS = _PLAIN_TYPES | {NoneType}
+_PLAIN_ITEMS = _PLAIN_TYPES | {Any}
 _PLAIN_CONTAINERS = frozenset({list, dict})
 _STRINGS = frozenset({str})
 _LITERAL = type(typing.Literal["a"])
@@ -425,24 +393,17 @@ _UNIONS = frozenset({UnionType, type(typing.Optional[int])})  # noqa: UP045 - th
 
 
 class PlainHint(NamedTuple):
-    """A hint of plain types: `bare` is its shape without None, `load_bare` the loader of that.
-
-    A result of this hint `is_data` if it is not text. A default of type `scalar`, or in `choices`, fits.
-    """
+    """A hint of plain types: `bare` is its shape without None. A result of it `is_data` if it is not text."""
 
     shape: Shape
-    load: Convert | None
     bare: Shape
-    load_bare: Convert | None
     accepts_none: bool
     is_data: bool
     dump: Convert | None
-    scalar: type | None
-    choices: tuple[str, ...]
 
 
 def find_plain_hint(hint: Any) -> PlainHint | None:
-    """Return what a hint of plain types means, None for every other hint."""
+    """Return the meaning of a hint of plain types, None for every other hint."""
     kind = type(hint)
     if kind is type:
         return _PLAIN_HINTS.get(hint)
@@ -470,10 +431,7 @@ def find_plain_hint(hint: Any) -> PlainHint | None:
 def _is_plain_hint(hint: Any) -> bool:
     if type(hint) in _UNIONS:
         return all(item in _PLAIN_MEMBERS or _is_plain_container(item) for item in hint.__args__)
-    if type(hint) is _LITERAL:
-        text = "".join(typing.get_args(hint))
-        return len(text) <= _MAX_LITERAL_TEXT and text.isascii() and text.isprintable()
-    return _is_plain_container(hint)
+    return type(hint) is _LITERAL or _is_plain_container(hint)
 
 
 def _is_plain_container(hint: Any) -> bool:
@@ -481,7 +439,7 @@ def _is_plain_container(hint: Any) -> bool:
     return (
         type(hint) is GenericAlias
         and hint.__origin__ in _PLAIN_CONTAINERS
-        and all(item in _PLAIN_TYPES or _is_plain_container(item) for item in hint.__args__)
+        and all(item in _PLAIN_ITEMS or _is_plain_container(item) for item in hint.__args__)
     )
 
 
@@ -490,38 +448,12 @@ def _read_plain_hint(hint: Any) -> PlainHint:
     shape = reader.shape(hint)
     bare_hint, is_optional = split_optional(hint)
     bare = reader.shape(bare_hint) if is_optional else shape
-    return PlainHint(
-        shape,
-        build_loader(shape),
-        bare,
-        build_loader(bare),
-        is_optional,
-        bare_hint is not str,
-        build_dumper(shape),
-        bare_hint if bare_hint in _PLAIN_TYPES else None,
-        typing.get_args(hint) if type(hint) is _LITERAL else (),
-    )
+    return PlainHint(shape, bare, is_optional, bare_hint is not str, build_dumper(shape))
 
 
 _PLAIN_HINTS: dict[Any, PlainHint] = {
     hint: _read_plain_hint(hint) for hint in (*_PLAIN_TYPES, *_PLAIN_CONTAINERS)
 }
-
-_SAFE_INTEGERS = range(-(2**53), 2**53)
-_MAX_SIMPLE_TEXT = 1_000
-
-
-def _is_simple_default(default: Any) -> bool:
-    """Whether there is no default, or one that surely has a JSON form that readers see."""
-    kind = type(default)
-    return (
-        default is EMPTY
-        or default is None
-        or kind is bool
-        or (kind is int and default in _SAFE_INTEGERS)
-        or (kind is float and math.isfinite(default))
-        or (kind is str and len(default) <= _MAX_SIMPLE_TEXT and is_printable_ascii(default))
-    )
 
 
 # --- explicit schemas --------------------------------------------------------------------------------
@@ -555,16 +487,15 @@ def _build_explicit(info: HandlerInfo, name: str, options: ToolOptions, *, takes
     fields = {
         item.name: split_annotated(Annotated[Any, item.default])[1]
         for item in info.parameters
-        if is_pydantic_field(item.default) and item.kind is not POSITIONAL_ONLY
+        if is_pydantic_field(item.default)
     }
     defaults = {key: field.default for key, field in fields.items() if field.default is not MISSING}
-    factories = {key: field.factory for key, field in fields.items() if field.factory is not None}
     arguments = _bind_handler(info, name, schema, takes_all)
     arguments.options = options
-    arguments.defaults = _find_defaults(info.parameters, defaults)
-    arguments.factories = factories
+    arguments.factories = {key: field.factory for key, field in fields.items() if field.factory is not None}
+    _add_defaults(arguments, info, defaults)
     return ToolParts(
-        with_defaults(info.handler, defaults, factories),
+        info.handler,
         description,
         arguments,
         output_schema,
@@ -593,14 +524,7 @@ def _bind_handler(info: HandlerInfo, name: str, schema: Mapping[str, Any], takes
         _check_other_parameters(info, name, rest[1:])
     else:
         _check_keywords(info, name, schema, rest)
-    loaders: dict[str, Convert] = {}
-    user_code: set[str] = set()
-    for key in properties if whole is None else ():
-        load, is_user_code = _lenient_loader(hints[key]) if key in hints else (None, False)
-        if load is not None:
-            loaders[key] = load
-        if is_user_code:
-            user_code.add(key)
+    read = {key: _read_lenient(hints[key]) for key in properties if whole is None and key in hints}
     optional = {
         key
         for key, value in properties.items()
@@ -611,36 +535,20 @@ def _bind_handler(info: HandlerInfo, name: str, schema: Mapping[str, Any], takes
         schema=schema,
         trusted=False,
         closed=False,
-        loaders=loaders,
+        shapes={key: shape for key, shape in read.items() if shape is not None},
+        is_lenient=True,
         optional=frozenset(optional),
-        positional=_positional_parameters(info, {}),
         context=context,
         server=server,
         whole=whole,
-        user_code=frozenset(user_code),
     )
 
 
-def _lenient_loader(hint: Any) -> tuple[Convert | None, bool]:
-    """Return a loader that converts values which fit the hint and leaves others, and whether it runs user
-    code."""
+def _read_lenient(hint: Any) -> Shape | None:
     try:
-        shape, _ = HintReader().read(split_optional(hint)[0])
+        return HintReader().read(split_optional(hint)[0])[0]
     except Exception:  # a hint without a schema; this tool has an explicit one
-        return None, False
-    load = build_loader(shape)
-    if load is None:
-        return None, False
-    validators: list[Validator] = []
-
-    def load_if_valid(value: Any) -> Any:
-        if not validators:
-            validators.append(Validator(value_schema(shape), trusted=True))
-        return load(value) if validators[0].is_valid(value) else value
-
-    if isinstance(load, LimitedLoader):
-        return LimitedLoader(load_if_valid, load.cost), runs_user_code(shape)
-    return load_if_valid, runs_user_code(shape)
+        return None
 
 
 def _check_other_parameters(info: HandlerInfo, name: str, parameters: list[Parameter]) -> None:

@@ -1,7 +1,10 @@
 """Type hints become shapes.
 
-Classes with fields are read by records.py; what only pydantic can describe goes to pydantic_types.py. An
-unsupported hint becomes AnyValue with a finding, so that the tool works and its author learns of it.
+Classes with fields become records: dataclasses, TypedDicts, NamedTuples, attrs and pydantic classes. The
+description of a field comes from the field itself, else from the `Attributes:` or `Args:` section of the
+docstring of the class, or of the class it was inherited from. What only pydantic can describe goes to
+pydantic_types.py. An unsupported hint becomes AnyValue with a finding, so that the tool works and its author
+learns of it.
 """
 
 from __future__ import annotations
@@ -25,27 +28,36 @@ import uuid
 from typing import Any
 
 from toolcrib.errors import InvalidSignatureError
-from toolcrib.schema import records
-from toolcrib.schema.annotations import is_alias, origin_of, resolve_alias
-from toolcrib.schema.docstrings import parse_docstring
-from toolcrib.schema.field_info import (
+from toolcrib.schema import pydantic_types
+from toolcrib.schema.annotations import (
     NO_INFO,
     FieldInfo,
+    arguments_by_class,
     constrain,
+    is_alias,
     is_pydantic_field,
     is_qualifier,
+    origin_of,
+    resolve_alias,
+    resolve_class_hints,
     split_annotated,
+    substitute,
 )
+from toolcrib.schema.converters import published_default
+from toolcrib.schema.docstrings import parse_docstring
 from toolcrib.schema.pydantic_types import Mode, external_shape
 from toolcrib.schema.shapes import (
+    MISSING,
     AnyValue,
     Array,
     Constrained,
     Dictionary,
     Enumeration,
     External,
+    Field,
     FixedArray,
     Named,
+    Record,
     Scalar,
     Shape,
     Union,
@@ -104,15 +116,14 @@ ARRAYS: dict[Any, Any] = {
     abc.MutableSet: set,
 }
 _SETS = (set, frozenset)
-_EMPTY_FACTORIES = (int, float, str, list, dict, set)
-_MAPPINGS = (
-    dict,
-    abc.Mapping,
-    abc.MutableMapping,
-    collections.OrderedDict,
-    collections.defaultdict,
-    collections.Counter,
-)
+_MAPPINGS: dict[Any, Any] = {
+    dict: dict,
+    abc.Mapping: dict,
+    abc.MutableMapping: dict,
+    collections.OrderedDict: collections.OrderedDict,
+    collections.defaultdict: functools.partial(collections.defaultdict, None),
+    collections.Counter: collections.Counter,
+}
 _INTEGER_KEY = "^-?[0-9]+$"
 _NUMBER_KEY = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 
@@ -165,10 +176,10 @@ class HintReader:
         if hint in ARRAYS:
             return _array(None, ARRAYS[hint])
         if hint in _MAPPINGS:
-            return Dictionary(python=_mapping_maker(hint, ()))
+            return Dictionary(python=_MAPPINGS[hint])
         if issubclass(hint, enum.Enum):
             return read_enum(hint)
-        if records.is_record(hint):
+        if is_record(hint):
             return self._record(hint, hint)
         if hasattr(hint, "__get_pydantic_core_schema__"):
             return external_shape(hint, self.mode)
@@ -205,12 +216,12 @@ class HintReader:
             return _SCALARS[origin]  # Pattern[str], PathLike[str]
         if is_alias(origin):
             return self._named(hint, origin.__name__, lambda: self.shape(resolve_alias(hint)))
-        if isinstance(origin, type) and records.is_record(origin):
+        if isinstance(origin, type) and is_record(origin):
             return self._record(hint, origin)
         return self._unknown(hint)
 
     def _record(self, hint: Any, cls: type) -> Shape:
-        return self._named(hint, cls.__name__, lambda: records.read_record(hint, self.read, self.mode))
+        return self._named(hint, cls.__name__, _FieldReader(hint, self).build)
 
     def _named(self, key: Any, name: str, build: abc.Callable[[], Shape]) -> Shape:
         """Return a named shape, registered before it is built, so that it may refer to itself."""
@@ -229,9 +240,6 @@ class HintReader:
         options = tuple(self.shape(item) for item in arguments)
         if any(type(option) is AnyValue for option in options):
             return AnyValue()
-        literals = [option for option in options if isinstance(option, Enumeration)]
-        if len(literals) == len(options):
-            return _merge_enumerations(literals)
         return options[0] if len(options) == 1 else Union(options)
 
     def _tuple(self, arguments: tuple[Any, ...]) -> Shape:
@@ -242,7 +250,7 @@ class HintReader:
     def _mapping(self, origin: Any, arguments: tuple[Any, ...]) -> Shape:
         if origin is collections.Counter and arguments:
             arguments = (*arguments, int)
-        make = _mapping_maker(origin, arguments)
+        make = _MAPPINGS[origin]
         if len(arguments) < 2:
             return Dictionary(python=make)
         keys = _key_shape(self.shape(arguments[0]))
@@ -278,15 +286,6 @@ def split_optional(hint: Any) -> tuple[Any, bool]:
 
 def _array(items: Shape | None, python: Any) -> Array:
     return Array(items, python in _SETS, python)
-
-
-def _mapping_maker(origin: Any, arguments: tuple[Any, ...]) -> Any:
-    """Return what makes the mapping of a dict."""
-    if origin is collections.defaultdict:
-        value = arguments[1] if len(arguments) == 2 else None
-        factory = origin_of(value) or value
-        return functools.partial(collections.defaultdict, factory if factory in _EMPTY_FACTORIES else None)
-    return origin if origin in (collections.OrderedDict, collections.Counter) else dict
 
 
 def _key_shape(shape: Shape) -> Shape | None:
@@ -331,8 +330,6 @@ def read_enum(cls: type[enum.Enum]) -> Shape:
     members = tuple(cls)
     if not members:
         raise InvalidSignatureError(f"the enum {cls.__name__} has no members", hint="give it some")
-    if issubclass(cls, enum.Flag):
-        return _read_flag(cls, members)
     values = tuple(member.value for member in members)
     if not all(type(value) in _PLAIN for value in values):
         values = tuple(member.name for member in members)
@@ -344,27 +341,6 @@ def read_enum(cls: type[enum.Enum]) -> Shape:
     description = "\n".join([docs.description, *lines] if docs.description else lines)
     shape = Enumeration(values, members)
     return Constrained(shape, {"description": description}) if description else shape
-
-
-def _read_flag(cls: type[enum.Enum], members: tuple[enum.Enum, ...]) -> Shape:
-    """Return an integer, the sum of the bits, with the names of the bits in its description."""
-    bits = {member.name: member.value for member in members}
-    description = "sum of " + ", ".join(f"{value} ({name})" for name, value in bits.items())
-    all_bits = functools.reduce(lambda one, other: one | other, bits.values())
-    keywords = {"minimum": 0, "maximum": all_bits, "description": description}
-    return Constrained(Scalar("integer", python=cls), keywords)
-
-
-def _merge_enumerations(options: abc.Iterable[Enumeration]) -> Enumeration:
-    """Return one set of the values of several, each once."""
-    pairs = {
-        (type(value), value): member
-        for option in options
-        for value, member in zip(option.values, option.members or option.values, strict=True)
-    }
-    values = tuple(value for _, value in pairs)
-    members = tuple(pairs.values())
-    return Enumeration(values, None if _are_same(values, members) else members)
 
 
 def _as_keys(option: Enumeration) -> Enumeration:
@@ -381,4 +357,178 @@ def _are_same(values: tuple[Any, ...], members: tuple[Any, ...]) -> bool:
 def _plain_value(value: Any) -> Any:
     if isinstance(value, enum.Enum):
         value = value.value if type(value.value) in _PLAIN else value.name
-    return value.decode("latin-1") if isinstance(value, bytes) else value
+    return value
+
+
+# --- classes with fields -----------------------------------------------------------------------------
+
+_CONTAINERS = (list, dict, set, frozenset, tuple)
+
+
+def is_record(hint: type) -> bool:
+    return (
+        dataclasses.is_dataclass(hint)
+        or is_typeddict(hint)
+        or hasattr(hint, "__attrs_attrs__")
+        or pydantic_types.is_pydantic(hint)
+        or (issubclass(hint, tuple) and hasattr(hint, "_fields"))
+    )
+
+
+def is_typeddict(hint: type) -> bool:
+    """Whether this is a TypedDict of typing, or of typing_extensions, which is not loaded for it."""
+    return typing.is_typeddict(hint) or type(hint).__name__ == "_TypedDictMeta"
+
+
+def constant_of(factory: abc.Callable[[], Any]) -> Any:
+    """Return the value of a default factory if it is an empty container, else None.
+
+    Other factories are not called for a definition: they may count, or tell the time.
+    """
+    return factory() if factory in _CONTAINERS else None
+
+
+class _FieldReader:
+    """Reads the fields of one class: on input what the constructor takes, on output what the object has."""
+
+    def __init__(self, hint: Any, reader: HintReader) -> None:
+        self.hint = hint
+        self.cls: Any = origin_of(hint) or hint
+        self.reader = reader
+        self.is_input = reader.mode == "validation"
+        self.arguments = arguments_by_class(hint)
+        docs = parse_docstring(_docstring_of(self.cls))
+        self.description = docs.description
+        self.descriptions = {item.name: item.description for item in (*docs.params, *docs.attributes)}
+        for base in self.cls.__mro__[1:]:
+            inherited = parse_docstring(_docstring_of(base)) if is_record(base) else parse_docstring(None)
+            for item in (*inherited.params, *inherited.attributes):
+                self.descriptions.setdefault(item.name, item.description)
+
+    def build(self) -> Shape:
+        return self.pydantic_class() if pydantic_types.is_pydantic(self.cls) else self.record(self.fields())
+
+    def record(self, fields: abc.Iterable[Field]) -> Record:
+        return Record(
+            self.cls.__name__, list(fields), self.description, _is_closed(self.cls), python=self.cls
+        )
+
+    def fields(self) -> abc.Iterator[Field]:
+        self.hints = resolve_class_hints(self.cls)
+        if is_typeddict(self.cls):
+            return self.typed_dict()
+        if dataclasses.is_dataclass(self.cls):
+            return self.dataclass()
+        if hasattr(self.cls, "__attrs_attrs__"):
+            return self.attrs()
+        return self.named_tuple()
+
+    def field(self, name: str, hint: Any, default: Any = MISSING, *, description: str = "") -> Field:
+        shape, info = self.reader.read(hint)
+        if default is MISSING:
+            default = info.default if info.factory is None else constant_of(info.factory)
+        return Field(
+            info.alias or name,
+            shape,
+            required=default is MISSING if info.required is None else info.required,
+            default=published_default(shape, default) if self.is_input else MISSING,
+            description=description or info.description or self.descriptions.get(name, ""),
+            keyword=name,
+            attribute=name,
+        )
+
+    def hint_of(self, name: str) -> Any:
+        """Return the hint of a field, with the arguments of the class that declares it."""
+        hint = self.hints.get(name, Any)
+        for cls, arguments in self.arguments.items():
+            if arguments and name in inspect.get_annotations(cls):
+                return substitute(hint, arguments)
+        return hint
+
+    def typed_dict(self) -> abc.Iterator[Field]:
+        for name in self.hints:
+            default = MISSING if name in self.cls.__required_keys__ else None
+            yield self.field(name, self.hint_of(name), default)
+
+    def dataclass(self) -> abc.Iterator[Field]:
+        for item in self.cls.__dataclass_fields__.values():
+            hint = self.hint_of(item.name)
+            is_init_only = isinstance(hint, dataclasses.InitVar)
+            if hint is typing.ClassVar or origin_of(hint) is typing.ClassVar:
+                continue
+            if is_init_only if not self.is_input else not item.init:
+                continue
+            default: Any = MISSING
+            if item.default is not dataclasses.MISSING:
+                default = item.default
+            elif item.default_factory is not dataclasses.MISSING:
+                default = constant_of(item.default_factory)
+            description = item.metadata.get("description", "")
+            made = self.field(item.name, hint, default, description=description)
+            made.attribute = None if is_init_only else item.name
+            yield made
+
+    def attrs(self) -> abc.Iterator[Field]:
+        for item in self.cls.__attrs_attrs__:
+            if self.is_input and not item.init:
+                continue
+            default: Any = MISSING
+            if type(item.default).__name__ == "Factory":
+                default = None if item.default.takes_self else constant_of(item.default.factory)
+            elif getattr(item.default, "name", None) != "NOTHING":
+                default = item.default
+            description = item.metadata.get("description", "")
+            made = self.field(item.name, self.hint_of(item.name), default, description=description)
+            made.name = made.keyword = item.alias
+            yield made
+
+    def named_tuple(self) -> abc.Iterator[Field]:
+        for name in self.cls._fields:
+            yield self.field(name, self.hint_of(name), self.cls._field_defaults.get(name, MISSING))
+
+    def pydantic(self) -> abc.Iterator[Field]:
+        by_alias = pydantic_types.config_of(self.cls).get("validate_by_alias") is not False
+        for name, info in pydantic_types.fields_of(self.cls).items():
+            hint = substitute(info.annotation, self.arguments[self.cls])
+            made = self.field(name, typing.Annotated[hint, info])
+            if not self.is_input:
+                made.name = info.serialization_alias or name
+            elif by_alias:
+                made.keyword = made.name
+            else:
+                made.name = name
+            yield made
+
+    def pydantic_class(self) -> Shape:
+        """Read a pydantic class by its fields where they say everything, else let pydantic describe it."""
+        mode = self.reader.mode
+        infos = pydantic_types.fields_of(self.cls)
+        metadata = [split_annotated(typing.Annotated[Any, info])[1] for info in infos.values()]
+        needs_pydantic = any(info.needs_pydantic for info in metadata)
+        if not needs_pydantic and pydantic_types.is_described_by_fields(self.cls, mode):
+            extra = pydantic_types.config_of(self.cls).get("json_schema_extra")
+            record = self.record(self.pydantic())
+            return Constrained(record, dict(extra)) if extra else record
+        shape = external_shape(self.hint, mode)
+        properties = shape.schema.get("properties", {})
+        for name, info in infos.items():
+            alias = info.validation_alias if self.is_input else info.serialization_alias
+            if name in self.descriptions and (alias or name) in properties:
+                properties[alias or name].setdefault("description", self.descriptions[name])
+        if self.descriptions and self.description:
+            shape.schema["description"] = self.description
+        return shape
+
+
+def _is_closed(cls: Any) -> bool:
+    extra = pydantic_types.config_of(cls).get("extra") if pydantic_types.is_pydantic(cls) else None
+    return extra == "forbid" or getattr(cls, "__closed__", None) is True
+
+
+def _docstring_of(cls: type) -> str | None:
+    text = cls.__dict__.get("__doc__")
+    if cls.__module__.partition(".")[0] in ("builtins", "pydantic", "typing"):
+        return None
+    if isinstance(text, str) and text.startswith(f"{cls.__name__}("):
+        return None  # made by @dataclass or NamedTuple
+    return text

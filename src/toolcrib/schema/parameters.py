@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 
@@ -100,28 +100,6 @@ def _read_code(function: Any) -> list[Parameter]:
         for name in code.co_varnames[count : count + code.co_kwonlyargcount]
     ]
     return positional + keywords
-
-
-class WithDefaults(functools.partial[Any]):
-    """A handler whose own defaults are `Field(...)` objects, called with the defaults that these stand
-    for."""
-
-    factories: Mapping[str, Callable[[], Any]]
-
-    def __call__(self, /, *args: Any, **given: Any) -> Any:
-        made = {name: make() for name, make in self.factories.items() if name not in given}
-        return super().__call__(*args, **made, **given)
-
-
-def with_defaults(
-    handler: Callable[..., Any], values: Mapping[str, Any], factories: Mapping[str, Callable[[], Any]]
-) -> Callable[..., Any]:
-    """Return the handler with these defaults and default factories; itself where there are none."""
-    if not values and not factories:
-        return handler
-    wrapped = WithDefaults(handler, **values)
-    wrapped.factories = factories
-    return wrapped
 
 
 def inspect_handler(handler: Callable[..., Any], name: str) -> HandlerInfo:

@@ -14,7 +14,7 @@ from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
 from toolcrib.errors import InvalidSignatureError
-from toolcrib.schema.shapes import External
+from toolcrib.schema.shapes import Convert, External
 from toolcrib.validation import codec
 from toolcrib.validation.validator import check_schema
 
@@ -96,22 +96,38 @@ def factory_made_fields(value: Any) -> list[str]:
     ]
 
 
-def takes_dicts(cls: Any) -> bool:
-    """Whether pydantic makes the same model of a dict as the constructor does of the known names in it."""
-    config = config_of(cls)
-    return (
-        hasattr(cls, "__pydantic_custom_init__")
-        and not cls.__pydantic_custom_init__
-        and not config.get("populate_by_name")
-        and not config.get("validate_by_name")
-    )
+def has_own_init(cls: Any) -> bool:
+    """Whether the constructor was written by the author, and may not take any name."""
+    return bool(getattr(cls, "__pydantic_custom_init__", False))
 
 
-def list_maker(cls: Any) -> Callable[[list[Any]], list[Any]]:
-    """Return what makes models of a list of dicts, and raises ValueError for the first that is invalid."""
-    adapt, _ = _engine()
-    make: Callable[[list[Any]], list[Any]] = adapt(_list_of(cls)).validate_python
-    return make
+def model_loader(cls: Any) -> Convert:
+    """Return a function that makes a pydantic model or dataclass of its JSON."""
+    return lambda value: _make_models(cls.__pydantic_validator__, value)
+
+
+def model_list_loader(cls: Any) -> Convert:
+    """Return a function that makes a list of models by one call, in half the time of making each."""
+    adapt = _list_adapter(cls)
+    return lambda value: _make_models(adapt(), value)
+
+
+def _make_models(validator: Any, value: Any) -> Any:
+    try:
+        return validator.validate_python(value)
+    except ValueError:  # a strict model takes a date as text only from JSON
+        return validator.validate_json(codec.encode(value))
+
+
+def _list_adapter(hint: Any) -> Callable[[], Any]:
+    @cache
+    def adapt_list() -> Any:
+        from pydantic import FailFast
+
+        adapt, _ = _engine()
+        return adapt(Annotated[list[hint], FailFast()]).validator
+
+    return adapt_list
 
 
 def _has_hooks(cls: type) -> bool:
@@ -164,24 +180,16 @@ def external_shape(hint: Any, mode: Mode) -> External:
     python = hint if isinstance(hint, type) else None
 
     def load(value: Any) -> Any:
-        return adapter.validate_json(codec.encode(value))  # JSON rules: a date may be text, even if strict
+        return adapter.validate_json(codec.encode(value))
 
-    @cache
-    def adapt_list() -> Any:
-        return adapt(_list_of(hint))
+    adapt_list = _list_adapter(hint)
 
     def load_list(value: Any) -> Any:
         return adapt_list().validate_json(codec.encode(value))
 
     name = getattr(getattr(hint, "__origin__", hint), "__name__", "")
-    return External(_without_class_names(schema, name), load, _dump_with(adapter, python), python, load_list)
-
-
-def _list_of(hint: Any) -> Any:
-    """Return the hint of a list that is not validated further after the first invalid item."""
-    from pydantic import FailFast
-
-    return Annotated[list[hint], FailFast()]
+    schema = _without_class_names(schema, name)
+    return External(schema, load, _dump_with(adapter, python), python, load_list)
 
 
 def _dump_with(adapter: Any, python: Any) -> Callable[[Any], Any]:

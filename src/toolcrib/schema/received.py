@@ -21,9 +21,8 @@ from pathlib import PurePath
 from typing import Any, Final
 
 from toolcrib.schema import pydantic_types
-from toolcrib.schema.dumper import sort_set
-from toolcrib.schema.hints import HintReader, read_enum
-from toolcrib.schema.records import is_record
+from toolcrib.schema.converters import sort_set
+from toolcrib.schema.hints import HintReader, is_record, read_enum
 from toolcrib.schema.shapes import unwrap
 from toolcrib.validation import codec
 

@@ -6,12 +6,9 @@ keyword is added that the author did not ask for.
 
 from __future__ import annotations
 
-import datetime as dt
-from typing import Any, Final
+from typing import Any
 
-from toolcrib.definition import check_schema_text, join_descriptions
-from toolcrib.schema import pydantic_types
-from toolcrib.schema.dumper import build_dumper
+from toolcrib.definition import join_descriptions
 from toolcrib.schema.shapes import (
     MISSING,
     Array,
@@ -30,8 +27,7 @@ from toolcrib.schema.shapes import (
     children,
 )
 from toolcrib.validation import codec
-from toolcrib.validation.schema_tree import DEFINITION_PREFIX, rewrite_references, walk
-from toolcrib.validation.validator import Validator
+from toolcrib.validation.schema_tree import DEFINITION_PREFIX, rewrite_references
 
 _JSON_TYPES: dict[type, str] = {str: "string", bool: "boolean", int: "integer", float: "number"}
 _LEAVES = frozenset({Scalar, Enumeration})
@@ -144,9 +140,10 @@ class _Renderer(ShapeVisitor[dict[str, Any]]):
     def external(self, shape: External) -> dict[str, Any]:
         """Return pydantic's schema, its `$defs` moved to the root, each once, under names that are free."""
         definitions = shape.schema.get("$defs", {})
+        content = codec.canonical(definitions) if definitions else b""
         new_names: dict[str, str] = {}
         for name in definitions:
-            key = (name, codec.canonical(_reachable(name, definitions)))
+            key = (name, content)
             if key not in self._adopted:
                 self._adopted[key] = _free_name(name, {*self._names.values(), *self._adopted.values()})
             new_names[f"{DEFINITION_PREFIX}{name}"] = f"{DEFINITION_PREFIX}{self._adopted[key]}"
@@ -182,72 +179,3 @@ def _free_name(name: str, taken: set[str]) -> str:
     while free in taken:
         free, number = f"{name}{number}", number + 1
     return free
-
-
-def _reachable(name: str, definitions: dict[str, Any]) -> dict[str, Any]:
-    """Return a definition with every definition that it refers to."""
-    found: dict[str, Any] = {}
-    pending = [name]
-    while pending:
-        key = pending.pop()
-        if key not in found:
-            found[key] = definitions[key]
-            references = [str(node["$ref"]) for _, node in walk(definitions[key]) if "$ref" in node]
-            names = [reference.removeprefix(DEFINITION_PREFIX) for reference in references]
-            pending += [other for other in names if other in definitions]
-    return found
-
-
-# --- defaults ----------------------------------------------------------------------------------------
-
-UNKNOWN_DEFAULT: Final = object()
-"""A default whose value is not known, because the function was read and not imported."""
-_PLAIN_TYPES = (str, int, float, bool)
-_MAX_SIMPLE_TEXT = 1_000
-_TYPES_OF_KIND = {"string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,)}
-
-
-def render_default(shape: Shape, value: Any) -> Any:
-    """Return a default as JSON data.
-
-    Raise ValueError or TypeError where it has no JSON form, or one that must not be published: it depends
-    on the machine, is secret, or has characters that a reader does not see.
-    """
-    kind = type(value)
-    if kind is bool or kind is int:
-        return value
-    if kind is str and len(value) <= _MAX_SIMPLE_TEXT and value.isascii() and value.isprintable():
-        return value
-    if kind not in _PLAIN_TYPES:
-        if isinstance(value, dt.datetime) and value.tzinfo is None:
-            raise ValueError("a time without a zone depends on the machine")
-        if isinstance(shape, External) and shape.schema.get("writeOnly"):
-            raise ValueError("a secret is not published")
-        dump = build_dumper(shape)
-        value = codec.decode(codec.encode(pydantic_types.to_plain(value if dump is None else dump(value))))
-    codec.check_finite(value)
-    check_schema_text({"default": value}, "The default")
-    return value
-
-
-def is_valid_default(shape: Shape, plain: Any) -> bool:
-    """Whether a default fits its own schema. Common ones are compared without the engine."""
-    if isinstance(shape, Scalar) and shape.format is None and shape.pattern is None:
-        return type(plain) in _TYPES_OF_KIND.get(shape.kind, ())
-    if (plain == [] and isinstance(shape, Array)) or (plain == {} and isinstance(shape, Dictionary)):
-        return True
-    if isinstance(shape, Enumeration) and all(type(item) is str and item.isascii() for item in shape.values):
-        return plain in shape.values
-    schema = value_schema(shape)
-    return not schema or Validator(schema, trusted=True).is_valid(plain)
-
-
-def published_default(shape: Shape, value: Any) -> Any:
-    """Return a default as JSON data, or MISSING where it is None, cannot be published or does not fit."""
-    if value is None or value is MISSING:
-        return MISSING
-    try:
-        plain = render_default(shape, value)
-    except (TypeError, ValueError, RecursionError):
-        return MISSING
-    return plain if is_valid_default(shape, plain) else MISSING

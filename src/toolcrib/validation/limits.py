@@ -13,9 +13,8 @@ single value needs too many checks, or where it refers to itself without end.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import accumulate, zip_longest
 from typing import Any
 
 from toolcrib.errors import InvalidSchemaError
@@ -202,18 +201,22 @@ _NEED_ESTIMATE = (
     *(b'"propertyN', b'"contains"', b'"unevaluated', b'"enum"', b'"const"', b'"multipleOf"'),
 )
 """A schema without any of these checks every value once."""
+_IN_PLACE = frozenset(
+    {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
+)
+_FOR_EACH = (
+    ("properties", "additionalProperties", "unevaluatedProperties"),
+    ("prefixItems", "items", "additionalItems", "unevaluatedItems"),
+)
+"""Keywords that apply to one property or item, or to those that no other is for: of objects, of arrays."""
+_FOR_EVERY = (("patternProperties", "propertyNames"), ("contains",))
 
 
 @dataclass(frozen=True, slots=True)
 class ValidationCost:
-    """The checks that a value needs at each level of the data; the last number holds for all deeper levels.
-
-    `checks` is for deciding whether data is valid, `report` for listing everything that is wrong with it.
-    They differ for recursive schemas: there the engine remembers what it has checked, but reports it again.
-    """
+    """The checks that a value needs at each level of the data; the last number holds for deeper ones."""
 
     checks: tuple[int, ...]
-    report: tuple[int, ...]
     max_depth: int | None = None
     max_name_length: int | None = None
 
@@ -236,11 +239,11 @@ class ValidationCost:
                 return f"a property name is longer than {self.max_name_length} characters"
         return None
 
-    def exceeds_report(self, value: Any, limit: int) -> bool:
-        """Whether listing what is wrong with a value may take more than `limit` checks."""
+    def exceeds(self, value: Any, limit: int) -> bool:
+        """Whether a value needs more than `limit` checks."""
         spent = 0
         for depth, level in enumerate(_levels(value)):
-            spent += len(level) * self.report[min(depth, len(self.report) - 1)]
+            spent += len(level) * self.checks[min(depth, len(self.checks) - 1)]
             if spent > limit:
                 return True
         return False
@@ -271,54 +274,40 @@ def estimate_cost(schema: Schema, text: bytes, max_name_length: int | None = Non
     Raise InvalidSchemaError where no data could be checked against it.
     """
     if not any(word in text for word in _NEED_ESTIMATE):
-        return ValidationCost((1,), (1,))
-    graph = _Graph(schema)
-    report = _Counter({}).count_levels((graph.root, None, 0))
-    loops, heads = graph.find_loops()
-    if not loops or None in heads:
-        first = checks = report
-    else:
-        # The engine goes around a loop twice; from then on it checks a value against the head only once.
-        loop_of = {node: (head, index) for index, head in enumerate(heads) for node in loops[index]}
-        counter = _Counter(loop_of)
-        first = counter.count_levels(counter.enter((graph.root, None, 0), graph.root))
-        around = _add(counter.count_levels((head, i, 1)) for i, head in enumerate(heads) if head)
-        again = list(accumulate(around))  # a value may be checked because of each value above it
-        checks = _add([first, (*again, *[again[-1]] * len(first))])
-    max_depth = MAX_NESTING if loops else None
-    if len(first) > MAX_LEVELS:
+        return ValidationCost((1,))
+    checks = _Graph(schema).count_levels()
+    max_depth = MAX_NESTING if checks[-1] else None  # it is recursive
+    if len(checks) > MAX_LEVELS:
         max_depth = MAX_LEVELS - 1
-    return ValidationCost(checks, report, max_depth, max_name_length)
+    return ValidationCost(tuple(checks), max_depth, max_name_length)
 
 
-def _add(rows: Iterable[Iterable[int]]) -> tuple[int, ...]:
-    return tuple(map(sum, zip_longest(*rows, fillvalue=0)))
+class _Parts:
+    """The subschemas for the parts of an object or array: those for `every` part, and a list for each."""
+
+    __slots__ = ("each", "every")
+
+    def __init__(self) -> None:
+        self.every: list[_Node] = []
+        self.each: list[list[_Node]] = []
+
+    def count(self, counts: dict[_Node, int]) -> int:
+        """Return the most checks that one part needs."""
+        total = sum([counts[child] for child in self.every])
+        return total + max([sum([counts[child] for child in part]) for part in self.each], default=0)
 
 
 class _Node:
-    """One subschema: what it applies to the same value, `repeats` times each, and to the parts of the value.
+    """One subschema: those that it applies to the same value, `repeats` times each, and to its parts."""
 
-    `targets` are those of its references. Each of `places` lists the subschemas for one property or item, and
-    `every` those for all.
-    """
-
-    __slots__ = ("cost", "every", "in_place", "places", "repeats", "targets")
+    __slots__ = ("cost", "in_place", "parts", "repeats")
 
     def __init__(self, cost: int = 1) -> None:
         self.cost = cost
         self.repeats = 1
         self.in_place: list[_Node] = []
-        self.targets: list[_Node] = []
-        self.places: list[list[_Node]] = []
-        self.every: list[_Node] = []
-
-
-_IN_PLACE = frozenset(
-    {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
-)
-_FOR_PROPERTIES = ("properties", "additionalProperties", "unevaluatedProperties")
-_FOR_ITEMS = ("prefixItems", "items", "additionalItems", "unevaluatedItems")
-_FOR_EVERY = ("patternProperties", "propertyNames", "contains")
+        self.parts = (_Parts(), _Parts())
+        """Of an object, and of an array."""
 
 
 class _Graph:
@@ -331,9 +320,10 @@ class _Graph:
         self.root = self._node(root)
         while self._pending:
             self._fill(*self._pending.pop())
-        checked: dict[_Node, int] = {}
+        self._order: dict[_Node, int] = {}
+        """The checks that each subschema needs for one value without its parts, those in place first."""
         for node in self._nodes.values():
-            _check_in_place(node, checked, set(), 0)
+            _check_in_place(node, self._order, set(), 0)
 
     def _node(self, schema: Any) -> _Node:
         node = self._nodes.get(id(schema))
@@ -345,41 +335,45 @@ class _Graph:
     def _fill(self, schema: Any, node: _Node) -> None:
         if not isinstance(schema, dict):
             return
-        references = [schema[keyword] for keyword in REFERENCES if isinstance(schema.get(keyword), str)]
-        node.targets = [self._node(self._resolver.resolve(reference)) for reference in references]
         node.cost = _cost_of_keywords(schema)
         if "unevaluatedProperties" in schema or "unevaluatedItems" in schema:
             node.repeats = _UNEVALUATED_REPEATS
-        inner = list(children(schema))
-        if not inner:
-            return
-        node.in_place = [self._node(child) for path, child in inner if path[0] in _IN_PLACE]
-        node.every = [self._node(child) for path, child in inner if path[0] in _FOR_EVERY]
-        if isinstance(schema.get("patternProperties"), dict):  # every name is matched
-            node.every.append(_Node(len(schema["patternProperties"])))
-        for keywords in (_FOR_PROPERTIES, _FOR_ITEMS):
-            below = [(path, self._node(child)) for path, child in inner if path[0] in keywords]
-            # A path of two steps has a name or an index: its subschema is for one place.
-            node.places += [[child] for path, child in below if len(path) == 2]
-            node.places.append([child for path, child in below if len(path) == 1])
+        inner = [(path, self._node(child)) for path, child in children(schema)]
+        references = [schema[keyword] for keyword in REFERENCES if isinstance(schema.get(keyword), str)]
+        node.in_place = [child for path, child in inner if path[0] in _IN_PLACE]
+        node.in_place += [self._node(self._resolver.resolve(reference)) for reference in references]
+        for parts, for_each, for_every in zip(node.parts, _FOR_EACH, _FOR_EVERY, strict=True):
+            parts.every = [child for path, child in inner if path[0] in for_every]
+            below = [(path, child) for path, child in inner if path[0] in for_each]
+            # A path of two steps has a name or an index: its subschema is for one part.
+            parts.each = [[child] for path, child in below if len(path) == 2]
+            parts.each.append([child for path, child in below if len(path) == 1])
+        by_pattern = schema.get("patternProperties")
+        if isinstance(by_pattern, dict):  # every name is matched
+            matching = self._nodes[id(by_pattern)] = _Node(len(by_pattern))
+            node.parts[0].every.append(matching)
 
-    def find_loops(self) -> tuple[list[set[_Node]], list[_Node | None]]:
-        """Return the groups of definitions that refer to each other, and the head of each group.
+    def count_levels(self) -> list[int]:
+        """Return the most checks that a value needs at each level below the root.
 
-        The head is the one definition through which every way into the group and around it leads, None where
-        there is no such definition.
+        Stop where nothing is checked, where the limit is exceeded, or where the numbers stay the same.
         """
-        definitions = {self.root, *(target for node in self._nodes.values() for target in node.targets)}
-        links = {definition: _find_targets(definition) for definition in definitions}
-        loops = _find_loops(links)
-        heads: list[_Node | None] = []
-        for loop in loops:
-            entries = {self.root} & loop
-            entries.update(*(links[node] & loop for node in links if node not in loop))
-            rest = loop - entries
-            is_headed = len(entries) == 1 and not _find_loops({node: links[node] & rest for node in rest})
-            heads.append(entries.pop() if is_headed else None)
-        return loops, heads
+        found: list[int] = []
+        last: dict[_Node, int] = {}
+        while len(found) <= MAX_LEVELS and (not found or 0 < found[-1] <= MAX_CHECKS):
+            by_kind: list[dict[_Node, int]] = []
+            for kind in (0, 1):  # the value is an object, or an array
+                counts: dict[_Node, int] = {}
+                for node in self._order:
+                    own = node.parts[kind].count(last) if last else node.cost
+                    counts[node] = own + node.repeats * sum([counts[other] for other in node.in_place])
+                by_kind.append(counts)
+            current = {node: max(by_kind[0][node], by_kind[1][node]) for node in self._order}
+            found.append(current[self.root])
+            if current == last:
+                break
+            last = current
+        return found
 
 
 def _check_in_place(node: _Node, checked: dict[_Node, int], inside: set[_Node], chain: int) -> int:
@@ -392,7 +386,7 @@ def _check_in_place(node: _Node, checked: dict[_Node, int], inside: set[_Node], 
     if chain > MAX_CHAIN:
         raise InvalidSchemaError(f"Schema follows more than {MAX_CHAIN} references in a row")
     inside.add(node)
-    applied = [_check_in_place(other, checked, inside, chain + 1) for other in node.in_place + node.targets]
+    applied = [_check_in_place(other, checked, inside, chain + 1) for other in node.in_place]
     if sum(applied) * node.repeats > MAX_CHECKS_PER_VALUE:
         raise InvalidSchemaError("Schema expands to too many checks", hint="flatten allOf, anyOf, oneOf")
     checked[node] = total = node.cost + node.repeats * sum(applied)
@@ -414,118 +408,3 @@ def _cost_of_keywords(schema: Mapping[str, Any]) -> int:
     if isinstance(schema.get("multipleOf"), float):
         cost += 60
     return cost
-
-
-def _find_targets(definition: _Node) -> set[_Node]:
-    """Find the definitions that the body of a definition refers to."""
-    found: set[_Node] = set()
-    pending, seen = [definition], {definition}
-    while pending:
-        node = pending.pop()
-        found.update(node.targets)
-        below = {*node.in_place, *node.every, *(child for place in node.places for child in place)} - seen
-        seen |= below
-        pending += below
-    return found
-
-
-def _find_loops(links: Mapping[_Node, set[_Node]]) -> list[set[_Node]]:
-    """Find the groups of nodes that lead to each other, or to themselves (Kosaraju's algorithm)."""
-    order: list[_Node] = []
-    seen: set[_Node] = set()
-    stack = [(node, False) for node in links]
-    while stack:
-        node, is_done = stack.pop()
-        if is_done:
-            order.append(node)
-        elif node not in seen:
-            seen.add(node)
-            stack.append((node, True))
-            stack.extend((target, False) for target in links[node])
-    sources: dict[_Node, list[_Node]] = {}
-    for node, targets in links.items():
-        for target in targets:
-            sources.setdefault(target, []).append(node)
-    loops: list[set[_Node]] = []
-    grouped: set[_Node] = set()
-    for node in reversed(order):
-        if node in grouped:
-            continue
-        group, pending = {node}, [node]
-        while pending:
-            new = [other for other in sources.get(pending.pop(), ()) if other not in grouped | group]
-            group.update(new)
-            pending += new
-        grouped |= group
-        if len(group) > 1 or node in links[node]:
-            loops.append(group)
-    return loops
-
-
-_State = tuple[_Node, int | None, int]
-"""A subschema, the loop in which it was reached, and how often the head of that loop was passed."""
-
-
-class _Counter:
-    """Counts checks level by level. `loop_of` maps definitions to the head and the number of their loop."""
-
-    def __init__(self, loop_of: Mapping[_Node, tuple[_Node | None, int]]) -> None:
-        self._loop_of = loop_of
-        self._indices: dict[_State, int] = {}
-        self._rows: list[tuple[_Node, list[int], list[int], list[list[int]]]] = []
-
-    def count_levels(self, state: _State) -> tuple[int, ...]:
-        """Return the most checks that a value needs at each level below a state.
-
-        Stop where nothing is checked, where the limit is exceeded, or where the number stays the same.
-        """
-        index = self._add(state)
-        counts: list[int] = []
-        last: list[int] = []
-        while len(counts) <= MAX_LEVELS and (not counts or 0 < counts[-1] <= MAX_CHECKS):
-            current: list[int] = []
-            for node, in_place, every, places in self._rows:  # those in place come first
-                own = node.cost
-                if last:
-                    own = sum([last[other] for other in every])
-                    own += max([sum([last[other] for other in place]) for place in places], default=0)
-                current.append(own + node.repeats * sum([current[other] for other in in_place]))
-            counts.append(current[index])
-            if current == last:
-                break
-            last = current
-        return tuple(counts)
-
-    def enter(self, state: _State, target: _Node) -> _State:
-        """Return the state after following a reference."""
-        head, loop = self._loop_of.get(target, (None, None))
-        if loop is None or loop != state[1]:
-            return (target, loop, 0)
-        return (target, loop, state[2] + (target is head))
-
-    def _add(self, start: _State) -> int:
-        """Add a state with all that it leads to, and return its index."""
-        pending = [start]
-        added: list[_State] = []
-        while pending:
-            self._add_in_place(pending.pop(), added)
-            while added:
-                node, loop, rounds = added.pop()
-                for place in (node.every, *node.places):
-                    pending += [state for c in place if (state := (c, loop, rounds)) not in self._indices]
-        for (node, loop, rounds), index in self._indices.items():
-            _, _, every, places = self._rows[index]
-            every[:] = [self._indices[child, loop, rounds] for child in node.every]
-            places[:] = [[self._indices[child, loop, rounds] for child in place] for place in node.places]
-        return self._indices[start]
-
-    def _add_in_place(self, state: _State, added: list[_State]) -> int:
-        if state not in self._indices:
-            node, loop, rounds = state
-            steps = [(other, loop, rounds) for other in node.in_place]
-            steps += [step for target in node.targets if (step := self.enter(state, target))[2] < 2]
-            in_place = [self._add_in_place(step, added) for step in steps]
-            self._indices[state] = len(self._rows)
-            self._rows.append((node, in_place, [], []))
-            added.append(state)
-        return self._indices[state]

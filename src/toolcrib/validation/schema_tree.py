@@ -4,7 +4,7 @@ Everything that walks or rewrites a schema, or follows its references, does it h
 reference leads to a place in the same schema or is an error.
 
     for path, subschema in walk(schema): ...           # ("properties", "a", "items"), {...}
-    resolve(schema, "#/$defs/User")                    # the subschema, or InvalidSchemaError
+    Resolver(schema).resolve("#/$defs/User")           # the subschema, or InvalidSchemaError
     rewrite(schema, lambda node: {**node, "title": ""})
 """
 
@@ -121,11 +121,6 @@ def rewrite_references(schema: Any, change: Callable[[str], str]) -> Any:
         return {**node, "$ref": change(reference)} if isinstance(reference, str) else node
 
     return rewrite(schema, replace)
-
-
-def resolve(root: Schema, reference: str) -> Any:
-    """Return the part of `root` that a reference points to. Raise InvalidSchemaError where there is none."""
-    return Resolver(root).resolve(reference)
 
 
 class Resolver:

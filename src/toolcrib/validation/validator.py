@@ -92,13 +92,13 @@ class Validator:
         Return nothing where finding them would cost too much, or where a part of the value is not JSON.
         """
         try:
-            if not self._cost.exceeds_report(value, _MAX_REPORTED_CHECKS):
+            if not self._cost.exceeds(value, _MAX_REPORTED_CHECKS):
                 errors = self._check.iter_errors(value)
                 found = (problem for error in errors for problem in _problems_of(error, value))
                 return list(islice(found, _MAX_PROBLEMS))
             # The first error of a branching schema may contain thousands of others.
             has_branches = b'"anyOf"' in self._text or b'"oneOf"' in self._text
-            if not has_branches and not self._cost.exceeds_report(value, _MAX_REPORTED_VALUES):
+            if not has_branches and not self._cost.exceeds(value, _MAX_REPORTED_VALUES):
                 self._check.validate(value)
         except _engine().ValidationError as error:
             return list(islice(_problems_of(error, value), _MAX_PROBLEMS))
@@ -220,7 +220,7 @@ Answer = Literal["yes", "no", "unknown"]
 
 
 def canonicalize(schema: Schema | bool) -> jsonschema_rs.CanonicalSchema:
-    """Return the engine's canonical form of a schema, for `covers`, `satisfiability` and `intersect`.
+    """Return the engine's canonical form of a schema, for `covers` and `satisfiability`.
 
     Raise InvalidSchemaError for what is not a schema or refers outside itself.
     """
@@ -240,15 +240,6 @@ def satisfiability(schema: Schema | bool) -> Answer:
     """Whether some value is valid; only "no" is a proof."""
     answer: Answer = canonicalize(schema).satisfiability().value  # type: ignore[assignment]
     return answer
-
-
-def intersect(one: Schema | bool, other: Schema | bool) -> Any:
-    """Return a schema for the values that are valid for both, or None where the engine cannot write it."""
-    first, second = canonicalize(one), canonicalize(other)
-    try:
-        return first.intersect(second).to_json_schema()
-    except ValueError:  # UnsupportedOperand, UnsupportedResult
-        return None
 
 
 def _plain(schema: Schema | bool) -> Any:

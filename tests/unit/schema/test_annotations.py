@@ -1,4 +1,4 @@
-"""Names in annotations are looked up where Python would, and blamed where they are not found."""
+"""Evaluating annotations, and errors for names that cannot be resolved."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, Field, field_validator
 from toolcrib import Tool
 from toolcrib.errors import InvalidArgumentsError
 from toolcrib.schema.arguments import ToolArguments
+from toolcrib.schema.shapes import External
 
 
 def check_of(function: Any, **options: Any) -> ToolArguments:
@@ -73,13 +74,13 @@ def take(number: int, when: dt.date | None = None, colour: Colour = Colour.RED, 
 # --- binding ---
 
 
-def test_checked_arguments_become_what_the_hints_promise() -> None:
+def test_checked_arguments_are_converted_by_their_hints() -> None:
     values = arrive(take, {"number": 5.0, "when": "2026-11-15", "colour": "red", "text": "y"})
     assert values == {"number": 5, "when": dt.date(2026, 11, 15), "colour": Colour.RED, "text": "y"}
     assert type(values["number"]) is int
 
 
-def test_what_is_left_out_is_left_to_the_function() -> None:
+def test_omitted_arguments_are_not_passed() -> None:
     assert arrive(take, {"number": 1}) == {"number": 1}
     assert arrive(lambda: None, None) == {}
     assert arrive(lambda: None, {}) == {}
@@ -94,7 +95,7 @@ def test_a_null_is_none_where_the_hint_admits_it_and_nothing_elsewhere() -> None
     assert "expected integer, got null" in str(refusal(take, {"number": None}))
 
 
-def test_a_null_that_the_schema_speaks_of_is_left_alone() -> None:
+def test_a_null_that_the_schema_allows_is_passed_on() -> None:
     def required(a: int | None, b: list[int | None]) -> None: ...
 
     assert arrive(required, {"a": None, "b": [None, 1]}) == {"a": None, "b": [None, 1]}
@@ -111,7 +112,7 @@ EXPLICIT = {
 }
 
 
-def test_a_handler_of_the_whole_gets_a_dict_of_its_own() -> None:
+def test_a_handler_of_all_arguments_gets_its_own_dict() -> None:
     given = {"a": None, "b": None, "c": None, "extra": None}
     values = arrive(whole, given, input_schema=EXPLICIT)
     assert values == {"arguments": {"a": None, "c": None, "extra": None}}
@@ -121,7 +122,7 @@ def test_a_handler_of_the_whole_gets_a_dict_of_its_own() -> None:
     assert arrive(whole, plain, input_schema=EXPLICIT)["arguments"] is not plain
 
 
-def test_names_that_are_crossed_reach_the_right_parameters() -> None:
+def test_swapped_aliases_reach_the_right_parameters() -> None:
     def swap(
         a: Annotated[int, Field(alias="b")], b: Annotated[int | None, Field(alias="a")] = None
     ) -> None: ...
@@ -131,13 +132,13 @@ def test_names_that_are_crossed_reach_the_right_parameters() -> None:
     assert arrive(swap, {"b": 2}) == {"a": 2}
 
 
-def test_a_name_of_its_own_needs_no_conversion() -> None:
+def test_an_alias_needs_no_conversion() -> None:
     def rename(text: Annotated[str, Field(alias="class")]) -> None: ...
 
     assert arrive(rename, {"class": "x"}) == {"text": "x"}
 
 
-def test_plain_arguments_are_passed_on_as_they_came() -> None:
+def test_plain_arguments_are_passed_on_unchanged() -> None:
     given = {"text": "x"}
     assert arrive(lambda text: None, given) is given
 
@@ -156,7 +157,7 @@ def test_arguments_may_be_any_mapping() -> None:
     assert arrive(take, collections.OrderedDict(number=1)) == {"number": 1}
 
 
-def test_unknown_names_are_told_with_the_nearest_and_with_what_is_missing() -> None:
+def test_unknown_names_are_reported_with_suggestions_and_missing_ones() -> None:
     error = refusal(take, {"Numbr": 1, "zzz": 2, "a\x1b\n": 3})
     assert str(error) == (
         "Invalid arguments for tool 'made':\n"
@@ -175,13 +176,13 @@ def test_unknown_names_are_told_with_the_nearest_and_with_what_is_missing() -> N
     assert "'5': not a parameter" in str(refusal(take, {5: 1}))
 
 
-def test_thousands_of_unknown_names_are_neither_compared_nor_all_told() -> None:
+def test_only_some_of_thousands_of_unknown_names_are_reported() -> None:
     error = refusal(take, {"x" * 100_000 + str(i): 1 for i in range(2_000)})
     assert len(error.details) == 11
     assert len(str(error)) < 3_000
 
 
-def test_what_a_very_long_name_may_have_meant_is_not_looked_for() -> None:
+def test_there_are_no_suggestions_for_very_long_names() -> None:
     known = "a" * 80
     schema = {"type": "object", "properties": {known: {}}, "additionalProperties": False}
     check = ToolArguments(name="made", schema=schema, trusted=False)
@@ -191,11 +192,11 @@ def test_what_a_very_long_name_may_have_meant_is_not_looked_for() -> None:
         check.check({"a" * 60: 1})
 
 
-def test_unknown_names_are_dropped_where_the_author_says_so() -> None:
+def test_unknown_names_are_dropped_with_extra_ignore() -> None:
     assert arrive(take, {"number": 1, "zzz": 2, 5: 3}, extra="ignore") == {"number": 1}
 
 
-def test_one_problem_is_told_on_one_line() -> None:
+def test_one_problem_is_reported_on_one_line() -> None:
     assert str(refusal(take, {"number": "x"})) == (
         "Invalid arguments for tool 'made': 'number': expected integer, got string 'x'"
     )
@@ -215,7 +216,7 @@ def test_one_problem_is_told_on_one_line() -> None:
         ({"number": {"x": ([1.5, True, None], b"")}, "colour": "\ud800"}, "'number': not JSON, got object"),
     ],
 )
-def test_what_is_not_json_is_named(given: Any, words: str) -> None:
+def test_values_that_are_not_json_are_named(given: Any, words: str) -> None:
     assert words in str(refusal(take, given))
 
 
@@ -233,7 +234,7 @@ def test_odd_names_and_values_are_named_too() -> None:
     assert str(error).endswith("'a': not JSON, got Odd")
 
 
-def test_what_is_too_large_to_be_told_is_said_to_be() -> None:
+def test_problems_of_very_large_values_are_not_located() -> None:
     error = refusal(whole, {"b": ["x"] * 30_000}, input_schema=EXPLICIT)
     assert str(error).endswith("arguments do not fit the schema, and are too large to say where")
 
@@ -258,7 +259,7 @@ def test_a_repaired_value_is_refused_where_checking_it_would_cost_too_much() -> 
     assert arrive(lambda a=None: None, {"a": "[[],[]]"}, input_schema=schema) == {"a": [[], []]}
 
 
-def test_values_that_would_cost_too_much_are_refused_by_name_of_the_reason() -> None:
+def test_values_that_cost_too_much_to_check_are_refused_with_the_reason() -> None:
     schema = {
         "type": "object",
         "properties": {"a": {"items": {"enum": list(range(5_000))}}, "b": {"$ref": "#"}},
@@ -277,7 +278,7 @@ def test_values_that_would_cost_too_much_are_refused_by_name_of_the_reason() -> 
 # --- conversion ---
 
 
-def test_the_words_of_a_converter_are_shown_with_the_field() -> None:
+def test_messages_of_converters_are_shown_with_the_field() -> None:
     def span(span: Span) -> None: ...
 
     error = refusal(span, {"span": {"start": 2, "end": 1}})
@@ -286,14 +287,14 @@ def test_the_words_of_a_converter_are_shown_with_the_field() -> None:
     )
 
 
-def test_the_words_of_a_validator_are_shown_without_those_of_its_library() -> None:
+def test_messages_of_validators_are_shown_without_those_of_pydantic() -> None:
     def even(pair: Even) -> None: ...
 
     assert str(refusal(even, {"pair": {"number": 3}})).endswith("'pair.number': must be even")
     assert str(refusal(even, {"pair": {"number": 102}})).endswith("'pair.number': must be small")
 
 
-def test_what_only_the_library_can_say_is_said_without_addresses() -> None:
+def test_messages_of_pydantic_are_shown_without_web_addresses() -> None:
     def on(strict: Strict) -> None: ...
 
     error = refusal(on, {"strict": {"day": "2026-02-30"}})
@@ -317,23 +318,23 @@ class Loud(ValueError):
         (ValueError("x" * 5_000), "x" * 2_000 + ", got"),
     ],
 )
-def test_any_refusal_of_a_value_is_an_error_of_the_arguments(error: Exception, words: str) -> None:
+def test_value_errors_of_converters_are_argument_errors(error: Exception, words: str) -> None:
     def load(value: Any) -> Any:
         raise error
 
     schema = {"type": "object", "properties": {"a": {}}}
-    check = ToolArguments(name="made", schema=schema, loaders={"a": load})
+    check = ToolArguments(name="made", schema=schema, shapes={"a": External({}, load, load)})
     with pytest.raises(InvalidArgumentsError) as refused:
         check.bind({"a": 1})
     assert f"'a': {words}" in str(refused.value)
 
 
-def test_other_errors_of_a_converter_are_the_authors_own() -> None:
+def test_other_errors_of_converters_are_passed_on() -> None:
     def load(value: Any) -> Any:
         raise KeyError("secret")
 
     schema = {"type": "object", "properties": {"a": {}}}
-    check = ToolArguments(name="made", schema=schema, loaders={"a": load})
+    check = ToolArguments(name="made", schema=schema, shapes={"a": External({}, load, load)})
     with pytest.raises(KeyError):
         check.bind({"a": 1})
 

@@ -1,4 +1,4 @@
-"""What models get wrong is mended, and nothing else is touched."""
+"""Repair of common mistakes that models make in arguments."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def mend(value: Any, schema: Any, **defs: Any) -> Any:
         ("[[1]]", {"type": "array"}, [[1]]),
     ],
 )
-def test_a_string_that_cannot_be_meant_as_one_is_decoded(text: str, schema: Any, value: Any) -> None:
+def test_a_string_is_decoded_where_no_string_is_allowed(text: str, schema: Any, value: Any) -> None:
     mended = mend(text, schema, n=INT)
     assert mended == value
     assert type(mended) is type(value)
@@ -67,7 +67,7 @@ def test_a_string_that_cannot_be_meant_as_one_is_decoded(text: str, schema: Any,
         {"anyOf": [{"$ref": "#/$defs/s"}]},
     ],
 )
-def test_what_may_be_a_string_is_never_touched(text: str, schema: Any) -> None:
+def test_a_string_is_kept_where_strings_are_allowed(text: str, schema: Any) -> None:
     assert mend(text, schema, s={"type": "string"}, yes=True) is text
 
 
@@ -88,16 +88,16 @@ def test_what_may_be_a_string_is_never_touched(text: str, schema: Any) -> None:
         " " * (1 << 20) + "5",
     ],
 )
-def test_a_string_that_spells_nothing_stays(text: str) -> None:
+def test_a_string_that_is_not_json_is_kept(text: str) -> None:
     assert mend(text, INT) is text
 
 
 @pytest.mark.parametrize("value", [5, 5.5, None, True, [1], {"b": 2}, b"5"])
-def test_whatever_is_no_string_stays(value: Any) -> None:
+def test_other_values_are_kept(value: Any) -> None:
     assert mend(value, LIST) is value
 
 
-def test_nothing_to_mend_gives_the_very_same_value() -> None:
+def test_a_value_without_mistakes_is_returned_itself() -> None:
     value = {"a": [1, 2], "b": {"c": "x"}, "d": "free"}
     schema = {
         "properties": {"a": LIST, "b": {"properties": {"c": {"type": "string"}}}},
@@ -106,20 +106,20 @@ def test_nothing_to_mend_gives_the_very_same_value() -> None:
     assert Repairer(schema).repair(value) is value
 
 
-def test_the_callers_value_is_left_as_it_is() -> None:
+def test_the_given_value_is_not_changed() -> None:
     value = {"a": ["1"], "b": {"c": "2"}}
     schema = {"properties": {"a": LIST, "b": {"properties": {"c": INT}}}}
     assert Repairer(schema).repair(value) == {"a": [1], "b": {"c": 2}}
     assert value == {"a": ["1"], "b": {"c": "2"}}
 
 
-def test_other_names_are_mended_by_what_is_said_of_them() -> None:
+def test_additional_properties_are_repaired_by_their_schema() -> None:
     schema = {"properties": {"a": {"type": "string"}}, "additionalProperties": INT}
     assert Repairer(schema).repair({"a": "1", "b": "1"}) == {"a": "1", "b": 1}
     assert Repairer({"additionalProperties": False}).repair({"b": "1"}) == {"b": "1"}
 
 
-def test_names_that_a_pattern_may_mean_are_left_alone() -> None:
+def test_properties_that_a_pattern_may_describe_are_kept() -> None:
     schema = {
         "properties": {"a": INT},
         "patternProperties": {"^s_": {"type": ["string", "integer"]}},
@@ -128,7 +128,7 @@ def test_names_that_a_pattern_may_mean_are_left_alone() -> None:
     assert Repairer(schema).repair({"a": "1", "s_b": "1", "c": "1"}) == {"a": 1, "s_b": "1", "c": "1"}
 
 
-def test_the_first_items_of_a_row_are_mended_by_their_place() -> None:
+def test_items_of_a_tuple_are_repaired_by_position() -> None:
     row = {"prefixItems": [INT, {"type": "string"}], "items": {"type": "boolean"}}
     assert mend(["1", "1", "true", "false"], row) == [1, "1", True, False]
     assert mend(["1", "1", "true"], {"prefixItems": [INT]}) == [1, "1", "true"]
@@ -136,7 +136,7 @@ def test_the_first_items_of_a_row_are_mended_by_their_place() -> None:
     assert mend(["1", "1", "true"], old) == [1, "1", True]
 
 
-def test_of_several_forms_the_only_one_that_fits_is_followed() -> None:
+def test_the_only_possible_option_is_followed() -> None:
     thing = {"type": "object", "properties": {"n": INT}}
     maybe = {"anyOf": [{"$ref": "#/$defs/thing"}, {"type": "null"}]}
     assert mend({"n": "1"}, maybe, thing=thing) == {"n": 1}
@@ -148,7 +148,7 @@ def test_of_several_forms_the_only_one_that_fits_is_followed() -> None:
     assert mend({"n": "1"}, {"properties": {"n": INT}, "anyOf": [{"required": ["n"]}]}) == {"n": 1}
 
 
-def test_structures_that_refer_to_themselves_are_mended_to_some_depth() -> None:
+def test_recursive_schemas_are_followed_to_a_limited_depth() -> None:
     schema = {"properties": {"next": {"$ref": "#/$defs/node"}}, "$defs": {}}
     schema["$defs"]["node"] = {"type": "object", "properties": {"v": INT, "next": {"$ref": "#/$defs/node"}}}
     assert Repairer(schema).repair({"next": {"v": "1", "next": {"v": "2"}}}) == {
@@ -167,7 +167,7 @@ def test_references_in_a_circle_end() -> None:
     assert mend({"n": "1"}, {"$ref": "#/$defs/a"}, **forms) == {"n": "1"}
 
 
-def test_more_than_any_model_writes_is_not_looked_at() -> None:
+def test_very_many_values_are_not_repaired() -> None:
     many = ["1"] * 30_000
     assert mend(many, LIST) is many
     assert mend(["1"] * 10_000, LIST) == [1] * 10_000

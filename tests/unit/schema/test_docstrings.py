@@ -1,4 +1,4 @@
-"""What each dialect of docstring means, one habit of its authors at a time."""
+"""Docstrings of every style: descriptions, mixed styles, types."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import Any, Literal
 import pytest
 
 from toolcrib.schema import docstrings
-from toolcrib.schema.docstring_text import type_hint_of
-from toolcrib.schema.docstrings import Docstring, Documented, parse_docstring
+from toolcrib.schema.docstrings import Docstring, Documented, parse_docstring, type_hint_of
 
 
 def params_of(text: str) -> dict[str, str]:
@@ -83,14 +82,12 @@ class TestAnyDialect:
 
     def test_reading_docstrings_needs_only_the_standard_library(self) -> None:
         imported: set[str] = set()
-        for file in Path(docstrings.__file__).parent.glob("docstring*.py"):
-            for node in ast.walk(ast.parse(file.read_text())):
-                if isinstance(node, ast.Import):
-                    imported |= {alias.name for alias in node.names}
-                elif isinstance(node, ast.ImportFrom):
-                    imported.add(node.module or "")
-        ours = {name for name in imported if name.startswith("toolcrib.schema.docstring_")}
-        assert {name.partition(".")[0] for name in imported - ours} <= sys.stdlib_module_names
+        for node in ast.walk(ast.parse(Path(docstrings.__file__).read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported.add(node.module or "")
+        assert {name.partition(".")[0] for name in imported} <= sys.stdlib_module_names
 
 
 class TestDescription:
@@ -137,7 +134,7 @@ class TestDescription:
     @pytest.mark.parametrize(
         "line", ["- a bullet.", "Example: f(1).", "    indented.", ">>> f(1)", "1. first."]
     )
-    def test_lines_that_stand_alone_are_not_drawn_into_the_sentence(self, line: str) -> None:
+    def test_lists_and_labels_are_not_joined_to_the_sentence(self, line: str) -> None:
         assert parse_docstring(f"Do\n{line}\nmore.").description == f"Do\n{line}\nmore."
 
     def test_everything_that_describes_no_parameter_stays_in_its_place(self) -> None:

@@ -1,4 +1,4 @@
-"""From a function to its blueprint: fields, defaults, words, the way back."""
+"""Building a tool from a function: fields, defaults, descriptions."""
 
 # ruff: noqa: B008 - users write Field(...) as a default
 
@@ -72,7 +72,7 @@ class TestParameters:
             "until": {"type": "string", "format": "date", "description": "when", "default": "2026-01-31"},
         }
         assert codes(tool) == []
-        assert received_by(tool, **{"from": "me"}) == {"sender": "me"}
+        assert received_by(tool, **{"from": "me"}) == {"sender": "me", "to": MORNING.date()}
         with pytest.raises(InvalidArgumentsError, match="'sender': not a parameter"):
             received_by(tool, sender="me")
 

@@ -1,4 +1,4 @@
-"""Handlers that come with a schema of their own."""
+"""Handlers with explicit schemas."""
 
 # ruff: noqa: B008 - users write Field(...) as a default
 

@@ -1,4 +1,4 @@
-"""Plain hints: read once, and to the same end as any other hint."""
+"""Plain hints have the same meaning as if they were read like any other hint."""
 
 from __future__ import annotations
 
@@ -24,12 +24,15 @@ PLAIN: dict[str, Any] = {
     "a dict of numbers": dict[str, float],
     "a dict by number": dict[int, str],
     "a list of dicts of lists": list[dict[str, list[int]]],
+    "a list of dicts of anything": list[dict[str, Any]],
     "text or nothing": str | None,
     "text or nothing, as typing has it": typing.Optional[str],  # noqa: UP045
     "one of two": int | str,
     "one of two, as typing has it": typing.Union[str, int],  # noqa: UP007
     "one of two or nothing": int | list[str] | None,
     "a choice of words": Literal["a", "b"],
+    "a choice of hidden words": Literal["a", "b\u200b"],
+    "a choice of very many words": Literal[tuple(f"word {number}" for number in range(1_000))],
 }
 OTHERS: dict[str, Any] = {
     "anything": Any,
@@ -38,8 +41,6 @@ OTHERS: dict[str, Any] = {
     "a set": set[int],
     "a list of unions": list[int | str],
     "a choice of numbers": Literal[1, 2],
-    "a choice of hidden words": Literal["a", "b\u200b"],
-    "a choice of very many words": Literal[tuple(f"word {number}" for number in range(1_000))],
     "something annotated": typing.Annotated[int, "how many"],
     "an annotated item": list[typing.Annotated[str, ["no hash"]]],
     "a list, as typing has it": typing.List[int],  # noqa: UP006

@@ -1,4 +1,4 @@
-"""Unions, Optional in every spelling, and hints that nobody knows."""
+"""Unions, Optional in every spelling, and unsupported hints."""
 
 # ruff: noqa: UP007, UP045 - every spelling is meant
 
@@ -50,10 +50,6 @@ class TestUnions:
     def test_choose_for_each_value_anew(self) -> None:
         hint = list[dt.date | int | None]
         assert receive(hint, ["2026-01-31", 5, None]) == [dt.date(2026, 1, 31), 5, None]
-
-    def test_of_literals_are_one_list_without_repeats(self) -> None:
-        hint = Literal["a", "b"] | Literal["b", "c"]
-        assert schema_of(hint) == {"type": "string", "enum": ["a", "b", "c"]}
 
     def test_with_anything_are_anything(self) -> None:
         assert schema_of(Union[int, Any]) == {}
@@ -138,7 +134,7 @@ class TestUnknown:
         assert output_of(Odd) is None
 
     @pytest.mark.parametrize("hint", [5, 1.5, [int], (int, str), {"a": int}])
-    def test_what_is_no_type_at_all_is_refused(self, hint: Any) -> None:
+    def test_annotations_that_are_not_types_are_refused(self, hint: Any) -> None:
         with pytest.raises(
             DefinitionError, match=r"Parameter 'x' of tool 'taking'.* is not a type"
         ) as caught:

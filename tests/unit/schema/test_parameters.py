@@ -1,11 +1,10 @@
-"""The cheap look at a callable: whatever Python can call, seen through its wrappers."""
+"""Parameters, location, name and docstring of callables."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import math
-import pickle
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +18,6 @@ from toolcrib.schema.parameters import (
     find_function,
     locate,
     name_of,
-    with_defaults,
 )
 
 
@@ -254,29 +252,6 @@ class TestWords:
 
     def test_the_name_of_what_has_none_is_empty(self) -> None:
         assert name_of(lambda: None) == ""
-
-
-class TestFilling:
-    def test_gives_what_is_left_out_and_nothing_else(self) -> None:
-        filled = with_defaults(plain, {"b": "filled"}, {})
-        assert (filled(1), filled(1, b="given")) == ("1filled", "1given")
-
-    def test_makes_a_fresh_value_for_every_call(self) -> None:
-        filled = with_defaults(lambda items: items, {}, {"items": list})
-        assert filled() == []
-        assert filled() is not filled()
-        assert filled(items=[1]) == [1]
-
-    def test_leaves_a_handler_alone_that_needs_none(self) -> None:
-        assert with_defaults(plain, {}, {}) is plain
-
-    def test_can_be_sent_to_another_process(self) -> None:
-        copy = pickle.loads(pickle.dumps(with_defaults(plain, {"b": "y"}, {"a": int})))
-        assert (copy(), copy(a=2)) == ("0y", "2y")
-
-    async def test_hides_nothing_of_what_is_behind(self) -> None:
-        assert await with_defaults(coroutine, {"a": 5}, {})() == 5
-        assert inspect.isasyncgenfunction(with_defaults(stream, {"a": 1}, {}))
 
 
 def test_a_signature_is_read_once_and_only_when_wanted() -> None:

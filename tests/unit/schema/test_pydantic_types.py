@@ -1,4 +1,4 @@
-"""What is left to pydantic, what leaves a model, and plain data out of anything."""
+"""Types that pydantic describes, and the JSON data of any value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a tool returns becomes one Result, or is refused in our own words."""
+"""Results: values of every type become a Result, or an error."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_text_is_text(value: str, text: str) -> None:
     assert type(result.content[0]["text"]) is str
 
 
-def test_nothing_is_nothing() -> None:
+def test_none_is_an_empty_result() -> None:
     assert finish(None).to_json() == {"content": [], "isError": False}
 
 
@@ -226,7 +226,7 @@ def test_an_error_needs_no_data_and_is_not_checked() -> None:
         (Result(meta={"a": object()}), "object"),
     ],
 )
-def test_a_result_of_the_author_is_checked_all_over(value: Result, words: str) -> None:
+def test_a_result_object_is_checked_completely(value: Result, words: str) -> None:
     assert words in refusal(value)
 
 
@@ -267,7 +267,7 @@ def nest(levels: int) -> Any:
         pytest.param(Result(meta={"a": "x" * (17 << 20)}), "it is larger than 16384 KiB", id="meta"),
     ],
 )
-def test_what_cannot_be_sent_is_refused_in_our_words(value: Any, words: str) -> None:
+def test_values_that_cannot_be_sent_are_refused(value: Any, words: str) -> None:
     told = refusal(value)
     assert words in told
     assert len(told) < 200
@@ -314,7 +314,7 @@ def test_data_keeps_to_the_output_schema() -> None:
     assert refusal(Result.of("", {"a": "x"}), schema).startswith("it does not fit the output schema")
 
 
-def test_of_many_problems_some_are_told_and_values_are_not() -> None:
+def test_only_some_problems_are_reported_and_no_values() -> None:
     told = refusal(["secret"] * 50, {"items": {"type": "integer"}})
     assert told.count("expected integer") == 5
     assert "secret" not in told
@@ -329,7 +329,7 @@ def test_data_that_would_cost_too_much_to_check_is_refused() -> None:
     assert refusal(nest(300), schema) == "it is nested deeper than 256 levels"
 
 
-def test_only_what_is_declared_leaves() -> None:
+def test_only_declared_fields_are_sent() -> None:
     made = plan({"type": "object"}, dump=lambda value: {"a": value["a"]})
     assert made.finish({"a": 1, "secret": 2}).structured_content == {"a": 1}
     assert made.finish(Result.of("", {"a": 1, "secret": 2})).structured_content == {"a": 1}

@@ -1,4 +1,4 @@
-"""What the author's own code raises while a result is made ready is never told to a caller."""
+"""Errors of the author's code while a result is converted."""
 
 from __future__ import annotations
 
@@ -88,6 +88,6 @@ def test_errors_of_the_authors_code_come_out_as_they_are(make: Any) -> None:
     assert not isinstance(raised.value, InvalidResultError)
 
 
-def test_our_own_words_are_told_from_the_authors_by_where_they_come_from() -> None:
+def test_our_errors_are_recognised_by_their_traceback() -> None:
     assert pathlib.Path(module.__file__).is_relative_to(module._PACKAGE_FOLDER)
     assert not pathlib.Path(__file__).is_relative_to(module._PACKAGE_FOLDER)

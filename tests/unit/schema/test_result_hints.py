@@ -1,4 +1,4 @@
-"""What a result hint publishes, and where words about results go."""
+"""Result hints: output schemas, and where descriptions of results go."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results on their way from a worker process: made into data there, checked here."""
+"""Results of worker processes: converted there, checked here."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_value_is_drafted_and_received_as_it_would_be_finished(value: Any, dra
     assert plan().receive(draft) == plan().finish(value)
 
 
-def test_what_hints_declare_is_all_that_leaves_the_worker() -> None:
+def test_a_worker_sends_only_declared_fields() -> None:
     assert convert(Place(1), function=point, has_schema=True) == ["data", {"x": 1}]
 
 
@@ -79,7 +79,7 @@ def test_data_is_not_converted_again() -> None:
         (["data", "no number"], "it does not fit the output schema"),
     ],
 )
-def test_a_draft_is_trusted_in_nothing(draft: Any, why: str) -> None:
+def test_results_of_workers_are_checked(draft: Any, why: str) -> None:
     with pytest.raises(InvalidResultError, match=f"'made' returned a result that cannot be sent: {why}"):
         plan(INTEGER).receive(draft)
 

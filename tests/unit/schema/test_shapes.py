@@ -1,4 +1,4 @@
-"""What shapes know of themselves."""
+"""Visiting shapes, and whether they accept null."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON in and out."""
+"""Encoding and decoding JSON."""
 
 from __future__ import annotations
 

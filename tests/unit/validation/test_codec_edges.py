@@ -1,4 +1,4 @@
-"""Reading what strangers send, where there is hardly room for it, or hardly anything in it."""
+"""Parsing at the limits of depth and size."""
 
 from __future__ import annotations
 

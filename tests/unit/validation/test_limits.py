@@ -198,7 +198,7 @@ def chain(levels: int, last: Any, width: int = 2) -> dict[str, Any]:
 
 def test_a_schema_without_branches_needs_one_check_per_value() -> None:
     cost = cost_of({"properties": {"a": {"items": {"type": "string"}}}})
-    assert cost == ValidationCost((1,), (1,))
+    assert cost == ValidationCost((1,))
     assert cost.is_low
 
 
@@ -207,7 +207,7 @@ def test_a_schema_without_branches_needs_one_check_per_value() -> None:
     [
         ({"anyOf": [{}, {}]}, (3, 0)),
         ({"anyOf": [{}, {}], "unevaluatedItems": False}, (7, 1, 0)),
-        ({"anyOf": [{"items": {}}], "unevaluatedProperties": {}}, (4, 4, 0)),
+        ({"anyOf": [{"items": {}}], "unevaluatedProperties": {}}, (4, 3, 0)),
         ({"properties": {"a": {"anyOf": [{}, {}]}, "b": {"not": {}}}}, (1, 3, 0)),
         ({"items": {"anyOf": [{"items": {}}, {"items": {}}]}}, (1, 3, 2, 0)),
         ({"allOf": [{"properties": {"a": {}}}, {"properties": {"a": {}}}]}, (3, 2, 0)),
@@ -226,7 +226,7 @@ def test_a_schema_without_branches_needs_one_check_per_value() -> None:
 )
 def test_checks_are_counted_level_by_level(schema: dict[str, Any], checks: tuple[int, ...]) -> None:
     cost = cost_of(schema)
-    assert cost.checks == cost.report == checks
+    assert cost.checks == checks
     assert cost.max_depth is None
 
 
@@ -262,52 +262,20 @@ def test_a_linked_list_is_cheap_and_limits_the_depth_of_data() -> None:
     assert max(cost.checks) < 10
     assert cost.max_depth == limits.MAX_NESTING
     assert not cost.is_low
-    assert set(cost.report) <= {1, 2}
 
 
-def test_the_cost_of_one_round_is_added_for_each_level_above() -> None:
-    # One round: the root, and the reference to it one level below.
-    cost = cost_of({"properties": {"a": {"$ref": "#"}}})
-    assert cost.checks[:2] == (1 + 1, 2 + 2)
-    assert max(cost.checks) <= 5
-
-
-def test_a_recursive_union_is_cheap_to_check_and_expensive_to_report() -> None:
+def test_recursive_options_multiply_with_every_level() -> None:
     options = [{"properties": {"a": ref("x"), "kind": {"const": str(i)}}} for i in range(4)]
     cost = cost_of({"properties": {"a": ref("x")}, "$defs": {"x": {"anyOf": options}}})
-    assert max(cost.checks) < 300
-    assert cost.report[1] == 6
-    assert cost.report[2] == 24
-    assert cost.report[-1] > 100_000
-
-
-def test_a_loop_that_doubles_on_its_way_is_counted_twice_around() -> None:
-    schema = chain(3, {})
-    schema["$defs"]["d3"] = ref("d0")
-    cost = cost_of(schema)
-    assert max(cost.checks) > 2**6
-    assert cost.checks[-1] < max(cost.checks)
-
-
-@pytest.mark.parametrize("entry", [ref("d1"), {"$ref": "#/$defs/d2/allOf/0"}])
-def test_of_a_loop_with_two_entries_every_round_is_counted(entry: dict[str, Any]) -> None:
-    schema = chain(3, {})
-    schema["$defs"]["d3"] = ref("d0")
-    schema["properties"] = {"b": entry}
-    cost = cost_of(schema)
-    assert cost.checks == cost.report
+    assert cost.checks[:4] == (1, 6, 24, 96)
     assert cost.checks[-1] > limits.MAX_CHECKS
-    assert cost.checks[-1] > 1.5 * cost.checks[-2]
+    assert cost.max_depth == limits.MAX_NESTING
 
 
-def test_a_loop_within_a_loop_is_counted_without_end() -> None:
-    pair = {
-        "n": {"anyOf": [{"properties": {"a": ref("m"), "b": ref("n")}}] * 2},
-        "m": {"properties": {"a": ref("m"), "b": ref("n")}},
-    }
-    cost = cost_of({"properties": {"x": ref("n")}, "$defs": pair})
-    assert cost.checks == cost.report
-    assert cost.checks[-1] > limits.MAX_CHECKS
+def test_options_for_objects_and_for_arrays_do_not_multiply() -> None:
+    options = [{"items": ref("x")}, {"additionalProperties": ref("x")}, {"type": "string"}]
+    cost = cost_of({**ref("x"), "$defs": {"x": {"anyOf": options}}})
+    assert set(cost.checks) == {5}
 
 
 def test_a_loop_that_does_not_grow_is_cheap_at_every_level() -> None:
@@ -339,7 +307,7 @@ def test_schemas_that_cannot_be_checked_are_refused(schema: dict[str, Any], mess
 
 
 def test_values_are_refused_for_their_cost() -> None:
-    cost = ValidationCost((1, 1_000, 0), (1,))
+    cost = ValidationCost((1, 1_000, 0))
     assert cost.find_excess({"a": [1] * 100_000}) is None
     assert cost.find_excess({str(i): i for i in range(1_999)}) is None
     assert cost.find_excess([1] * 2_000) == (
@@ -349,13 +317,13 @@ def test_values_are_refused_for_their_cost() -> None:
 
 
 def test_the_last_number_holds_for_all_deeper_levels() -> None:
-    cost = ValidationCost((1, limits.MAX_CHECKS // 2), (1,))
+    cost = ValidationCost((1, limits.MAX_CHECKS // 2))
     assert cost.find_excess([[]]) is None
     assert cost.find_excess([[[]]]) == "too expensive to check against this schema (1 values at level 2)"
 
 
 def test_values_are_refused_for_their_depth() -> None:
-    cost = ValidationCost((1,), (1,), max_depth=2)
+    cost = ValidationCost((1,), max_depth=2)
     assert cost.find_excess([[1]]) is None
     assert cost.find_excess({"a": ({"b": 1},)}) == "nested deeper than 2 levels"
     assert not cost.is_low
@@ -368,7 +336,7 @@ def test_values_are_refused_for_long_property_names() -> None:
     assert not cost.is_low
 
 
-def test_reporting_has_a_cost_of_its_own() -> None:
-    cost = ValidationCost((1,), (1, 10))
-    assert not cost.exceeds_report([1] * 10, 101)
-    assert cost.exceeds_report([1] * 11, 101)
+def test_a_value_is_compared_with_any_limit() -> None:
+    cost = ValidationCost((1, 10))
+    assert not cost.exceeds([1] * 10, 101)
+    assert cost.exceeds([1] * 11, 101)

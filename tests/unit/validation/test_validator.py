@@ -1,4 +1,4 @@
-"""Compiled checks, and the words for what is wrong."""
+"""Compiled schemas and their error messages."""
 
 from __future__ import annotations
 

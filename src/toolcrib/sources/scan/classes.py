@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any, ForwardRef, Protocol
 
-from toolcrib.schema.records import is_typeddict
+from toolcrib.schema.hints import is_typeddict
 from toolcrib.sources.scan import models
 from toolcrib.sources.scan.files import Library, SourceFile
 from toolcrib.sources.scan.hints import Hints

@@ -12,7 +12,7 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from toolcrib.errors import Finding
-from toolcrib.schema.render import UNKNOWN_DEFAULT
+from toolcrib.schema.converters import UNKNOWN_DEFAULT
 from toolcrib.sources.scan.classes import Classes
 from toolcrib.sources.scan.files import SourceFile
 from toolcrib.sources.scan.hints import Spelling, is_foreign_context, names_in, spell

@@ -1,4 +1,4 @@
-"""What `Annotated[...]` says beside a type, in the words of every library that has some."""
+"""Metadata in `Annotated[...]`: bounds, descriptions, titles and examples."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ class Unit:
         (Annotated[int, "first", "last"], {"type": "integer", "description": "last"}),
         (Annotated[int, typing_extensions.Doc("words")], {"type": "integer", "description": "words"}),
         (Annotated[int, Field(description="words")], {"type": "integer", "description": "words"}),
-        (Annotated[int, msgspec.Meta(description="words")], {"type": "integer", "description": "words"}),
         (
             Annotated[int, "words", msgspec.Meta(ge=1)],
             {"type": "integer", "minimum": 1, "description": "words"},
@@ -73,16 +72,12 @@ class Unit:
             {"type": "integer", "title": "T", "examples": [1], "deprecated": True, "x-unit": "m"},
         ),
         (
-            Annotated[int, msgspec.Meta(title="T", examples=[1], extra_json_schema={"x-unit": "m"})],
-            {"type": "integer", "title": "T", "examples": [1], "x-unit": "m"},
-        ),
-        (
             list[Annotated[int, "of these"]],
             {"type": "array", "items": {"type": "integer", "description": "of these"}},
         ),
     ],
 )
-def test_notes_become_keywords(hint: Any, schema: dict[str, Any] | None) -> None:
+def test_metadata_becomes_schema_keywords(hint: Any, schema: dict[str, Any] | None) -> None:
     found = schema_of(hint)
     if schema is None:
         assert found["maxItems"] == 2
@@ -104,12 +99,12 @@ def test_notes_become_keywords(hint: Any, schema: dict[str, Any] | None) -> None
         (Annotated[str, pydantic.StringConstraints(ascii_only=True)], "ä"),
     ],
 )
-def test_bounds_are_kept_even_where_no_schema_can_say_them(hint: Any, bad: Any) -> None:
+def test_bounds_that_no_schema_can_express_are_enforced(hint: Any, bad: Any) -> None:
     with pytest.raises(InvalidArgumentsError, match="'x'"):
         receive(hint, bad)
 
 
-def test_notes_that_change_the_value_are_honoured() -> None:
+def test_metadata_that_changes_values_is_applied() -> None:
     stripped = Annotated[str, pydantic.StringConstraints(strip_whitespace=True, to_lower=True)]
     assert receive(stripped, " A ") == "a"
     assert receive(Annotated[int, pydantic.AfterValidator(lambda value: value + 1)], 1) == 2
@@ -126,7 +121,7 @@ def test_notes_that_change_the_value_are_honoured() -> None:
         Annotated[int | float, Field(min_length=3)],
     ],
 )
-def test_a_bound_that_means_nothing_is_refused(hint: Any) -> None:
+def test_a_bound_that_does_not_apply_is_refused(hint: Any) -> None:
     with pytest.raises(DefinitionError, match="cannot bound this type"):
         schema_of(hint)
 
@@ -144,7 +139,7 @@ def test_a_bound_that_means_nothing_is_refused(hint: Any) -> None:
         (Annotated[int, Field(examples=[object()])], "a value of type object has no JSON form"),
     ],
 )
-def test_what_no_schema_can_hold_is_refused_with_the_definition(hint: Any, words: str) -> None:
+def test_metadata_without_a_valid_schema_is_refused(hint: Any, words: str) -> None:
     with pytest.raises(DefinitionError, match=rf"Parameter 'x' of tool 'taking'.*({words})"):
         schema_of(hint)
 

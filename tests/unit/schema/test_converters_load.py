@@ -1,4 +1,4 @@
-"""Checked JSON into Python values, and where in a value a refusal was."""
+"""Loaders: checked JSON into Python values, and the location of errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pydantic
 import pytest
 
-from toolcrib.schema.loader import ConversionError, build_loader
+from toolcrib.schema.converters import ConversionError, build_loader
 from toolcrib.schema.shapes import (
     AnyValue,
     Array,
@@ -52,7 +52,7 @@ def load(shape: Shape, value: Any) -> Any:
         Named("N", Array(TEXT)),
     ],
 )
-def test_plain_values_cost_nothing(shape: Shape) -> None:
+def test_plain_shapes_have_no_loader(shape: Shape) -> None:
     assert build_loader(shape) is None
 
 
@@ -112,7 +112,7 @@ class TestRefusals:
             b: int = pydantic.Field(gt=0)
 
         fields = [Field(name, Scalar("integer"), keyword=name) for name in ("a", "b")]
-        with pytest.raises(ConversionError) as caught:
+        with pytest.raises(pydantic.ValidationError) as caught:
             load(Array(Record("Model", fields, python=Model)), [{"a": 1, "b": 1}, {"a": 0, "b": 0}])
         assert [problem["loc"] for problem in caught.value.errors()] == [(1, "a"), (1, "b")]
 

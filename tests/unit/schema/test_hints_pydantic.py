@@ -1,4 +1,4 @@
-"""Pydantic classes whose fields tell all: read like any other class."""
+"""Pydantic classes that are read by their fields."""
 
 from __future__ import annotations
 

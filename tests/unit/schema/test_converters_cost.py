@@ -1,4 +1,4 @@
-"""What converting arguments costs is known before, and nothing is converted that costs too much."""
+"""The estimated cost of converting arguments, and its limits."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 from toolcrib import Tool
 from toolcrib.errors import InvalidArgumentsError, InvalidToolError
 from toolcrib.schema.arguments import ToolArguments
+from toolcrib.schema.converters import FREE_NS, ConversionCost, allowed_ns
 from toolcrib.schema.hints import HintReader
-from toolcrib.schema.loader import FREE_NS, ConversionCost, allowed_ns
 
 
 class Point(BaseModel):
@@ -60,7 +60,7 @@ def check_of(hint: Any, **options: Any) -> ToolArguments:
 @pytest.mark.parametrize(
     "hint", [str, bool, Any, list[str], dict[str, str], dict, list, list[dict[str, Any]]]
 )
-def test_what_stays_as_it_came_costs_nothing(hint: Any) -> None:
+def test_values_that_are_not_converted_cost_nothing(hint: Any) -> None:
     assert cost(hint, [{"a": ["b"]}] * 1000) == 0
 
 
@@ -99,7 +99,7 @@ def test_the_cost_of_a_list_grows_with_its_length(hint: Any, item: Any) -> None:
     "hint", [list[Point], dict[str, float], tuple[int, list[int]], list[int] | list[str], Loose]
 )
 @pytest.mark.parametrize("value", [None, 1, "x", [], {}, [1], {"a": 1}, [[1]], [None]])
-def test_values_of_any_type_can_be_asked_about(hint: Any, value: Any) -> None:
+def test_the_cost_of_any_value_can_be_estimated(hint: Any, value: Any) -> None:
     assert cost(hint, value) >= 0
 
 
@@ -109,7 +109,7 @@ def test_larger_calls_may_cost_more() -> None:
     assert allowed_ns(0) == FREE_NS
 
 
-def test_too_much_is_refused_and_a_tool_may_ask_for_more_or_less() -> None:
+def test_high_costs_are_refused_and_the_limit_can_be_set() -> None:
     points = {"value": [{"x": 1, "y": 2}] * 30_000}
     with pytest.raises(InvalidArgumentsError, match=r"too much to convert .* about 44 ms .* for its size"):
         check_of(list[Point]).check(points)
@@ -122,26 +122,26 @@ def test_too_much_is_refused_and_a_tool_may_ask_for_more_or_less() -> None:
     assert check_of(list[Point]).check(long) is long
 
 
-def test_what_a_text_spells_is_refused_as_well() -> None:
+def test_high_costs_of_repaired_text_are_refused() -> None:
     with pytest.raises(InvalidArgumentsError, match="too much to convert"):
         check_of(list[re.Pattern]).check({"value": json.dumps(["a"] * 5000)})
 
 
-def test_numbers_are_taken_by_the_hundred_thousand() -> None:
+def test_hundreds_of_thousands_of_numbers_are_accepted() -> None:
     numbers = {"value": [1.5] * 400_000}
     assert check_of(list[float]).check(numbers) is numbers
     with pytest.raises(InvalidArgumentsError, match="too much to convert"):
         check_of(list[float]).check({"value": [1] * 2_000_000})
 
 
-def test_what_is_no_json_is_said_to_be_none() -> None:
+def test_values_that_are_not_json_have_another_error() -> None:
     with pytest.raises(InvalidArgumentsError) as refused:
         check_of(list[Point]).check({"value": [{"x": object()}] * 10_000})
     assert "too much" not in str(refused.value)
 
 
 @pytest.mark.parametrize("value", [0, 0.5, -1, float("nan"), "5"])
-def test_an_option_that_means_nothing_is_refused(value: Any) -> None:
+def test_invalid_limits_are_refused(value: Any) -> None:
     with pytest.raises(InvalidToolError, match="max_convert_ms"):
         check_of(list[Point], max_convert_ms=value)
 
@@ -193,7 +193,7 @@ class Rich(BaseModel):
     ("model", "item"),
     [
         (Point, {"x": 1, "extra": 2}),
-        (Strict, {"n": 5.0, "f": 1}),
+        (Strict, {"n": 5, "f": 1}),
         (Aliased, {"N": 3, "n": 4}),
         (ByName, {"n": 4}),
         (Checked, {"n": 3}),
@@ -204,21 +204,21 @@ class Rich(BaseModel):
         (Annotated[Point, Field(description="A point")], {"x": 1.5}),
     ],
 )
-def test_many_models_are_those_that_one_is(model: Any, item: dict[str, Any]) -> None:
+def test_a_long_list_of_models_equals_a_short_one(model: Any, item: dict[str, Any]) -> None:
     check = check_of(list[model])
     few, many = ({"value": [item] * count} for count in (1, 100))
     assert check.bind(check.check(many))["value"] == check.bind(check.check(few))["value"] * 100
 
 
 @pytest.mark.parametrize("model", [Checked, Annotated[Checked, Field(title="x")]])
-def test_one_wrong_model_among_many_is_named(model: Any) -> None:
+def test_the_index_of_an_invalid_model_is_reported(model: Any) -> None:
     check = check_of(list[model])
     items = [{"n": 1}] * 50 + [{"n": 10}] + [{"n": 1}] * 50
     with pytest.raises(InvalidArgumentsError, match=r"'value\[50\].n': .*it is too large"):
         check.bind(check.check({"value": items}))
 
 
-def test_lists_of_numbers_are_made_of_what_came() -> None:
+def test_lists_of_numbers_are_converted() -> None:
     floats, integers = check_of(list[float]), check_of(list[int])
     assert [type(item) for item in floats.bind({"value": [1, 2.5]})["value"]] == [float, float]
     assert integers.bind({"value": [1, 2.0]})["value"] == [1, 2]

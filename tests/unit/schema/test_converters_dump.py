@@ -1,4 +1,4 @@
-"""Python values into declared JSON."""
+"""Dumpers: Python values into declared JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pydantic import AfterValidator
 
 from tests.support.definitions import emit
 from toolcrib.errors import InvalidResultError
-from toolcrib.schema.dumper import build_dumper
+from toolcrib.schema.converters import build_dumper
 from toolcrib.schema.shapes import AnyValue, Array, Dictionary, External, Scalar
 
 UTC = dt.UTC
@@ -46,7 +46,7 @@ class Large(TypedDict, total=False):
 @pytest.mark.parametrize(
     "shape", [AnyValue(), Scalar("string"), Array(Scalar("string")), Array(), Dictionary()]
 )
-def test_nothing_is_done_where_nothing_has_to_be(shape: Any) -> None:
+def test_plain_shapes_have_no_dumper(shape: Any) -> None:
     assert build_dumper(shape) is None
 
 
@@ -73,11 +73,11 @@ def test_nothing_is_done_where_nothing_has_to_be(shape: Any) -> None:
         (dict[Colour, int], collections.OrderedDict({Colour.RED: 1}), {"r": 1}),
     ],
 )
-def test_values_leave_in_their_published_form(hint: Any, value: Any, sent: Any) -> None:
+def test_values_are_dumped_as_published(hint: Any, value: Any, sent: Any) -> None:
     assert emit(hint, value) == sent
 
 
-def test_a_time_without_a_zone_is_local_as_python_has_it() -> None:
+def test_a_naive_datetime_is_local_time() -> None:
     noon = dt.datetime(2026, 7, 1, 12)
     sent = emit(dt.datetime, noon)
     assert dt.datetime.fromisoformat(sent) == noon.astimezone()
@@ -113,13 +113,15 @@ class TestUnions:
             ),
         ],
     )
-    def test_each_value_leaves_by_the_member_it_is(self, hint: Any, value: Any, sent: Any) -> None:
+    def test_a_value_is_dumped_by_the_union_member_of_its_class(
+        self, hint: Any, value: Any, sent: Any
+    ) -> None:
         assert emit(hint, value) == sent
 
     @pytest.mark.parametrize(
         ("hint", "value"), [(Base | Colour, 5), (Base | list[Base], {"b": 1}), (tuple[Base, int] | None, 5)]
     )
-    def test_what_is_no_member_is_refused(self, hint: Any, value: Any) -> None:
+    def test_a_value_of_no_member_is_refused(self, hint: Any, value: Any) -> None:
         with pytest.raises(InvalidResultError):
             emit(hint, value)
 
@@ -144,11 +146,11 @@ class TestUnions:
 @pytest.mark.parametrize(
     "hint", [decimal.Decimal, tuple[int, ...], set[int], dict[bool, int], tuple[int, int]]
 )
-def test_what_is_something_else_is_left_for_the_schema_to_refuse(hint: Any) -> None:
+def test_other_values_are_left_for_the_schema_to_refuse(hint: Any) -> None:
     with pytest.raises(InvalidResultError, match="it does not fit the output schema"):
         emit(hint, "text")
 
 
-def test_a_row_of_another_length_is_left_for_the_schema_to_refuse() -> None:
+def test_a_tuple_of_another_length_is_left_for_the_schema_to_refuse() -> None:
     with pytest.raises(InvalidResultError, match="length of at least 2"):
         emit(tuple[Base, int], [Base(1)])

@@ -1,4 +1,4 @@
-"""Defaults as JSON says them."""
+"""Defaults as JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.schema.render import is_valid_default, published_default, render_default
+from toolcrib.schema.converters import is_valid_default, published_default, render_default
 from toolcrib.schema.shapes import (
     MISSING,
     AnyValue,
@@ -40,7 +40,7 @@ SECRET = External({"type": "string", "writeOnly": True}, str, str)
         (AnyValue(), {"a": (1,)}, {"a": [1]}),
     ],
 )
-def test_a_default_is_said_as_json(shape: Shape, value: Any, said: Any) -> None:
+def test_a_default_is_rendered_as_json(shape: Shape, value: Any, said: Any) -> None:
     assert render_default(shape, value) == published_default(shape, value) == said
 
 
@@ -56,20 +56,20 @@ def test_a_default_is_said_as_json(shape: Shape, value: Any, said: Any) -> None:
         (Array(), ["\x00"]),
     ],
 )
-def test_what_cannot_be_shown_is_not(shape: Shape, value: Any) -> None:
+def test_defaults_without_a_json_form_are_not_published(shape: Shape, value: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
         render_default(shape, value)
     assert published_default(shape, value) is MISSING
 
 
-def test_a_value_that_holds_itself_cannot_be_shown() -> None:
+def test_a_default_that_contains_itself_is_not_published() -> None:
     loop: list[Any] = []
     loop.append(loop)
     assert published_default(AnyValue(), loop) is MISSING
 
 
 @pytest.mark.parametrize("value", [None, MISSING])
-def test_nothing_is_not_shown(value: Any) -> None:
+def test_none_is_not_published(value: Any) -> None:
     assert published_default(TEXT, value) is MISSING
 
 
@@ -97,7 +97,7 @@ def test_nothing_is_not_shown(value: Any) -> None:
         (AnyValue(), object, True),
     ],
 )
-def test_whether_a_default_keeps_to_its_type_is_known(shape: Shape, plain: Any, expected: bool) -> None:
+def test_defaults_are_checked_against_their_shape(shape: Shape, plain: Any, expected: bool) -> None:
     assert is_valid_default(shape, plain) is expected
     if expected and plain is not object:
         assert published_default(shape, plain) == plain

@@ -1,0 +1,687 @@
+"""Converters: JSON into the Python values that the hints declare, and Python values into declared JSON.
+
+A loader sees only values that the schema accepted. It raises ValueError where a well-formed value means
+nothing (a date in month 13), and says where in the value that was. A dumper leaves alone what it does not
+expect, for example a string where an object was declared; whether the outcome fits the schema is checked
+afterwards.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime as dt
+import decimal
+import math
+import re
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from toolcrib.definition import check_schema_text
+from toolcrib.schema import pydantic_types
+from toolcrib.schema.render import value_schema
+from toolcrib.schema.shapes import (
+    MISSING,
+    Array,
+    Convert,
+    ConverterBuilder,
+    Dictionary,
+    Enumeration,
+    External,
+    FixedArray,
+    Named,
+    Record,
+    Scalar,
+    Shape,
+    Union,
+    convert,
+    unwrap,
+    walk,
+)
+from toolcrib.validation import codec
+from toolcrib.validation.validator import Validator
+
+_STANDARD_MODULES = frozenset({"builtins", "fractions", "ipaddress", "pathlib", "uuid"})
+
+
+# --- loaders -----------------------------------------------------------------------------------------
+
+
+def build_loader(shape: Shape) -> Convert | None:
+    """Return the loader of a shape, None where values stay as they are."""
+    return _LoaderBuilder().visit(shape)
+
+
+def build_lenient_loader(shape: Shape) -> Convert | None:
+    """Return a loader that converts values which fit the shape and leaves others as they are."""
+    load = build_loader(shape)
+    if load is None:
+        return None
+    validator = Validator(value_schema(shape), trusted=True)
+    return lambda value: load(value) if validator.is_valid(value) else value
+
+
+def runs_user_code(shape: Shape) -> bool:
+    """Whether loading runs code of the tool's author: validators, constructors, `__post_init__`."""
+    for item in walk(shape):
+        match item:
+            case External():
+                return True
+            case Scalar(python=python) if python is not None and python not in _SCALAR_LOADERS:
+                if python.__module__.partition(".")[0] not in _STANDARD_MODULES:
+                    return True
+            case Record(python=cls) if not _only_stores_fields(cls):
+                return True
+    return False
+
+
+def _only_stores_fields(cls: Any) -> bool:
+    """Whether the constructor only keeps its arguments: a TypedDict, a NamedTuple, a plain dataclass."""
+    if issubclass(cls, dict | tuple):
+        return True
+    return hasattr(cls, "__dataclass_params__") and not hasattr(cls, "__post_init__")
+
+
+class ConversionError(ValueError):
+    """A value that cannot be converted, with every location and reason; read like a pydantic error."""
+
+    def __init__(self, problems: list[tuple[tuple[str | int, ...], str]]) -> None:
+        super().__init__("; ".join(message for _, message in problems))
+        self.problems = problems
+
+    def errors(self, **_: bool) -> list[dict[str, Any]]:
+        return [{"loc": path, "msg": message} for path, message in self.problems]
+
+
+def _error_at(key: str | int, error: Any) -> ConversionError:
+    """Return the same error as seen from the object or array that holds the value."""
+    if not isinstance(error, ConversionError) and not type(error).__module__.startswith("pydantic"):
+        return ConversionError([((key,), str(error) or type(error).__name__)])
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    return ConversionError([((key, *item["loc"]), item["msg"]) for item in found])
+
+
+def _load_at(key: str | int, load: Convert, value: Any) -> Any:
+    try:
+        return load(value)
+    except ValueError as error:
+        raise _error_at(key, error) from None
+
+
+class _LoaderBuilder(ConverterBuilder):
+    def scalar(self, shape: Scalar) -> Convert | None:
+        return None if shape.python is None else _scalar_loader(shape.python)
+
+    def enumeration(self, shape: Enumeration) -> Convert | None:
+        if shape.members is None:
+            return None
+        pairs = zip(shape.values, shape.members, strict=True)
+        table = {(type(value) is bool, value): member for value, member in pairs}  # True is not 1
+        return lambda value: table[(type(value) is bool, value)]
+
+    def array(self, shape: Array) -> Convert | None:
+        load_list = self._list(shape.items)
+        if shape.python is list:
+            return load_list
+        make = _set_maker(shape.python) if shape.python in (set, frozenset) else shape.python
+        return make if load_list is None else lambda value: make(load_list(value))
+
+    def _list(self, items: Shape | None) -> Convert | None:
+        model = unwrap(items)
+        if isinstance(model, External):
+            return model.load_list
+        if isinstance(model, Record) and _is_left_to_pydantic(model):
+            return pydantic_types.model_list_loader(model.python)
+        load = self.visit_optional(items)
+        return None if load is None else _list_loader(load)
+
+    def fixed_array(self, shape: FixedArray) -> Convert:
+        loads = [self.visit(item) for item in shape.items]
+
+        def load_items(value: Any) -> tuple[Any, ...]:
+            pairs = enumerate(zip(loads, value, strict=True))
+            return tuple(item if load is None else _load_at(i, load, item) for i, (load, item) in pairs)
+
+        return load_items
+
+    def dictionary(self, shape: Dictionary) -> Convert | None:
+        load_key, load_value = self.visit_optional(shape.keys), self.visit_optional(shape.values)
+        python = shape.python
+        if load_key is None and load_value is None:
+            return None if python is dict else python
+
+        def load_dictionary(value: Any) -> Any:
+            loaded = {}
+            for key, item in value.items():
+                new_key = key if load_key is None else _load_at(key, load_key, key)
+                loaded[new_key] = item if load_value is None else _load_at(key, load_value, item)
+            return loaded if python is dict else python(loaded)
+
+        return load_dictionary
+
+    def union(self, shape: Union) -> Convert | None:
+        loads = [self.visit(option) for option in shape.options]
+        if not any(loads):
+            return None
+        ranked = sorted(zip(shape.options, loads, strict=True), key=lambda pair: _is_last_resort(pair[0]))
+        validators: list[Validator] = []
+
+        def load_union(value: Any) -> Any:
+            if not validators:
+                validators.extend(Validator(value_schema(option), trusted=True) for option, _ in ranked)
+            failure = ValueError("fits none of the permitted forms")
+            for validator, (_, load) in zip(validators, ranked, strict=True):
+                if validator.is_valid(value):
+                    try:
+                        return convert(load, value)
+                    except ValueError as error:
+                        failure = error
+            raise failure
+
+        return load_union
+
+    def record(self, shape: Record) -> Convert:
+        if _is_left_to_pydantic(shape):
+            return pydantic_types.model_loader(shape.python)
+        loads = [(item.name, item.keyword, self.visit(item.shape)) for item in shape.fields]
+        make = shape.python
+
+        def load_record(value: Any) -> Any:
+            known = {}
+            for name, keyword, load in loads:
+                if name in value:
+                    known[keyword] = value[name] if load is None else _load_at(name, load, value[name])
+            return make(**known)
+
+        return load_record
+
+    def external(self, shape: External) -> Convert:
+        return shape.load
+
+
+def _is_left_to_pydantic(shape: Record) -> bool:
+    """Whether pydantic makes a model of the JSON that we publish. It reads bytes as text, and enum members
+    only by their values."""
+    if not pydantic_types.is_pydantic(shape.python) or pydantic_types.has_own_init(shape.python):
+        return False
+    return not any(
+        (isinstance(part, Scalar) and part.encoding is not None)
+        or (isinstance(part, Enumeration) and _is_named(part))
+        for part in walk(shape)
+    )
+
+
+def _is_named(shape: Enumeration) -> bool:
+    pairs = zip(shape.values, shape.members or (), strict=False)
+    return any(value != getattr(member, "value", member) for value, member in pairs)
+
+
+def _is_last_resort(shape: Shape) -> bool:
+    """Whether other members of a union are tried first: 5 is an int before it is a float, text before
+    bytes."""
+    return isinstance(shape, Scalar) and shape.python in (float, decimal.Decimal, bytes, bytearray)
+
+
+_WEEKS = re.compile(r"(-?)P([0-9]+)W")
+_DURATION = re.compile(r"(-?)P(?:([0-9]+)D)?(?:T(?:([0-9]+)H)?(?:([0-9]+)M)?(?:([0-9]+(?:\.[0-9]+)?)S)?)?")
+
+
+def load_integer(value: Any) -> int:
+    return value if type(value) is int else int(value)
+
+
+def load_number(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError("number is too large") from None
+
+
+def _load_bytes(value: str) -> bytes:
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError("expected base64") from None
+
+
+def _load_pattern(value: str) -> re.Pattern[str]:
+    try:
+        return re.compile(value)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(f"expected a regular expression: {error}") from None
+
+
+def _load_duration(value: str) -> dt.timedelta:
+    weeks, parts = _WEEKS.fullmatch(value), _DURATION.fullmatch(value)
+    try:
+        if weeks is not None:
+            return dt.timedelta(weeks=int(weeks[1] + weeks[2]))
+        if parts is not None and any(parts.groups()[1:]):
+            days, hours, minutes, seconds = (float(part or 0) for part in parts.groups()[1:])
+            span = dt.timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+            return -span if parts[1] else span
+    except OverflowError:
+        raise ValueError("duration is too long") from None
+    raise ValueError("expected a duration such as P1DT2H30M")
+
+
+_SCALAR_LOADERS: dict[Any, Convert] = {
+    int: load_integer,
+    float: load_number,
+    bytes: _load_bytes,
+    bytearray: lambda value: bytearray(_load_bytes(value)),
+    decimal.Decimal: lambda value: decimal.Decimal(str(value)),
+    dt.datetime: dt.datetime.fromisoformat,
+    dt.date: dt.date.fromisoformat,
+    dt.time: dt.time.fromisoformat,
+    dt.timedelta: _load_duration,
+    re.compile: _load_pattern,
+}
+
+
+def _scalar_loader(python: Any) -> Convert:
+    known = _SCALAR_LOADERS.get(python)
+    if known is not None:
+        return known
+    if issubclass(python, int):
+        return lambda value: python(int(value))
+    constructor: Convert = python
+    return constructor
+
+
+_INTEGERS = frozenset({int})
+
+
+def _list_loader(load: Convert) -> Convert:
+    def load_each(value: Iterable[Any]) -> list[Any]:
+        try:
+            return [load(item) for item in value]
+        except ValueError:  # once more, to find out which item it was
+            return [_load_at(index, load, item) for index, item in enumerate(value)]
+
+    def load_floats(value: Iterable[Any]) -> list[Any]:
+        try:
+            return list(map(float, value))
+        except OverflowError:
+            return load_each(value)
+
+    def load_integers(value: Any) -> Any:
+        is_kept = type(value) is list and _INTEGERS.issuperset(map(type, value))
+        return value if is_kept else load_each(value)
+
+    if load is load_number:
+        return load_floats
+    return load_integers if load is load_integer else load_each
+
+
+def _set_maker(python: Any) -> Convert:
+    def make_set(items: Iterable[Any]) -> Any:
+        try:
+            return python(items)
+        except TypeError:
+            raise ValueError("expected items that a set can hold: no arrays, no objects") from None
+
+    return make_set
+
+
+# --- the cost of loading -----------------------------------------------------------------------------
+
+FREE_NS = 5_000_000
+"""The arguments of any call may cost this much: 3,000 small models, or 120,000 numbers."""
+_OTHER_SCALAR_NS = 3_000
+_SCALAR_NS: dict[Any, int] = {
+    None: 0,
+    int: 40,
+    float: 40,
+    bytes: 250,
+    bytearray: 300,
+    decimal.Decimal: 450,
+    dt.datetime: 250,
+    dt.date: 200,
+    dt.time: 200,
+    dt.timedelta: 2_500,
+    uuid.UUID: 1_300,
+    re.compile: 50_000,
+}
+_PATTERN_CHARACTER_NS = 2_000
+_ARRAY_NS = 250
+_SCALAR_TYPES = ("string", "integer", "number", "boolean")
+
+
+def allowed_ns(size: int) -> int:
+    """Return the highest permitted cost of converting a request of so many bytes.
+
+    A number takes two bytes to send and 40 ns to convert, a model 14 bytes and a microsecond. No request
+    may cost its receiver a hundred times what it costs its sender: about 60 us, 1 ns for each of the first
+    150,000 bytes and 0.2 ns for others. Reading the request takes a part of that too.
+    """
+    return min(FREE_NS + 75 * size, 15_000_000 + 14 * size)
+
+
+class ConversionCost:
+    """An upper bound for the work of converting a value, in nanoseconds, known before it is converted.
+
+    The shape tells what an object and an item cost, the JSON of the value how many there are. For lists of
+    scalars, or of records of scalars, their length is enough.
+    """
+
+    __slots__ = ("_is_flat", "_per_byte", "_per_item", "_per_object")
+
+    def __init__(self, shape: Shape) -> None:
+        parts = list(walk(shape))
+        costs = [(0, _cost_of_scalar(shape)), *map(_cost_of_part, parts)]
+        self._per_object: int = max(per_object for per_object, _ in costs)
+        self._per_item: int = max(per_item for _, per_item in costs)
+        self._per_byte = _PATTERN_CHARACTER_NS if any(map(_is_pattern, parts)) else 0
+        top = unwrap(shape)
+        items = unwrap(top.items) if isinstance(top, Array) else top
+        inner = [item.shape for item in items.fields] if isinstance(items, Record) else [items]
+        is_simple = not self._per_byte and not any(map(_is_container, inner))
+        self._is_flat = is_simple and isinstance(top, Array)
+
+    def estimate(self, value: Any) -> int:
+        """Return how many nanoseconds converting a value takes, at most."""
+        kind = type(value)
+        if kind is list and self._is_flat:
+            return (self._per_object + self._per_item) * (len(value) + 1)
+        if kind is not dict and kind is not list and not self._per_byte:
+            return self._per_item
+        try:
+            data = codec.write(value)
+        except (TypeError, ValueError, ArithmeticError, RecursionError):
+            return 0  # it is not JSON, which the validator reports
+        objects, arrays, commas = data.count(b"{"), data.count(b"["), data.count(b",")
+        total = self._per_object * objects + self._per_byte * len(data)
+        if self._per_object or self._per_item:
+            total += _ARRAY_NS * arrays
+        return total + self._per_item * (objects + arrays + commas)
+
+    def least_bytes(self, value: Any) -> int:
+        """Return how many bytes a value takes as JSON at least, as far as its length tells."""
+        return 2 * len(value) if self._is_flat and type(value) is list else 0
+
+
+def find_cost(shape: Shape) -> ConversionCost | None:
+    """Return the cost of loading values of a shape, None where it does not depend on their size."""
+    growing = (Array, Dictionary, Named, External)
+    grows = any(isinstance(part, growing) or _is_pattern(part) for part in walk(shape))
+    return ConversionCost(shape) if grows else None
+
+
+def _cost_of_part(shape: Shape) -> tuple[int, int]:
+    """Return the cost of one part of a shape, for each object and for each item of a value."""
+    match shape:
+        case Array(items=items, python=python):
+            return 0, _cost_of_scalar(items) + (0 if python is list else 300)
+        case FixedArray(items=items):
+            return 0, 600 + sum(150 + _cost_of_scalar(item) for item in items)
+        case Dictionary(keys=keys, values=values):
+            per_item = _cost_of_scalar(keys) + _cost_of_scalar(values)
+            return 0, per_item and per_item + 150
+        case Record(fields=fields, python=python):
+            per_object, per_field = (1_200, 100) if pydantic_types.is_pydantic(python) else (600, 200)
+            return per_object + sum(per_field + _cost_of_scalar(item.shape) for item in fields), 0
+        case External() if _is_container(shape):
+            return 2_500, 60
+    return 0, 0
+
+
+def _cost_of_scalar(shape: Shape | None) -> int:
+    """Return the cost of a scalar, 0 for other shapes."""
+    match unwrap(shape):
+        case Scalar(python=python):
+            return _SCALAR_NS.get(python, _OTHER_SCALAR_NS)
+        case Enumeration(members=tuple()):
+            return 250
+        case Union(options=options):
+            most = max(map(_cost_of_scalar, options))
+            return most and most + 400 * len(options)
+        case External() as external if not _is_container(external):
+            return _OTHER_SCALAR_NS
+    return 0
+
+
+def _is_container(shape: Shape | None) -> bool:
+    match unwrap(shape):
+        case External(schema=schema):
+            return schema.get("type") not in _SCALAR_TYPES
+        case Union(options=options):
+            return any(map(_is_container, options))
+        case Array() | FixedArray() | Dictionary() | Record():
+            return True
+    return False
+
+
+def _is_pattern(shape: Shape) -> bool:
+    return isinstance(shape, Scalar) and shape.python is re.compile
+
+
+# --- dumpers -----------------------------------------------------------------------------------------
+
+_MAX_INTEGER = 2**63
+
+
+def build_dumper(shape: Shape) -> Convert | None:
+    """Return the dumper of a shape, None where the codec can convert values alone."""
+    return _DumperBuilder().visit(shape)
+
+
+class _DumperBuilder(ConverterBuilder):
+    def scalar(self, shape: Scalar) -> Convert | None:
+        return _SCALAR_DUMPERS.get(shape.python)
+
+    def enumeration(self, shape: Enumeration) -> Convert | None:
+        if shape.members is None:
+            return None
+        pairs = list(zip(shape.members, shape.values, strict=True))
+
+        def dump_member(value: Any) -> Any:
+            return next((plain for member, plain in pairs if _is_same(value, member)), value)
+
+        return dump_member
+
+    def array(self, shape: Array) -> Convert | None:
+        dump, unique = self.visit_optional(shape.items), shape.unique
+        if dump is None and not unique and shape.python is not tuple:
+            return None
+
+        def dump_array(value: Any) -> Any:
+            if not _is_collection(value):
+                return value
+            items = list(value) if dump is None else [dump(item) for item in value]
+            return sort_set(items) if unique else items
+
+        return dump_array
+
+    def fixed_array(self, shape: FixedArray) -> Convert:
+        dumps = [self.visit(item) for item in shape.items]
+
+        def dump_items(value: Any) -> Any:
+            if not isinstance(value, tuple | list) or len(value) != len(dumps):
+                return value
+            return [convert(dump, item) for dump, item in zip(dumps, value, strict=True)]
+
+        return dump_items
+
+    def dictionary(self, shape: Dictionary) -> Convert | None:
+        dump_key, dump_value = self.visit_optional(shape.keys), self.visit_optional(shape.values)
+        if dump_key is None and dump_value is None:
+            return None
+
+        def dump_dictionary(value: Any) -> Any:
+            if not isinstance(value, Mapping):
+                return value
+            return {convert(dump_key, key): convert(dump_value, item) for key, item in value.items()}
+
+        return dump_dictionary
+
+    def union(self, shape: Union) -> Convert | None:
+        dumps = [self.visit(option) for option in shape.options]
+        if not any(dumps):
+            return None
+
+        def dump_union(value: Any) -> Any:
+            matches = [_match(option, value) for option in shape.options]
+            best = max(matches)
+            return convert(dumps[matches.index(best)], value) if best > _NO_MATCH else value
+
+        return dump_union
+
+    def record(self, shape: Record) -> Convert:
+        fields = [(item.name, item.attribute, self.visit(item.shape)) for item in shape.fields]
+
+        def dump_record(value: Any) -> Any:
+            if isinstance(value, Mapping):
+                return {
+                    name: convert(dump, value[name if name in value else attribute])
+                    for name, attribute, dump in fields
+                    if name in value or attribute in value
+                }
+            found = {
+                name: convert(dump, getattr(value, attribute))
+                for name, attribute, dump in fields
+                if attribute is not None and hasattr(value, attribute)
+            }
+            return found if found or _is_instance(value, shape.python) else value
+
+        return dump_record
+
+    def external(self, shape: External) -> Convert:
+        return shape.dump
+
+
+def _dump_decimal(value: Any) -> Any:
+    """Return a JSON number, as published: integers exactly, others to the precision of a float."""
+    if not isinstance(value, decimal.Decimal):
+        return value
+    is_integer = value.is_finite() and value == value.to_integral_value()
+    try:
+        return int(value) if is_integer and value.copy_abs() < _MAX_INTEGER else float(value)
+    except ArithmeticError:
+        raise ValueError("it has no JSON form") from None
+
+
+def _dump_datetime(value: Any) -> Any:
+    """Return a time with the offset that the format requires; without one it is local time, as in Python."""
+    is_naive = isinstance(value, dt.datetime) and value.tzinfo is None
+    return value.astimezone() if is_naive else value
+
+
+_SCALAR_DUMPERS: dict[Any, Convert] = {decimal.Decimal: _dump_decimal, dt.datetime: _dump_datetime}
+
+
+def sort_set(items: list[Any]) -> list[Any]:
+    """Return the items of a set in an order that is the same in every process."""
+    try:
+        return sorted(items)
+    except TypeError:
+        return sorted(items, key=repr)
+
+
+_Score = tuple[int, int]
+_NO_MATCH: _Score = (0, 0)
+_CLASSES: dict[str, type] = {"string": str, "boolean": bool, "null": type(None)}
+
+
+def _match(shape: Shape, value: Any) -> _Score:
+    """Return how well a value matches: 3 its class, 2 a subclass, 1 possibly; then how many keys it has."""
+    match unwrap(shape):
+        case Union(options=options):
+            return max(_match(option, value) for option in options)
+        case Enumeration(values=values, members=members):
+            return (3, 0) if any(_is_same(value, member) for member in members or values) else _NO_MATCH
+        case Scalar(kind=kind, python=python):
+            return _match_class(_CLASSES.get(kind) if python is None else python, value)
+        case Array(python=python) if _is_instance(value, python):
+            return _match_class(python, value)
+        case Array() | FixedArray():
+            return (1, 0) if _is_collection(value) else _NO_MATCH
+        case Dictionary():
+            return (2, 0) if isinstance(value, Mapping) else _NO_MATCH
+        case Record(python=python) | External(python=python) if _is_instance(value, python):
+            return _match_class(python, value)
+        case Record(fields=fields) if isinstance(value, Mapping):
+            is_complete = all(item.name in value for item in fields if item.required)
+            return (1, sum(item.name in value for item in fields)) if is_complete else _NO_MATCH
+        case External(schema={"properties": properties}) if isinstance(value, Mapping):
+            return (1, sum(name in value for name in properties))  # it requires computed fields too
+        case External(python=None):
+            return (1, 0)
+    return _NO_MATCH
+
+
+def _match_class(python: Any, value: Any) -> _Score:
+    if type(value) is python:
+        return (3, 0)
+    return (2, 0) if _is_instance(value, python) else _NO_MATCH
+
+
+def _is_instance(value: Any, python: Any) -> bool:
+    try:
+        return isinstance(value, python)
+    except TypeError:  # a TypedDict, a function that makes values, None
+        return False
+
+
+def _is_collection(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | bytearray | Mapping)
+
+
+def _is_same(value: Any, member: Any) -> bool:
+    return type(value) is type(member) and value == member
+
+
+# --- defaults ----------------------------------------------------------------------------------------
+
+UNKNOWN_DEFAULT: Final = object()
+"""A default whose value is not known, because the function was read and not imported."""
+_PLAIN_TYPES = (str, int, float, bool)
+_MAX_SIMPLE_TEXT = 1_000
+_TYPES_OF_KIND = {"string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,)}
+
+
+def render_default(shape: Shape, value: Any) -> Any:
+    """Return a default as JSON data.
+
+    Raise ValueError or TypeError where it has no JSON form, or one that must not be published: it depends
+    on the machine, is secret, or has characters that a reader does not see.
+    """
+    kind = type(value)
+    if kind is bool or kind is int or (kind is float and math.isfinite(value)):
+        return value
+    if kind is str and len(value) <= _MAX_SIMPLE_TEXT and value.isascii() and value.isprintable():
+        return value
+    if kind not in _PLAIN_TYPES:
+        if isinstance(value, dt.datetime) and value.tzinfo is None:
+            raise ValueError("a time without a zone depends on the machine")
+        if isinstance(shape, External) and shape.schema.get("writeOnly"):
+            raise ValueError("a secret is not published")
+        dump = build_dumper(shape)
+        value = codec.decode(codec.encode(pydantic_types.to_plain(value if dump is None else dump(value))))
+    codec.check_finite(value)
+    check_schema_text({"default": value}, "The default")
+    return value
+
+
+def is_valid_default(shape: Shape, plain: Any) -> bool:
+    """Whether a default fits its own schema. Common ones are compared without the engine."""
+    if isinstance(shape, Scalar) and shape.format is None and shape.pattern is None:
+        return type(plain) in _TYPES_OF_KIND.get(shape.kind, ())
+    if (plain == [] and isinstance(shape, Array)) or (plain == {} and isinstance(shape, Dictionary)):
+        return True
+    if isinstance(shape, Enumeration) and all(type(item) is str and item.isascii() for item in shape.values):
+        return plain in shape.values
+    schema = value_schema(shape)
+    return not schema or Validator(schema, trusted=True).is_valid(plain)
+
+
+def published_default(shape: Shape, value: Any) -> Any:
+    """Return a default as JSON data, or MISSING where it is None, cannot be published or does not fit."""
+    if value is None or value is MISSING:
+        return MISSING
+    try:
+        plain = render_default(shape, value)
+    except (TypeError, ValueError, RecursionError):
+        return MISSING
+    return plain if is_valid_default(shape, plain) else MISSING
