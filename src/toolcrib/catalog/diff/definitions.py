@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from toolcrib.catalog.diff.alternatives import ANNOTATIONS
+from toolcrib.catalog.diff.renames import ANNOTATIONS
 from toolcrib.catalog.diff.schemas import Difference, Grade, compare_schemas
 from toolcrib.catalog.lint import LintedTool, Problem, Rule
 from toolcrib.catalog.lint.table import SUSPICION_RULES

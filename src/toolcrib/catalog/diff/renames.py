@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
-from toolcrib.catalog.diff.alternatives import ANNOTATIONS
+from toolcrib.catalog import schema_algebra
 from toolcrib.definition import ToolDefinition
 from toolcrib.registry.index import skeleton
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
+ANNOTATIONS = schema_algebra.ANNOTATIONS | {"$comment", "example"}
 _SIMILAR_NAME = 0.75
 _SIMILAR_TEXT = 0.6
 _MAX_PAIRS = 20_000

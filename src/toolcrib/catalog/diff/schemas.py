@@ -15,11 +15,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from toolcrib.catalog.diff.alternatives import Document, Values, items_of, pair_alternatives, union_of
-from toolcrib.catalog.diff.renames import find_renamed_parameters
-from toolcrib.catalog.schema_merge import covers, is_nothing
+from toolcrib.catalog.diff.renames import ANNOTATIONS, find_renamed_parameters
+from toolcrib.catalog.schema_algebra import (
+    TYPES,
+    canonical_form,
+    covers,
+    flatten,
+    identity,
+    is_nothing,
+    type_of,
+)
+from toolcrib.errors import InvalidSchemaError
 from toolcrib.validation import codec
-from toolcrib.validation.schema_tree import Schema
+from toolcrib.validation.schema_tree import Resolver, Schema
 
 Grade = Literal["cosmetic", "compatible", "breaking", "suspicious"]
 Use = Literal["input", "output"]
@@ -98,7 +106,7 @@ class _Comparison:
     """The comparison of one pair of schemas."""
 
     def __init__(self, old: Any, new: Any, use: Use) -> None:
-        self.old, self.new = Document(old), Document(new)
+        self.old, self.new = _Document(old), _Document(new)
         self.is_input = use == "input"
         self.open: set[tuple[bytes, bytes]] = set()
         self.open_pairs: set[tuple[bytes, bytes]] = set()
@@ -135,9 +143,9 @@ class _Comparison:
 
     def _compare(self, old: Any, new: Any, at: _Location) -> list[Difference]:
         before, now = self.old.alternatives(old), self.new.alternatives(new)
-        if len(before) + len(now) > 2 and self._are_equivalent(union_of(before), union_of(now)):
+        if len(before) + len(now) > 2 and self._are_equivalent(_union_of(before), _union_of(now)):
             return list(self._compare_unchecked(before, now, at))
-        pairs = list(pair_alternatives(before, now))
+        pairs = list(_pair_alternatives(before, now))
         paired = {id(node) for pair in pairs for node in pair}
         found = self._compare_values(before, now, paired, at)
         for first, second in pairs:
@@ -155,14 +163,14 @@ class _Comparison:
         self, before: list[Any], now: list[Any], paired: set[int], at: _Location
     ) -> list[Difference]:
         """Compare alternatives that are not paired with all alternatives of the other side."""
-        old = union_of([node for node in before if id(node) not in paired])
-        new = union_of([node for node in now if id(node) not in paired])
-        is_accepted = self._covers(union_of(now), old)
-        is_expected = self._covers(union_of(before), new, outer_is_new=False)
+        old = _union_of([node for node in before if id(node) not in paired])
+        new = _union_of([node for node in now if id(node) not in paired])
+        is_accepted = self._covers(_union_of(now), old)
+        is_expected = self._covers(_union_of(before), new, outer_is_new=False)
         unchecked = list(self._compare_unchecked(before, now, at))
         if is_accepted and is_expected:
             return unchecked
-        values = (Values.of(union_of(before), self.old), Values.of(union_of(now), self.new))
+        values = (_Values.of(_union_of(before), self.old), _Values.of(_union_of(now), self.new))
         found = list(self._describe_values(*values, at))
         is_safe = is_accepted if self.is_input else is_expected
         if is_safe:
@@ -188,7 +196,9 @@ class _Comparison:
             words = "{} now rejects some values" if self.is_input else "{} may now have other values"
         return self._difference(code, at, words, True, old=old, new=new)
 
-    def _describe_values(self, old: Values | None, new: Values | None, at: _Location) -> Iterator[Difference]:
+    def _describe_values(
+        self, old: _Values | None, new: _Values | None, at: _Location
+    ) -> Iterator[Difference]:
         if old is None or new is None:
             return
         yield from self._describe_types(old.types, new.types, at)
@@ -216,7 +226,7 @@ class _Comparison:
             is_breaking = is_removal is self.is_input
             yield self._difference(code, at, words + " or ".join(types), is_breaking, old=old, new=new)
 
-    def _describe_enums(self, old: Values, new: Values, at: _Location) -> Iterator[Difference]:
+    def _describe_enums(self, old: _Values, new: _Values, at: _Location) -> Iterator[Difference]:
         verb = "accepts" if self.is_input else "has the value"
         if old.listed and new.listed:
             removed = [value for value in old.listed if not new.may_be(value)]
@@ -272,7 +282,7 @@ class _Comparison:
 
     def _compare_arrays(self, old: Schema, new: Schema, at: _Location) -> list[Difference]:
         found = list(self._compare_rules(old, new, at))
-        (first, rest), (second, beyond) = items_of(old), items_of(new)
+        (first, rest), (second, beyond) = _items_of(old), _items_of(new)
         for index in range(max(len(first), len(second))):
             before = first[index] if index < len(first) else rest
             now = second[index] if index < len(second) else beyond
@@ -396,3 +406,189 @@ def _list(values: list[Any]) -> str:
     shown = ", ".join(codec.canonical(value).decode() for value in values[:_MAX_VALUES])
     more = len(values) - _MAX_VALUES
     return f"{shown} and {more} more" if more > 0 else shown
+
+
+# --- taking schemas apart -----------------------------------------------------------------------------------
+
+_IDENTITY = frozenset({"$schema", "$id", "$defs", "definitions", "$anchor"})
+_DEFINITIONS = ("$schema", "$defs", "definitions")
+_OBJECT = frozenset(
+    {"type", "properties", "required", "additionalProperties", "minProperties", "maxProperties"}
+)
+_ARRAY = frozenset({"type", "items", "prefixItems", "additionalItems", "minItems", "maxItems", "uniqueItems"})
+_INDEPENDENT = frozenset(
+    {
+        "contains",
+        "dependencies",
+        "dependentRequired",
+        "dependentSchemas",
+        "else",
+        "if",
+        "maxContains",
+        "minContains",
+        "not",
+        "propertyNames",
+        "then",
+    }
+)
+"""Keywords that mean the same whatever else a schema says."""
+
+
+class _Document:
+    """A whole schema: what its references lead to, and its parts as schemas of their own."""
+
+    def __init__(self, root: Any) -> None:
+        self.root = root
+        top = root if isinstance(root, Mapping) else {}
+        self.definitions = {key: top[key] for key in _DEFINITIONS if key in top}
+        self._resolver = Resolver(top)
+        inner = codec.canonical({key: value for key, value in top.items() if key != "$id"})
+        # With these, a reference depends on where it stands.
+        self._is_scoped = any(word in inner for word in (b'"$id"', b'"$dynamicRef"', b'"$recursiveRef"'))
+        self._ignores_siblings = "draft-0" in str(top.get("$schema", ""))
+
+    def alternatives(self, node: Any) -> list[Any]:
+        """Return schemas of one type that together accept the same, or the schema itself."""
+        if self._is_scoped:
+            return [node]
+        try:
+            return self._split(node, 0)
+        except (InvalidSchemaError, AttributeError, KeyError, RecursionError, TypeError, ValueError):
+            return [node]
+
+    def _split(self, node: Any, depth: int) -> list[Any]:
+        if is_nothing(node):
+            return []
+        if not isinstance(node, Mapping):
+            return [{}]
+        if depth > _MAX_DEPTH:
+            raise RecursionError
+        own = {key: value for key, value in node.items() if key not in ANNOTATIONS and key not in _IDENTITY}
+        if "$ref" in own and (self._ignores_siblings or len(own) == 1):
+            return self._split(self._resolver.resolve(own["$ref"]), depth + 1)
+        if own.keys() == {"anyOf"}:
+            return [item for part in own["anyOf"] for item in self._split(part, depth + 1)]
+        if own.keys() & {"$ref", "allOf", "anyOf", "oneOf"}:
+            flat = flatten(self.standalone(own))
+            if flat is None or flat.get("$defs", {}).keys() - self.definitions.get("$defs", {}).keys():
+                return [own]
+            own = {key: value for key, value in flat.items() if key not in _IDENTITY}
+            if "anyOf" in own:
+                return [item for part in own["anyOf"] for item in self._split(part, depth + 1)]
+        types = own.get("type")
+        return [{**own, "type": name} for name in types] if isinstance(types, list) else [own]
+
+    def standalone(self, node: Any) -> Any:
+        """Return a part as a schema of its own, or None where its references would lead elsewhere then."""
+        if node is self.root or not isinstance(node, Mapping):
+            return node
+        text = codec.canonical([node, self.definitions])
+        local = text.count(b'"$ref":"#/$defs/') + text.count(b'"$ref":"#/definitions/')
+        if self._is_scoped or local != text.count(b'"$ref"'):
+            return None
+        return {**node, **self.definitions}
+
+
+def _union_of(nodes: list[Any]) -> Any:
+    if len(nodes) == 1:
+        return nodes[0]
+    return {"anyOf": nodes} if nodes else False
+
+
+def _pair_alternatives(before: list[Any], now: list[Any]) -> Iterator[tuple[Any, Any]]:
+    """Pair objects and arrays that can be compared part by part: by tag, or else by position."""
+    for is_plain in (_is_plain_object, _is_plain_array):
+        old, new = [node for node in before if is_plain(node)], [node for node in now if is_plain(node)]
+        pairs, rest = [], []
+        for node in old:
+            twin = next((other for other in new if _tag(other) == _tag(node)), None)
+            if twin is None:
+                rest.append(node)
+            else:
+                new.remove(twin)
+                pairs.append((node, twin))
+        if len(rest) == len(new):
+            pairs += zip(rest, new, strict=True)
+        yield from (pair for pair in pairs if _other_rules(pair[0]) == _other_rules(pair[1]))
+
+
+def _tag(node: Mapping[str, Any]) -> bytes:
+    """Return what tells an alternative from others: properties with a fixed value, or else everything."""
+    fixed = {
+        name: schema
+        for name, schema in node.get("properties", {}).items()
+        if isinstance(schema, Mapping) and ("const" in schema or len(schema.get("enum", ())) == 1)
+    }
+    return codec.canonical(fixed or node)
+
+
+def _other_rules(node: Mapping[str, Any]) -> bytes:
+    """Return the rules that are not compared part by part. They do not matter where both sides have them."""
+    return codec.canonical({key: node[key] for key in node if key in _INDEPENDENT})
+
+
+def _is_plain_object(node: Any) -> bool:
+    required = node.get("required", []) if _is_plain(node, "object", _OBJECT) else None
+    is_list = isinstance(required, list) and all(isinstance(name, str) for name in required)
+    return is_list and isinstance(node.get("properties", {}), Mapping)
+
+
+def _is_plain_array(node: Any) -> bool:
+    if not _is_plain(node, "array", _ARRAY):
+        return False
+    is_old = isinstance(node.get("items"), list)
+    return isinstance(node.get("prefixItems", []), list) and not (is_old and "prefixItems" in node)
+
+
+def _is_plain(node: Any, name: str, keywords: frozenset[str]) -> bool:
+    if not isinstance(node, Mapping) or node.get("type") != name:
+        return False
+    return node.keys() <= keywords | _INDEPENDENT and b'"$ref"' not in _other_rules(node)
+
+
+def _items_of(node: Mapping[str, Any]) -> tuple[list[Any], Any]:
+    """Return the schemas of the first items, and the one of all others."""
+    items = node.get("items", True)
+    if isinstance(items, list):  # before 2020-12
+        return items, node.get("additionalItems", True)
+    return node.get("prefixItems", []), items
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """The types of values that a schema accepts, the values it lists, and the rules for values of a type."""
+
+    types: list[str]
+    listed: list[Any]
+    rules: Mapping[str, list[Mapping[str, Any]]]
+
+    @classmethod
+    def of(cls, node: Any, document: _Document) -> _Values | None:
+        """Describe a schema by its canonical form; None where there is none."""
+        canonical = canonical_form(document.standalone(node))
+        if canonical is None:
+            return None
+        schema = canonical.to_json_schema()
+        listed: list[Any] = []
+        rules: dict[str, list[Mapping[str, Any]]] = {}
+        parts: list[Any] = [schema] if isinstance(schema, bool) else schema.get("anyOf", [schema])
+        for part in parts:
+            if is_nothing(part):
+                continue
+            if "$ref" in part:
+                return None
+            if "const" in part or "enum" in part:
+                listed += part.get("enum", [part.get("const")])
+                continue
+            types = part.get("type", list(TYPES))
+            for name in [types] if isinstance(types, str) else types:
+                rules.setdefault(name, []).append(part)
+        found = {*rules, *map(type_of, listed)}
+        types = sorted(found - {"integer"} if "number" in found else found)
+        return cls(types, [value for value in listed if value is not None], rules)
+
+    def may_be(self, value: Any) -> bool:
+        """Return whether a value is listed, or others of its type are accepted."""
+        name = type_of(value)
+        is_free = name in self.rules or (name == "integer" and "number" in self.rules)
+        return is_free or identity(value) in map(identity, self.listed)

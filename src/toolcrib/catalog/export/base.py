@@ -17,7 +17,7 @@ from toolcrib.catalog.export.calls import RawCall, ToolCall
 from toolcrib.catalog.export.decode import ArgumentDecoder
 from toolcrib.catalog.export.dialect import Dialect, rewrite_schema
 from toolcrib.catalog.export.verdict import Change, NotStrictError, RefusedError
-from toolcrib.catalog.schema_merge import Node
+from toolcrib.catalog.schema_algebra import Node
 from toolcrib.content import Result
 from toolcrib.tool import Tool
 from toolcrib.validation import codec

@@ -13,7 +13,7 @@ from typing import Any
 from toolcrib.catalog.export.base import ProviderExporter, describe_tool
 from toolcrib.catalog.export.calls import IMAGE_FORMATS, RawCall, ToolCall, block_text, result_text
 from toolcrib.catalog.export.dialect import PLAIN_NAME, Dialect
-from toolcrib.catalog.schema_merge import Node
+from toolcrib.catalog.schema_algebra import Node
 from toolcrib.content import Result
 
 BEDROCK = Dialect(

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolcrib.catalog.schema_merge import Node, type_of, types_of
+from toolcrib.catalog.schema_algebra import Node, type_of, types_of
 from toolcrib.definition import shorten_name
 from toolcrib.errors import InvalidSchemaError
 from toolcrib.validation import codec

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from toolcrib.catalog.export.schema import TYPE_OF
-from toolcrib.catalog.schema_merge import ANNOTATIONS, Node, is_anything, is_nothing, types_of
+from toolcrib.catalog.schema_algebra import ANNOTATIONS, Node, is_anything, is_nothing, types_of
 from toolcrib.validation import codec
 
 _MAX_TEXT = 300
@@ -34,12 +34,17 @@ _PHRASES = {
     "default": "default: {}",
 }
 
+_NOUNS = {"contains": "among the items", "not": "not", "propertyNames": "property names"}
+
 
 def describe_keyword(keyword: str, value: Any) -> str:
-    """Return one rule as a phrase for a description."""
+    """Return one rule as a phrase for a description. For "if", `value` is the schema that has it."""
     if keyword in _PHRASES:
         shown = value if isinstance(value, str) and keyword != "default" else show_value(value)
         return _PHRASES[keyword].format(shown)
+    if keyword == "if":
+        words = [word for word in ("if", "then", "else") if word in value]
+        return ", ".join(f"{word} {show_type(value[word])}" for word in words)
     match keyword:
         case "enum":
             shown = ", ".join(show_value(item) for item in value[:_MAX_CHOICES])
@@ -57,18 +62,18 @@ def describe_keyword(keyword: str, value: Any) -> str:
             return "; ".join(
                 f"properties matching {name}: {show_type(inner)}" for name, inner in value.items()
             )
-        case "propertyNames":
-            return f"property names: {_describe(value)}"
+        case "contains" | "not" | "propertyNames":
+            return f"{_NOUNS[keyword]}: {_describe(value)}"
         case "dependentRequired":
             return "; ".join(f"{name} requires {', '.join(names)}" for name, names in value.items() if names)
         case "dependentSchemas":
             return "; ".join(f"with {name}: {show_type(inner)}" for name, inner in value.items())
         case "prefixItems":
             return f"in this order: {', '.join(show_type(item) for item in value)}"
-        case "contains":
-            return f"among the items: {_describe(value)}"
-        case "not":
-            return f"not: {_describe(value)}"
+        case "if":
+            return ", ".join(
+                f"{word} {show_type(value[word])}" for word in ("if", "then", "else") if word in value
+            )
     return f"{keyword}: {show_value(value)}"
 
 
@@ -78,12 +83,6 @@ def _describe(node: Any) -> str:
         return show_type(node)
     rules = [describe_keyword(key, node[key]) for key in node if key in _PHRASES and key != "default"]
     return ", ".join([show_type(node), *rules])
-
-
-def describe_condition(node: Node) -> str:
-    parts = [f"if {show_type(node['if'])}"]
-    parts += [f"{word} {show_type(node[word])}" for word in ("then", "else") if word in node]
-    return ", ".join(parts)
 
 
 def show_value(value: Any) -> str:
@@ -114,9 +113,9 @@ def show_type(node: Any, depth: int = 0) -> str:
         return f"{shown} | ..." if len(node["enum"]) > _MAX_CHOICES else shown
     if "not" in node and node.keys() <= {"not", *ANNOTATIONS}:
         return f"not {show_type(node['not'], depth + 1)}"
-    for keyword in ("anyOf", "oneOf"):
+    for keyword, sign in (("anyOf", " | "), ("oneOf", " | "), ("allOf", " & ")):
         if keyword in node and not types_of(node):
-            return " | ".join(dict.fromkeys(show_type(branch, depth) for branch in node[keyword]))
+            return sign.join(dict.fromkeys(show_type(branch, depth) for branch in node[keyword]))
     types = types_of(node) or sorted({TYPE_OF[key] for key in node if key in TYPE_OF}) or ["any"]
     return " | ".join(_show_one_type(name, node, depth) for name in types)
 
@@ -166,7 +165,7 @@ def omitted_keywords(node: Any, depth: int = 0, shown: tuple[str, ...] | None = 
     for key, value in node.items():
         if key == "properties":
             inner.extend(value.values())
-        elif key in ("anyOf", "oneOf", "prefixItems"):
+        elif key in ("allOf", "anyOf", "oneOf", "prefixItems"):
             inner.extend(value)
         elif key in ("items", "additionalProperties"):
             inner.append(value)

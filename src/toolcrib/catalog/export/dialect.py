@@ -1,6 +1,6 @@
 """Write a tool's input schema in the JSON Schema dialect of a provider, and log every change.
 
-The schema is expanded and simplified first. Two kinds of dialects are enough: those that support nearly all
+The schema is expanded first. Two kinds of dialects are enough: those that support nearly all
 of JSON Schema, and those that support a subset (OpenAI's strict mode and Gemini). For a subset every value is
 written as one type, or as `anyOf` of such with nothing beside it. A rule that the provider does not support
 goes into the description, where the model still reads it, and is logged as a loss.
@@ -15,16 +15,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolcrib.catalog.export.decode import WRAPPER, ArgumentDecoder, ValueDecoder, map_properties
-from toolcrib.catalog.export.describe import append_notes, describe_condition, describe_keyword, show_type
+from toolcrib.catalog.export.describe import append_notes, describe_keyword, show_type
 from toolcrib.catalog.export.schema import (
-    LOGIC,
     MAX_PARTS,
     NAMED_SCHEMAS,
     TYPE_OF,
-    expand,
     map_subschemas,
+    read_schema,
     rules_for,
-    simplify,
 )
 from toolcrib.catalog.export.verdict import (
     Change,
@@ -35,21 +33,23 @@ from toolcrib.catalog.export.verdict import (
     UnsatisfiableError,
     pointer,
 )
-from toolcrib.catalog.schema_merge import (
+from toolcrib.catalog.schema_algebra import (
     ANNOTATIONS,
     CONTENT,
     TYPES,
     Node,
     are_disjoint,
+    flatten,
     identity,
     is_anything,
     is_nothing,
-    merge,
     type_of,
     types_of,
 )
+from toolcrib.errors import InvalidSchemaError
 from toolcrib.validation import codec
 from toolcrib.validation.schema_tree import walk
+from toolcrib.validation.validator import Validator
 
 PLAIN_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _COMPOSITIONS = frozenset({"allOf", "anyOf", "enum", "not", "oneOf"})
@@ -100,11 +100,7 @@ def rewrite_schema(schema: Mapping[str, Any], dialect: Dialect, *, is_closed: bo
     where the dialect has no form for it, NotStrictError where only strict mode has none.
     """
     log = ChangeLog()
-    tree = simplify(expand(schema, log), (), log)
-    if is_nothing(tree):
-        raise RefusedError("no arguments can satisfy its schema")
-    if not isinstance(tree.get("properties", {}), dict):
-        raise RefusedError("its properties are not an object")
+    tree = read_schema(schema, log)
     notes: list[str] = []
     if dialect.keywords is not None:
         found, decoder, is_wrapped = _SubsetWriter(dialect, log, is_closed=is_closed).write_root(tree)
@@ -203,11 +199,16 @@ class _Writer:
         return self.names.get(name, name)
 
     def _without_type_list(self, node: Node, path: Path) -> Node:
-        types = types_of(node)
-        if len(types) < 2:
+        types = _reduce_types(types_of(node))
+        if len(types_of(node)) < 2:
             return node
-        self.log.add((*path, "type"), "several types: written as anyOf")
         rest = {key: value for key, value in node.items() if key != "type"}
+        if len(types) == 1:
+            return {**rest, "type": types[0]}
+        if len(types) == len(TYPES):
+            self.log.add((*path, "type"), "lists every type, so any value is accepted")
+            return rest
+        self.log.add((*path, "type"), "several types: written as anyOf")
         if rest.keys() & {"anyOf", "enum", "unevaluatedItems", "unevaluatedProperties"}:
             plain = {"anyOf": [self._with_items({"type": name}, path) for name in types]}
             return (
@@ -220,13 +221,23 @@ class _Writer:
 
     def _with_items(self, node: Node, path: Path) -> Node:
         """Add `items` to an array: providers reject arrays without."""
-        if node.get("type") != "array" or isinstance(node.get("items"), dict) or node.get("items") is False:
+        items = node.get("items")
+        if node.get("type") != "array" or isinstance(items, dict):
             return node
-        if "items" not in node and "unevaluatedItems" in node:
+        if items is False:
+            count = len(node.get("prefixItems", ()))
+            self.log.add((*path, "items"), f"no more than {count} items: written as maxItems")
+            return {**node, "items": {}, "maxItems": min(node.get("maxItems", count), count)}
+        if items is None and "unevaluatedItems" in node:
             return node  # it applies to the same items
         if "prefixItems" not in node:
             self.log.add(path, "items may be any value: written as items")
         return {**node, "items": {}}
+
+
+def _reduce_types(types: list[str]) -> list[str]:
+    """Return types without repetitions, and without integers among numbers."""
+    return [name for name in dict.fromkeys(types) if not (name == "integer" and "number" in types)]
 
 
 # --- dialects that support a subset ------------------------------------------------------------------------
@@ -234,6 +245,12 @@ class _Writer:
 MAX_ALTERNATIVES = 40
 """The number of alternatives that one value may have; more are described in words."""
 _UNIONS = ("anyOf", "oneOf")
+_ONLY_DESCRIBED = (
+    *("if", "not", "contains", "dependentRequired", "dependentSchemas", "propertyNames"),
+    *("unevaluatedItems", "unevaluatedProperties"),
+)
+"""Rules that no such provider supports, and that stand for themselves."""
+_PARTS_OF_RULES = frozenset({"then", "else", "minContains", "maxContains"})
 
 Written = tuple[Node, ValueDecoder | None]
 
@@ -274,53 +291,61 @@ class _SubsetWriter:
         self.parts += 1  # counted, so that a schema cannot grow without bound
         if self.parts > MAX_PARTS:
             raise RefusedError(f"with all its alternatives its schema has more than {MAX_PARTS} parts")
-        base = {
-            key: value
-            for key, value in node.items()
-            if key not in ANNOTATIONS and key not in ("allOf", *_UNIONS)
-        }
-        for branch in node.get("allOf", ()):
-            self.log.add_loss((*path, "allOf"), f"also: {show_type(branch)}", notes)
-        found = [base]
-        for keyword in _UNIONS:
-            if keyword in node:
-                found = self._multiply(found, node[keyword], (*path, keyword), notes)
-        if found == [base]:
-            return self._split_types(base, path)
+        if is_nothing(node):
+            return []
+        rules = {key: value for key, value in node.items() if key not in ANNOTATIONS}
+        if "enum" in rules:
+            by_type = _group_by_type(_valid_values(rules))
+            return [{"type": name, "enum": values} for name, values in by_type.items()]
+        for keyword in _ONLY_DESCRIBED:
+            if keyword in rules:
+                self._describe(path, keyword, rules if keyword == "if" else rules[keyword], notes)
+        rules = {k: v for k, v in rules.items() if k not in _ONLY_DESCRIBED and k not in _PARTS_OF_RULES}
+        unions = [keyword for keyword in _UNIONS if keyword in rules]
+        if "allOf" not in rules and not unions:
+            return self._split_types(rules, path)
+        if len(rules) == len(unions) == 1:
+            branches = self._list_branches(rules[unions[0]], (*path, unions[0]), notes)
+        else:
+            branches = self._combine(rules, path, notes)
         return [
-            item
-            for alternative in found
-            for item in (
-                self._split(alternative, path, notes)
-                if alternative.keys() & {"allOf", *_UNIONS}
-                else self._split_types(alternative, path)
-            )
+            {**{key: value for key, value in branch.items() if key in ANNOTATIONS}, **item}
+            for branch in branches
+            for item in self._split(branch, path, notes)
         ]
 
-    def _multiply(self, nodes: list[Node], branches: list[Node], path: Path, notes: list[str]) -> list[Node]:
-        """Merge every node with every branch of a union."""
-        found: list[Node] = []
-        for node in nodes:
-            merged = [merge(node, branch) for branch in branches]
-            if None in merged or len(found) + len(merged) > MAX_ALTERNATIVES:
-                shown = " | ".join(dict.fromkeys(show_type(branch) for branch in branches[:MAX_ALTERNATIVES]))
-                self.log.add_loss(path, f"one of these alternatives: {shown}", notes)
-                return nodes
-            simple = [simplify(item, path, ChangeLog()) for item in merged if item is not None]
-            simple = [item for item in simple if not is_nothing(item)]
-            pairs = [(one, other) for number, one in enumerate(simple) for other in simple[number + 1 :]]
-            if path[-1] == "oneOf" and not all(are_disjoint(*pair) for pair in pairs):
-                self.log.add_loss(path, "exactly one of the alternatives", notes)
-            found.extend(simple)
-        return found
+    def _list_branches(self, branches: list[Node], path: Path, notes: list[str]) -> list[Node]:
+        """Return the alternatives of a union that has no rules beside it."""
+        if len(branches) > MAX_ALTERNATIVES:
+            self._describe_union(branches, path, notes)
+            return [{}]
+        pairs = [(one, other) for number, one in enumerate(branches) for other in branches[number + 1 :]]
+        if path[-1] == "oneOf" and not all(are_disjoint(*pair) for pair in pairs):
+            self.log.add_loss(path, "exactly one of the alternatives", notes)
+        return branches
+
+    def _combine(self, rules: Node, path: Path, notes: list[str]) -> list[Node]:
+        """Return the alternatives of unions and `allOf` with the rules beside them."""
+        flat = flatten(rules)
+        branches: list[Node] = [] if flat is None else flat.get("anyOf", [flat])
+        if 0 < len(branches) <= MAX_ALTERNATIVES:
+            return branches
+        for branch in rules.get("allOf", ()):
+            self.log.add_loss((*path, "allOf"), f"also: {show_type(branch)}", notes)
+        for keyword in _UNIONS:
+            if keyword in rules:
+                self._describe_union(rules[keyword], (*path, keyword), notes)
+        return [{key: value for key, value in rules.items() if key not in ("allOf", *_UNIONS)}]
+
+    def _describe_union(self, branches: list[Node], path: Path, notes: list[str]) -> None:
+        shown = " | ".join(dict.fromkeys(show_type(branch) for branch in branches[:MAX_ALTERNATIVES]))
+        self.log.add_loss(path, f"one of these alternatives: {shown}", notes)
 
     def _split_types(self, node: Node, path: Path) -> list[Node]:
         """Return one schema for each type that a schema without unions accepts."""
-        annotations = {key: value for key, value in node.items() if key in ANNOTATIONS}
-        if "enum" in node:
-            by_type = _group_by_type(node["enum"])
-            return [{"type": name, "enum": values, **annotations} for name, values in by_type.items()]
-        types = types_of(node)
+        types = _reduce_types(types_of(node))
+        if len(types) == len(TYPES) and not node.keys() & TYPE_OF.keys():
+            return [{}]
         if not types:
             implied = sorted({TYPE_OF[key] for key in node if key in TYPE_OF and key not in CONTENT})
             if not implied:
@@ -328,8 +353,7 @@ class _SubsetWriter:
             types = implied if len(implied) == 1 else list(TYPES)
             if len(implied) == 1:
                 self.log.add(path, f"no type is given; assumed to be {implied[0]}", "narrower")
-        logic = {key: value for key, value in node.items() if key in LOGIC}
-        return [{"type": name, **rules_for(node, name), **logic, **annotations} for name in types]
+        return [{"type": name, **rules_for(node, name)} for name in types]
 
     def _write_alternatives(self, nodes: list[Node], node: Node, path: Path, notes: list[str]) -> Written:
         """Write all alternatives of a value as one schema, with the annotations of the whole `node`."""
@@ -363,10 +387,6 @@ class _SubsetWriter:
     # --- one alternative ---
 
     def _write_one(self, node: Node, path: Path, notes: list[str]) -> Written:
-        if "if" in node:
-            self.log.add_loss((*path, "if"), describe_condition(node), notes)
-        if "not" in node:
-            self._describe(path, "not", node["not"], notes)
         if "enum" in node and node["type"] in ("array", "object"):
             self._describe(path, "enum", node["enum"], notes)
             node = {"type": node["type"]}
@@ -464,13 +484,14 @@ class _SubsetWriter:
     def _write_array(self, node: Node, path: Path, notes: list[str]) -> Written:
         found: Node = {"type": "array"}
         decoder = ValueDecoder()
-        items = node.get("items", True)
         first = node.get("prefixItems")
+        count = len(first or ())
+        if node.get("items") is False:
+            rest = {key: value for key, value in node.items() if key != "items"}
+            node = {**rest, "maxItems": min(node.get("maxItems", count), count)}
+        items = node.get("items", True)
         if first is not None and not self._supports("prefixItems", first, "array"):
             items, first = self._combine_items(node, path, notes), None
-        count = len(first or ())
-        if items is False:
-            found["maxItems"] = min(node.get("maxItems", count), count)
         try:
             found["items"], decoder.items = self.write(
                 {} if isinstance(items, bool) else items, (*path, "items")
@@ -484,7 +505,7 @@ class _SubsetWriter:
             decoder.first_items = tuple(item for _, item in written)
         elif "items" not in node:
             self.log.add(path, "items may be any value: written as items")
-        omitted = {"items", "prefixItems", "minContains", "maxContains", *found}
+        omitted = {"items", "prefixItems", *found}
         self._write_rules(node, found, omitted, path, notes)
         return found, decoder.or_none()
 
@@ -501,7 +522,7 @@ class _SubsetWriter:
         self._describe(path, "prefixItems", first, notes)
         if any(is_anything(item) for item in schemas):
             return {}
-        return simplify({"anyOf": [item for item in schemas if item is not False]}, path, ChangeLog())
+        return {"anyOf": [item for item in schemas if item is not False]}
 
     # --- objects ---
 
@@ -627,6 +648,16 @@ class _SubsetWriter:
         if description := append_notes("\n".join(dict.fromkeys(texts)), notes):
             found["description"] = description
         return found
+
+
+def _valid_values(node: Node) -> list[Any]:
+    """Return the values of `enum`, each once, that the other keywords accept."""
+    values = list({identity(value): value for value in node["enum"]}.values())
+    try:
+        is_valid = Validator({key: value for key, value in node.items() if key != "enum"}).is_valid
+        return [value for value in values if is_valid(value)]
+    except (InvalidSchemaError, ValueError):
+        return values  # it cannot be tried, so all stay
 
 
 def _group_by_type(values: list[Any]) -> dict[str, list[Any]]:

@@ -13,7 +13,7 @@ from typing import Any
 from toolcrib.catalog.export.base import ProviderExporter
 from toolcrib.catalog.export.calls import RawCall, ToolCall, result_text
 from toolcrib.catalog.export.dialect import PLAIN_NAME, Dialect
-from toolcrib.catalog.schema_merge import Node
+from toolcrib.catalog.schema_algebra import Node
 from toolcrib.content import Result
 
 LANGCHAIN = Dialect("LangChain", property_name=PLAIN_NAME, annotations_at_root=False)

@@ -12,9 +12,9 @@ from typing import Any
 
 from toolcrib.catalog.export.base import ExportedTool, Exporter
 from toolcrib.catalog.export.describe import describe_keyword, omitted_keywords, show_type
-from toolcrib.catalog.export.schema import expand, simplify
+from toolcrib.catalog.export.schema import read_schema
 from toolcrib.catalog.export.verdict import ChangeLog, RefusedError
-from toolcrib.catalog.schema_merge import Node, is_nothing
+from toolcrib.catalog.schema_algebra import Node, is_nothing
 from toolcrib.definition import ToolDefinition
 from toolcrib.tool import Tool
 
@@ -96,9 +96,7 @@ def escape_lines(text: str) -> str:
 
 def _write_tool(definition: ToolDefinition, log: ChangeLog) -> str:
     """Return the section of one tool."""
-    tree = simplify(expand(definition.input_schema, log), (), ChangeLog())
-    if is_nothing(tree):
-        raise RefusedError("no arguments can satisfy its schema")
+    tree = read_schema(definition.input_schema, log)
     for name, inner in tree.get("properties", {}).items():
         left = sorted(set(omitted_keywords(inner)))
         if left:
@@ -161,7 +159,7 @@ def _write_result(definition: ToolDefinition) -> str:
     if definition.output_schema is None:
         return f"**Result**: {escape(text)}"
     try:
-        tree = simplify(expand(definition.output_schema, ChangeLog()), (), ChangeLog())
+        tree = read_schema(definition.output_schema, ChangeLog())
         expression = escape(show_type(tree))
     except RefusedError:
         expression = "structured data"

@@ -13,7 +13,7 @@ from toolcrib.catalog.export.base import ProviderExporter, describe_tool
 from toolcrib.catalog.export.calls import RawCall, ToolCall, result_text
 from toolcrib.catalog.export.dialect import Dialect
 from toolcrib.catalog.export.verdict import NotStrictError
-from toolcrib.catalog.schema_merge import Node
+from toolcrib.catalog.schema_algebra import Node
 from toolcrib.content import Result
 
 OPENAI = Dialect("OpenAI")

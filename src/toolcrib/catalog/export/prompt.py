@@ -13,9 +13,9 @@ from toolcrib.catalog.build import examples_of, first_line
 from toolcrib.catalog.export.base import ExportedTool, Exporter
 from toolcrib.catalog.export.calls import RawCall, ToolCall, result_text
 from toolcrib.catalog.export.describe import describe_keyword, omitted_keywords, show_type, show_value
-from toolcrib.catalog.export.schema import expand, simplify
-from toolcrib.catalog.export.verdict import ChangeLog, RefusedError
-from toolcrib.catalog.schema_merge import Node, is_nothing
+from toolcrib.catalog.export.schema import read_schema
+from toolcrib.catalog.export.verdict import ChangeLog
+from toolcrib.catalog.schema_algebra import Node, is_nothing
 from toolcrib.content import Result
 from toolcrib.tool import Tool
 
@@ -41,9 +41,7 @@ class Prompt(Exporter):
 
     def export(self, tool: Tool, name: str, *, strict: bool) -> ExportedTool:  # noqa: ARG002
         log = ChangeLog()
-        tree = simplify(expand(tool.definition.input_schema, log), (), ChangeLog())
-        if is_nothing(tree):
-            raise RefusedError("no arguments can satisfy its schema")
+        tree = read_schema(tool.definition.input_schema, log)
         lines = [f"- {name}: {' '.join(first_line(tool).split())}".rstrip()]
         required = tree.get("required", ())
         lines += [

@@ -105,6 +105,7 @@ def test_the_reason_why_a_schema_is_not_strict_is_given(schema: Any, words: str)
             set(),
         ),
         ({"type": "boolean", "enum": [True, False]}, {"type": "boolean"}, set()),
+        ({**TEXT, "enum": ["a", 1, "a", "bbb"], "maxLength": 2}, {**TEXT, "enum": ["a"]}, set()),
         ({"minLength": 2}, {**TEXT, "description": "At least 2 characters"}, {"narrower", "wider"}),
     ],
 )
