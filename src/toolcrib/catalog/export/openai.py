@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolcrib.catalog.export.base import ProviderExporter, describe_tool
-from toolcrib.catalog.export.calls import RawCall, ToolCall, result_text
+from toolcrib.catalog.export.base import ProviderExporter, RawCall, ToolCall, describe_tool, result_text
 from toolcrib.catalog.export.dialect import Dialect
 from toolcrib.catalog.export.verdict import NotStrictError
 from toolcrib.catalog.schema_algebra import Node

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.catalog.export.anthropic import ANTHROPIC
 from toolcrib.catalog.export.decode import map_names, map_properties
 from toolcrib.catalog.export.gemini import GEMINI
+from toolcrib.catalog.export.providers import ANTHROPIC
 from toolcrib.definition import shorten_name
 
 RULE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")

@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from toolcrib.catalog.export.anthropic import ANTHROPIC
-from toolcrib.catalog.export.bedrock import BEDROCK
 from toolcrib.catalog.export.dialect import Dialect, Rewritten, rewrite_schema
-from toolcrib.catalog.export.langchain import LANGCHAIN
 from toolcrib.catalog.export.openai import OPENAI
+from toolcrib.catalog.export.providers import ANTHROPIC, BEDROCK, LANGCHAIN
 from toolcrib.catalog.export.verdict import RefusedError
 
 TEXT, WHOLE = {"type": "string"}, {"type": "integer"}
