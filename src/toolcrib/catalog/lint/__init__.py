@@ -6,8 +6,7 @@
         print(finding)
 
 Rules have stable codes and only report; the caller decides what fails. `data/rules.toml` lists them. The
-modules `descriptions`, `parameters`, `contradictions`, `hints` and `similarity` are about quality;
-`injection`, `credentials`, `links` and `hidden_text` look for planted text.
+modules `descriptions` and `parameters` are about quality; `planted` looks for planted text.
 """
 
 from toolcrib.catalog.lint.ignore import Choice

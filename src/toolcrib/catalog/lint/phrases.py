@@ -20,7 +20,7 @@ from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
-_DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parent / "data"
 _WORDS = re.compile(r"[a-z0-9]+")
 _STEM_LENGTH = 6
 """Words are compared by their first letters, so that a list need not have every ending."""
@@ -190,7 +190,7 @@ def _load_all() -> dict[str, list[Matcher]]:
         ("phrases_other_languages", Phrase),
         ("word_combinations", WordCombination),
     ):
-        entries = tomllib.loads((_DATA / f"{name}.toml").read_text("utf-8"))
+        entries = tomllib.loads((DATA / f"{name}.toml").read_text("utf-8"))
         vocabulary = entries.pop("vocabulary", vocabulary)
         for kind, items in entries.items():
             loaded.setdefault(kind, []).extend(matcher(item, vocabulary) for item in items)
@@ -207,7 +207,12 @@ def _expand_pattern(text: str, vocabulary: Mapping[str, Any]) -> str:
         value = vocabulary[found[1]]
         return _expand_pattern(value if isinstance(value, str) else f"(?:{'|'.join(value)})", vocabulary)
 
-    return _PLACEHOLDER.sub(fill, "".join([line.strip() for line in text.splitlines()]))
+    return _PLACEHOLDER.sub(fill, join_lines(text))
+
+
+def join_lines(text: str) -> str:
+    """Return a pattern without its line breaks and indentation."""
+    return "".join([line.strip() for line in text.splitlines()])
 
 
 def _expand_words(text: str, vocabulary: Mapping[str, Any]) -> list[str]:
