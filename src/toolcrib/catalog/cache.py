@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import logging
-import os
 import sys
 from functools import cache as remember
 from pathlib import Path
@@ -78,8 +77,7 @@ def _describe_inputs(inputs: FileInputs, draft: Draft) -> Facts:
         "builder": describe_builder(),
         "asked": inputs.key,
         "files": draft.reading.files,
-        "absent": draft.reading.absent,
-        "named": sorted({os.path.abspath(file) for file in inputs.named_files()}),
+        "sources": sorted(inputs.sources() or ()),
     }
 
 
@@ -87,15 +85,10 @@ def _is_current(facts: Facts, inputs: FileInputs) -> bool:
     """Tell whether building now would give the same: same inputs, versions, files and bytes."""
     if facts.get("builder") != describe_builder() or facts.get("asked") != inputs.key:
         return False
-    files, absent = facts.get("files"), facts.get("absent")
-    if not isinstance(files, dict) or not isinstance(absent, list):
+    files, sources = facts.get("files"), inputs.sources()
+    if not isinstance(files, dict) or sources is None or sorted(sources) != facts.get("sources"):
         return False
-    if not all(isinstance(path, str) for path in absent):
-        return False
-    named = {os.path.abspath(file) for file in inputs.named_files()}
-    if not named <= files.keys() or sorted(named) != facts.get("named"):
-        return False
-    return not any(map(os.path.lexists, absent)) and hash_files(files) == files
+    return sources <= files.keys() and hash_files(files) == files
 
 
 @remember
