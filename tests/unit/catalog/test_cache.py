@@ -371,8 +371,6 @@ def reseal(text: str) -> bytes:
         json.dumps({**CATALOG, "more": 1, "cache": {"x": 1}})[:-2],
         json.dumps({**CATALOG, "cache": {"x": 1}})[:-2].replace('"count"', '"hash": "", "count"'),
         json.dumps({**CATALOG, "cache": {"x": 1}})[:-2].replace('"x": 1', '"x": NaN'),
-        json.dumps({**CATALOG, "cache": {"x": 1}})[:-2].replace('"x": 1', '"x": ' + "9" * 1000),
-        json.dumps({**CATALOG, "cache": {"x": 1}})[:-2].replace('"x": 1', '"x": ' + "[" * 70 + "]" * 70),
     ],
     ids=lambda text: text[:50],
 )

@@ -12,8 +12,9 @@ import math
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
@@ -353,14 +354,19 @@ class SearchIndex:
         flat = _flatten(query[:MAX_QUERY])
         exact = set(self._by_name.get(flat, ())) if flat else set()
         terms = [_Term(word, forms, self) for word, forms in self.expand(query).items()]
-        admission = None if allowed is None else _Admission(allowed, self._tools)
-        scores = self._score([term for term in terms if term.forms], limit, admission)
-        for number in exact if admission is None else admission.filter(exact):
+        admits = None if allowed is None else self._admission(allowed)
+        scores = self._score([term for term in terms if term.forms], limit, admits)
+        for number in exact if admits is None else filter(admits, exact):
             scores.setdefault(number, 0.0)
         return [
             Hit(self._tools[number], round(score, 4), self._explain(number, terms))
             for score, number in self._rank(scores, terms, exact, limit)
         ]
+
+    def _admission(self, allowed: Allowed) -> Callable[[int], bool]:
+        """Return whether a tool may be found, decided once for each."""
+        is_allowed = allowed if callable(allowed) else lambda tool: tool.name in allowed
+        return cache(lambda number: bool(is_allowed(self._tools[number])))
 
     def expand(self, query: str) -> dict[str, dict[str, float]]:
         """Return the words of a query, each with its forms here. Stop words count only if all are."""
@@ -382,7 +388,9 @@ class SearchIndex:
             found |= dict.fromkeys(self.vocabulary.nearest_to(word, limit))
         return list(found)[:limit]
 
-    def _score(self, terms: list[_Term], limit: int, admission: _Admission | None) -> dict[int, float]:
+    def _score(
+        self, terms: list[_Term], limit: int, admits: Callable[[int], bool] | None
+    ) -> dict[int, float]:
         """Return scores by tool, beginning with the rarest word.
 
         A common word adds no tools where the rarer ones found enough, and only those are scored that it could
@@ -397,8 +405,8 @@ class SearchIndex:
                 term.add_scores(scores, only_known=True)
                 continue
             term.add_scores(scores)
-            if admission is not None:
-                scores = {number: scores[number] for number in admission.filter(scores)}
+            if admits is not None:
+                scores = {number: score for number, score in scores.items() if admits(number)}
         return scores
 
     def _rank(
@@ -467,22 +475,6 @@ class _Term:
     def best_form(self, number: int) -> str | None:
         found = [(factor * tools[number], form) for tools, factor, form in self.lists if number in tools]
         return max(found)[1] if found else None
-
-
-class _Admission:
-    """What may be found, decided once for each tool."""
-
-    def __init__(self, allowed: Allowed, tools: Sequence[Tool]) -> None:
-        self._is_allowed = allowed if callable(allowed) else lambda tool: tool.name in allowed
-        self._tools = tools
-        self._known: dict[int, bool] = {}
-
-    def filter(self, numbers: Iterable[int]) -> list[int]:
-        known = self._known
-        for number in numbers:
-            if number not in known:
-                known[number] = bool(self._is_allowed(self._tools[number]))
-        return [number for number in numbers if known[number]]
 
 
 def _rarity(count: int, total: int) -> float:
