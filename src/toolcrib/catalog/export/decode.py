@@ -30,77 +30,44 @@ _DIGEST_LENGTH = 8
 # --- names -------------------------------------------------------------------------------------------------
 
 
-def map_names(names: Iterable[str]) -> dict[str, str]:
-    """Map tool names to unique names that providers accept.
+def map_names(
+    names: Iterable[str], pattern: re.Pattern[str] = TOOL_NAME, *, always_digest: bool = False
+) -> dict[str, str]:
+    """Map names of tools or properties to unique ones that match a provider's pattern.
 
     A name that is accepted stays, whatever else is exported. Another is written with the accepted
-    characters; where that could be another tool, or is too long, it ends in a digest of the whole name.
+    characters; where that could be another name, or is too long, it ends in a digest of the whole name. With
+    `always_digest` every changed name does, so that it is recognized wherever it occurs.
     """
     wanted = list(dict.fromkeys(names))
-    found = {name: name for name in wanted if TOOL_NAME.fullmatch(name)}
-    taken = set(found.values())
-    rest = [name for name in wanted if name not in found]
-    drafts = {name: _draft(name) for name in rest}
+    found = {name: name for name in wanted if pattern.fullmatch(name)}
+    taken = set(found)
+    drafts = {name: _replace_characters(name, pattern) for name in sorted(wanted) if name not in found}
     uses = Counter(drafts.values())
-    for name in sorted(rest):
-        draft = drafts[name]
-        if draft in taken or uses[draft] > 1:
-            draft = _with_digest(_replace_characters(name), name, taken)
-        found[name] = draft
-        taken.add(draft)
+    for name, draft in drafts.items():
+        text = shorten_name(name, MAX_NAME) if draft == name else draft
+        is_usable = pattern.fullmatch(text) and any(map(str.isalnum, text)) and uses[draft] == 1
+        if always_digest or not is_usable or text in taken:
+            text = _with_digest(draft, name, taken)
+        found[name] = text
+        taken.add(text)
     return {name: found[name] for name in wanted}
 
 
-def _draft(name: str) -> str:
-    """Return the name that a tool gets if it clashes with no other."""
-    text = _replace_characters(name)
-    if text == name:
-        return shorten_name(name, MAX_NAME)
-    if not any(map(str.isalnum, text)) or len(text) > MAX_NAME:
-        return _with_digest(text, name, ())
-    return text
+def _replace_characters(name: str, pattern: re.Pattern[str]) -> str:
+    text = "".join(letter if pattern.fullmatch(f"_{letter}") else "_" for letter in name)
+    return text if text and pattern.match(text) else f"_{text}"
 
 
-def _replace_characters(name: str) -> str:
-    text = re.sub(r"[^a-zA-Z0-9_-]", "_", name)
-    return text if TOOL_NAME.match(text) else f"_{text}"
-
-
-def _with_digest(text: str, name: str, taken: Iterable[str], fallback: str = "tool") -> str:
+def _with_digest(text: str, name: str, taken: Iterable[str]) -> str:
     """Return the text with a digest of the name, longer where somebody forged the same one."""
     digest = codec.digest(name)
-    stem = text if any(map(str.isalnum, text)) else fallback
+    stem = text if any(map(str.isalnum, text)) else "name"
     for length in range(_DIGEST_LENGTH, MAX_NAME // 2):
         found = f"{stem[: MAX_NAME - length - 1]}_{digest[:length]}"
         if found not in taken:
             return found
     raise AssertionError("a digest has more digits than names can clash in")  # pragma: no cover
-
-
-def map_properties(
-    names: Iterable[str], pattern: re.Pattern[str] | None, *, always_digest: bool
-) -> dict[str, str]:
-    """Map property names to ones that match a provider's pattern.
-
-    With `always_digest` every changed name has a digest, so that it is recognized wherever it occurs.
-    """
-    wanted = list(names)
-    if pattern is None:
-        return {name: name for name in wanted}
-    found = {name: name for name in wanted if pattern.fullmatch(name)}
-    taken = set(found)
-    for name in wanted:
-        if name in found:
-            continue
-        text = re.sub(r"[^a-zA-Z0-9_]", "_", name)
-        if not re.match(r"[a-zA-Z_]", text):
-            text = f"_{text}"
-        is_unusable = text in taken or not pattern.fullmatch(text) or not any(map(str.isalnum, text))
-        if always_digest or is_unusable:
-            text = _with_digest(text, f"property {name}", taken, "name")
-        found[name] = text
-        taken.add(text)
-    return {name: found[name] for name in wanted}
 
 
 # --- values ------------------------------------------------------------------------------------------------

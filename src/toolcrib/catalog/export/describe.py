@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from toolcrib.catalog.export.schema import TYPE_OF
 from toolcrib.catalog.schema_algebra import ANNOTATIONS, Node, is_anything, is_nothing, types_of
 from toolcrib.validation import codec
+from toolcrib.validation.schema_tree import LISTED_SCHEMAS, walk
 
 _MAX_TEXT = 300
 _MAX_CHOICES = 60
@@ -34,6 +35,9 @@ _PHRASES = {
     "default": "default: {}",
 }
 
+_IN_TYPE = (
+    frozenset({"type", "enum", "required", "properties", "additionalProperties", "items"}) | LISTED_SCHEMAS
+)
 _NOUNS = {"contains": "among the items", "not": "not", "propertyNames": "property names"}
 
 
@@ -151,31 +155,18 @@ def _show_object(node: Node, depth: int) -> str:
     return f"{{{', '.join(parts)}}}" if parts else "object"
 
 
-def omitted_keywords(node: Any, depth: int = 0, shown: tuple[str, ...] | None = None) -> Iterator[str]:
-    """Yield the keywords of a schema that its type expression leaves out, except those `shown` beside it.
+def omitted_keywords(node: Any, shown: Iterable[str] | None = None) -> list[str]:
+    """Return the keywords of a schema that its type expression leaves out, except those `shown` beside it.
 
     None for `shown` means that all are, at this level.
     """
-    if not isinstance(node, Mapping):
-        return
-    if depth > _MAX_DEPTH:
-        yield "deeper levels"
-        return
-    inner: list[Any] = []
-    for key, value in node.items():
-        if key == "properties":
-            inner.extend(value.values())
-        elif key in ("allOf", "anyOf", "oneOf", "prefixItems"):
-            inner.extend(value)
-        elif key in ("items", "additionalProperties"):
-            inner.append(value)
-        elif key == "enum":
-            if len(value) > _MAX_CHOICES:
-                yield key
-        elif key in ANNOTATIONS:
-            if key == "description" and shown == ():
-                yield key
-        elif key not in ("type", "required") and (shown is not None and key not in shown):
-            yield key
-    for item in inner:
-        yield from omitted_keywords(item, depth + 1, ())
+    left: set[str] = set()
+    for path, part in walk(node):
+        rules = part.keys() - _IN_TYPE - (ANNOTATIONS if not path else ANNOTATIONS - {"description"})
+        if path or shown is not None:
+            left |= rules - (set() if path else {*(shown or ())})
+        if len(part.get("enum", ())) > _MAX_CHOICES:
+            left.add("enum")
+        if len(path) > 2 * _MAX_DEPTH:
+            left.add("deeper levels")
+    return sorted(left)

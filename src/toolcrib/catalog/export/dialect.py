@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from toolcrib.catalog.export.decode import WRAPPER, ArgumentDecoder, ValueDecoder, map_properties
+from toolcrib.catalog.export.decode import WRAPPER, ArgumentDecoder, ValueDecoder, map_names
 from toolcrib.catalog.export.describe import append_notes, describe_keyword, show_type
 from toolcrib.catalog.export.schema import (
     MAX_PARTS,
@@ -52,6 +52,7 @@ from toolcrib.validation.schema_tree import walk
 from toolcrib.validation.validator import Validator
 
 PLAIN_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+ANY_NAME = re.compile(".*", re.DOTALL)
 _COMPOSITIONS = frozenset({"allOf", "anyOf", "enum", "not", "oneOf"})
 _SCALARS = frozenset({"boolean", "integer", "null", "number", "string"})
 
@@ -70,7 +71,7 @@ class Dialect:
     not_at_root: frozenset[str] = _COMPOSITIONS
     root_keywords: frozenset[str] | None = None
     annotations_at_root: bool = True
-    property_name: re.Pattern[str] | None = None
+    property_name: re.Pattern[str] = ANY_NAME
     formats: frozenset[str] | None = None
     enum_types: frozenset[str] = _SCALARS
     closed_objects: bool = False
@@ -118,7 +119,7 @@ def _find_renames(tree: Node, dialect: Dialect) -> dict[str, str]:
     """Map the property names that a provider does not accept, in one table for the whole tool."""
     nodes = [node for _, node in walk(tree)]
     names = dict.fromkeys(name for node in nodes for name in node.get("properties", ()))
-    mapped = map_properties(names, dialect.property_name, always_digest=True)
+    mapped = map_names(names, dialect.property_name, always_digest=True)
     renamed = {old: new for old, new in mapped.items() if old != new}
     for node in nodes if renamed else ():
         if "patternProperties" in node or "propertyNames" in node:
@@ -525,7 +526,7 @@ class _SubsetWriter:
             self._check_can_be_closed(node, path)
         properties = node.get("properties", {})
         required = list(node.get("required", ()))
-        names = map_properties(properties, self.dialect.property_name, always_digest=False)
+        names = map_names(properties, self.dialect.property_name)
         decoder = ValueDecoder(names={new: old for old, new in names.items() if new != old})
         found: Node = {"type": "object"}
         written = self._write_properties(node, names, decoder, path)

@@ -142,8 +142,7 @@ def _log_omissions(tree: Node, log: ChangeLog) -> None:
     if omitted:
         log.add((), f"{', '.join(sorted(omitted))}: left out", "wider")
     for name, schema in tree.get("properties", {}).items():
-        left = sorted(set(omitted_keywords(schema, 0, _RULES)))
-        if left:
+        if left := omitted_keywords(schema, _RULES):
             log.add(("properties", name), f"{', '.join(left)}: left out", "wider")
 
 
@@ -229,8 +228,7 @@ def _write_tool(definition: ToolDefinition, log: ChangeLog) -> str:
     """Return the section of one tool."""
     tree = read_schema(definition.input_schema, log)
     for name, inner in tree.get("properties", {}).items():
-        left = sorted(set(omitted_keywords(inner)))
-        if left:
+        if left := omitted_keywords(inner):
             log.add(("properties", name), f"{', '.join(left)}: left out", "wider")
     parts = [f"## {escape(definition.name)}"]
     if definition.title:
