@@ -51,6 +51,35 @@ _RULES = {
     "multipleOf": "step",
     "uniqueItems": "uniqueness",
 }
+_WORDS = {
+    # what changed: about arguments, and about results
+    "added": ("{} is new and optional", "{} is new"),
+    "added-required": ("{} is new and required: callers that do not send it will fail", "{} is new"),
+    "changed": ("{} now rejects some values", "{} may now have other values"),
+    "changed-safely": ("{} now accepts more values", "{} now has fewer values"),
+    "incomparable": ("{} changed in a way that cannot be compared: it may break callers",) * 2,
+    "names-closed": ("{} no longer accepts undeclared names",) * 2,
+    "names-opened": ("{} now accepts undeclared names",) * 2,
+    "now-optional": ("{} is now optional", "{} may now be missing: readers that rely on it will fail"),
+    "now-required": ("{} is now required: callers that do not send it will fail", "{} is now always present"),
+    "removed": (
+        "{} was removed: callers that still send it will fail",
+        "{} was removed: readers that use it will fail",
+    ),
+    "renamed": (
+        "{} was renamed to {1}: callers that send the old name will fail",
+        "{} was renamed to {1}: readers that use the old name will fail",
+    ),
+    "type-narrowed": ("{} no longer accepts ", "{} is no longer "),
+    "type-widened": ("{} now also accepts ", "{} may now be "),
+    "value-added": ("{} now also accepts {1}", "{} now also has the value {1}"),
+    "value-removed": ("{} no longer accepts {1}", "{} no longer has the value {1}"),
+}
+_BREAKS_BOTH = frozenset({"changed", "incomparable", "removed", "renamed"})
+_BREAKS_CALLERS = frozenset(
+    {"added-required", "names-closed", "now-required", "type-narrowed", "value-removed"}
+)
+_BREAKS_READERS = frozenset({"names-opened", "now-optional", "type-widened", "value-added"})
 _NO_LIMIT = {"minItems": 0, "minProperties": 0, "uniqueItems": False}
 _MAX_DEPTH = 40
 _MAX_VALUES = 5
@@ -124,9 +153,13 @@ class _Comparison:
             label, found = self.done[key]
             is_breaking = any(item.grade == "breaking" for item in found)
             words = "{} changed in the same way as {1}"
-            return [self._difference("changed-alike", at, words, is_breaking, label)] if found else []
+            return (
+                [self._difference("changed-alike", at, label, words=words, breaks=is_breaking)]
+                if found
+                else []
+            )
         if len(self.open) > _MAX_DEPTH:
-            return [self._undescribed(old, new, at)]
+            return [self._difference("incomparable", at, old=old, new=new)]
         self.open.add(key)
         try:
             found = self._compare(old, new, at)
@@ -176,10 +209,11 @@ class _Comparison:
         if is_safe:
             found = [replace(item, grade="compatible") for item in found]
             if not found:
-                words = "{} now accepts more values" if self.is_input else "{} now has fewer values"
-                found = [self._difference("changed", at, words, False, old=old, new=new)]
+                words = _WORDS["changed-safely"][not self.is_input]
+                found = [self._difference("changed", at, words=words, breaks=False, old=old, new=new)]
         elif not any(item.grade == "breaking" for item in found):
-            found.append(self._undescribed(old, new, at, is_certain=is_safe is False))
+            code = "changed" if is_safe is False else "incomparable"
+            found.append(self._difference(code, at, old=old, new=new))
         return found + unchecked
 
     def _are_equivalent(self, old: Any, new: Any) -> bool:
@@ -188,13 +222,6 @@ class _Comparison:
     def _covers(self, outer: Any, inner: Any, *, outer_is_new: bool = True) -> bool | None:
         sides = (self.new, self.old) if outer_is_new else (self.old, self.new)
         return covers(sides[0].standalone(outer), sides[1].standalone(inner))
-
-    def _undescribed(self, old: Any, new: Any, at: _Location, *, is_certain: bool = False) -> Difference:
-        code, words = "incomparable", "{} changed in a way that cannot be compared: it may break callers"
-        if is_certain:
-            code = "changed"
-            words = "{} now rejects some values" if self.is_input else "{} may now have other values"
-        return self._difference(code, at, words, True, old=old, new=new)
 
     def _describe_values(
         self, old: _Values | None, new: _Values | None, at: _Location
@@ -213,37 +240,26 @@ class _Comparison:
         if old and new and not set(old) & set(new):
             words = "{} was " + " or ".join(old) + " and is now " + " or ".join(new)
             is_breaking = bool(removed if self.is_input else added)
-            yield self._difference("type-changed", at, words, is_breaking, old=old, new=new)
+            yield self._difference("type-changed", at, words=words, breaks=is_breaking, old=old, new=new)
             return
-        for types, is_removal in ((removed, True), (added, False)):
-            if not types:
-                continue
-            if self.is_input:
-                words = "{} no longer accepts " if is_removal else "{} now also accepts "
-            else:
-                words = "{} is no longer " if is_removal else "{} may now be "
-            code = "type-narrowed" if is_removal else "type-widened"
-            is_breaking = is_removal is self.is_input
-            yield self._difference(code, at, words + " or ".join(types), is_breaking, old=old, new=new)
+        for code, types in (("type-narrowed", removed), ("type-widened", added)):
+            if types:
+                words = _WORDS[code][not self.is_input] + " or ".join(types)
+                yield self._difference(code, at, words=words, old=old, new=new)
 
     def _describe_enums(self, old: _Values, new: _Values, at: _Location) -> Iterator[Difference]:
-        verb = "accepts" if self.is_input else "has the value"
         if old.listed and new.listed:
             removed = [value for value in old.listed if not new.may_be(value)]
             added = [value for value in new.listed if not old.may_be(value)]
-            for values, is_removal in ((removed, True), (added, False)):
-                if not values:
-                    continue
-                words = f"{{}} no longer {verb} {{1}}" if is_removal else f"{{}} now also {verb} {{1}}"
-                code = "value-removed" if is_removal else "value-added"
-                is_breaking, shown = is_removal is self.is_input, _list(values)
-                yield self._difference(code, at, words, is_breaking, shown, old=old.listed, new=new.listed)
+            for code, values in (("value-removed", removed), ("value-added", added)):
+                if values:
+                    yield self._difference(code, at, _list(values), old=old.listed, new=new.listed)
         elif any(old.may_be(value) for value in new.listed):
-            words, shown = f"{{}} now only {verb} {{1}}", _list(new.listed)
-            yield self._difference("value-removed", at, words, self.is_input, shown, new=new.listed)
+            words = "{} now only accepts {1}" if self.is_input else "{} now only has the value {1}"
+            yield self._difference("value-removed", at, _list(new.listed), words=words, new=new.listed)
         elif any(new.may_be(value) for value in old.listed):
-            words, shown = "{} is no longer limited to {1}", _list(old.listed)
-            yield self._difference("value-added", at, words, not self.is_input, shown, old=old.listed)
+            words = "{} is no longer limited to {1}"
+            yield self._difference("value-added", at, _list(old.listed), words=words, old=old.listed)
 
     def _compare_rules(self, old: Schema, new: Schema, at: _Location) -> Iterator[Difference]:
         """Compare limits and other keywords of one type."""
@@ -266,17 +282,16 @@ class _Comparison:
             return
         noun = _RULES.get(key, key)
         is_breaking = _is_narrower(key, before, now) if self.is_input else _is_narrower(key, now, before)
-        names: tuple[str, ...]
+        words = f"the {noun} of {{}} was {{1}} and is now {{2}}"
         if before is _MISSING:
-            words, names = f"the {noun} of {{}} is now {{1}}", (_show(now),)
+            words = f"the {noun} of {{}} is now {{1}}"
         elif now is _MISSING:
-            words, names = f"the {noun} of {{}}, {{1}}, was removed", (_show(before),)
-        else:
-            words, names = f"the {noun} of {{}} was {{1}} and is now {{2}}", (_show(before), _show(now))
+            words = f"the {noun} of {{}}, {{1}}, was removed"
+        names = [_show(value) for value in (before, now) if value is not _MISSING]
         code = "bound-changed" if key in _LIMITS else f"{key}-changed"
         here = replace(at, pointer=f"{at.pointer}/{key}")
         old, new = (None if value is _MISSING else value for value in (before, now))
-        yield self._difference(code, here, words, is_breaking, *names, old=old, new=new)
+        yield self._difference(code, here, *names, words=words, breaks=is_breaking, old=old, new=new)
 
     # --- arrays and objects ---
 
@@ -298,19 +313,15 @@ class _Comparison:
         for name, new_name in find_renamed_parameters(before, now, removed, added):
             removed.remove(name)
             added.remove(new_name)
-            users = "callers that send" if self.is_input else "readers that use"
             here = replace(at.property(new_name), label=at.property(name).label)
-            words = f"{{}} was renamed to {{1}}: {users} the old name will fail"
-            found.append(self._difference("renamed", here, words, True, new_name, old=name, new=new_name))
-        for name in removed:
-            users = "callers that still send it" if self.is_input else "readers that use it"
-            words = f"{{}} was removed: {users} will fail"
-            found.append(self._difference("removed", at.property(name), words, True, old=before[name]))
+            found.append(self._difference("renamed", here, new_name, old=name, new=new_name))
+        found += [self._difference("removed", at.property(name), old=before[name]) for name in removed]
         for name in added:
             found += self._compare_added(old, now[name], name in required_now, at.property(name))
         for name in sorted(required ^ required_now):
             if name not in added or name in required:
-                found.append(self._compare_required(name in required_now, at.property(name)))
+                code = "now-required" if name in required_now else "now-optional"
+                found.append(self._difference(code, at.property(name)))
         both = [name for name in before if name in now]
         for name in sorted(both, key=lambda name: b'"$ref"' in codec.canonical(before[name])):
             found += self.compare(before[name], now[name], at.property(name))
@@ -319,30 +330,12 @@ class _Comparison:
     def _compare_added(
         self, old: Schema, schema: Any, is_required: bool, at: _Location
     ) -> Iterator[Difference]:
-        if not self.is_input:
-            yield self._difference("added", at, "{} is new", False, new=schema)
-            return
-        if is_required:
-            words = "{} is new and required: callers that do not send it will fail"
-            yield self._difference("added-required", at, words, True, new=schema)
-        else:
-            yield self._difference("added", at, "{} is new and optional", False, new=schema)
+        code = "added-required" if is_required and self.is_input else "added"
+        yield self._difference(code, at, new=schema)
         others = old.get("additionalProperties", "properties" not in old)
-        if not self._covers(schema, others):
+        if self.is_input and not self._covers(schema, others):
             words = "{} accepted other values while it was not declared"
-            yield self._difference("changed", at, words, True, old=others, new=schema)
-
-    def _compare_required(self, is_required: bool, at: _Location) -> Difference:
-        if self.is_input:
-            words = "{} is now optional"
-            if is_required:
-                words = "{} is now required: callers that do not send it will fail"
-        else:
-            words = "{} may now be missing: readers that rely on it will fail"
-            if is_required:
-                words = "{} is now always present"
-        code = "now-required" if is_required else "now-optional"
-        return self._difference(code, at, words, is_required is self.is_input)
+            yield self._difference("changed", at, words=words, old=others, new=schema)
 
     def _compare_other_names(self, old: Schema, new: Schema, at: _Location) -> list[Difference]:
         """Compare what holds for names that are not declared."""
@@ -353,27 +346,27 @@ class _Comparison:
             return self.compare(before, now, here)
         if is_closed == was_closed:
             return []
-        words = "{} no longer accepts undeclared names" if is_closed else "{} now accepts undeclared names"
         code = "names-closed" if is_closed else "names-opened"
-        here = replace(here, label=at.label)
-        return [self._difference(code, here, words, is_closed is self.is_input)]
+        return [self._difference(code, replace(here, label=at.label))]
 
     def _difference(
         self,
         code: str,
         at: _Location,
-        words: str,
-        is_breaking: bool,
         *names: str,
+        words: str | None = None,
+        breaks: bool | None = None,
         old: Any = None,
         new: Any = None,
     ) -> Difference:
-        """Make a difference; `{}` in the words stands for the location."""
+        """Make a difference; `{}` in its words stands for the location."""
         subject = "{0}" if at.label else "the input"
         if not self.is_input:
             subject = "{0} of the result" if at.label else "the result"
-        grade: Grade = "breaking" if is_breaking else "compatible"
-        template = words.replace("{}", subject, 1)
+        if breaks is None:
+            breaks = code in _BREAKS_BOTH or code in (_BREAKS_CALLERS if self.is_input else _BREAKS_READERS)
+        template = (words or _WORDS[code][not self.is_input]).replace("{}", subject, 1)
+        grade: Grade = "breaking" if breaks else "compatible"
         return Difference(code, grade, at.pointer, template, (at.label, *names), old, new)
 
 
