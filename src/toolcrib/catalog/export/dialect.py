@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from toolcrib.catalog.export.decode import WRAPPER, ArgumentDecoder, ValueDecoder, map_names
+from toolcrib.catalog.export.decode import WRAPPER, ArgumentDecoder, map_names
 from toolcrib.catalog.export.describe import append_notes, describe_keyword, show_type
 from toolcrib.catalog.export.schema import (
     MAX_PARTS,
@@ -48,7 +48,7 @@ from toolcrib.catalog.schema_algebra import (
 )
 from toolcrib.errors import InvalidSchemaError
 from toolcrib.validation import codec
-from toolcrib.validation.schema_tree import walk
+from toolcrib.validation.schema_tree import rewrite, walk
 from toolcrib.validation.validator import Validator
 
 PLAIN_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
@@ -102,34 +102,51 @@ def rewrite_schema(schema: Mapping[str, Any], dialect: Dialect, *, is_closed: bo
     """
     log = ChangeLog()
     tree = read_schema(schema, log)
+    renamed, names = _rename_properties(tree, dialect, log)
     notes: list[str] = []
     if dialect.keywords is not None:
-        found, decoder, is_wrapped = _SubsetWriter(dialect, log, is_closed=is_closed).write_root(tree)
-        arguments = ArgumentDecoder(decoder, is_wrapped)
+        found, is_wrapped = _SubsetWriter(dialect, log, is_closed=is_closed).write_root(renamed)
     else:
-        writer = _Writer(dialect, log, _find_renames(tree, dialect))
-        found, is_wrapped = writer.write_root(tree, notes, is_closed=is_closed)
-        arguments = ArgumentDecoder(None, is_wrapped, {new: old for old, new in writer.names.items()})
+        found, is_wrapped = _Writer(dialect, log).write_root(renamed, notes, is_closed=is_closed)
     if len(codec.write(found)) > MAX_BYTES:
         raise RefusedError(f"its schema has more than {MAX_BYTES // 1024} KiB")
-    return Rewritten(found, arguments, log.close(), tuple(notes))
+    decoder = ArgumentDecoder(tree if dialect.closed_objects else None, is_wrapped, names)
+    return Rewritten(found, decoder, log.close(), tuple(notes))
 
 
-def _find_renames(tree: Node, dialect: Dialect) -> dict[str, str]:
-    """Map the property names that a provider does not accept, in one table for the whole tool."""
-    nodes = [node for _, node in walk(tree)]
-    names = dict.fromkeys(name for node in nodes for name in node.get("properties", ()))
-    mapped = map_names(names, dialect.property_name, always_digest=True)
-    renamed = {old: new for old, new in mapped.items() if old != new}
-    for node in nodes if renamed else ():
+def _rename_properties(tree: Node, dialect: Dialect, log: ChangeLog) -> tuple[Node, dict[str, str]]:
+    """Rename the properties that a provider does not accept; also return the new names with the old ones."""
+    nodes = list(walk(tree))
+    declared = dict.fromkeys(name for _, node in nodes for name in node.get("properties", ()))
+    mapped = map_names(declared, dialect.property_name, always_digest=True)
+    names = {old: new for old, new in mapped.items() if old != new}
+    if not names:
+        return tree, {}
+    label = dialect.label
+    for path, node in nodes:
         if "patternProperties" in node or "propertyNames" in node:
             raise RefusedError(
-                f"{dialect.label} does not accept the property name {next(iter(renamed))!r}, "
+                f"{label} does not accept the property name {next(iter(names))!r}, "
                 "and a rule about names would not hold for another one"
             )
         if any(isinstance(value, dict | list) for value in node.get("enum", ())):
-            raise RefusedError(f"{dialect.label} does not accept a property name that may be in an enum too")
-    return renamed
+            raise RefusedError(f"{label} does not accept a property name that may be in an enum too")
+        for name in node.get("properties", ()):
+            if name in names:
+                here = (*map(str, path), "properties", name)
+                log.add(here, f"renamed to {names[name]!r}: {label} does not accept the name")
+
+    def rename(node: Node) -> Node:
+        for key in node.keys() & {*NAMED_SCHEMAS, "dependentRequired"}:
+            node[key] = {names.get(name, name): value for name, value in node[key].items()}
+        if "dependentRequired" in node:
+            needs = node["dependentRequired"].items()
+            node["dependentRequired"] = {name: [names.get(n, n) for n in needed] for name, needed in needs}
+        if "required" in node:
+            node["required"] = [names.get(name, name) for name in node["required"]]
+        return node
+
+    return rewrite(tree, rename), {new: old for old, new in names.items()}
 
 
 # --- dialects that support nearly everything ---------------------------------------------------------------
@@ -138,10 +155,9 @@ def _find_renames(tree: Node, dialect: Dialect) -> dict[str, str]:
 class _Writer:
     """Writes a schema in a dialect that supports nearly all of JSON Schema."""
 
-    def __init__(self, dialect: Dialect, log: ChangeLog, names: dict[str, str]) -> None:
+    def __init__(self, dialect: Dialect, log: ChangeLog) -> None:
         self.dialect = dialect
         self.log = log
-        self.names = names
 
     def write_root(self, tree: Node, notes: list[str], *, is_closed: bool) -> tuple[Node, bool]:
         """Return the schema, and whether the arguments are wrapped."""
@@ -177,21 +193,7 @@ class _Writer:
 
     def write(self, node: Node, path: Path) -> Node:
         found = map_subschemas(node, path, self.write)
-        for name in node.get("properties", ()):
-            if name in self.names:
-                message = f"renamed to {self.names[name]!r}: {self.dialect.label} does not accept the name"
-                self.log.add((*path, "properties", name), message)
-        for key in found.keys() & {*NAMED_SCHEMAS, "dependentRequired"}:
-            found[key] = {self._name(name): value for name, value in found[key].items()}
-        if "dependentRequired" in found:
-            needs = found["dependentRequired"].items()
-            found["dependentRequired"] = {name: [*map(self._name, names)] for name, names in needs}
-        if "required" in found:
-            found["required"] = [*map(self._name, found["required"])]
         return self._with_items(self._without_type_list(found, path), path)
-
-    def _name(self, name: str) -> str:
-        return self.names.get(name, name)
 
     def _without_type_list(self, node: Node, path: Path) -> Node:
         types = _reduce_types(types_of(node))
@@ -247,8 +249,6 @@ _ONLY_DESCRIBED = (
 """Rules that no such provider supports, and that stand for themselves."""
 _PARTS_OF_RULES = frozenset({"then", "else", "minContains", "maxContains"})
 
-Written = tuple[Node, ValueDecoder | None]
-
 
 class _SubsetWriter:
     """Writes one schema in a dialect. `notes` are texts for the description of what is being written."""
@@ -259,23 +259,23 @@ class _SubsetWriter:
         self.is_closed = is_closed
         self.parts = 0
 
-    def write_root(self, tree: Node) -> tuple[Node, ValueDecoder | None, bool]:
-        """Return the schema, how to decode arguments, and whether they are wrapped."""
+    def write_root(self, tree: Node) -> tuple[Node, bool]:
+        """Return the schema, and whether the arguments are wrapped."""
         notes: list[str] = []
         try:
             alternatives = self._split(tree, (), notes)
-            found, decoder = self._write_alternatives(alternatives, tree, (), notes)
+            found = self._write_alternatives(alternatives, tree, (), notes)
         except UnsatisfiableError:
             raise RefusedError("no arguments can satisfy its schema") from None
         if len(alternatives) == 1:
-            return {**found, "properties": found.get("properties", {})}, decoder, False
+            return {**found, "properties": found.get("properties", {})}, False
         self.log.add((), f"several alternatives at the root: the arguments are wrapped in '{WRAPPER}'")
         root: Node = {"type": "object", "properties": {WRAPPER: found}, "required": [WRAPPER]}
         if self.dialect.closed_objects:
             root["additionalProperties"] = False
-        return root, decoder, True
+        return root, True
 
-    def write(self, node: Node, path: Path) -> Written:
+    def write(self, node: Node, path: Path) -> Node:
         notes: list[str] = []
         return self._write_alternatives(self._split(node, path, notes), node, path, notes)
 
@@ -350,49 +350,41 @@ class _SubsetWriter:
                 self.log.add(path, f"no type is given; assumed to be {implied[0]}", "narrower")
         return [{"type": name, **rules_for(node, name)} for name in types]
 
-    def _write_alternatives(self, nodes: list[Node], node: Node, path: Path, notes: list[str]) -> Written:
+    def _write_alternatives(self, nodes: list[Node], node: Node, path: Path, notes: list[str]) -> Node:
         """Write all alternatives of a value as one schema, with the annotations of the whole `node`."""
         if len(nodes) == 1:
             inner: list[str] = []
-            found, decoder = self._write_one(nodes[0], path, inner)
-            return self._annotate(found, [node, nodes[0]], path, [*notes, *inner]), decoder
-        written: dict[Any, Written] = {}
+            found = self._write_one(nodes[0], path, inner)
+            return self._annotate(found, [node, nodes[0]], path, [*notes, *inner])
+        written: list[Node] = []
         for alternative in nodes:
             inner = []
             try:
-                found, decoder = self._write_one(alternative, path, inner)
+                found = self._annotate(self._write_one(alternative, path, inner), [alternative], path, inner)
             except UnsatisfiableError:
                 continue
-            found = self._annotate(found, [alternative], path, inner)
-            written.setdefault(identity(found), (found, decoder))
-        if not written:
+            # Any value is written as several alternatives.
+            written += found["anyOf"] if found.keys() == {"anyOf"} else [found]
+        unique = list({identity(found): found for found in written}.values())
+        if not unique:
             raise UnsatisfiableError
-        if len(written) == 1:
-            ((found, decoder),) = written.values()
-            return self._annotate(found, [node], path, notes), decoder
-        flat: list[Written] = []
-        for found, decoder in written.values():
-            if found.keys() == {"anyOf"}:  # any value is written as several alternatives
-                flat.extend((branch, None) for branch in found["anyOf"])
-            else:
-                flat.append((found, decoder))
-        decoder = ValueDecoder(alternatives=tuple(flat)).or_none()
-        return self._annotate({"anyOf": [found for found, _ in flat]}, [node], path, notes), decoder
+        found = unique[0] if len(unique) == 1 else {"anyOf": unique}
+        return self._annotate(found, [node], path, notes)
 
     # --- one alternative ---
 
-    def _write_one(self, node: Node, path: Path, notes: list[str]) -> Written:
+    def _write_one(self, node: Node, path: Path, notes: list[str]) -> Node:
         if "enum" in node and node["type"] in ("array", "object"):
             self._describe(path, "enum", node["enum"], notes)
             node = {"type": node["type"]}
         match node.get("type"):
             case None:
-                return self._write_any(path), None
+                return self._write_any(path)
             case "object":
                 return self._write_object(node, path, notes)
             case "array":
                 return self._write_array(node, path, notes)
-        return self._write_scalar(node, path, notes), None
+        return self._write_scalar(node, path, notes)
 
     def _write_any(self, path: Path) -> Node:
         if self.dialect.any_value:
@@ -476,9 +468,8 @@ class _SubsetWriter:
         is_numeric = value in ("double", "float", "int32", "int64")
         return (formats is None or value in formats) and is_numeric == (name != "string")
 
-    def _write_array(self, node: Node, path: Path, notes: list[str]) -> Written:
+    def _write_array(self, node: Node, path: Path, notes: list[str]) -> Node:
         found: Node = {"type": "array"}
-        decoder = ValueDecoder()
         first = node.get("prefixItems")
         count = len(first or ())
         if node.get("items") is False:
@@ -488,21 +479,17 @@ class _SubsetWriter:
         if first is not None and not self._supports("prefixItems", first, "array"):
             items, first = self._combine_items(node, path, notes), None
         try:
-            found["items"], decoder.items = self.write(
-                {} if isinstance(items, bool) else items, (*path, "items")
-            )
+            found["items"] = self.write({} if isinstance(items, bool) else items, (*path, "items"))
         except UnsatisfiableError:
             found["maxItems"] = min(node.get("maxItems", count), count)
-            found["items"], decoder.items = self.write({"type": "string"}, path)
+            found["items"] = {"type": "string"}
         if first is not None:
-            written = [self.write(item, (*path, "prefixItems", str(n))) for n, item in enumerate(first)]
-            found["prefixItems"] = [item for item, _ in written]
-            decoder.first_items = tuple(item for _, item in written)
+            here = (*path, "prefixItems")
+            found["prefixItems"] = [self.write(item, (*here, str(n))) for n, item in enumerate(first)]
         elif "items" not in node:
             self.log.add(path, "items may be any value: written as items")
-        omitted = {"items", "prefixItems", *found}
-        self._write_rules(node, found, omitted, path, notes)
-        return found, decoder.or_none()
+        self._write_rules(node, found, {"items", "prefixItems", *found}, path, notes)
+        return found
 
     def _combine_items(self, node: Node, path: Path, notes: list[str]) -> Any:
         """Return one schema for all items of an array whose first items have schemas of their own."""
@@ -521,56 +508,41 @@ class _SubsetWriter:
 
     # --- objects ---
 
-    def _write_object(self, node: Node, path: Path, notes: list[str]) -> Written:
+    def _write_object(self, node: Node, path: Path, notes: list[str]) -> Node:
         if self.dialect.closed_objects:
             self._check_can_be_closed(node, path)
-        properties = node.get("properties", {})
-        required = list(node.get("required", ()))
-        names = map_names(properties, self.dialect.property_name)
-        decoder = ValueDecoder(names={new: old for old, new in names.items() if new != old})
         found: Node = {"type": "object"}
-        written = self._write_properties(node, names, decoder, path)
+        written = self._write_properties(node, path)
         if written or "properties" in node:
             found["properties"] = written
-        undeclared = [name for name in required if name not in properties]
+        required = node.get("required", ())
+        undeclared = [name for name in required if name not in node.get("properties", {})]
         if undeclared:
             self._describe(path, "required", undeclared, notes)
         if self.dialect.closed_objects:
             found["required"] = list(written)
-        elif needed := [names[name] for name in required if name in names]:
+        elif needed := [name for name in required if name not in undeclared]:
             found["required"] = needed
-        self._write_other_properties(node, found, decoder, path, notes)
+        self._write_other_properties(node, found, path, notes)
         self._write_rules(node, found, {"additionalProperties", "properties", "required"}, path, notes)
-        return found, decoder.or_none()
+        return found
 
-    def _write_properties(
-        self, node: Node, names: dict[str, str], decoder: ValueDecoder, path: Path
-    ) -> dict[str, Node]:
+    def _write_properties(self, node: Node, path: Path) -> dict[str, Node]:
         required = node.get("required", ())
         written: dict[str, Node] = {}
-        optional = []
         for name, inner in node.get("properties", {}).items():
             here = (*path, "properties", name)
-            exported = names[name]
             try:
-                if is_nothing(inner):
-                    raise UnsatisfiableError
-                schema, inner_decoder = self.write(inner, here)
+                schema = self.write(inner, here)
             except UnsatisfiableError:
                 if name in required:
                     raise
                 self._omit_property(node, here)
                 continue
-            if exported != name:
-                self.log.add(here, f"renamed to {exported!r}: {self.dialect.label} does not accept the name")
             if self.dialect.closed_objects and name not in required:
                 schema = _make_nullable(schema, inner, here)
-                optional.append(exported)
                 self.log.add(here, "optional: null stands for leaving it out")
-            written[exported] = schema
-            if inner_decoder is not None:
-                decoder.properties[exported] = inner_decoder
-        decoder.null_if_absent = frozenset(optional)
+            written[name] = schema
         return written
 
     def _check_can_be_closed(self, node: Node, path: Path) -> None:
@@ -593,9 +565,7 @@ class _SubsetWriter:
         is_same = self.dialect.closed_objects or is_closed
         self.log.add(path, "must not be present: not declared", "same" if is_same else "wider")
 
-    def _write_other_properties(
-        self, node: Node, found: Node, decoder: ValueDecoder, path: Path, notes: list[str]
-    ) -> None:
+    def _write_other_properties(self, node: Node, found: Node, path: Path, notes: list[str]) -> None:
         """Write what holds for properties that are not declared."""
         rest = node.get("additionalProperties", True)
         here = (*path, "additionalProperties")
@@ -607,7 +577,7 @@ class _SubsetWriter:
         elif self._supports("additionalProperties", rest, "object") and "patternProperties" not in node:
             if isinstance(rest, dict):
                 try:
-                    found["additionalProperties"], decoder.other_properties = self.write(rest, here)
+                    found["additionalProperties"] = self.write(rest, here)
                 except UnsatisfiableError:
                     found["additionalProperties"] = False
             elif "additionalProperties" in node:
