@@ -19,7 +19,6 @@ from typing import Any
 from toolcrib.config import FILE_NAME, Config, load_config, load_default_config, switches_from
 from toolcrib.errors import ConfigurationError, Finding, InvalidToolError, Location, SourceError
 from toolcrib.registry.registry import ToolRegistry
-from toolcrib.registry.selection import select
 from toolcrib.sources import collect
 from toolcrib.sources.descriptors import is_descriptor
 from toolcrib.sources.descriptors.read import descriptor_files
@@ -149,20 +148,10 @@ class FileInputs:
     def _scan(self) -> tuple[Reading, list[Path]]:
         from toolcrib.sources.scan import scan  # delayed: a warm cache does not need it
 
-        config = self.config
-        if config.file is not None and not self.findings:
-            scanned = scan(config.file)  # applies all of its settings
-            return Reading(scanned.tools, scanned.findings), [*scanned.files, *scanned.read]
-        scanned = scan(*(target.text for target in self.targets))
-        findings, files = [*self.findings, *scanned.findings], [*scanned.files, *scanned.read]
-        if config.file is None:
-            return Reading(scanned.tools, findings), files
-        batch = collect(
-            [*scanned.tools, *scanned.unlisted], namespace=config.namespace, switches=config.switches
-        )
-        reading = _register(select(batch.tools, config.include, config.exclude))
-        reading.findings += findings
-        return reading, files
+        targets = [target.text for target in self.targets]
+        scanned = scan(*targets) if self.config.file is None else scan(self.config.file)
+        findings = [*self.findings, *scanned.findings]
+        return Reading(scanned.tools, findings), [*scanned.files, *scanned.read]
 
     def _hash(self, hashes: Mapping[str, str]) -> str:
         """Return the SHA-1 of a single file, or that of the sorted relative names and hashes of several."""
@@ -225,7 +214,7 @@ def _find_files(texts: Iterable[str], settings: Config, descriptor: PathName | N
         target = FileTarget(text, path)
         if os.path.exists(path) and os.access(path, os.R_OK):
             target = FileTarget(text, path, is_descriptor(path))
-        elif (substitute := _find_substitute(path, descriptor)) is not None:
+        elif settings.file is None and (substitute := _find_substitute(path, descriptor)) is not None:
             target = FileTarget(str(substitute), substitute, True)
             message = f"{path} is missing: {substitute} is used instead"
             findings.append(Finding("descriptor-stands-in", "warning", message, file=str(substitute)))

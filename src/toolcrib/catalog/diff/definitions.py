@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -29,21 +29,12 @@ _MIN_SHARED = 0.6
 _NEGATIONS = frozenset({"not", "no", "never", "without", "only", "always", "must", "don", "doesn", "cannot"})
 
 
-@dataclass(frozen=True, slots=True)
-class _Hint:
-    """One annotation of MCP: its default, the value that is safe, and both values in words."""
-
-    default: bool
-    safe_value: bool
-    safe: str
-    unsafe: str
-
-
 _HINTS = {
-    "readOnlyHint": _Hint(False, True, "only reads", "may change things"),
-    "destructiveHint": _Hint(True, False, "destroys nothing", "may destroy things"),
-    "idempotentHint": _Hint(False, True, "may be repeated without further effect", "acts anew at each call"),
-    "openWorldHint": _Hint(True, False, "stays within its own data", "reaches external systems"),
+    # the default, the value that is safe, and both values in words
+    "readOnlyHint": (False, True, "only reads", "may change things"),
+    "destructiveHint": (True, False, "destroys nothing", "may destroy things"),
+    "idempotentHint": (False, True, "may be repeated without further effect", "acts anew at each call"),
+    "openWorldHint": (True, False, "stays within its own data", "reaches external systems"),
 }
 
 
@@ -200,21 +191,20 @@ def compare_hints(
         if before == now:
             continue
         pointer = f"/annotations/{key}"
-        hint = _HINTS.get(key)
         both_read_only = old.get("readOnlyHint") is True and new.get("readOnlyHint") is True
-        if hint is None or (key == "destructiveHint" and both_read_only):
-            template = "its title changed" if key == "title" else "the annotation {0} changed"
-            if hint is not None:
-                template += ", which has no meaning beside readOnlyHint"
-            yield Difference("annotation-changed", "cosmetic", pointer, template, (key,), before, now)
-        else:
-            yield _compare_hint(hint, pointer, before, now, has_changed)
+        if key in _HINTS and not (key == "destructiveHint" and both_read_only):
+            yield _compare_hint(key, before, now, has_changed)
+            continue
+        template = "its title changed" if key == "title" else "the annotation {0} changed"
+        if key in _HINTS:
+            template += ", which has no meaning beside readOnlyHint"
+        yield Difference("annotation-changed", "cosmetic", pointer, template, (key,), before, now)
 
 
-def _compare_hint(hint: _Hint, pointer: str, before: Any, now: Any, has_changed: bool) -> Difference:
-    was_safe = (hint.default if before is None else before) is hint.safe_value
-    is_safe = (hint.default if now is None else now) is hint.safe_value
-    words = hint.safe if is_safe else hint.unsafe
+def _compare_hint(key: str, before: Any, now: Any, has_changed: bool) -> Difference:
+    default, safe_value, safe, unsafe = _HINTS[key]
+    was_safe, is_safe = ((default if value is None else value) is safe_value for value in (before, now))
+    words = safe if is_safe else unsafe
     grade: Grade
     if was_safe == is_safe:
         code, grade = "hint-spelled", "cosmetic"
@@ -223,14 +213,14 @@ def _compare_hint(hint: _Hint, pointer: str, before: Any, now: Any, has_changed:
             template = f"it no longer says that it {words}, which is the default"
     elif was_safe:
         code, grade = "hint-worse", "breaking"
-        template = f"it no longer {hint.safe}: it {words}, so clients must not run it without asking"
+        template = f"it no longer {safe}: it {words}, so clients must not run it without asking"
     else:
         code, grade = "hint-better", "compatible"
         template = f"it now says that it {words}: clients may run it without asking"
         if before is not None and has_changed:
             grade = "suspicious"
-            template = f"it said that it {hint.unsafe}; it changed, and now says that it {words}"
-    return Difference(code, grade, pointer, template, (), before, now)
+            template = f"it said that it {unsafe}; it changed, and now says that it {words}"
+    return Difference(code, grade, f"/annotations/{key}", template, (), before, now)
 
 
 def compare_scopes(old: Sequence[str], new: Sequence[str]) -> Iterator[Difference]:

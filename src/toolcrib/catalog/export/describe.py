@@ -14,7 +14,7 @@ _MAX_TEXT = 300
 _MAX_CHOICES = 60
 _MAX_DEPTH = 5
 
-_PHRASES = {
+PHRASES = {
     "minimum": "at least {}",
     "maximum": "at most {}",
     "exclusiveMinimum": "more than {}",
@@ -35,7 +35,7 @@ _PHRASES = {
     "default": "default: {}",
 }
 
-_IN_TYPE = (
+IN_TYPE = (
     frozenset({"type", "enum", "required", "properties", "additionalProperties", "items"}) | LISTED_SCHEMAS
 )
 _NOUNS = {"contains": "among the items", "not": "not", "propertyNames": "property names"}
@@ -43,9 +43,9 @@ _NOUNS = {"contains": "among the items", "not": "not", "propertyNames": "propert
 
 def describe_keyword(keyword: str, value: Any) -> str:
     """Return one rule as a phrase for a description. For "if", `value` is the schema that has it."""
-    if keyword in _PHRASES:
+    if keyword in PHRASES:
         shown = value if isinstance(value, str) and keyword != "default" else show_value(value)
-        return _PHRASES[keyword].format(shown)
+        return PHRASES[keyword].format(shown)
     if keyword == "if":
         words = [word for word in ("if", "then", "else") if word in value]
         return ", ".join(f"{word} {show_type(value[word])}" for word in words)
@@ -85,7 +85,7 @@ def _describe(node: Any) -> str:
     """Return a schema as one expression with its rules."""
     if isinstance(node, bool) or not node:
         return show_type(node)
-    rules = [describe_keyword(key, node[key]) for key in node if key in _PHRASES and key != "default"]
+    rules = [describe_keyword(key, node[key]) for key in node if key in PHRASES and key != "default"]
     return ", ".join([show_type(node), *rules])
 
 
@@ -162,7 +162,7 @@ def omitted_keywords(node: Any, shown: Iterable[str] | None = None) -> list[str]
     """
     left: set[str] = set()
     for path, part in walk(node):
-        rules = part.keys() - _IN_TYPE - (ANNOTATIONS if not path else ANNOTATIONS - {"description"})
+        rules = part.keys() - IN_TYPE - (ANNOTATIONS if not path else ANNOTATIONS - {"description"})
         if path or shown is not None:
             left |= rules - (set() if path else {*(shown or ())})
         if len(part.get("enum", ())) > _MAX_CHOICES:

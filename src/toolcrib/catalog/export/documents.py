@@ -13,7 +13,14 @@ from typing import Any
 
 from toolcrib.catalog.build import build_catalog, examples_of, first_line, function_schema
 from toolcrib.catalog.export.base import ExportedTool, Exporter, RawCall, ToolCall, result_text
-from toolcrib.catalog.export.describe import describe_keyword, omitted_keywords, show_type, show_value
+from toolcrib.catalog.export.describe import (
+    IN_TYPE,
+    PHRASES,
+    describe_keyword,
+    omitted_keywords,
+    show_type,
+    show_value,
+)
 from toolcrib.catalog.export.schema import read_schema
 from toolcrib.catalog.export.verdict import ChangeLog, RefusedError
 from toolcrib.catalog.schema_algebra import Node, is_nothing
@@ -70,21 +77,6 @@ class Descriptor(Exporter):
 
 # --- text for a prompt --------------------------------------------------------------------------------------
 
-_RULES = (
-    "minimum",
-    "exclusiveMinimum",
-    "maximum",
-    "exclusiveMaximum",
-    "multipleOf",
-    "minLength",
-    "maxLength",
-    "pattern",
-    "format",
-    "minItems",
-    "maxItems",
-    "default",
-)
-
 
 class Prompt(Exporter):
     name = "prompt"
@@ -126,7 +118,7 @@ class Prompt(Exporter):
 
 
 def _write_parameter(name: str, node: Node, is_required: bool) -> str:
-    rules = [describe_keyword(key, node[key]) for key in _RULES if key in node]
+    rules = [describe_keyword(key, node[key]) for key in node if key in PHRASES]
     expression = ", ".join([show_type(node), *rules])
     text = " ".join(str(node.get("description", "")).split())
     mark = "" if is_required else "?"
@@ -142,7 +134,7 @@ def _log_omissions(tree: Node, log: ChangeLog) -> None:
     if omitted:
         log.add((), f"{', '.join(sorted(omitted))}: left out", "wider")
     for name, schema in tree.get("properties", {}).items():
-        if left := omitted_keywords(schema, _RULES):
+        if left := omitted_keywords(schema, PHRASES):
             log.add(("properties", name), f"{', '.join(left)}: left out", "wider")
 
 
@@ -163,20 +155,7 @@ _HINTS = {
     "idempotentHint": ("idempotent", "not idempotent"),
     "openWorldHint": ("reaches external systems", "does not reach external systems"),
 }
-_IN_TYPE = frozenset(
-    {
-        "description",
-        "title",
-        "type",
-        "enum",
-        "properties",
-        "items",
-        "anyOf",
-        "oneOf",
-        "prefixItems",
-        "required",
-    }
-)
+_IN_TABLE = IN_TYPE - {"additionalProperties"} | {"description", "title"}
 """Keywords that a type expression or the table shows."""
 
 
@@ -252,7 +231,7 @@ def _write_tool(definition: ToolDefinition, log: ChangeLog) -> str:
 
 def _describe_rules(node: Node, *omitted: str) -> list[str]:
     """Return the rules that the type expression does not show."""
-    rules = [describe_keyword(key, node[key]) for key in node if key not in _IN_TYPE and key not in omitted]
+    rules = [describe_keyword(key, node[key]) for key in node if key not in _IN_TABLE and key not in omitted]
     return [rule for rule in rules if rule]
 
 
