@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import html
 import ipaddress
 import math
 import re
@@ -281,15 +282,14 @@ def _find_text_after_blanks(text: str) -> str | None:
 _ESCAPE = re.compile(r"(?i)%[0-9a-f]{2}%|&#|\\[ux]")
 _LONG_HEX = re.compile(r"\W{0,3}[0-9a-f:x]{20}")
 _HEX_PAIRS = re.compile(r"[2-7][0-9a-fA-F][\s:][2-7][0-9a-fA-F][\s:][2-7]|[01]{8}")  # the range of letters
-_ESCAPED_CHARACTER = re.compile(r"(?i)(?:&#(x?[0-9a-f]+);)|\\u00([0-9a-f]{2})|\\x([0-9a-f]{2})")
 
 
 def _find_encoded_text(text: str) -> str | None:
     """Find base64, base32, hex, binary or escapes that decode to words."""
     if len(text) < 18 or not (_ESCAPE.search(text) or _HEX_PAIRS.search(text) or _has_long_token(text)):
         return None
-    for pattern, decode in _ENCODINGS:
-        for found in pattern.finditer(text):
+    for name, decode in _DECODERS.items():
+        for found in _PATTERNS[name].finditer(text):
             try:
                 decoded = decode(found[0])
             except (binascii.Error, ValueError, OverflowError):
@@ -320,52 +320,23 @@ def _decode_base64(text: str) -> str:
     return base64.b64decode(_pad(text, 4), altchars=b"-_" if "-" in text or "_" in text else None).decode()
 
 
-def _decode_base32(text: str) -> str:
-    return base64.b32decode(_pad(text, 8)).decode()
-
-
 def _pad(text: str, size: int) -> str:
     bare = text.rstrip("=")
     return bare + "=" * (-len(bare) % size)
 
 
-def _decode_hex(text: str) -> str:
-    return bytes.fromhex(re.sub(r"0x|[\s:]", "", text)).decode()
-
-
-def _decode_binary(text: str) -> str:
-    digits = re.sub(r"[\s,]", "", text)
-    return "".join(chr(int(digits[index : index + 8], 2)) for index in range(0, len(digits) - 7, 8))
-
-
 def _decode_escapes(text: str) -> str:
-    if text.startswith("%"):
-        return unquote(text)
-    decoded = ""
-    for entity, wide, narrow in _ESCAPED_CHARACTER.findall(text):
-        base = 16 if wide or narrow or entity[:1] in "xX" else 10
-        decoded += chr(int((entity or wide or narrow).lstrip("xX"), base))
-    return decoded
+    plain = html.unescape(unquote(text))
+    return plain.encode().decode("unicode_escape") if "\\" in plain else plain
 
 
-_ENCODINGS: tuple[tuple[re.Pattern[str], Callable[[str], str]], ...] = (
-    (
-        re.compile(r"(?<![A-Za-z0-9+/_=-])[A-Za-z0-9+/_-]{20,}={0,2}(?![A-Za-z0-9+/_=-])"),
-        _decode_base64,
-    ),
-    (re.compile(r"(?<![A-Z2-7=])[A-Z2-7]{32,}={0,6}(?![A-Z2-7=])"), _decode_base32),
-    (
-        re.compile(r"(?<![0-9A-Fa-f])(?:0x)?(?:[0-9A-Fa-f]{2}[\s:]?){11,}[0-9A-Fa-f]{2}(?![0-9A-Fa-f])"),
-        _decode_hex,
-    ),
-    (re.compile(r"(?<![01])(?:[01]{8}[\s,]?){6,}(?![01])"), _decode_binary),
-    (
-        re.compile(
-            r"(?i)(?:%[0-9a-f]{2}){6,}|(?:&#x?[0-9a-f]{2,5};){5,}|(?:\\u00[0-9a-f]{2}){5,}|(?:\\x[0-9a-f]{2}){5,}"
-        ),
-        _decode_escapes,
-    ),
-)
+_DECODERS: dict[str, Callable[[str], str]] = {
+    "base64": _decode_base64,
+    "base32": lambda text: base64.b32decode(_pad(text, 8)).decode(),
+    "hexadecimal": lambda text: bytes.fromhex(re.sub(r"0x|[\s:]", "", text)).decode(),
+    "binary": lambda text: bytes(int(digits, 2) for digits in re.findall("[01]{8}", text)).decode("latin-1"),
+    "escapes": _decode_escapes,
+}
 
 
 def _hidden_check(
