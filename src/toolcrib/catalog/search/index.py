@@ -1,8 +1,7 @@
 """A search index over tools: built once for a set of tools, never changed.
 
 A word of the name counts most, one of a parameter's description least. The words of a query are widened to
-their forms, synonyms and likely misspellings. A query costs what its rarer words cost: words that many tools
-have only order what the others found.
+their forms, synonyms and likely misspellings.
 """
 
 from __future__ import annotations
@@ -328,7 +327,6 @@ class SearchIndex:
                 continue
             self._add(tool, weights)
         self.vocabulary = Vocabulary(self._tools_by_word)
-        self.common = max(_MIN_COMMON, len(self._tools) * _COMMON_SHARE)
 
     def _add(self, tool: Tool, weights: Mapping[str, float]) -> None:
         number = len(self._tools)
@@ -355,7 +353,7 @@ class SearchIndex:
         exact = set(self._by_name.get(flat, ())) if flat else set()
         terms = [_Term(word, forms, self) for word, forms in self.expand(query).items()]
         admits = None if allowed is None else self._admission(allowed)
-        scores = self._score([term for term in terms if term.forms], limit, admits)
+        scores = self._score(terms, admits)
         for number in exact if admits is None else filter(admits, exact):
             scores.setdefault(number, 0.0)
         return [
@@ -388,26 +386,13 @@ class SearchIndex:
             found |= dict.fromkeys(self.vocabulary.nearest_to(word, limit))
         return list(found)[:limit]
 
-    def _score(
-        self, terms: list[_Term], limit: int, admits: Callable[[int], bool] | None
-    ) -> dict[int, float]:
-        """Return scores by tool, beginning with the rarest word.
-
-        A common word adds no tools where the rarer ones found enough, and only those are scored that it could
-        bring to the front.
-        """
+    def _score(self, terms: list[_Term], admits: Callable[[int], bool] | None) -> dict[int, float]:
+        """Return scores by tool: of each word, that of the form that fits best."""
         scores: dict[int, float] = {}
-        enough = max(limit, _MAX_RANKED)
-        for term in sorted(terms, key=lambda term: (term.reach, term.word)):
-            if len(scores) >= enough and term.reach > self.common:
-                bar = heapq.nlargest(enough, scores.values())[-1] - term.max_score
-                scores = {number: score for number, score in scores.items() if score >= bar}
-                term.add_scores(scores, only_known=True)
-                continue
-            term.add_scores(scores)
-            if admits is not None:
-                scores = {number: score for number, score in scores.items() if admits(number)}
-        return scores
+        for term in terms:
+            for number, score in term.scores().items():
+                scores[number] = scores.get(number, 0.0) + score
+        return scores if admits is None else {n: score for n, score in scores.items() if admits(n)}
 
     def _rank(
         self, scores: dict[int, float], terms: list[_Term], exact: set[int], limit: int
@@ -435,39 +420,31 @@ class SearchIndex:
 class _Term:
     """One word of a query: its forms, and the tools that have them."""
 
-    __slots__ = ("forms", "lists", "max_score", "rarity", "reach", "word")
+    __slots__ = ("forms", "lists", "rarity", "word")
 
     def __init__(self, word: str, forms: Mapping[str, float], index: SearchIndex) -> None:
         self.word = word
         found = index._tools_by_word
         total = len(index)
         sure = {form: weight for form, weight in forms.items() if weight > _SURE}
-        self.reach = sum(len(found[form]) for form in sure or forms)
-        self.rarity = _rarity(min(self.reach, total), total)
+        reach = sum(len(found[form]) for form in sure or forms)
+        self.rarity = _rarity(min(reach, total), total)
         # A word that many tools have means itself, and not one like it.
-        self.forms = sure if sure and self.reach > index.common else forms
+        is_common = reach > max(_MIN_COMMON, total * _COMMON_SHARE)
+        self.forms = sure if sure and is_common else forms
         max_rarity = self.rarity if sure else math.inf
         self.lists = [
             (found[form], weight * min(max_rarity, _rarity(len(found[form]), total)), form)
             for form, weight in self.forms.items()
         ]
-        self.max_score = max((factor for _, factor, _ in self.lists), default=0.0)
 
-    def add_scores(self, scores: dict[int, float], only_known: bool = False) -> None:
-        """Add the best form's score to each tool; with `only_known`, to those that have a score already."""
-        tools, factor, _ = self.lists[0]
-        numbers = scores.keys() & tools.keys() if only_known else tools
-        best = {number: factor * tools[number] for number in numbers}
-        for tools, factor, _ in self.lists[1:]:
-            for number in scores.keys() & tools.keys() if only_known else tools:
-                score = factor * tools[number]
-                if score > best.get(number, 0.0):
-                    best[number] = score
-        if not scores:
-            scores.update(best)
-            return
-        for number, score in best.items():
-            scores[number] = scores.get(number, 0.0) + score
+    def scores(self) -> dict[int, float]:
+        best: dict[int, float] = {}
+        for tools, factor, _ in self.lists:
+            for number, weight in tools.items():
+                if factor * weight > best.get(number, 0.0):
+                    best[number] = factor * weight
+        return best
 
     def is_in(self, number: int) -> bool:
         return any(number in tools for tools, _, _ in self.lists)
