@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from toolcrib.catalog.export.schema import TYPE_OF
 from toolcrib.catalog.schema_algebra import ANNOTATIONS, Node, is_anything, is_nothing, types_of
+from toolcrib.catalog.schema_expansion import TYPE_OF
 from toolcrib.validation import codec
 from toolcrib.validation.schema_tree import LISTED_SCHEMAS, walk
 

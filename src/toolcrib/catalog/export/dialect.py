@@ -16,22 +16,13 @@ from typing import Any
 
 from toolcrib.catalog.export.decode import WRAPPER, ArgumentDecoder, map_names
 from toolcrib.catalog.export.describe import append_notes, describe_keyword, show_type
-from toolcrib.catalog.export.schema import (
-    MAX_PARTS,
-    NAMED_SCHEMAS,
-    TYPE_OF,
-    map_subschemas,
-    read_schema,
-    rules_for,
-)
 from toolcrib.catalog.export.verdict import (
     Change,
     ChangeLog,
     NotStrictError,
-    Path,
     RefusedError,
     UnsatisfiableError,
-    pointer,
+    read_schema,
 )
 from toolcrib.catalog.schema_algebra import (
     ANNOTATIONS,
@@ -45,6 +36,15 @@ from toolcrib.catalog.schema_algebra import (
     is_nothing,
     type_of,
     types_of,
+)
+from toolcrib.catalog.schema_expansion import (
+    MAX_PARTS,
+    NAMED_SCHEMAS,
+    TYPE_OF,
+    Path,
+    map_subschemas,
+    pointer,
+    rules_for,
 )
 from toolcrib.errors import InvalidSchemaError
 from toolcrib.validation import codec

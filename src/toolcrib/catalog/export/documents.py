@@ -21,8 +21,7 @@ from toolcrib.catalog.export.describe import (
     show_type,
     show_value,
 )
-from toolcrib.catalog.export.schema import read_schema
-from toolcrib.catalog.export.verdict import ChangeLog, RefusedError
+from toolcrib.catalog.export.verdict import ChangeLog, RefusedError, read_schema
 from toolcrib.catalog.schema_algebra import Node, is_nothing
 from toolcrib.content import Result
 from toolcrib.definition import ToolDefinition

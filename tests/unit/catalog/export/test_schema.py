@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from toolcrib.catalog.export.schema import MAX_PARTS, expand
-from toolcrib.catalog.export.verdict import Change, ChangeLog, RefusedError
+from toolcrib.catalog.export.verdict import Change, ChangeLog, RefusedError, read_schema
+from toolcrib.catalog.schema_expansion import MAX_PARTS
 
 
 def read(schema: dict[str, Any]) -> tuple[dict[str, Any], list[Change]]:
     log = ChangeLog()
-    return expand(schema, log), list(log.changes)
+    return read_schema(schema, log), list(log.changes)
 
 
 def test_references_are_expanded_wherever_they_point() -> None:

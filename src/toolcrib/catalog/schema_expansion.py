@@ -1,19 +1,20 @@
-"""Read an input schema as one tree without references, in the vocabulary of 2020-12.
+"""A schema as one tree without references, in the vocabulary of 2020-12, with `allOf` merged where that is exact.
 
-The first half of every export: what is left afterwards is what a provider's own rules are about.
+expand({"$defs": {"n": {"type": "integer"}}, "properties": {"a": {"$ref": "#/$defs/n"}}}).tree
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from toolcrib.catalog.export.verdict import ChangeLog, Path, RefusedError, pointer
-from toolcrib.catalog.schema_algebra import ANNOTATIONS, CONTENT, Node, canonical_form, flatten, nothing
+from toolcrib.catalog.schema_algebra import ANNOTATIONS, CONTENT, Node, flatten, nothing
 from toolcrib.errors import InvalidSchemaError
 from toolcrib.validation import codec
 from toolcrib.validation.schema_tree import LISTED_SCHEMAS, SINGLE_SCHEMAS, Resolver
 
+Path = tuple[str, ...]
 NAMED_SCHEMAS = frozenset({"properties", "patternProperties", "dependentSchemas"})
 """Keywords whose value maps names to schemas, in 2020-12 and without definitions."""
 BOOLEAN_SCHEMAS = frozenset({"additionalProperties", "items", "unevaluatedItems", "unevaluatedProperties"})
@@ -80,6 +81,11 @@ def map_subschemas(node: Node, path: Path, change: Callable[[Any, Path], Any]) -
     return found
 
 
+def pointer(path: Path) -> str:
+    """Return a path as a JSON pointer."""
+    return "".join(f"/{step.replace('~', '~0').replace('/', '~1')}" for step in path)
+
+
 # --- references and drafts ---------------------------------------------------------------------------------
 
 MAX_PARTS = 4_000
@@ -87,57 +93,63 @@ MAX_PARTS = 4_000
 _MAX_DEPTH = 48
 _LEVELS = (3, 2, 1)
 """Levels of recursion that are expanded: the first of these that stays within bounds."""
-_ORDINALS = {2: "second", 3: "third", 4: "fourth"}
+
+
+class ExpansionError(Exception):
+    """A schema that cannot be expanded; the text says why."""
 
 
 class _TooLargeError(Exception):
     pass
 
 
-def read_schema(schema: Mapping[str, Any], log: ChangeLog) -> Node:
-    """Return the expanded schema. Raise RefusedError where that fails, or where no value is valid for it."""
-    tree = expand(schema, log)
-    canonical = canonical_form(tree)
-    if canonical is not None and canonical.satisfiability().value == "no":
-        raise RefusedError("no arguments can satisfy its schema")
-    return tree
+@dataclass(slots=True)
+class Expansion:
+    """An expanded schema. `cuts` are the places where recursion ends, after `levels` of it, with the name of
+    what contains itself; `notes` say what else was changed."""
+
+    levels: int
+    tree: Node = field(default_factory=dict)
+    cuts: list[tuple[Path, str]] = field(default_factory=list)
+    notes: list[tuple[Path, str]] = field(default_factory=list)
 
 
-def expand(schema: Mapping[str, Any], log: ChangeLog) -> Node:
-    """Return the schema without references, with `allOf` merged where that is exact.
+def expand(
+    schema: Any, levels: tuple[int, ...] = _LEVELS, end: Callable[[str], Node] = lambda _: {}
+) -> Expansion:
+    """Expand a schema. `end` returns what is put where recursion ends; as a rule, any value is valid there.
 
-    Several providers reject `$ref`, others ignore it. Recursion ends at a level that is logged as a loss.
-    Raise RefusedError where references cannot be followed, or the schema would grow too large.
+    Raise ExpansionError where references cannot be followed, or the schema would grow too large.
     """
     try:
-        plain = codec.decode(codec.encode(dict(schema)))
+        plain = codec.decode(codec.encode(schema))
     except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
-        raise RefusedError(f"its schema is not JSON: {error}") from None
-    for levels in _LEVELS:
-        expansion = _Expansion(plain, levels)
+        raise ExpansionError(f"its schema is not JSON: {error}") from None
+    for number in levels:
+        expander = _Expander(plain, Expansion(number), end)
         try:
-            tree = expansion.expand(plain, (), ())
+            expander.result.tree = expander.expand(plain, (), ())
         except _TooLargeError:
-            if not expansion.is_recursive:
+            if not expander.is_recursive:
                 break
             continue
-        log.update(expansion.log.changes)
-        return tree
-    raise RefusedError(
+        return expander.result
+    raise ExpansionError(
         f"without references its schema has more than {MAX_PARTS} parts, or more than {_MAX_DEPTH} levels"
     )
 
 
-class _Expansion:
+class _Expander:
     """One pass over a schema that expands recursive definitions to a number of levels."""
 
-    def __init__(self, root: Node, levels: int) -> None:
-        self.resolver = Resolver(root)
-        self.levels = levels
+    def __init__(self, root: Any, result: Expansion, end: Callable[[str], Node]) -> None:
+        top = root if isinstance(root, dict) else {}
+        self.resolver = Resolver(top)
+        self.result = result
+        self.end = end
         self.parts = 0
         self.is_recursive = False
-        self.log = ChangeLog()
-        self.is_old_draft = "draft-0" in str(root.get("$schema"))
+        self.is_old_draft = "draft-0" in str(top.get("$schema"))
         # With these, a merged part may no longer evaluate the same properties.
         self.can_merge = b'"unevaluated' not in codec.encode(root)
 
@@ -146,7 +158,7 @@ class _Expansion:
         if isinstance(node, bool):
             return {} if node else nothing()
         if not isinstance(node, dict):
-            raise RefusedError(f"{pointer(path) or 'the root'} is not a schema")
+            raise ExpansionError(f"{pointer(path) or 'the root'} is not a schema")
         self.parts += 1
         if self.parts > MAX_PARTS or len(path) > _MAX_DEPTH * 2:
             raise _TooLargeError
@@ -156,11 +168,11 @@ class _Expansion:
         for keyword in ("$dynamicRef", "$recursiveRef"):
             if keyword in node:
                 place = pointer((*path, keyword))
-                raise RefusedError(f"{place} depends on where it is used; only $ref is followed")
+                raise ExpansionError(f"{place} depends on where it is used; only $ref is followed")
         values = self._modernize(node)
         unknown = [key for key in values if key not in _KNOWN]
         if extra := sorted(key for key in unknown if key[0:1] != "$" and key not in ("definitions", "id")):
-            self.log.add(path, f"{', '.join(extra)}: not a keyword of JSON Schema, left out")
+            self.result.notes.append((path, f"{', '.join(extra)}: not a keyword of JSON Schema, left out"))
         known = {key: value for key, value in values.items() if key in _KNOWN}
         found = map_subschemas(known, path, lambda inner, here: self.expand(inner, here, inside))
         if isinstance(reference, str):
@@ -176,27 +188,24 @@ class _Expansion:
         merged = flatten(node) if self.can_merge else None
         if merged is None or "anyOf" in merged or merged.get("not", {}) != {}:
             return node
-        self.log.add((*path, "allOf"), "merged into the schema around it")
+        self.result.notes.append(((*path, "allOf"), "merged into the schema around it"))
         return merged
 
     def _follow(self, reference: str, path: Path, inside: tuple[str, ...]) -> Node:
         if reference.startswith("#") and not reference.startswith("#/") and reference != "#":
-            raise RefusedError(
+            raise ExpansionError(
                 f"{pointer(path)} refers to the anchor {reference[:80]!r}; only pointers are followed"
             )
         times = inside.count(reference)
         self.is_recursive |= times > 0
-        if times >= self.levels:
+        if times >= self.result.levels:
             name = reference.rpartition("/")[2].lstrip("#") or "the schema"
-            level = _ORDINALS[self.levels + 1]
-            self.log.add(
-                path, f"{name!r} contains itself; from the {level} level on any value is accepted", "wider"
-            )
-            return {}
+            self.result.cuts.append((path, name))
+            return self.end(name)
         try:
             target = self.resolver.resolve(reference)
         except InvalidSchemaError as error:
-            raise RefusedError(f"{pointer(path) or 'the root'}: {error}") from None
+            raise ExpansionError(f"{pointer(path) or 'the root'}: {error}") from None
         return self.expand(target, path, (*inside, reference))
 
     def _modernize(self, node: Node) -> Node:
