@@ -1,4 +1,4 @@
-"""A schema as one tree without references, in the vocabulary of 2020-12, with `allOf` merged where that is exact.
+"""A schema as one tree without references, in the vocabulary of 2020-12, with `allOf` merged where possible.
 
 expand({"$defs": {"n": {"type": "integer"}}, "properties": {"a": {"$ref": "#/$defs/n"}}}).tree
 """
@@ -114,10 +114,9 @@ class Expansion:
     notes: list[tuple[Path, str]] = field(default_factory=list)
 
 
-def expand(
-    schema: Any, levels: tuple[int, ...] = _LEVELS, end: Callable[[str], Node] = lambda _: {}
-) -> Expansion:
-    """Expand a schema. `end` returns what is put where recursion ends; as a rule, any value is valid there.
+def expand(schema: Any, levels: tuple[int, ...] = _LEVELS, mark: str = "") -> Expansion:
+    """Expand a schema. Where recursion ends, any value is valid; or, with a `mark`, only a text that consists
+    of the mark and the path where what contains itself begins.
 
     Raise ExpansionError where references cannot be followed, or the schema would grow too large.
     """
@@ -126,9 +125,9 @@ def expand(
     except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
         raise ExpansionError(f"its schema is not JSON: {error}") from None
     for number in levels:
-        expander = _Expander(plain, Expansion(number), end)
+        expander = _Expander(plain, Expansion(number), mark)
         try:
-            expander.result.tree = expander.expand(plain, (), ())
+            expander.result.tree = expander.expand(plain, (), (("#", ()),))
         except _TooLargeError:
             if not expander.is_recursive:
                 break
@@ -142,19 +141,19 @@ def expand(
 class _Expander:
     """One pass over a schema that expands recursive definitions to a number of levels."""
 
-    def __init__(self, root: Any, result: Expansion, end: Callable[[str], Node]) -> None:
+    def __init__(self, root: Any, result: Expansion, mark: str) -> None:
         top = root if isinstance(root, dict) else {}
         self.resolver = Resolver(top)
         self.result = result
-        self.end = end
+        self.mark = mark
         self.parts = 0
         self.is_recursive = False
         self.is_old_draft = "draft-0" in str(top.get("$schema"))
         # With these, a merged part may no longer evaluate the same properties.
         self.can_merge = b'"unevaluated' not in codec.encode(root)
 
-    def expand(self, node: Any, path: Path, inside: tuple[str, ...]) -> Node:
-        """`inside` are the references that led here."""
+    def expand(self, node: Any, path: Path, inside: tuple[tuple[str, Path], ...]) -> Node:
+        """`inside` are the references that led here, and where each was."""
         if isinstance(node, bool):
             return {} if node else nothing()
         if not isinstance(node, dict):
@@ -185,28 +184,29 @@ class _Expander:
         parts = node["allOf"]
         if len(parts) == 1 and not node.keys() - ANNOTATIONS - {"allOf"}:
             return {**parts[0], **{key: value for key, value in node.items() if key != "allOf"}}
-        merged = flatten(node) if self.can_merge else None
+        has_mark = self.mark and self.mark.encode() in codec.encode(node)
+        merged = flatten(node) if self.can_merge and not has_mark else None
         if merged is None or "anyOf" in merged or merged.get("not", {}) != {}:
             return node
         self.result.notes.append(((*path, "allOf"), "merged into the schema around it"))
         return merged
 
-    def _follow(self, reference: str, path: Path, inside: tuple[str, ...]) -> Node:
+    def _follow(self, reference: str, path: Path, inside: tuple[tuple[str, Path], ...]) -> Node:
         if reference.startswith("#") and not reference.startswith("#/") and reference != "#":
             raise ExpansionError(
                 f"{pointer(path)} refers to the anchor {reference[:80]!r}; only pointers are followed"
             )
-        times = inside.count(reference)
-        self.is_recursive |= times > 0
-        if times >= self.result.levels:
+        starts = [start for followed, start in inside if followed == reference]
+        self.is_recursive |= bool(starts)
+        if len(starts) >= self.result.levels:
             name = reference.rpartition("/")[2].lstrip("#") or "the schema"
             self.result.cuts.append((path, name))
-            return self.end(name)
+            return {"enum": [f"{self.mark}{starts[-1]}"]} if self.mark else {}
         try:
             target = self.resolver.resolve(reference)
         except InvalidSchemaError as error:
             raise ExpansionError(f"{pointer(path) or 'the root'}: {error}") from None
-        return self.expand(target, path, (*inside, reference))
+        return self.expand(target, path, (*inside, (reference, path)))
 
     def _modernize(self, node: Node) -> Node:
         """Return a schema of an older draft in the vocabulary of 2020-12, with `enum` instead of `const`."""

@@ -14,10 +14,10 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from toolcrib.catalog.diff.renames import ANNOTATIONS
-from toolcrib.catalog.diff.schemas import Difference, Grade, compare_schemas
+from toolcrib.catalog.diff.schemas import ANNOTATIONS, Difference, Grade, compare_schemas
 from toolcrib.catalog.lint import LintedTool, Problem, Rule
 from toolcrib.catalog.lint.table import SUSPICION_RULES
+from toolcrib.catalog.schema_expansion import pointer as to_pointer
 from toolcrib.definition import ToolDefinition
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
@@ -96,8 +96,7 @@ def _annotations(schema: Any, pointer: str) -> dict[str, dict[str, Any]]:
     """Return the annotations of every subschema, by JSON pointer."""
     found: dict[str, dict[str, Any]] = {}
     for path, node in walk(schema):
-        tokens = (str(step).replace("~", "~0").replace("/", "~1") for step in path)
-        place = "/".join((pointer, *tokens))
+        place = pointer + to_pointer(tuple(map(str, path)))
         found[place] = {key: node[key] for key in node if key in ANNOTATIONS or key.startswith("x-")}
     return found
 

@@ -1,9 +1,10 @@
 """Compare two JSON Schemas of a tool and grade every difference.
 
 Arguments: everything that was accepted must still be accepted. Results: nothing may come that could not come
-before. Plain objects and arrays are compared part by part, so that a difference has a readable path; about
-everything else the validation engine is asked whether one schema covers the other. Where it does not know,
-the change may break callers and is graded breaking.
+before. References are expanded, and recursion is compared once. Plain objects and arrays are compared part
+by part, so that a difference has a readable path; about everything else the validation engine is asked
+whether one schema covers the other. Where it does not know, the change may break callers and is graded
+breaking.
 
 One reading is not strict: where an object declares some properties and says nothing about others, the others
 are assumed not to be sent. Otherwise no parameter could ever be added to an open schema.
@@ -11,27 +12,31 @@ are assumed not to be sent. Otherwise no parameter could ever be added to an ope
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from typing import Any, Literal
 
-from toolcrib.catalog.diff.renames import ANNOTATIONS, find_renamed_parameters
+from toolcrib.catalog import schema_algebra
 from toolcrib.catalog.schema_algebra import (
     TYPES,
     canonical_form,
     covers,
     flatten,
     identity,
+    is_anything,
     is_nothing,
     type_of,
 )
-from toolcrib.errors import InvalidSchemaError
+from toolcrib.catalog.schema_expansion import ExpansionError, expand
 from toolcrib.validation import codec
-from toolcrib.validation.schema_tree import Resolver, Schema
+from toolcrib.validation.schema_tree import Schema
 
 Grade = Literal["cosmetic", "compatible", "breaking", "suspicious"]
 Use = Literal["input", "output"]
 
+ANNOTATIONS = schema_algebra.ANNOTATIONS | {"$comment", "example"}
+_SIMILAR_NAME = 0.75
 _LIMITS = {
     "minimum": "minimum",
     "exclusiveMinimum": "exclusive minimum",
@@ -81,7 +86,7 @@ _BREAKS_CALLERS = frozenset(
 )
 _BREAKS_READERS = frozenset({"names-opened", "now-optional", "type-widened", "value-added"})
 _NO_LIMIT = {"minItems": 0, "minProperties": 0, "uniqueItems": False}
-_MAX_DEPTH = 40
+_RECURSION = "toolcrib: recursion to "
 _MAX_VALUES = 5
 _MISSING: Any = object()
 
@@ -101,9 +106,16 @@ class Difference:
 
 def compare_schemas(old: Any, new: Any, use: Use, pointer: str) -> list[Difference]:
     """Return everything that changed except texts. `pointer` leads to the schema in its definition."""
+    if codec.canonical(old) == codec.canonical(new):
+        return []
     if use == "input":
         old, new = _with_properties(old), _with_properties(new)
-    found = _Comparison(old, new, use).compare(old, new, _Location(pointer, ""))
+    comparison, root = _Comparison(use), _Location(pointer, "")
+    try:
+        before, now = (expand(schema, (1,), _RECURSION).tree for schema in (old, new))
+        found = comparison.compare(before, now, root)
+    except ExpansionError:
+        found = comparison.compare_values([old], [new], set(), root)
     # Alternatives of a union have the same pointers, and may have the same differences.
     unique = {(item.code, item.grade, item.pointer, item.template, item.names): item for item in found}
     return list(unique.values())
@@ -134,77 +146,42 @@ class _Location:
 class _Comparison:
     """The comparison of one pair of schemas."""
 
-    def __init__(self, old: Any, new: Any, use: Use) -> None:
-        self.old, self.new = _Document(old), _Document(new)
+    def __init__(self, use: Use) -> None:
         self.is_input = use == "input"
-        self.open: set[tuple[bytes, bytes]] = set()
-        self.open_pairs: set[tuple[bytes, bytes]] = set()
-        self.done: dict[tuple[bytes, bytes], tuple[str, list[Difference]]] = {}
 
     def compare(self, old: Any, new: Any, at: _Location) -> list[Difference]:
         """Return what changed at a location and below it. Without a breaking difference, nothing breaks."""
-        key = codec.canonical(old), codec.canonical(new)
-        has_references = b'"$ref"' in key[0] + key[1]
-        if key[0] == key[1] and not (has_references and self._have_other_targets(old, new)):
+        if codec.canonical(old) == codec.canonical(new):
             return []
-        if key in self.open:
-            return []  # a recursive schema: whatever holds above holds here
-        if has_references and key in self.done and at.label:
-            label, found = self.done[key]
-            is_breaking = any(item.grade == "breaking" for item in found)
-            words = "{} changed in the same way as {1}"
-            return (
-                [self._difference("changed-alike", at, label, words=words, breaks=is_breaking)]
-                if found
-                else []
-            )
-        if len(self.open) > _MAX_DEPTH:
-            return [self._difference("incomparable", at, old=old, new=new)]
-        self.open.add(key)
-        try:
-            found = self._compare(old, new, at)
-        finally:
-            self.open.discard(key)
-        if has_references:
-            self.done.setdefault(key, (at.label, found))
-        return found
-
-    def _have_other_targets(self, old: Any, new: Any) -> bool:
-        """Return whether references of two parts that look the same may lead to different schemas."""
-        before, now = self.old.standalone(old), self.new.standalone(new)
-        return before is None or now is None or before != now
-
-    def _compare(self, old: Any, new: Any, at: _Location) -> list[Difference]:
-        before, now = self.old.alternatives(old), self.new.alternatives(new)
-        if len(before) + len(now) > 2 and self._are_equivalent(_union_of(before), _union_of(now)):
-            return list(self._compare_unchecked(before, now, at))
+        before, now = _alternatives(old), _alternatives(new)
+        ends, ends_now = ([node for node in nodes if _ends_recursion(node)] for nodes in (before, now))
+        if _union_of(ends) != _union_of(ends_now):
+            return [self._difference("incomparable", at)]
+        before, now = ([node for node in nodes if not _ends_recursion(node)] for nodes in (before, now))
+        if len(before) + len(now) > 2:
+            one, other = _union_of(before), _union_of(now)
+            if _covers(one, other) and _covers(other, one):
+                return list(self._compare_unchecked(before, now, at))
         pairs = list(_pair_alternatives(before, now))
-        paired = {id(node) for pair in pairs for node in pair}
-        found = self._compare_values(before, now, paired, at)
+        found = self.compare_values(before, now, {id(node) for pair in pairs for node in pair}, at)
         for first, second in pairs:
-            key = codec.canonical(first), codec.canonical(second)
-            if key not in self.open_pairs:
-                self.open_pairs.add(key)
-                compare = self._compare_objects if first["type"] == "object" else self._compare_arrays
-                found += compare(first, second, at)
-                self.open_pairs.discard(key)
+            compare = self._compare_objects if first["type"] == "object" else self._compare_arrays
+            found += compare(first, second, at)
         return found
 
     # --- values: everything that is not a pair of plain objects or arrays ---
 
-    def _compare_values(
+    def compare_values(
         self, before: list[Any], now: list[Any], paired: set[int], at: _Location
     ) -> list[Difference]:
         """Compare alternatives that are not paired with all alternatives of the other side."""
         old = _union_of([node for node in before if id(node) not in paired])
         new = _union_of([node for node in now if id(node) not in paired])
-        is_accepted = self._covers(_union_of(now), old)
-        is_expected = self._covers(_union_of(before), new, outer_is_new=False)
+        is_accepted, is_expected = _covers(_union_of(now), old), _covers(_union_of(before), new)
         unchecked = list(self._compare_unchecked(before, now, at))
         if is_accepted and is_expected:
             return unchecked
-        values = (_Values.of(_union_of(before), self.old), _Values.of(_union_of(now), self.new))
-        found = list(self._describe_values(*values, at))
+        found = list(self._describe_values(_Values.of(_union_of(before)), _Values.of(_union_of(now)), at))
         is_safe = is_accepted if self.is_input else is_expected
         if is_safe:
             found = [replace(item, grade="compatible") for item in found]
@@ -215,13 +192,6 @@ class _Comparison:
             code = "changed" if is_safe is False else "incomparable"
             found.append(self._difference(code, at, old=old, new=new))
         return found + unchecked
-
-    def _are_equivalent(self, old: Any, new: Any) -> bool:
-        return bool(self._covers(new, old) and self._covers(old, new, outer_is_new=False))
-
-    def _covers(self, outer: Any, inner: Any, *, outer_is_new: bool = True) -> bool | None:
-        sides = (self.new, self.old) if outer_is_new else (self.old, self.new)
-        return covers(sides[0].standalone(outer), sides[1].standalone(inner))
 
     def _describe_values(
         self, old: _Values | None, new: _Values | None, at: _Location
@@ -297,7 +267,8 @@ class _Comparison:
 
     def _compare_arrays(self, old: Schema, new: Schema, at: _Location) -> list[Difference]:
         found = list(self._compare_rules(old, new, at))
-        (first, rest), (second, beyond) = _items_of(old), _items_of(new)
+        first, second = old.get("prefixItems", []), new.get("prefixItems", [])
+        rest, beyond = old.get("items", True), new.get("items", True)
         for index in range(max(len(first), len(second))):
             before = first[index] if index < len(first) else rest
             now = second[index] if index < len(second) else beyond
@@ -310,7 +281,7 @@ class _Comparison:
         removed = [name for name in before if name not in now]
         added = [name for name in now if name not in before]
         found = list(self._compare_rules(old, new, at))
-        for name, new_name in find_renamed_parameters(before, now, removed, added):
+        for name, new_name in _find_renamed(before, now, removed, added):
             removed.remove(name)
             added.remove(new_name)
             here = replace(at.property(new_name), label=at.property(name).label)
@@ -322,8 +293,7 @@ class _Comparison:
             if name not in added or name in required:
                 code = "now-required" if name in required_now else "now-optional"
                 found.append(self._difference(code, at.property(name)))
-        both = [name for name in before if name in now]
-        for name in sorted(both, key=lambda name: b'"$ref"' in codec.canonical(before[name])):
+        for name in before.keys() & now.keys():
             found += self.compare(before[name], now[name], at.property(name))
         return found + self._compare_other_names(old, new, at)
 
@@ -333,7 +303,7 @@ class _Comparison:
         code = "added-required" if is_required and self.is_input else "added"
         yield self._difference(code, at, new=schema)
         others = old.get("additionalProperties", "properties" not in old)
-        if self.is_input and not self._covers(schema, others):
+        if self.is_input and not _covers(schema, others):
             words = "{} accepted other values while it was not declared"
             yield self._difference("changed", at, words=words, old=others, new=schema)
 
@@ -401,18 +371,56 @@ def _list(values: list[Any]) -> str:
     return f"{shown} and {more} more" if more > 0 else shown
 
 
+# --- renamed properties -------------------------------------------------------------------------------------
+
+
+def are_similar(first: str, second: str) -> bool:
+    """Return whether one name contains the other, or most of its letters."""
+    one, other = first.casefold(), second.casefold()
+    return one in other or other in one or SequenceMatcher(None, one, other).ratio() >= _SIMILAR_NAME
+
+
+def _find_renamed(
+    before: Mapping[str, Any], now: Mapping[str, Any], removed: Iterable[str], added: Iterable[str]
+) -> list[tuple[str, str]]:
+    """Return old and new names of parameters with one schema, and one description or similar names."""
+    found: list[tuple[str, str]] = []
+    free = list(added)
+    for name in removed:
+        likely = [
+            other
+            for other in free
+            if _without_texts(before[name]) == _without_texts(now[other])
+            and (are_similar(name, other) or _have_same_description(before[name], now[other]))
+        ]
+        if len(likely) == 1:
+            free.remove(likely[0])
+            found.append((name, likely[0]))
+    return found
+
+
+def _without_texts(schema: Any) -> bytes:
+    if not isinstance(schema, Mapping):
+        return codec.canonical(schema)
+    return codec.canonical(
+        {key: value for key, value in schema.items() if key not in ANNOTATIONS - {"default"}}
+    )
+
+
+def _have_same_description(first: Any, second: Any) -> bool:
+    texts = [schema.get("description") if isinstance(schema, Mapping) else None for schema in (first, second)]
+    return bool(texts[0]) and texts[0] == texts[1]
+
+
 # --- taking schemas apart -----------------------------------------------------------------------------------
 
-_IDENTITY = frozenset({"$schema", "$id", "$defs", "definitions", "$anchor"})
-_DEFINITIONS = ("$schema", "$defs", "definitions")
 _OBJECT = frozenset(
     {"type", "properties", "required", "additionalProperties", "minProperties", "maxProperties"}
 )
-_ARRAY = frozenset({"type", "items", "prefixItems", "additionalItems", "minItems", "maxItems", "uniqueItems"})
+_ARRAY = frozenset({"type", "items", "prefixItems", "minItems", "maxItems", "uniqueItems"})
 _INDEPENDENT = frozenset(
     {
         "contains",
-        "dependencies",
         "dependentRequired",
         "dependentSchemas",
         "else",
@@ -427,59 +435,34 @@ _INDEPENDENT = frozenset(
 """Keywords that mean the same whatever else a schema says."""
 
 
-class _Document:
-    """A whole schema: what its references lead to, and its parts as schemas of their own."""
+def _alternatives(node: Any) -> list[Any]:
+    """Return schemas of one type that together accept the same, or the schema itself."""
+    if is_nothing(node):
+        return []
+    if not isinstance(node, Mapping):
+        return [{}]
+    own = {key: value for key, value in node.items() if key not in ANNOTATIONS}
+    if own.keys() & {"allOf", "oneOf"} or ("anyOf" in own and len(own) > 1):
+        flat = None if _RECURSION.encode() in codec.canonical(own) else flatten(own)
+        if flat is None:
+            return [own]
+        own = {key: value for key, value in flat.items() if key not in ANNOTATIONS}
+    if "anyOf" in own:
+        return [item for part in own["anyOf"] for item in _alternatives(part)]
+    types = own.get("type")
+    return [{**own, "type": name} for name in types] if isinstance(types, list) else [own]
 
-    def __init__(self, root: Any) -> None:
-        self.root = root
-        top = root if isinstance(root, Mapping) else {}
-        self.definitions = {key: top[key] for key in _DEFINITIONS if key in top}
-        self._resolver = Resolver(top)
-        inner = codec.canonical({key: value for key, value in top.items() if key != "$id"})
-        # With these, a reference depends on where it stands.
-        self._is_scoped = any(word in inner for word in (b'"$id"', b'"$dynamicRef"', b'"$recursiveRef"'))
-        self._ignores_siblings = "draft-0" in str(top.get("$schema", ""))
 
-    def alternatives(self, node: Any) -> list[Any]:
-        """Return schemas of one type that together accept the same, or the schema itself."""
-        if self._is_scoped:
-            return [node]
-        try:
-            return self._split(node, 0)
-        except (InvalidSchemaError, AttributeError, KeyError, RecursionError, TypeError, ValueError):
-            return [node]
+def _ends_recursion(node: Any) -> bool:
+    return bool(node.keys() == {"enum"} and str(node["enum"][0]).startswith(_RECURSION))
 
-    def _split(self, node: Any, depth: int) -> list[Any]:
-        if is_nothing(node):
-            return []
-        if not isinstance(node, Mapping):
-            return [{}]
-        if depth > _MAX_DEPTH:
-            raise RecursionError
-        own = {key: value for key, value in node.items() if key not in ANNOTATIONS and key not in _IDENTITY}
-        if "$ref" in own and (self._ignores_siblings or len(own) == 1):
-            return self._split(self._resolver.resolve(own["$ref"]), depth + 1)
-        if own.keys() == {"anyOf"}:
-            return [item for part in own["anyOf"] for item in self._split(part, depth + 1)]
-        if own.keys() & {"$ref", "allOf", "anyOf", "oneOf"}:
-            flat = flatten(self.standalone(own))
-            if flat is None or flat.get("$defs", {}).keys() - self.definitions.get("$defs", {}).keys():
-                return [own]
-            own = {key: value for key, value in flat.items() if key not in _IDENTITY}
-            if "anyOf" in own:
-                return [item for part in own["anyOf"] for item in self._split(part, depth + 1)]
-        types = own.get("type")
-        return [{**own, "type": name} for name in types] if isinstance(types, list) else [own]
 
-    def standalone(self, node: Any) -> Any:
-        """Return a part as a schema of its own, or None where its references would lead elsewhere then."""
-        if node is self.root or not isinstance(node, Mapping):
-            return node
-        text = codec.canonical([node, self.definitions])
-        local = text.count(b'"$ref":"#/$defs/') + text.count(b'"$ref":"#/definitions/')
-        if self._is_scoped or local != text.count(b'"$ref"'):
-            return None
-        return {**node, **self.definitions}
+def _covers(outer: Any, inner: Any) -> bool | None:
+    """Return whether one schema covers another; what begins again in either is not known."""
+    is_known = is_nothing(inner) or is_anything(outer)
+    if not is_known and _RECURSION.encode() in codec.canonical([outer, inner]):
+        return None
+    return covers(outer, inner)
 
 
 def _union_of(nodes: list[Any]) -> Any:
@@ -490,8 +473,8 @@ def _union_of(nodes: list[Any]) -> Any:
 
 def _pair_alternatives(before: list[Any], now: list[Any]) -> Iterator[tuple[Any, Any]]:
     """Pair objects and arrays that can be compared part by part: by tag, or else by position."""
-    for is_plain in (_is_plain_object, _is_plain_array):
-        old, new = [node for node in before if is_plain(node)], [node for node in now if is_plain(node)]
+    for name, keywords in (("object", _OBJECT), ("array", _ARRAY)):
+        old, new = ([node for node in nodes if _is_plain(node, name, keywords)] for nodes in (before, now))
         pairs, rest = [], []
         for node in old:
             twin = next((other for other in new if _tag(other) == _tag(node)), None)
@@ -520,31 +503,8 @@ def _other_rules(node: Mapping[str, Any]) -> bytes:
     return codec.canonical({key: node[key] for key in node if key in _INDEPENDENT})
 
 
-def _is_plain_object(node: Any) -> bool:
-    required = node.get("required", []) if _is_plain(node, "object", _OBJECT) else None
-    is_list = isinstance(required, list) and all(isinstance(name, str) for name in required)
-    return is_list and isinstance(node.get("properties", {}), Mapping)
-
-
-def _is_plain_array(node: Any) -> bool:
-    if not _is_plain(node, "array", _ARRAY):
-        return False
-    is_old = isinstance(node.get("items"), list)
-    return isinstance(node.get("prefixItems", []), list) and not (is_old and "prefixItems" in node)
-
-
 def _is_plain(node: Any, name: str, keywords: frozenset[str]) -> bool:
-    if not isinstance(node, Mapping) or node.get("type") != name:
-        return False
-    return node.keys() <= keywords | _INDEPENDENT and b'"$ref"' not in _other_rules(node)
-
-
-def _items_of(node: Mapping[str, Any]) -> tuple[list[Any], Any]:
-    """Return the schemas of the first items, and the one of all others."""
-    items = node.get("items", True)
-    if isinstance(items, list):  # before 2020-12
-        return items, node.get("additionalItems", True)
-    return node.get("prefixItems", []), items
+    return bool(node.get("type") == name and node.keys() <= keywords | _INDEPENDENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -556,9 +516,9 @@ class _Values:
     rules: Mapping[str, list[Mapping[str, Any]]]
 
     @classmethod
-    def of(cls, node: Any, document: _Document) -> _Values | None:
+    def of(cls, node: Any) -> _Values | None:
         """Describe a schema by its canonical form; None where there is none."""
-        canonical = canonical_form(document.standalone(node))
+        canonical = canonical_form(node)
         if canonical is None:
             return None
         schema = canonical.to_json_schema()

@@ -9,10 +9,9 @@ Rules have stable codes and only report; the caller decides what fails. `data/ru
 modules `descriptions` and `parameters` are about quality; `planted` looks for planted text.
 """
 
-from toolcrib.catalog.lint.ignore import Choice
 from toolcrib.catalog.lint.parameters import list_choices
 from toolcrib.catalog.lint.rule import LintedTool, Problem, Rule
-from toolcrib.catalog.lint.run import Ignored, Inspection, advise, inspect_tools
+from toolcrib.catalog.lint.run import Choice, Ignored, Inspection, advise, inspect_tools
 from toolcrib.catalog.lint.table import OTHERS, RULES, SUSPICIONS, render_table
 
 __all__ = [

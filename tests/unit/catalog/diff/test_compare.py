@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from toolcrib import Tool, ToolDefinition
-from toolcrib.catalog.diff.compare import Change, compare
-from toolcrib.catalog.diff.renames import LookAlikes
+from toolcrib.catalog.diff.compare import Change, LookAlikes, compare
 from toolcrib.sources.described import describe
 
 
