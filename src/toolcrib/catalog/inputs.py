@@ -259,10 +259,6 @@ def _find_substitute(path: Path, descriptor: PathName | None) -> Path | None:
 
 _YOUNG_NS = 2_000_000_000
 """A file this young may change again unseen: the clocks of file systems are coarse."""
-_CHUNK = 1024 * 1024
-_OPEN_FLAGS = (
-    os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-)
 
 
 def hash_files(paths: Iterable[str | Path]) -> dict[str, str]:
@@ -271,22 +267,14 @@ def hash_files(paths: Iterable[str | Path]) -> dict[str, str]:
 
 
 def hash_file(path: str | Path) -> str:
-    """Return the SHA-1 of a regular file, "" for anything else. Fast: a cache does it for every file."""
+    """Return the SHA-1 of a regular file, "" for anything else."""
     try:
-        descriptor = os.open(path, _OPEN_FLAGS)  # O_NONBLOCK: opening a pipe would wait for its other end
+        if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for its other end
+            return ""
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, lambda: hashlib.sha1(usedforsecurity=False)).hexdigest()
     except (OSError, ValueError):  # ValueError: not a valid name
         return ""
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return ""
-        digest = hashlib.sha1(usedforsecurity=False)
-        while data := os.read(descriptor, _CHUNK):
-            digest.update(data)
-        return digest.hexdigest()
-    except OSError:
-        return ""
-    finally:
-        os.close(descriptor)
 
 
 def _is_older(path: str, time_ns: int) -> bool:

@@ -139,9 +139,7 @@ def compare_tools(old: Tool, new: Tool) -> list[Change]:
     found: list[Difference] = []
     if before.fingerprint != now.fingerprint:
         found += compare_definitions(before, now)
-        known = {item.pointer for item in found if item.code == "context-parameter"}
-        suspicious = find_suspicious((old, before), (new, now))
-        found += [item for item in suspicious if item.pointer not in known]
+        found += find_suspicious((old, before), (new, now))
     found += _compare_options(old, new)
     return [_change(difference, new.name, now.source) for difference in found]
 

@@ -1,8 +1,8 @@
 """Compare two definitions of one tool: schemas, texts, hints and scopes; and find what is suspicious.
 
 Suspicious is what somebody should look at before a model does: what the linter's rules on injected
-instructions, credentials, links and hidden text report, where the old definition did not have it; a host that
-was not named before; and a new parameter that invites a model to send its conversation.
+instructions, credentials, links and hidden text report, where the old definition did not have it; and a host
+that was not named before.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -42,11 +41,7 @@ def compare_definitions(old: ToolDefinition, new: ToolDefinition) -> list[Differ
     """Return everything that differs, whatever the two are called."""
     before, now = (codec.decode(codec.canonical(definition.to_wire())) for definition in (old, new))
     schemas = before.get("inputSchema", True), now.get("inputSchema", True)
-    found = [
-        checked
-        for item in compare_schemas(*schemas, "input", "/inputSchema")
-        for checked in check_new_parameter(item)
-    ]
+    found = compare_schemas(*schemas, "input", "/inputSchema")
     found += _compare_output_schemas(before.get("outputSchema"), now.get("outputSchema"))
     required = {f"{item.pointer}/default" for item in found if item.code == "now-required"}
     found += [item for item in compare_texts(before, now) if item.pointer not in required]
@@ -240,11 +235,6 @@ _ADDRESS = re.compile(
     r"(?:https?|wss?|ftp)://(?:[^\s/@]*@)?([\w.:\[\]-]+)|\b(www\.[\w.-]+)|[\w+-]@((?:[\w-]+\.)+[a-z]{2,})",
     re.IGNORECASE,
 )
-_CONTEXT_NAME = re.compile(
-    r"(?:full|user|chat|conversation|session|model|system|agent|extra|additional|side|previous|complete)*"
-    r"(?:context|conversations?|history|messages|transcript|prompts?|sidenotes?|reasoning|thoughts?|"
-    r"environment|memory|background)"
-)
 _MAX_EXCERPT = 80
 
 
@@ -304,30 +294,3 @@ def _addresses(definition: Any) -> Iterator[tuple[str, str, str]]:
                     pending.append((child, f"{pointer}/{token}"))
         elif isinstance(item, list | tuple):
             pending += [(child, f"{pointer}/{index}") for index, child in enumerate(item)]
-
-
-def check_new_parameter(item: Difference) -> Iterator[Difference]:
-    """Grade a new parameter as suspicious where it invites a model to send its conversation."""
-    if not _is_context_parameter(item):
-        yield item
-        return
-    if item.code == "added-required":  # it breaks callers too
-        yield item
-    template = "{0} is new and takes any text: by its name, models may put their conversation there"
-    yield replace(item, code="context-parameter", grade="suspicious", template=template)
-
-
-def _is_context_parameter(item: Difference) -> bool:
-    if item.code not in ("added", "added-required") or not item.pointer.startswith("/inputSchema"):
-        return False
-    letters = re.sub(r"[^a-z]", "", item.names[0].rpartition(".")[2].casefold())
-    return _CONTEXT_NAME.fullmatch(letters) is not None and _takes_free_text(item.new)
-
-
-def _takes_free_text(schema: Any) -> bool:
-    if not isinstance(schema, Mapping):
-        return True
-    if schema.keys() & {"enum", "const", "pattern", "format"}:
-        return False
-    types = schema.get("type", "string")
-    return not {"integer", "number", "boolean"}.issuperset(types if isinstance(types, list) else [types])

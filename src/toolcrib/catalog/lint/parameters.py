@@ -207,41 +207,15 @@ def _is_free_text(schema: Mapping[str, Any]) -> bool:
 def find_undocumented_result(tool: LintedTool) -> Iterator[Problem]:
     """Ask for a description of data; text and records with named fields explain themselves."""
     output = tool.definition.output_schema
-    if tool.definition.returns or tool.has_own_schema:
+    if tool.definition.returns or tool.has_own_schema or output is None:
         return
-    message = f"The result of '{tool.name}' is not described"
-    if output is not None:
-        if not output.get("description") and not _has_fields(output):
-            yield Problem(message)
-        return
-    function = tool.tool.info.function
-    has_hint = "return" in getattr(function, "__annotations__", {"return": None})
-    if not has_hint and _returns_value(function):
-        yield Problem(message, "give the function a return hint, and its docstring a Returns section")
+    if not output.get("description") and not _has_fields(output):
+        yield Problem(f"The result of '{tool.name}' is not described")
 
 
 def _has_fields(schema: Mapping[str, Any]) -> bool:
     items = schema.get("items")
     return "properties" in schema or "$ref" in schema or (isinstance(items, Mapping) and _has_fields(items))
-
-
-def _returns_value(function: Any) -> bool:
-    """Tell from its bytecode whether some path through a function returns more than None."""
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return False
-    import dis  # delayed: few functions have no hint
-
-    before: dis.Instruction | None = None
-    for step in dis.get_instructions(code):
-        if step.opname == "RETURN_CONST" and step.argval is not None:
-            return True
-        if step.opname == "RETURN_VALUE" and before is not None:
-            is_none = before.opname.startswith("LOAD_CONST") and before.argval is None
-            if not is_none and before.opname != "RETURN_GENERATOR":
-                return True
-        before = step
-    return False
 
 
 # --- contradictions -----------------------------------------------------------------------------------
