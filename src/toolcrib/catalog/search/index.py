@@ -15,13 +15,15 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache, lru_cache
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from toolcrib.errors import DefinitionError
 from toolcrib.tool import Tool
+from toolcrib.validation.schema_tree import walk
 
 # --- words and stems ----------------------------------------------------------------------------------
 #
@@ -210,29 +212,15 @@ def _texts(tool: Tool) -> Iterator[tuple[Place, str]]:
 
 def _schema_texts(schema: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
     """Yield the names, descriptions and choices of parameters, at any depth, up to a limit."""
-    nodes: list[Any] = [dict(schema)]
-    for count, node in enumerate(nodes):  # grows on the way
-        if count >= _MAX_NODES:
-            return
-        if isinstance(node, list):
-            nodes += node
-        if not isinstance(node, dict):
-            continue
-        description = node.get("description")
-        if count and isinstance(description, str):
+    for path, node in islice(walk(schema), _MAX_NODES):
+        description, choices, properties = node.get("description"), node.get("enum"), node.get("properties")
+        if path and isinstance(description, str):
             yield "notes", description
-        choices = node.get("enum")
         for value in [*(choices[:_MAX_VALUES] if isinstance(choices, list) else ()), node.get("const")]:
             if isinstance(value, str):
                 yield "values", value
-        if isinstance(node.get("properties"), dict):
-            yield "parameters", " ".join(map(str, node["properties"]))
-        for key in ("properties", "$defs", "definitions"):
-            if isinstance(node.get(key), dict):
-                nodes += node[key].values()
-        nodes += [
-            node[key] for key in ("items", "anyOf", "oneOf", "allOf", "additionalProperties") if key in node
-        ]
+        if isinstance(properties, Mapping):
+            yield "parameters", " ".join(map(str, properties))
 
 
 # --- the words of an index ----------------------------------------------------------------------------
@@ -242,8 +230,7 @@ MAX_FORMS = 24
 _MAX_CANDIDATES = 32
 _MIN_TYPO_LENGTH = 4
 _MIN_PREFIX_LENGTH = 3
-_MIN_OVERLAP = 0.4
-"""The share of letter pairs that two words must have in common to look alike."""
+_MIN_SIMILARITY = 0.6
 # How much a match counts
 _EXACT, _FORM, _COMPOUND, _SYNONYM, _PREFIX, _TYPO = 1.0, 0.9, 0.8, 0.5, 0.75, 0.75
 
@@ -331,12 +318,7 @@ class Vocabulary:
     def nearest_to(self, word: str, limit: int = 3) -> list[str]:
         """Return the words that look most like this one, however different."""
         likely = [form for form, _ in self._typo_matches(word)]
-        pairs = set(_letter_pairs(word))
-        similar = [
-            form
-            for form in self._similar_words(word, 3)
-            if 2 * len(pairs.intersection(_letter_pairs(form))) >= _MIN_OVERLAP * (len(form) + len(word) + 2)
-        ]
+        similar = get_close_matches(word, self._similar_words(word, 3), limit, _MIN_SIMILARITY)
         return list(dict.fromkeys([*likely, *similar]))[:limit]
 
     def _similar_words(self, word: str, allowed: int) -> list[str]:

@@ -214,14 +214,6 @@ def test_returned_data_needs_a_description() -> None:
         """
         return 1
 
-    def guess(text: str):  # type: ignore[no-untyped-def]
-        """Guess what comes after a text.
-
-        Args:
-            text: Any text
-        """
-        return text
-
     [finding] = advice(count_words)
     assert (finding.code, finding.hint) == ("undocumented-result", "add a Returns section to the docstring")
 
