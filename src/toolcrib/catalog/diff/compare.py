@@ -275,38 +275,31 @@ class LookAlikes:
     """
 
     def __init__(self, names: Iterable[str]) -> None:
-        self._names: dict[str, list[str]] = {}
-        self._shorter: dict[str, list[str]] = {}
+        self._names: dict[str, list[tuple[str, str]]] = {}
         for name in names:
-            plain = _normalize(name)
-            self._names.setdefault(plain, []).append(name)
-            for variant in _without_one_letter(plain):
-                self._shorter.setdefault(variant, []).append(name)
+            for key in _keys(name):
+                self._names.setdefault(key, []).append((name, _normalize(name)))
 
     def find(self, name: str) -> str | None:
         """Return another name that this one looks like."""
         plain = _normalize(name)
-        near = [*self._names.get(plain, ()), *self._shorter.get(plain, ())]
-        for variant in (*_without_one_letter(plain), *_with_exchanged_letters(plain)):
-            near += self._names.get(variant, ())
-        return next((other for other in near if other != name), None)
+        near = [found for key in _keys(name) for found in self._names.get(key, ())]
+        for other, text in near:
+            # Of the same length, letters may only be exchanged: list_cats and list_bats are not alike.
+            if other != name and (len(text) != len(plain) or sorted(text) == sorted(plain)):
+                return other
+        return None
 
 
 def _normalize(name: str) -> str:
     return _SEPARATORS.sub("", skeleton(name))
 
 
-def _without_one_letter(name: str) -> Iterator[str]:
-    """Yield the name without one letter, except the first and the last."""
-    if len(name) >= _MIN_LENGTH:
-        for index in range(1, len(name) - 1):
-            if not name[index].isdigit():
-                yield name[:index] + name[index + 1 :]
-
-
-def _with_exchanged_letters(name: str) -> Iterator[str]:
-    if len(name) >= _MIN_LENGTH:
-        for index in range(len(name) - 1):
-            first, second = name[index], name[index + 1]
-            if first != second and not (first.isdigit() or second.isdigit()):
-                yield f"{name[:index]}{second}{first}{name[index + 2 :]}"
+def _keys(name: str) -> Iterator[str]:
+    """Yield the name, and the name without one letter that is not the first or the last."""
+    plain = _normalize(name)
+    yield plain
+    if len(plain) >= _MIN_LENGTH:
+        for index in range(1, len(plain) - 1):
+            if not plain[index].isdigit():
+                yield plain[:index] + plain[index + 1 :]

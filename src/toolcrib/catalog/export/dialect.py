@@ -537,7 +537,8 @@ class _SubsetWriter:
             except UnsatisfiableError:
                 if name in required:
                     raise
-                self._omit_property(node, here)
+                is_same = self.dialect.closed_objects
+                self.log.add(here, "must not be present: not declared", "same" if is_same else "wider")
                 continue
             if self.dialect.closed_objects and name not in required:
                 schema = _make_nullable(schema, inner, here)
@@ -556,14 +557,6 @@ class _SubsetWriter:
         undeclared = [name for name in node.get("required", ()) if name not in node.get("properties", {})]
         if undeclared:
             raise NotStrictError(f"{place} requires {undeclared[0]!r} and does not declare it")
-
-    def _omit_property(self, node: Node, path: Path) -> None:
-        """Log that a property which must not be there is not declared."""
-        is_closed = is_nothing(node.get("additionalProperties", True)) and self._supports(
-            "additionalProperties", False, "object"
-        )
-        is_same = self.dialect.closed_objects or is_closed
-        self.log.add(path, "must not be present: not declared", "same" if is_same else "wider")
 
     def _write_other_properties(self, node: Node, found: Node, path: Path, notes: list[str]) -> None:
         """Write what holds for properties that are not declared."""
