@@ -288,14 +288,15 @@ def _is_older(path: str, time_ns: int) -> bool:
 
 # --- the files that a scan may read -------------------------------------------------------------------
 
-MAX_FOLDERS = 5_000
+MAX_SOURCES = 5_000
+"""The number of folders, and of files in them, up to which a catalog is cached."""
 _NOT_SOURCES = frozenset({"__pycache__", "node_modules", "site-packages"})
 
 
 def find_sources(files: Iterable[Path], folders: Iterable[Path]) -> set[str] | None:
     """Return every Python file that scanning these may lead to: those below the folders they import from.
 
-    None where there are too many folders to look through.
+    None where there are too many to look through.
     """
     paths = [Path(os.path.abspath(file)) for file in files if file.suffix == ".py"]
     roots = {find_import_root(path)[0] for path in paths} | {path.parent for path in paths} | {*folders}
@@ -304,7 +305,7 @@ def find_sources(files: Iterable[Path], folders: Iterable[Path]) -> set[str] | N
     for root in roots:
         for folder, inner, names in os.walk(os.path.abspath(root)):
             count += 1
-            if count > MAX_FOLDERS:
+            if count > MAX_SOURCES or len(found) > MAX_SOURCES:
                 return None
             inner[:] = [name for name in inner if name[0] != "." and name not in _NOT_SOURCES]
             # With a pyvenv.cfg, a folder is a virtual environment and is not scanned.
