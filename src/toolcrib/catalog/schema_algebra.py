@@ -122,7 +122,8 @@ def _parts(node: Any, keywords: tuple[str, ...]) -> Iterator[Node]:
 def _restore_parts(node: Any, parts: list[Node]) -> Node:
     if isinstance(node, bool):
         return {} if node else nothing()
-    found = {key: value for key, value in node.items() if key not in ("$schema", "const")}
+    keys = sorted(node.keys() - {"$schema", "const"}, key=lambda key: (key != "type", key))
+    found = {key: node[key] for key in keys}
     if "const" in node:
         found["enum"] = [node["const"]]
         if node["const"] == {}:  # a closed object without properties
