@@ -114,7 +114,8 @@ def compare_schemas(old: Any, new: Any, use: Use, pointer: str) -> list[Differen
     try:
         before, now = (expand(schema, (1,), _RECURSION).tree for schema in (old, new))
         found = comparison.compare(before, now, root)
-    except ExpansionError:
+    except (ExpansionError, AttributeError, KeyError, RecursionError, TypeError, ValueError):
+        # It cannot be expanded, or is not a valid schema: definitions of other servers may be anything.
         found = comparison.compare_values([old], [new], set(), root)
     # Alternatives of a union have the same pointers, and may have the same differences.
     unique = {(item.code, item.grade, item.pointer, item.template, item.names): item for item in found}
@@ -454,7 +455,8 @@ def _alternatives(node: Any) -> list[Any]:
 
 
 def _ends_recursion(node: Any) -> bool:
-    return bool(node.keys() == {"enum"} and str(node["enum"][0]).startswith(_RECURSION))
+    values = node.get("enum") if node.keys() == {"enum"} else None
+    return bool(values and isinstance(values[0], str) and values[0].startswith(_RECURSION))
 
 
 def _covers(outer: Any, inner: Any) -> bool | None:
