@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.catalog.search import SearchIndex
-from toolcrib.catalog.search.index import count_typos
-from toolcrib.catalog.search.text import split_words, stem
+from toolcrib.catalog.search.index import count_typos, split_words, stem
 from toolcrib.catalog.tokens import estimate
 from toolcrib.definition import ToolDefinition, find_hidden
 from toolcrib.sources.described import describe

@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema_rs
 
 from toolcrib.catalog.export import Export
-from toolcrib.catalog.export.decode import WRAPPER, ValueDecoder
+from toolcrib.catalog.export.decode import WRAPPER
 
 _PLACES: dict[str, tuple[str, ...]] = {
     "openai": ("function", "parameters"),
@@ -79,12 +79,12 @@ def opened(node: Any) -> Any:
 def forward(found: Export, value: dict[str, Any], name: str = "any") -> list[dict[str, Any]]:
     """Return what a model may send for these arguments: several where alternatives overlap."""
     decoder = found._decoders[name]
-    sent: list[Any] = [value]
-    if decoder.renamed:
-        back = {old: new for new, old in decoder.renamed.items()}
-        sent = [_rename(value, back)]
-    if decoder.value is not None:
-        sent = [item for start in sent for item in _encode(start, decoder.value)]
+    tool = next(tool for tool in found.tools if name_of(found.to, tool) == name)
+    schema = schema_of(found.to, tool)
+    is_strict = next(verdict.strict for verdict in found.verdicts if verdict.exported == name)
+    sent = [_rename(value, {old: new for new, old in decoder.renamed.items()})]
+    if is_strict:
+        sent = _with_nulls(sent[0], schema["properties"][WRAPPER] if decoder.is_wrapped else schema)
     return [{WRAPPER: item} for item in sent] if decoder.is_wrapped else sent
 
 
@@ -94,23 +94,20 @@ def _rename(value: Any, names: dict[str, str]) -> Any:
     return [_rename(item, names) for item in value] if isinstance(value, list) else value
 
 
-def _encode(value: Any, decoder: ValueDecoder | None) -> list[Any]:
-    if decoder is None:
-        return [value]
-    if decoder.alternatives:
-        tried = [(item, schema) for schema, inner in decoder.alternatives for item in _encode(value, inner)]
-        valid = [item for item, schema in tried if jsonschema_rs.validator_for(opened(schema)).is_valid(item)]
+def _with_nulls(value: Any, schema: dict[str, Any]) -> list[Any]:
+    """The value with null for every property that a strict schema requires and that is missing."""
+    if "anyOf" in schema:
+        tried = [(item, branch) for branch in schema["anyOf"] for item in _with_nulls(value, branch)]
+        valid = [item for item, branch in tried if jsonschema_rs.validator_for(opened(branch)).is_valid(item)]
         return valid[:4] or [value]
     if isinstance(value, dict):
-        names = {old: new for new, old in decoder.names.items()}
-        keys = [names.get(key, key) for key in value]
-        options = [
-            _encode(item, decoder.properties.get(key, decoder.other_properties))
-            for key, item in zip(keys, value.values(), strict=True)
+        properties = schema.get("properties", {})
+        options = [_with_nulls(item, properties.get(key, {})) for key, item in value.items()]
+        missing = {key: None for key in schema.get("required", ()) if key not in value}
+        return [
+            {**dict(zip(value, chosen, strict=True)), **missing} for chosen in list(product(*options))[:4]
         ]
-        missing = dict.fromkeys(sorted(decoder.null_if_absent - set(keys)))
-        return [{**dict(zip(keys, chosen, strict=True)), **missing} for chosen in list(product(*options))[:4]]
     if isinstance(value, list):
-        decoders = [*decoder.first_items, *[decoder.items] * (len(value) - len(decoder.first_items))]
-        return [list(chosen) for chosen in list(product(*map(_encode, value, decoders)))[:4]]
+        options = [_with_nulls(item, schema.get("items", {})) for item in value]
+        return [list(chosen) for chosen in list(product(*options))[:4]]
     return [value]

@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from toolcrib.agents.provider import Event, Final, Message, SessionCtx, Status, Token, ToolAnswer, ToolCall
-from toolcrib.catalog.export.calls import ToolCall as ExportedCall
-from toolcrib.catalog.export.prompt import Prompt
+from toolcrib.catalog.export import ToolCall as ExportedCall
+from toolcrib.catalog.export.documents import Prompt
 from toolcrib.dispatch.child_process import GRACE_S, ChildProcess, StartError
 from toolcrib.errors import AgentError, ConfigurationError
 from toolcrib.validation import codec

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 from toolcrib.agents.provider import Event, Final, SessionCtx, Status, Token, ToolAnswer, ToolCall
 from toolcrib.catalog.export import Export, export
 from toolcrib.catalog.export import ToolCall as ExportedCall
-from toolcrib.catalog.export.calls import read_arguments
+from toolcrib.catalog.export.base import read_arguments
 from toolcrib.errors import AgentError, ConfigurationError
 from toolcrib.http_client import Address, RefusedError, engine_client, is_loopback
 from toolcrib.tool import Tool

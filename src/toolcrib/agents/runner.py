@@ -34,7 +34,7 @@ from toolcrib.agents.provider import (
 )
 from toolcrib.agents.toolbox import Toolbox, make_toolbox
 from toolcrib.catalog.build import build_catalog
-from toolcrib.catalog.export.calls import result_text
+from toolcrib.catalog.export import result_text
 from toolcrib.content import Result, text_block
 from toolcrib.context import LOCAL, Principal
 from toolcrib.dispatch.event_loop import is_in_loop

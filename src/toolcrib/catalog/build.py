@@ -177,7 +177,7 @@ _UNDERLINE = re.compile(r" *+--+")
 _BULLET = re.compile(r"(?:[-*+•]|\d{1,3}[.)]) +")
 _PROMPT = ">>>"
 _FENCES = ("```", "~~~")
-_CLOSING = (")", "]", "}", '"""', "'''", *_FENCES)
+_CLOSING = (")", "]", "}", '"""', "'''")
 
 
 def find_examples(text: str | None) -> list[str]:
@@ -224,7 +224,9 @@ def _dedent(block: list[str]) -> list[str]:
 
 
 def _split_examples(block: list[str]) -> list[str]:
-    """Split a block into examples: by bullets, by prompts, by empty lines, or else by lines."""
+    """Split a block into examples: by bullets, prompts, empty lines, or else lines. Fenced code is one."""
+    if any(line.startswith(_FENCES) for line in block):
+        return ["\n".join(block)]
     if any(_BULLET.match(line) for line in block):
         starts = [_BULLET.match(line) is not None for line in block]
         block = [_BULLET.sub("", line, count=1) for line in block]
@@ -235,9 +237,9 @@ def _split_examples(block: list[str]) -> list[str]:
             for line, before in zip(block, previous, strict=False)
         ]
     elif "" in block:
-        starts = _paragraph_starts(block)
-    elif any(line.startswith(_FENCES) for line in block):
-        starts = [False] * len(block)
+        starts = [
+            not before and indent_of(line) == 0 for before, line in zip(["x", *block], block, strict=False)
+        ]
     else:
         starts = [indent_of(line) == 0 and not line.startswith(_CLOSING) for line in block]
     found: list[list[str]] = []
@@ -246,15 +248,6 @@ def _split_examples(block: list[str]) -> list[str]:
             found.append([])
         found[-1].append(line)
     return [text for part in found if (text := "\n".join(_dedent_rest(trim(part))))]
-
-
-def _paragraph_starts(block: list[str]) -> list[bool]:
-    """Mark the lines after an empty one, except between fences."""
-    starts, is_fenced = [], False
-    for before, line in zip(["x", *block], block, strict=False):
-        starts.append(not before and not is_fenced and bool(line) and indent_of(line) == 0)
-        is_fenced ^= line.startswith(_FENCES)
-    return starts
 
 
 def _dedent_rest(part: list[str]) -> list[str]:

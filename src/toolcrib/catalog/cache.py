@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import logging
-import os
 import sys
 from functools import cache as remember
 from pathlib import Path
@@ -78,8 +77,7 @@ def _describe_inputs(inputs: FileInputs, draft: Draft) -> Facts:
         "builder": describe_builder(),
         "asked": inputs.key,
         "files": draft.reading.files,
-        "absent": draft.reading.absent,
-        "named": sorted({os.path.abspath(file) for file in inputs.named_files()}),
+        "sources": sorted(inputs.sources() or ()),
     }
 
 
@@ -87,15 +85,10 @@ def _is_current(facts: Facts, inputs: FileInputs) -> bool:
     """Tell whether building now would give the same: same inputs, versions, files and bytes."""
     if facts.get("builder") != describe_builder() or facts.get("asked") != inputs.key:
         return False
-    files, absent = facts.get("files"), facts.get("absent")
-    if not isinstance(files, dict) or not isinstance(absent, list):
+    files, sources = facts.get("files"), inputs.sources()
+    if not isinstance(files, dict) or sources is None or sorted(sources) != facts.get("sources"):
         return False
-    if not all(isinstance(path, str) for path in absent):
-        return False
-    named = {os.path.abspath(file) for file in inputs.named_files()}
-    if not named <= files.keys() or sorted(named) != facts.get("named"):
-        return False
-    return not any(map(os.path.lexists, absent)) and hash_files(files) == files
+    return sources <= files.keys() and hash_files(files) == files
 
 
 @remember
@@ -137,11 +130,7 @@ def _get_live(inputs: LiveInputs, path: Path) -> dict[str, Any]:
 _CHECKSUM_KEY = b',"checksum":"'
 _END = b'"}}\n'
 _CHECKSUM_LENGTH = 64
-_MAX_STRING = 500_000
 _FUNCTION_KEYS = ("name", "description", "parameters")
-_MAX_VERIFIED = 100
-_verified: set[bytes] = set()
-"""Checksums of documents that were read strictly; the same bytes can be read faster."""
 _failed_paths: set[str] = set()
 """Files that could not be written and were reported: once is enough until it works again."""
 
@@ -170,11 +159,7 @@ def store(path: Path, catalog: dict[str, Any], facts: Facts) -> None:
 
 def seal(catalog: dict[str, Any], facts: Facts) -> bytes:
     """Return a document of the catalog and its facts, with a checksum."""
-    prompt_list: Any = catalog["promptList"]
-    if len(prompt_list) > _MAX_STRING:
-        prompt_list = prompt_list.split("\n")  # JSON readers refuse a string of megabytes
-    body = codec.encode({**catalog, "promptList": prompt_list, "cache": facts})
-    body = body.removesuffix(b"}}") + _CHECKSUM_KEY
+    body = codec.encode({**catalog, "cache": facts}).removesuffix(b"}}") + _CHECKSUM_KEY
     return body + _checksum(body) + _END
 
 
@@ -184,23 +169,15 @@ def unseal(data: bytes) -> tuple[dict[str, Any], Facts] | None:
     body = data[:split] if split > 0 else b""
     if not body.endswith(_CHECKSUM_KEY):
         return None
-    checksum = _checksum(body)
-    if data[split:] != checksum + _END:
+    if data[split:] != _checksum(body) + _END:
         return None
     try:
-        document = codec.decode(data) if checksum in _verified else codec.parse(data)
+        document = codec.decode(data)
         facts = document.pop("cache")
-        if isinstance(document["promptList"], list):
-            document["promptList"] = "\n".join(document["promptList"])
-        if checksum not in _verified:
-            if tuple(document) != KEYS or not isinstance(facts, dict) or not _is_catalog(**document):
-                return None
-            if len(_verified) > _MAX_VERIFIED:
-                _verified.clear()
-            _verified.add(checksum)
-    except (ValueError, TypeError, KeyError, AttributeError):
+        is_ours = tuple(document) == KEYS and isinstance(facts, dict) and _is_catalog(**document)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None  # intact, but not written by toolcrib
-    return document, facts
+    return (document, facts) if is_ours else None
 
 
 def _checksum(body: bytes) -> bytes:

@@ -1,21 +1,16 @@
 """Inputs of a catalog: live tools, or files that are read and never run.
 
-A catalog of files depends on the bytes of every file that was read, and on the absence of files that
-would have been read. Files are known by the SHA-1 of their bytes, never by their dates: dates can be set,
-copied and shared. A file that is imported and missing changes the catalog the day it appears, so
-everything that imports could lead to is listed too.
+A catalog of files depends on the bytes of every file that was or could have been read, which are all Python
+files below the folders that the targets import from. Files are known by the SHA-1 of their bytes, never by
+their dates: dates can be set, copied and shared.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 import os
-import re
 import stat
-import sys
 import time
-import tokenize
 from collections.abc import Iterable, Iterator, KeysView, Mapping, ValuesView
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +19,6 @@ from typing import Any
 from toolcrib.config import FILE_NAME, Config, load_config, load_default_config, switches_from
 from toolcrib.errors import ConfigurationError, Finding, InvalidToolError, Location, SourceError
 from toolcrib.registry.registry import ToolRegistry
-from toolcrib.registry.selection import select
 from toolcrib.sources import collect
 from toolcrib.sources.descriptors import descriptor_files, is_descriptor
 from toolcrib.sources.loading import find_import_root, find_python_files
@@ -42,14 +36,13 @@ _SUBSTITUTE_SUFFIXES = (".tools.json", ".tools.yaml", ".tools.yml", ".tools.toml
 
 @dataclass(slots=True)
 class Reading:
-    """The tools of an input. `files` has all files that were read, with their hashes; `absent` those that
-    would have been read. `is_stable`: nothing changed meanwhile."""
+    """The tools of an input. `files` has all files that were or could have been read, with their hashes.
+    `is_stable`: nothing changed meanwhile, and `files` is complete."""
 
     tools: list[Tool] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     hash: str | None = None
     files: dict[str, str] = field(default_factory=dict)
-    absent: list[str] = field(default_factory=list)
     is_stable: bool = True
 
 
@@ -128,45 +121,36 @@ class FileInputs:
         files = [file for target in self.targets for file in target.files()]
         return list(dict.fromkeys([*files, *([] if self.config.file is None else [self.config.file])]))
 
+    def sources(self) -> set[str] | None:
+        """Return every file that reading may depend on, as far as that is known before."""
+        named = self.named_files()
+        found = find_sources(named, [target.path for target in self.targets if target.path.is_dir()])
+        return None if found is None else found | {os.path.abspath(file) for file in named}
+
     def read(self) -> Reading:
         """Read everything; read it again if something changed meanwhile, or may have."""
-        known: Iterable[str | Path] = self.named_files()
         for _ in range(_MAX_ATTEMPTS):
             started_ns = time.time_ns()
-            before = hash_files(known)
-            reading, files = self._scan()
-            named = self.named_files()
-            sources = [file for file in (*named, *files) if file.suffix == ".py"]
-            folders = [target.path for target in self.targets if target.path.is_dir()]
-            present, absent = follow_imports(sources, folders)
-            reading.files = known = hash_files([*named, *files, *present])
-            reading.absent = sorted(absent)
+            sources = self.sources()
+            before = hash_files(self.named_files() if sources is None else sources)
+            reading, read = self._scan()
+            reading.files = hash_files([*before, *read])
             reading.hash = self._hash(reading.files)
-            added = reading.files.keys() - before.keys()
-            reading.is_stable = before.items() <= reading.files.items() and all(
-                _is_older(path, started_ns) for path in added
-            )
+            others = reading.files.keys() - before.keys()
+            is_same = self.sources() == sources and before.items() <= reading.files.items()
+            reading.is_stable = is_same and all(_is_older(path, started_ns) for path in others)
             if reading.is_stable:
                 break
+        reading.is_stable &= sources is not None
         return reading
 
     def _scan(self) -> tuple[Reading, list[Path]]:
         from toolcrib.sources.scan import scan  # delayed: a warm cache does not need it
 
-        config = self.config
-        if config.file is not None and not self.findings:
-            scanned = scan(config.file)  # applies all of its settings
-            return Reading(scanned.tools, scanned.findings), [*scanned.files, *scanned.read]
-        scanned = scan(*(target.text for target in self.targets))
-        findings, files = [*self.findings, *scanned.findings], [*scanned.files, *scanned.read]
-        if config.file is None:
-            return Reading(scanned.tools, findings), files
-        batch = collect(
-            [*scanned.tools, *scanned.unlisted], namespace=config.namespace, switches=config.switches
-        )
-        reading = _register(select(batch.tools, config.include, config.exclude))
-        reading.findings += findings
-        return reading, files
+        targets = [target.text for target in self.targets]
+        scanned = scan(*targets) if self.config.file is None else scan(self.config.file)
+        findings = [*self.findings, *scanned.findings]
+        return Reading(scanned.tools, findings), [*scanned.files, *scanned.read]
 
     def _hash(self, hashes: Mapping[str, str]) -> str:
         """Return the SHA-1 of a single file, or that of the sorted relative names and hashes of several."""
@@ -229,7 +213,7 @@ def _find_files(texts: Iterable[str], settings: Config, descriptor: PathName | N
         target = FileTarget(text, path)
         if os.path.exists(path) and os.access(path, os.R_OK):
             target = FileTarget(text, path, is_descriptor(path))
-        elif (substitute := _find_substitute(path, descriptor)) is not None:
+        elif settings.file is None and (substitute := _find_substitute(path, descriptor)) is not None:
             target = FileTarget(str(substitute), substitute, True)
             message = f"{path} is missing: {substitute} is used instead"
             findings.append(Finding("descriptor-stands-in", "warning", message, file=str(substitute)))
@@ -274,10 +258,6 @@ def _find_substitute(path: Path, descriptor: PathName | None) -> Path | None:
 
 _YOUNG_NS = 2_000_000_000
 """A file this young may change again unseen: the clocks of file systems are coarse."""
-_CHUNK = 1024 * 1024
-_OPEN_FLAGS = (
-    os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-)
 
 
 def hash_files(paths: Iterable[str | Path]) -> dict[str, str]:
@@ -286,22 +266,14 @@ def hash_files(paths: Iterable[str | Path]) -> dict[str, str]:
 
 
 def hash_file(path: str | Path) -> str:
-    """Return the SHA-1 of a regular file, "" for anything else. Fast: a cache does it for every file."""
+    """Return the SHA-1 of a regular file, "" for anything else."""
     try:
-        descriptor = os.open(path, _OPEN_FLAGS)  # O_NONBLOCK: opening a pipe would wait for its other end
+        if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for its other end
+            return ""
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, lambda: hashlib.sha1(usedforsecurity=False)).hexdigest()
     except (OSError, ValueError):  # ValueError: not a valid name
         return ""
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return ""
-        digest = hashlib.sha1(usedforsecurity=False)
-        while data := os.read(descriptor, _CHUNK):
-            digest.update(data)
-        return digest.hexdigest()
-    except OSError:
-        return ""
-    finally:
-        os.close(descriptor)
 
 
 def _is_older(path: str, time_ns: int) -> bool:
@@ -313,82 +285,28 @@ def _is_older(path: str, time_ns: int) -> bool:
     return max(status.st_mtime_ns, status.st_ctime_ns) < time_ns - _YOUNG_NS
 
 
-# --- imports ------------------------------------------------------------------------------------------
+# --- the files that a scan may read -------------------------------------------------------------------
 
-_MAX_SOURCE_BYTES = 16 * 1024 * 1024
-_MAX_FILES = 20_000
-_NOT_FOLLOWED = frozenset({"mcp", "fastmcp", "pydantic", "toolcrib", *sys.stdlib_module_names})
-"""Packages that are never next to the scanned files."""
-_IMPORT = re.compile(r"\b(?:from\s+([.\w]+)\s+)?import\s*(\([^)]*\)|[^\n;#]*)")
-_NAME = re.compile(r"[^\W\d][\w.]*")
+MAX_SOURCES = 5_000
+"""The number of folders, and of files in them, up to which a catalog is cached."""
+_NOT_SOURCES = frozenset({"__pycache__", "node_modules", "site-packages"})
 
 
-def follow_imports(files: Iterable[str | Path], folders: Iterable[Path]) -> tuple[set[str], set[str]]:
-    """Return every file that these may import, themselves included, and every missing file that would be
-    among them. Installed packages are not followed."""
-    queue = [os.path.abspath(file) for file in files]
-    roots = _import_roots(queue, folders)
-    present, absent = set(queue), set[str]()
-    seen: set[tuple[str, str]] = set()
-    while queue and len(present) < _MAX_FILES:
-        source = Path(queue.pop())
-        root, parts = find_import_root(source)
-        roots.add(str(root))
-        candidates = {str(root / "__init__.py")}  # it would make the folder a package
-        package = parts if source.name == "__init__.py" else parts[:-1]
-        for name in set(_imported_names(_read_text(source), package)):
-            for folder in () if name.partition(".")[0] in _NOT_FOLLOWED else roots:
-                if (folder, name) not in seen:
-                    seen.add((folder, name))
-                    candidates.update(_module_files(folder, name))
-        for candidate in candidates - present - absent:
-            if os.path.isfile(candidate):
-                present.add(candidate)
-                queue.append(candidate)
-            else:
-                absent.add(candidate)
-    return present, absent
+def find_sources(files: Iterable[Path], folders: Iterable[Path]) -> set[str] | None:
+    """Return every Python file that scanning these may lead to: those below the folders they import from.
 
-
-def _import_roots(files: Iterable[str], folders: Iterable[Path]) -> set[str]:
-    """Return every folder from which a scan may import, with links followed and not."""
-    roots = {os.path.abspath(folder) for folder in folders} | {os.path.dirname(file) for file in files}
-    roots |= {os.path.realpath(root) for root in roots}
-    roots |= {str(find_import_root(Path(root, "_.py"))[0]) for root in roots}
-    return roots | {os.path.join(root, "src") for root in roots}
-
-
-def _module_files(folder: str, name: str) -> Iterator[str]:
-    """Yield the files that are read when a dotted name is imported from a folder."""
-    for part in name.split("."):
-        folder = os.path.join(folder, part)
-        yield f"{folder}.py"
-        yield os.path.join(folder, "__init__.py")
-
-
-def _imported_names(text: str, package: list[str]) -> Iterator[str]:
-    """Yield every dotted name that an import statement may mean; those in strings do no harm."""
-    for found in _IMPORT.finditer(text.replace("\\\n", " ")):
-        origin = found[1]
-        names = _NAME.findall(found[2])
-        if origin is None:
-            yield from (name.strip(".") for name in names)
-            continue
-        bare = origin.lstrip(".")
-        level = len(origin) - len(bare)
-        parents = package[: len(package) - level + 1] if level else []
-        base = ".".join([*parents, *([bare] if bare else [])])
-        if base:
-            yield base
-        yield from (f"{base}.{name}" if base else name for name in names)
-
-
-def _read_text(path: Path) -> str:
-    """Return the text of a source file as Python decodes it; "" if Python could not read it."""
-    try:
-        with open(path, "rb") as file:
-            data = file.read(_MAX_SOURCE_BYTES)
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-        return data.decode(encoding, "replace")
-    except (OSError, SyntaxError, LookupError, ValueError):
-        return ""
+    None where there are too many to look through.
+    """
+    paths = [Path(os.path.abspath(file)) for file in files if file.suffix == ".py"]
+    roots = {find_import_root(path)[0] for path in paths} | {path.parent for path in paths} | {*folders}
+    found: set[str] = set()
+    count = 0
+    for root in roots:
+        for folder, inner, names in os.walk(os.path.abspath(root)):
+            count += 1
+            if count > MAX_SOURCES or len(found) > MAX_SOURCES:
+                return None
+            inner[:] = [name for name in inner if name[0] != "." and name not in _NOT_SOURCES]
+            # With a pyvenv.cfg, a folder is a virtual environment and is not scanned.
+            found.update(os.path.join(folder, name) for name in names if name.endswith((".py", ".cfg")))
+    return found

@@ -10,7 +10,7 @@ import click
 
 from toolcrib import __version__
 from toolcrib.catalog.lint import OTHERS, Choice, Inspection, inspect_tools
-from toolcrib.catalog.lint.ignore import find_unknown_codes
+from toolcrib.catalog.lint.run import find_unknown_codes, to_sarif
 from toolcrib.catalog.lint.table import describe_other, is_known, load_groups, load_rules
 from toolcrib.cli.catalog import ToolSource, source_options
 from toolcrib.cli.load import SAMPLE_NOTE, catalog_json
@@ -101,8 +101,6 @@ def lint(
     )
     shown = [finding for finding in inspection.findings if _reaches(finding, level)]
     if as_sarif:
-        from toolcrib.catalog.lint.run import to_sarif  # delayed: only needed with --sarif
-
         terminal.json(to_sarif(shown, version=__version__, ignored=inspection.ignored))
     elif as_json:
         terminal.json(catalog_json(found.tools, shown))

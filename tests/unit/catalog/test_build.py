@@ -313,16 +313,6 @@ def test_several_files_are_hashed_by_their_names_and_hashes(tmp_path: Path) -> N
     assert build_catalog(tmp_path)["hash"] == catalog["hash"]
 
 
-def test_settings_apply_to_a_descriptor_used_instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "gone.tools.json").write_text(json.dumps([ENTRY, {**ENTRY, "name": "secret"}]))
-    (tmp_path / "toolcrib.toml").write_text(
-        '[server]\ntargets = ["gone.py"]\nnamespace = "sky"\n[tools]\nexclude = ["secret"]\n'
-    )
-    assert [entry["name"] for entry in build_catalog()["functionSchema"]] == ["sky_forecast"]
-    assert [finding.code for finding in catalog_findings()] == ["descriptor-stands-in"]
-
-
 def test_one_missing_target_of_several_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tools.json").write_text(json.dumps([ENTRY]))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolcrib.catalog.search.index import Vocabulary, count_typos
-from toolcrib.catalog.search.text import split_words, stem
+from toolcrib.catalog.search.index import Vocabulary, count_typos, split_words, stem
 
 
 @pytest.mark.parametrize(

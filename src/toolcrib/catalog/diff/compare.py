@@ -10,15 +10,17 @@ suspicious (somebody should look before a model does).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from typing import Any
 
 from toolcrib.catalog.diff.definitions import compare_definitions, compare_scopes, find_suspicious
-from toolcrib.catalog.diff.renames import LookAlikes, find_renamed_tools
-from toolcrib.catalog.diff.schemas import Difference, Grade
+from toolcrib.catalog.diff.schemas import Difference, Grade, are_similar
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import NO_LOCATION, Location
+from toolcrib.registry.index import skeleton
 from toolcrib.sources.described import is_described
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
@@ -108,7 +110,7 @@ def compare(old: Iterable[Tool], new: Iterable[Tool]) -> Comparison:
     before, now = list(old), list(new)
     pairs, removed, added = _pair(before, now)
     changes = [change for pair in pairs for change in compare_tools(*pair)]
-    for was, tool in find_renamed_tools(removed, added, definition_of):
+    for was, tool in _find_renamed_tools(removed, added):
         removed.remove(was)
         added.remove(tool)
         words = "it was called {0}: callers that use the old name will fail"
@@ -137,9 +139,7 @@ def compare_tools(old: Tool, new: Tool) -> list[Change]:
     found: list[Difference] = []
     if before.fingerprint != now.fingerprint:
         found += compare_definitions(before, now)
-        known = {item.pointer for item in found if item.code == "context-parameter"}
-        suspicious = find_suspicious((old, before), (new, now))
-        found += [item for item in suspicious if item.pointer not in known]
+        found += find_suspicious((old, before), (new, now))
     found += _compare_options(old, new)
     return [_change(difference, new.name, now.source) for difference in found]
 
@@ -214,3 +214,92 @@ def _sort(changes: list[Change]) -> list[Change]:
         return -worst[change.tool], change.tool, -grade, change.pointer, change.message
 
     return sorted(changes, key=order)
+
+
+# --- renamed tools, and names that look alike ---------------------------------------------------------------
+
+_SIMILAR_TEXT = 0.6
+_MAX_PAIRS = 20_000
+_MIN_LENGTH = 6
+"""Shorter names are not compared letter by letter: too many differ by one."""
+_SEPARATORS = re.compile(r"[_.-]+")
+
+
+def _find_renamed_tools(removed: Sequence[Tool], added: Sequence[Tool]) -> list[tuple[Tool, Tool]]:
+    """Return pairs of tools that differ in nothing but the name, or in little and have similar names."""
+    found: list[tuple[Tool, Tool]] = []
+    candidates: dict[bytes, list[Tool]] = {}
+    for tool in added:
+        candidates.setdefault(_content(definition_of(tool)), []).append(tool)
+    rest: list[Tool] = []
+    for tool in removed:
+        definition = definition_of(tool)
+        is_telling = definition.description or definition.input_schema.get("properties")
+        same = candidates.get(_content(definition), []) if is_telling else []
+        if same:
+            best = max(same, key=lambda other: SequenceMatcher(None, tool.name, other.name).ratio())
+            same.remove(best)
+            found.append((tool, best))
+        else:
+            rest.append(tool)
+    free = [tool for tools in candidates.values() for tool in tools]
+    if len(rest) * len(free) > _MAX_PAIRS:
+        return found
+    for tool in rest:
+        definition = definition_of(tool)
+        likely = [other for other in free if _is_likely_rename(definition, definition_of(other))]
+        if len(likely) == 1:
+            free.remove(likely[0])
+            found.append((tool, likely[0]))
+    return found
+
+
+def _content(tool: ToolDefinition) -> bytes:
+    return codec.canonical([tool.description, tool.input_schema, tool.output_schema])
+
+
+def _is_likely_rename(old: ToolDefinition, new: ToolDefinition) -> bool:
+    if not are_similar(old.name, new.name):
+        return False
+    if {*old.input_schema.get("properties", ())} != {*new.input_schema.get("properties", ())}:
+        return False
+    texts = SequenceMatcher(None, old.description[:500], new.description[:500])
+    return not old.description or texts.ratio() >= _SIMILAR_TEXT
+
+
+class LookAlikes:
+    """An index of names, to find the one that another name is easily mistaken for.
+
+    Two names look alike with characters of the same shape, other separators, two letters exchanged, or one
+    letter missing or doubled inside. Not at the end: get_user and get_users are both legitimate.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names: dict[str, list[tuple[str, str]]] = {}
+        for name in names:
+            for key in _keys(name):
+                self._names.setdefault(key, []).append((name, _normalize(name)))
+
+    def find(self, name: str) -> str | None:
+        """Return another name that this one looks like."""
+        plain = _normalize(name)
+        near = [found for key in _keys(name) for found in self._names.get(key, ())]
+        for other, text in near:
+            # Of the same length, letters may only be exchanged: list_cats and list_bats are not alike.
+            if other != name and (len(text) != len(plain) or sorted(text) == sorted(plain)):
+                return other
+        return None
+
+
+def _normalize(name: str) -> str:
+    return _SEPARATORS.sub("", skeleton(name))
+
+
+def _keys(name: str) -> Iterator[str]:
+    """Yield the name, and the name without one letter that is not the first or the last."""
+    plain = _normalize(name)
+    yield plain
+    if len(plain) >= _MIN_LENGTH:
+        for index in range(1, len(plain) - 1):
+            if not plain[index].isdigit():
+                yield plain[:index] + plain[index + 1 :]

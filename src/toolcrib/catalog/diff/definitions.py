@@ -1,8 +1,8 @@
 """Compare two definitions of one tool: schemas, texts, hints and scopes; and find what is suspicious.
 
 Suspicious is what somebody should look at before a model does: what the linter's rules on injected
-instructions, credentials, links and hidden text report, where the old definition did not have it; a host that
-was not named before; and a new parameter that invites a model to send its conversation.
+instructions, credentials, links and hidden text report, where the old definition did not have it; and a host
+that was not named before.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from toolcrib.catalog.diff.alternatives import ANNOTATIONS
-from toolcrib.catalog.diff.schemas import Difference, Grade, compare_schemas
+from toolcrib.catalog.diff.schemas import ANNOTATIONS, Difference, Grade, compare_schemas
 from toolcrib.catalog.lint import LintedTool, Problem, Rule
 from toolcrib.catalog.lint.table import SUSPICION_RULES
+from toolcrib.catalog.schema_expansion import pointer as to_pointer
 from toolcrib.definition import ToolDefinition
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
@@ -29,21 +28,12 @@ _MIN_SHARED = 0.6
 _NEGATIONS = frozenset({"not", "no", "never", "without", "only", "always", "must", "don", "doesn", "cannot"})
 
 
-@dataclass(frozen=True, slots=True)
-class _Hint:
-    """One annotation of MCP: its default, the value that is safe, and both values in words."""
-
-    default: bool
-    safe_value: bool
-    safe: str
-    unsafe: str
-
-
 _HINTS = {
-    "readOnlyHint": _Hint(False, True, "only reads", "may change things"),
-    "destructiveHint": _Hint(True, False, "destroys nothing", "may destroy things"),
-    "idempotentHint": _Hint(False, True, "may be repeated without further effect", "acts anew at each call"),
-    "openWorldHint": _Hint(True, False, "stays within its own data", "reaches external systems"),
+    # the default, the value that is safe, and both values in words
+    "readOnlyHint": (False, True, "only reads", "may change things"),
+    "destructiveHint": (True, False, "destroys nothing", "may destroy things"),
+    "idempotentHint": (False, True, "may be repeated without further effect", "acts anew at each call"),
+    "openWorldHint": (True, False, "stays within its own data", "reaches external systems"),
 }
 
 
@@ -51,11 +41,7 @@ def compare_definitions(old: ToolDefinition, new: ToolDefinition) -> list[Differ
     """Return everything that differs, whatever the two are called."""
     before, now = (codec.decode(codec.canonical(definition.to_wire())) for definition in (old, new))
     schemas = before.get("inputSchema", True), now.get("inputSchema", True)
-    found = [
-        checked
-        for item in compare_schemas(*schemas, "input", "/inputSchema")
-        for checked in check_new_parameter(item)
-    ]
+    found = compare_schemas(*schemas, "input", "/inputSchema")
     found += _compare_output_schemas(before.get("outputSchema"), now.get("outputSchema"))
     required = {f"{item.pointer}/default" for item in found if item.code == "now-required"}
     found += [item for item in compare_texts(before, now) if item.pointer not in required]
@@ -105,8 +91,7 @@ def _annotations(schema: Any, pointer: str) -> dict[str, dict[str, Any]]:
     """Return the annotations of every subschema, by JSON pointer."""
     found: dict[str, dict[str, Any]] = {}
     for path, node in walk(schema):
-        tokens = (str(step).replace("~", "~0").replace("/", "~1") for step in path)
-        place = "/".join((pointer, *tokens))
+        place = pointer + to_pointer(tuple(map(str, path)))
         found[place] = {key: node[key] for key in node if key in ANNOTATIONS or key.startswith("x-")}
     return found
 
@@ -200,21 +185,20 @@ def compare_hints(
         if before == now:
             continue
         pointer = f"/annotations/{key}"
-        hint = _HINTS.get(key)
         both_read_only = old.get("readOnlyHint") is True and new.get("readOnlyHint") is True
-        if hint is None or (key == "destructiveHint" and both_read_only):
-            template = "its title changed" if key == "title" else "the annotation {0} changed"
-            if hint is not None:
-                template += ", which has no meaning beside readOnlyHint"
-            yield Difference("annotation-changed", "cosmetic", pointer, template, (key,), before, now)
-        else:
-            yield _compare_hint(hint, pointer, before, now, has_changed)
+        if key in _HINTS and not (key == "destructiveHint" and both_read_only):
+            yield _compare_hint(key, before, now, has_changed)
+            continue
+        template = "its title changed" if key == "title" else "the annotation {0} changed"
+        if key in _HINTS:
+            template += ", which has no meaning beside readOnlyHint"
+        yield Difference("annotation-changed", "cosmetic", pointer, template, (key,), before, now)
 
 
-def _compare_hint(hint: _Hint, pointer: str, before: Any, now: Any, has_changed: bool) -> Difference:
-    was_safe = (hint.default if before is None else before) is hint.safe_value
-    is_safe = (hint.default if now is None else now) is hint.safe_value
-    words = hint.safe if is_safe else hint.unsafe
+def _compare_hint(key: str, before: Any, now: Any, has_changed: bool) -> Difference:
+    default, safe_value, safe, unsafe = _HINTS[key]
+    was_safe, is_safe = ((default if value is None else value) is safe_value for value in (before, now))
+    words = safe if is_safe else unsafe
     grade: Grade
     if was_safe == is_safe:
         code, grade = "hint-spelled", "cosmetic"
@@ -223,14 +207,14 @@ def _compare_hint(hint: _Hint, pointer: str, before: Any, now: Any, has_changed:
             template = f"it no longer says that it {words}, which is the default"
     elif was_safe:
         code, grade = "hint-worse", "breaking"
-        template = f"it no longer {hint.safe}: it {words}, so clients must not run it without asking"
+        template = f"it no longer {safe}: it {words}, so clients must not run it without asking"
     else:
         code, grade = "hint-better", "compatible"
         template = f"it now says that it {words}: clients may run it without asking"
         if before is not None and has_changed:
             grade = "suspicious"
-            template = f"it said that it {hint.unsafe}; it changed, and now says that it {words}"
-    return Difference(code, grade, pointer, template, (), before, now)
+            template = f"it said that it {unsafe}; it changed, and now says that it {words}"
+    return Difference(code, grade, f"/annotations/{key}", template, (), before, now)
 
 
 def compare_scopes(old: Sequence[str], new: Sequence[str]) -> Iterator[Difference]:
@@ -250,11 +234,6 @@ def compare_scopes(old: Sequence[str], new: Sequence[str]) -> Iterator[Differenc
 _ADDRESS = re.compile(
     r"(?:https?|wss?|ftp)://(?:[^\s/@]*@)?([\w.:\[\]-]+)|\b(www\.[\w.-]+)|[\w+-]@((?:[\w-]+\.)+[a-z]{2,})",
     re.IGNORECASE,
-)
-_CONTEXT_NAME = re.compile(
-    r"(?:full|user|chat|conversation|session|model|system|agent|extra|additional|side|previous|complete)*"
-    r"(?:context|conversations?|history|messages|transcript|prompts?|sidenotes?|reasoning|thoughts?|"
-    r"environment|memory|background)"
 )
 _MAX_EXCERPT = 80
 
@@ -315,30 +294,3 @@ def _addresses(definition: Any) -> Iterator[tuple[str, str, str]]:
                     pending.append((child, f"{pointer}/{token}"))
         elif isinstance(item, list | tuple):
             pending += [(child, f"{pointer}/{index}") for index, child in enumerate(item)]
-
-
-def check_new_parameter(item: Difference) -> Iterator[Difference]:
-    """Grade a new parameter as suspicious where it invites a model to send its conversation."""
-    if not _is_context_parameter(item):
-        yield item
-        return
-    if item.code == "added-required":  # it breaks callers too
-        yield item
-    template = "{0} is new and takes any text: by its name, models may put their conversation there"
-    yield replace(item, code="context-parameter", grade="suspicious", template=template)
-
-
-def _is_context_parameter(item: Difference) -> bool:
-    if item.code not in ("added", "added-required") or not item.pointer.startswith("/inputSchema"):
-        return False
-    letters = re.sub(r"[^a-z]", "", item.names[0].rpartition(".")[2].casefold())
-    return _CONTEXT_NAME.fullmatch(letters) is not None and _takes_free_text(item.new)
-
-
-def _takes_free_text(schema: Any) -> bool:
-    if not isinstance(schema, Mapping):
-        return True
-    if schema.keys() & {"enum", "const", "pattern", "format"}:
-        return False
-    types = schema.get("type", "string")
-    return not {"integer", "number", "boolean"}.issuperset(types if isinstance(types, list) else [types])

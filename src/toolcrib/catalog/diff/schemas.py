@@ -1,9 +1,10 @@
 """Compare two JSON Schemas of a tool and grade every difference.
 
 Arguments: everything that was accepted must still be accepted. Results: nothing may come that could not come
-before. Plain objects and arrays are compared part by part, so that a difference has a readable path; about
-everything else the validation engine is asked whether one schema covers the other. Where it does not know,
-the change may break callers and is graded breaking.
+before. References are expanded, and recursion is compared once. Plain objects and arrays are compared part
+by part, so that a difference has a readable path; about everything else the validation engine is asked
+whether one schema covers the other. Where it does not know, the change may break callers and is graded
+breaking.
 
 One reading is not strict: where an object declares some properties and says nothing about others, the others
 are assumed not to be sent. Otherwise no parameter could ever be added to an open schema.
@@ -11,19 +12,31 @@ are assumed not to be sent. Otherwise no parameter could ever be added to an ope
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from typing import Any, Literal
 
-from toolcrib.catalog.diff.alternatives import Document, Values, items_of, pair_alternatives, union_of
-from toolcrib.catalog.diff.renames import find_renamed_parameters
-from toolcrib.catalog.schema_merge import covers, is_nothing
+from toolcrib.catalog import schema_algebra
+from toolcrib.catalog.schema_algebra import (
+    TYPES,
+    canonical_form,
+    covers,
+    flatten,
+    identity,
+    is_anything,
+    is_nothing,
+    type_of,
+)
+from toolcrib.catalog.schema_expansion import ExpansionError, expand
 from toolcrib.validation import codec
 from toolcrib.validation.schema_tree import Schema
 
 Grade = Literal["cosmetic", "compatible", "breaking", "suspicious"]
 Use = Literal["input", "output"]
 
+ANNOTATIONS = schema_algebra.ANNOTATIONS | {"$comment", "example"}
+_SIMILAR_NAME = 0.75
 _LIMITS = {
     "minimum": "minimum",
     "exclusiveMinimum": "exclusive minimum",
@@ -43,8 +56,37 @@ _RULES = {
     "multipleOf": "step",
     "uniqueItems": "uniqueness",
 }
+_WORDS = {
+    # what changed: about arguments, and about results
+    "added": ("{} is new and optional", "{} is new"),
+    "added-required": ("{} is new and required: callers that do not send it will fail", "{} is new"),
+    "changed": ("{} now rejects some values", "{} may now have other values"),
+    "changed-safely": ("{} now accepts more values", "{} now has fewer values"),
+    "incomparable": ("{} changed in a way that cannot be compared: it may break callers",) * 2,
+    "names-closed": ("{} no longer accepts undeclared names",) * 2,
+    "names-opened": ("{} now accepts undeclared names",) * 2,
+    "now-optional": ("{} is now optional", "{} may now be missing: readers that rely on it will fail"),
+    "now-required": ("{} is now required: callers that do not send it will fail", "{} is now always present"),
+    "removed": (
+        "{} was removed: callers that still send it will fail",
+        "{} was removed: readers that use it will fail",
+    ),
+    "renamed": (
+        "{} was renamed to {1}: callers that send the old name will fail",
+        "{} was renamed to {1}: readers that use the old name will fail",
+    ),
+    "type-narrowed": ("{} no longer accepts ", "{} is no longer "),
+    "type-widened": ("{} now also accepts ", "{} may now be "),
+    "value-added": ("{} now also accepts {1}", "{} now also has the value {1}"),
+    "value-removed": ("{} no longer accepts {1}", "{} no longer has the value {1}"),
+}
+_BREAKS_BOTH = frozenset({"changed", "incomparable", "removed", "renamed"})
+_BREAKS_CALLERS = frozenset(
+    {"added-required", "names-closed", "now-required", "type-narrowed", "value-removed"}
+)
+_BREAKS_READERS = frozenset({"names-opened", "now-optional", "type-widened", "value-added"})
 _NO_LIMIT = {"minItems": 0, "minProperties": 0, "uniqueItems": False}
-_MAX_DEPTH = 40
+_RECURSION = "toolcrib: recursion to "
 _MAX_VALUES = 5
 _MISSING: Any = object()
 
@@ -64,9 +106,17 @@ class Difference:
 
 def compare_schemas(old: Any, new: Any, use: Use, pointer: str) -> list[Difference]:
     """Return everything that changed except texts. `pointer` leads to the schema in its definition."""
+    if codec.canonical(old) == codec.canonical(new):
+        return []
     if use == "input":
         old, new = _with_properties(old), _with_properties(new)
-    found = _Comparison(old, new, use).compare(old, new, _Location(pointer, ""))
+    comparison, root = _Comparison(use), _Location(pointer, "")
+    try:
+        before, now = (expand(schema, (1,), _RECURSION).tree for schema in (old, new))
+        found = comparison.compare(before, now, root)
+    except (ExpansionError, AttributeError, KeyError, RecursionError, TypeError, ValueError):
+        # It cannot be expanded, or is not a valid schema: definitions of other servers may be anything.
+        found = comparison.compare_values([old], [new], set(), root)
     # Alternatives of a union have the same pointers, and may have the same differences.
     unique = {(item.code, item.grade, item.pointer, item.template, item.names): item for item in found}
     return list(unique.values())
@@ -97,98 +147,56 @@ class _Location:
 class _Comparison:
     """The comparison of one pair of schemas."""
 
-    def __init__(self, old: Any, new: Any, use: Use) -> None:
-        self.old, self.new = Document(old), Document(new)
+    def __init__(self, use: Use) -> None:
         self.is_input = use == "input"
-        self.open: set[tuple[bytes, bytes]] = set()
-        self.open_pairs: set[tuple[bytes, bytes]] = set()
-        self.done: dict[tuple[bytes, bytes], tuple[str, list[Difference]]] = {}
 
     def compare(self, old: Any, new: Any, at: _Location) -> list[Difference]:
         """Return what changed at a location and below it. Without a breaking difference, nothing breaks."""
-        key = codec.canonical(old), codec.canonical(new)
-        has_references = b'"$ref"' in key[0] + key[1]
-        if key[0] == key[1] and not (has_references and self._have_other_targets(old, new)):
+        if codec.canonical(old) == codec.canonical(new):
             return []
-        if key in self.open:
-            return []  # a recursive schema: whatever holds above holds here
-        if has_references and key in self.done and at.label:
-            label, found = self.done[key]
-            is_breaking = any(item.grade == "breaking" for item in found)
-            words = "{} changed in the same way as {1}"
-            return [self._difference("changed-alike", at, words, is_breaking, label)] if found else []
-        if len(self.open) > _MAX_DEPTH:
-            return [self._undescribed(old, new, at)]
-        self.open.add(key)
-        try:
-            found = self._compare(old, new, at)
-        finally:
-            self.open.discard(key)
-        if has_references:
-            self.done.setdefault(key, (at.label, found))
-        return found
-
-    def _have_other_targets(self, old: Any, new: Any) -> bool:
-        """Return whether references of two parts that look the same may lead to different schemas."""
-        before, now = self.old.standalone(old), self.new.standalone(new)
-        return before is None or now is None or before != now
-
-    def _compare(self, old: Any, new: Any, at: _Location) -> list[Difference]:
-        before, now = self.old.alternatives(old), self.new.alternatives(new)
-        if len(before) + len(now) > 2 and self._are_equivalent(union_of(before), union_of(now)):
-            return list(self._compare_unchecked(before, now, at))
-        pairs = list(pair_alternatives(before, now))
-        paired = {id(node) for pair in pairs for node in pair}
-        found = self._compare_values(before, now, paired, at)
+        before, now = _alternatives(old), _alternatives(new)
+        ends, ends_now = ([node for node in nodes if _ends_recursion(node)] for nodes in (before, now))
+        if _union_of(ends) != _union_of(ends_now):
+            return [self._difference("incomparable", at)]
+        before, now = ([node for node in nodes if not _ends_recursion(node)] for nodes in (before, now))
+        if len(before) + len(now) > 2:
+            one, other = _union_of(before), _union_of(now)
+            if _covers(one, other) and _covers(other, one):
+                return list(self._compare_unchecked(before, now, at))
+        pairs = list(_pair_alternatives(before, now))
+        found = self.compare_values(before, now, {id(node) for pair in pairs for node in pair}, at)
         for first, second in pairs:
-            key = codec.canonical(first), codec.canonical(second)
-            if key not in self.open_pairs:
-                self.open_pairs.add(key)
-                compare = self._compare_objects if first["type"] == "object" else self._compare_arrays
-                found += compare(first, second, at)
-                self.open_pairs.discard(key)
+            compare = self._compare_objects if first["type"] == "object" else self._compare_arrays
+            found += compare(first, second, at)
         return found
 
     # --- values: everything that is not a pair of plain objects or arrays ---
 
-    def _compare_values(
+    def compare_values(
         self, before: list[Any], now: list[Any], paired: set[int], at: _Location
     ) -> list[Difference]:
         """Compare alternatives that are not paired with all alternatives of the other side."""
-        old = union_of([node for node in before if id(node) not in paired])
-        new = union_of([node for node in now if id(node) not in paired])
-        is_accepted = self._covers(union_of(now), old)
-        is_expected = self._covers(union_of(before), new, outer_is_new=False)
+        old = _union_of([node for node in before if id(node) not in paired])
+        new = _union_of([node for node in now if id(node) not in paired])
+        is_accepted, is_expected = _covers(_union_of(now), old), _covers(_union_of(before), new)
         unchecked = list(self._compare_unchecked(before, now, at))
         if is_accepted and is_expected:
             return unchecked
-        values = (Values.of(union_of(before), self.old), Values.of(union_of(now), self.new))
-        found = list(self._describe_values(*values, at))
+        found = list(self._describe_values(_Values.of(_union_of(before)), _Values.of(_union_of(now)), at))
         is_safe = is_accepted if self.is_input else is_expected
         if is_safe:
             found = [replace(item, grade="compatible") for item in found]
             if not found:
-                words = "{} now accepts more values" if self.is_input else "{} now has fewer values"
-                found = [self._difference("changed", at, words, False, old=old, new=new)]
+                words = _WORDS["changed-safely"][not self.is_input]
+                found = [self._difference("changed", at, words=words, breaks=False, old=old, new=new)]
         elif not any(item.grade == "breaking" for item in found):
-            found.append(self._undescribed(old, new, at, is_certain=is_safe is False))
+            code = "changed" if is_safe is False else "incomparable"
+            found.append(self._difference(code, at, old=old, new=new))
         return found + unchecked
 
-    def _are_equivalent(self, old: Any, new: Any) -> bool:
-        return bool(self._covers(new, old) and self._covers(old, new, outer_is_new=False))
-
-    def _covers(self, outer: Any, inner: Any, *, outer_is_new: bool = True) -> bool | None:
-        sides = (self.new, self.old) if outer_is_new else (self.old, self.new)
-        return covers(sides[0].standalone(outer), sides[1].standalone(inner))
-
-    def _undescribed(self, old: Any, new: Any, at: _Location, *, is_certain: bool = False) -> Difference:
-        code, words = "incomparable", "{} changed in a way that cannot be compared: it may break callers"
-        if is_certain:
-            code = "changed"
-            words = "{} now rejects some values" if self.is_input else "{} may now have other values"
-        return self._difference(code, at, words, True, old=old, new=new)
-
-    def _describe_values(self, old: Values | None, new: Values | None, at: _Location) -> Iterator[Difference]:
+    def _describe_values(
+        self, old: _Values | None, new: _Values | None, at: _Location
+    ) -> Iterator[Difference]:
         if old is None or new is None:
             return
         yield from self._describe_types(old.types, new.types, at)
@@ -203,37 +211,26 @@ class _Comparison:
         if old and new and not set(old) & set(new):
             words = "{} was " + " or ".join(old) + " and is now " + " or ".join(new)
             is_breaking = bool(removed if self.is_input else added)
-            yield self._difference("type-changed", at, words, is_breaking, old=old, new=new)
+            yield self._difference("type-changed", at, words=words, breaks=is_breaking, old=old, new=new)
             return
-        for types, is_removal in ((removed, True), (added, False)):
-            if not types:
-                continue
-            if self.is_input:
-                words = "{} no longer accepts " if is_removal else "{} now also accepts "
-            else:
-                words = "{} is no longer " if is_removal else "{} may now be "
-            code = "type-narrowed" if is_removal else "type-widened"
-            is_breaking = is_removal is self.is_input
-            yield self._difference(code, at, words + " or ".join(types), is_breaking, old=old, new=new)
+        for code, types in (("type-narrowed", removed), ("type-widened", added)):
+            if types:
+                words = _WORDS[code][not self.is_input] + " or ".join(types)
+                yield self._difference(code, at, words=words, old=old, new=new)
 
-    def _describe_enums(self, old: Values, new: Values, at: _Location) -> Iterator[Difference]:
-        verb = "accepts" if self.is_input else "has the value"
+    def _describe_enums(self, old: _Values, new: _Values, at: _Location) -> Iterator[Difference]:
         if old.listed and new.listed:
             removed = [value for value in old.listed if not new.may_be(value)]
             added = [value for value in new.listed if not old.may_be(value)]
-            for values, is_removal in ((removed, True), (added, False)):
-                if not values:
-                    continue
-                words = f"{{}} no longer {verb} {{1}}" if is_removal else f"{{}} now also {verb} {{1}}"
-                code = "value-removed" if is_removal else "value-added"
-                is_breaking, shown = is_removal is self.is_input, _list(values)
-                yield self._difference(code, at, words, is_breaking, shown, old=old.listed, new=new.listed)
+            for code, values in (("value-removed", removed), ("value-added", added)):
+                if values:
+                    yield self._difference(code, at, _list(values), old=old.listed, new=new.listed)
         elif any(old.may_be(value) for value in new.listed):
-            words, shown = f"{{}} now only {verb} {{1}}", _list(new.listed)
-            yield self._difference("value-removed", at, words, self.is_input, shown, new=new.listed)
+            words = "{} now only accepts {1}" if self.is_input else "{} now only has the value {1}"
+            yield self._difference("value-removed", at, _list(new.listed), words=words, new=new.listed)
         elif any(new.may_be(value) for value in old.listed):
-            words, shown = "{} is no longer limited to {1}", _list(old.listed)
-            yield self._difference("value-added", at, words, not self.is_input, shown, old=old.listed)
+            words = "{} is no longer limited to {1}"
+            yield self._difference("value-added", at, _list(old.listed), words=words, old=old.listed)
 
     def _compare_rules(self, old: Schema, new: Schema, at: _Location) -> Iterator[Difference]:
         """Compare limits and other keywords of one type."""
@@ -256,23 +253,23 @@ class _Comparison:
             return
         noun = _RULES.get(key, key)
         is_breaking = _is_narrower(key, before, now) if self.is_input else _is_narrower(key, now, before)
-        names: tuple[str, ...]
+        words = f"the {noun} of {{}} was {{1}} and is now {{2}}"
         if before is _MISSING:
-            words, names = f"the {noun} of {{}} is now {{1}}", (_show(now),)
+            words = f"the {noun} of {{}} is now {{1}}"
         elif now is _MISSING:
-            words, names = f"the {noun} of {{}}, {{1}}, was removed", (_show(before),)
-        else:
-            words, names = f"the {noun} of {{}} was {{1}} and is now {{2}}", (_show(before), _show(now))
+            words = f"the {noun} of {{}}, {{1}}, was removed"
+        names = [_show(value) for value in (before, now) if value is not _MISSING]
         code = "bound-changed" if key in _LIMITS else f"{key}-changed"
         here = replace(at, pointer=f"{at.pointer}/{key}")
         old, new = (None if value is _MISSING else value for value in (before, now))
-        yield self._difference(code, here, words, is_breaking, *names, old=old, new=new)
+        yield self._difference(code, here, *names, words=words, breaks=is_breaking, old=old, new=new)
 
     # --- arrays and objects ---
 
     def _compare_arrays(self, old: Schema, new: Schema, at: _Location) -> list[Difference]:
         found = list(self._compare_rules(old, new, at))
-        (first, rest), (second, beyond) = items_of(old), items_of(new)
+        first, second = old.get("prefixItems", []), new.get("prefixItems", [])
+        rest, beyond = old.get("items", True), new.get("items", True)
         for index in range(max(len(first), len(second))):
             before = first[index] if index < len(first) else rest
             now = second[index] if index < len(second) else beyond
@@ -285,54 +282,31 @@ class _Comparison:
         removed = [name for name in before if name not in now]
         added = [name for name in now if name not in before]
         found = list(self._compare_rules(old, new, at))
-        for name, new_name in find_renamed_parameters(before, now, removed, added):
+        for name, new_name in _find_renamed(before, now, removed, added):
             removed.remove(name)
             added.remove(new_name)
-            users = "callers that send" if self.is_input else "readers that use"
             here = replace(at.property(new_name), label=at.property(name).label)
-            words = f"{{}} was renamed to {{1}}: {users} the old name will fail"
-            found.append(self._difference("renamed", here, words, True, new_name, old=name, new=new_name))
-        for name in removed:
-            users = "callers that still send it" if self.is_input else "readers that use it"
-            words = f"{{}} was removed: {users} will fail"
-            found.append(self._difference("removed", at.property(name), words, True, old=before[name]))
+            found.append(self._difference("renamed", here, new_name, old=name, new=new_name))
+        found += [self._difference("removed", at.property(name), old=before[name]) for name in removed]
         for name in added:
             found += self._compare_added(old, now[name], name in required_now, at.property(name))
         for name in sorted(required ^ required_now):
             if name not in added or name in required:
-                found.append(self._compare_required(name in required_now, at.property(name)))
-        both = [name for name in before if name in now]
-        for name in sorted(both, key=lambda name: b'"$ref"' in codec.canonical(before[name])):
+                code = "now-required" if name in required_now else "now-optional"
+                found.append(self._difference(code, at.property(name)))
+        for name in before.keys() & now.keys():
             found += self.compare(before[name], now[name], at.property(name))
         return found + self._compare_other_names(old, new, at)
 
     def _compare_added(
         self, old: Schema, schema: Any, is_required: bool, at: _Location
     ) -> Iterator[Difference]:
-        if not self.is_input:
-            yield self._difference("added", at, "{} is new", False, new=schema)
-            return
-        if is_required:
-            words = "{} is new and required: callers that do not send it will fail"
-            yield self._difference("added-required", at, words, True, new=schema)
-        else:
-            yield self._difference("added", at, "{} is new and optional", False, new=schema)
+        code = "added-required" if is_required and self.is_input else "added"
+        yield self._difference(code, at, new=schema)
         others = old.get("additionalProperties", "properties" not in old)
-        if not self._covers(schema, others):
+        if self.is_input and not _covers(schema, others):
             words = "{} accepted other values while it was not declared"
-            yield self._difference("changed", at, words, True, old=others, new=schema)
-
-    def _compare_required(self, is_required: bool, at: _Location) -> Difference:
-        if self.is_input:
-            words = "{} is now optional"
-            if is_required:
-                words = "{} is now required: callers that do not send it will fail"
-        else:
-            words = "{} may now be missing: readers that rely on it will fail"
-            if is_required:
-                words = "{} is now always present"
-        code = "now-required" if is_required else "now-optional"
-        return self._difference(code, at, words, is_required is self.is_input)
+            yield self._difference("changed", at, words=words, old=others, new=schema)
 
     def _compare_other_names(self, old: Schema, new: Schema, at: _Location) -> list[Difference]:
         """Compare what holds for names that are not declared."""
@@ -343,27 +317,27 @@ class _Comparison:
             return self.compare(before, now, here)
         if is_closed == was_closed:
             return []
-        words = "{} no longer accepts undeclared names" if is_closed else "{} now accepts undeclared names"
         code = "names-closed" if is_closed else "names-opened"
-        here = replace(here, label=at.label)
-        return [self._difference(code, here, words, is_closed is self.is_input)]
+        return [self._difference(code, replace(here, label=at.label))]
 
     def _difference(
         self,
         code: str,
         at: _Location,
-        words: str,
-        is_breaking: bool,
         *names: str,
+        words: str | None = None,
+        breaks: bool | None = None,
         old: Any = None,
         new: Any = None,
     ) -> Difference:
-        """Make a difference; `{}` in the words stands for the location."""
+        """Make a difference; `{}` in its words stands for the location."""
         subject = "{0}" if at.label else "the input"
         if not self.is_input:
             subject = "{0} of the result" if at.label else "the result"
-        grade: Grade = "breaking" if is_breaking else "compatible"
-        template = words.replace("{}", subject, 1)
+        if breaks is None:
+            breaks = code in _BREAKS_BOTH or code in (_BREAKS_CALLERS if self.is_input else _BREAKS_READERS)
+        template = (words or _WORDS[code][not self.is_input]).replace("{}", subject, 1)
+        grade: Grade = "breaking" if breaks else "compatible"
         return Difference(code, grade, at.pointer, template, (at.label, *names), old, new)
 
 
@@ -396,3 +370,180 @@ def _list(values: list[Any]) -> str:
     shown = ", ".join(codec.canonical(value).decode() for value in values[:_MAX_VALUES])
     more = len(values) - _MAX_VALUES
     return f"{shown} and {more} more" if more > 0 else shown
+
+
+# --- renamed properties -------------------------------------------------------------------------------------
+
+
+def are_similar(first: str, second: str) -> bool:
+    """Return whether one name contains the other, or most of its letters."""
+    one, other = first.casefold(), second.casefold()
+    return one in other or other in one or SequenceMatcher(None, one, other).ratio() >= _SIMILAR_NAME
+
+
+def _find_renamed(
+    before: Mapping[str, Any], now: Mapping[str, Any], removed: Iterable[str], added: Iterable[str]
+) -> list[tuple[str, str]]:
+    """Return old and new names of parameters with one schema, and one description or similar names."""
+    found: list[tuple[str, str]] = []
+    free = list(added)
+    for name in removed:
+        likely = [
+            other
+            for other in free
+            if _without_texts(before[name]) == _without_texts(now[other])
+            and (are_similar(name, other) or _have_same_description(before[name], now[other]))
+        ]
+        if len(likely) == 1:
+            free.remove(likely[0])
+            found.append((name, likely[0]))
+    return found
+
+
+def _without_texts(schema: Any) -> bytes:
+    if not isinstance(schema, Mapping):
+        return codec.canonical(schema)
+    return codec.canonical(
+        {key: value for key, value in schema.items() if key not in ANNOTATIONS - {"default"}}
+    )
+
+
+def _have_same_description(first: Any, second: Any) -> bool:
+    texts = [schema.get("description") if isinstance(schema, Mapping) else None for schema in (first, second)]
+    return bool(texts[0]) and texts[0] == texts[1]
+
+
+# --- taking schemas apart -----------------------------------------------------------------------------------
+
+_OBJECT = frozenset(
+    {"type", "properties", "required", "additionalProperties", "minProperties", "maxProperties"}
+)
+_ARRAY = frozenset({"type", "items", "prefixItems", "minItems", "maxItems", "uniqueItems"})
+_INDEPENDENT = frozenset(
+    {
+        "contains",
+        "dependentRequired",
+        "dependentSchemas",
+        "else",
+        "if",
+        "maxContains",
+        "minContains",
+        "not",
+        "propertyNames",
+        "then",
+    }
+)
+"""Keywords that mean the same whatever else a schema says."""
+
+
+def _alternatives(node: Any) -> list[Any]:
+    """Return schemas of one type that together accept the same, or the schema itself."""
+    if is_nothing(node):
+        return []
+    if not isinstance(node, Mapping):
+        return [{}]
+    own = {key: value for key, value in node.items() if key not in ANNOTATIONS}
+    if own.keys() & {"allOf", "oneOf"} or ("anyOf" in own and len(own) > 1):
+        flat = None if _RECURSION.encode() in codec.canonical(own) else flatten(own)
+        if flat is None:
+            return [own]
+        own = {key: value for key, value in flat.items() if key not in ANNOTATIONS}
+    if "anyOf" in own:
+        return [item for part in own["anyOf"] for item in _alternatives(part)]
+    types = own.get("type")
+    return [{**own, "type": name} for name in types] if isinstance(types, list) else [own]
+
+
+def _ends_recursion(node: Any) -> bool:
+    values = node.get("enum") if node.keys() == {"enum"} else None
+    return bool(values and isinstance(values[0], str) and values[0].startswith(_RECURSION))
+
+
+def _covers(outer: Any, inner: Any) -> bool | None:
+    """Return whether one schema covers another; what begins again in either is not known."""
+    is_known = is_nothing(inner) or is_anything(outer)
+    if not is_known and _RECURSION.encode() in codec.canonical([outer, inner]):
+        return None
+    return covers(outer, inner)
+
+
+def _union_of(nodes: list[Any]) -> Any:
+    if len(nodes) == 1:
+        return nodes[0]
+    return {"anyOf": nodes} if nodes else False
+
+
+def _pair_alternatives(before: list[Any], now: list[Any]) -> Iterator[tuple[Any, Any]]:
+    """Pair objects and arrays that can be compared part by part: by tag, or else by position."""
+    for name, keywords in (("object", _OBJECT), ("array", _ARRAY)):
+        old, new = ([node for node in nodes if _is_plain(node, name, keywords)] for nodes in (before, now))
+        pairs, rest = [], []
+        for node in old:
+            twin = next((other for other in new if _tag(other) == _tag(node)), None)
+            if twin is None:
+                rest.append(node)
+            else:
+                new.remove(twin)
+                pairs.append((node, twin))
+        if len(rest) == len(new):
+            pairs += zip(rest, new, strict=True)
+        yield from (pair for pair in pairs if _other_rules(pair[0]) == _other_rules(pair[1]))
+
+
+def _tag(node: Mapping[str, Any]) -> bytes:
+    """Return what tells an alternative from others: properties with a fixed value, or else everything."""
+    fixed = {
+        name: schema
+        for name, schema in node.get("properties", {}).items()
+        if isinstance(schema, Mapping) and ("const" in schema or len(schema.get("enum", ())) == 1)
+    }
+    return codec.canonical(fixed or node)
+
+
+def _other_rules(node: Mapping[str, Any]) -> bytes:
+    """Return the rules that are not compared part by part. They do not matter where both sides have them."""
+    return codec.canonical({key: node[key] for key in node if key in _INDEPENDENT})
+
+
+def _is_plain(node: Any, name: str, keywords: frozenset[str]) -> bool:
+    return bool(node.get("type") == name and node.keys() <= keywords | _INDEPENDENT)
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """The types of values that a schema accepts, the values it lists, and the rules for values of a type."""
+
+    types: list[str]
+    listed: list[Any]
+    rules: Mapping[str, list[Mapping[str, Any]]]
+
+    @classmethod
+    def of(cls, node: Any) -> _Values | None:
+        """Describe a schema by its canonical form; None where there is none."""
+        canonical = canonical_form(node)
+        if canonical is None:
+            return None
+        schema = canonical.to_json_schema()
+        listed: list[Any] = []
+        rules: dict[str, list[Mapping[str, Any]]] = {}
+        parts: list[Any] = [schema] if isinstance(schema, bool) else schema.get("anyOf", [schema])
+        for part in parts:
+            if is_nothing(part):
+                continue
+            if "$ref" in part:
+                return None
+            if "const" in part or "enum" in part:
+                listed += part.get("enum", [part.get("const")])
+                continue
+            types = part.get("type", list(TYPES))
+            for name in [types] if isinstance(types, str) else types:
+                rules.setdefault(name, []).append(part)
+        found = {*rules, *map(type_of, listed)}
+        types = sorted(found - {"integer"} if "number" in found else found)
+        return cls(types, [value for value in listed if value is not None], rules)
+
+    def may_be(self, value: Any) -> bool:
+        """Return whether a value is listed, or others of its type are accepted."""
+        name = type_of(value)
+        is_free = name in self.rules or (name == "integer" and "number" in self.rules)
+        return is_free or identity(value) in map(identity, self.listed)

@@ -4,15 +4,20 @@
     calls = exported.read_call(message)             # the calls in a provider's message
     exported.result_for(call, result)               # a result in the form the provider expects
 
-`base` has the contract of formats, `formats` the table, and each format a module. `schema` and `dialect`
-rewrite JSON Schemas; `decode` undoes that for the arguments of a call. No provider's package is imported.
+`base` has the contract of formats, `export` the table. `dialect` rewrites JSON Schemas; `decode`
+undoes that for the arguments of a call. No provider's package is imported.
 """
 
-from toolcrib.catalog.export.base import ExportedTool, Exporter, ProviderExporter
-from toolcrib.catalog.export.calls import RawCall, ToolCall, result_text
+from toolcrib.catalog.export.base import (
+    ExportedTool,
+    Exporter,
+    ProviderExporter,
+    RawCall,
+    ToolCall,
+    result_text,
+)
 from toolcrib.catalog.export.dialect import Dialect
-from toolcrib.catalog.export.export import Export, export
-from toolcrib.catalog.export.formats import EXPORTERS, find_exporter, load_exporters
+from toolcrib.catalog.export.export import EXPORTERS, Export, export, find_exporter, load_exporters
 from toolcrib.catalog.export.verdict import Change, Verdict
 
 __all__ = [

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from toolcrib.catalog.export.schema import TYPE_OF
-from toolcrib.catalog.schema_merge import ANNOTATIONS, Node, is_anything, is_nothing, types_of
+from toolcrib.catalog.schema_algebra import ANNOTATIONS, Node, is_anything, is_nothing, types_of
+from toolcrib.catalog.schema_expansion import TYPE_OF
 from toolcrib.validation import codec
+from toolcrib.validation.schema_tree import LISTED_SCHEMAS, walk
 
 _MAX_TEXT = 300
 _MAX_CHOICES = 60
 _MAX_DEPTH = 5
 
-_PHRASES = {
+PHRASES = {
     "minimum": "at least {}",
     "maximum": "at most {}",
     "exclusiveMinimum": "more than {}",
@@ -34,12 +35,20 @@ _PHRASES = {
     "default": "default: {}",
 }
 
+IN_TYPE = (
+    frozenset({"type", "enum", "required", "properties", "additionalProperties", "items"}) | LISTED_SCHEMAS
+)
+_NOUNS = {"contains": "among the items", "not": "not", "propertyNames": "property names"}
+
 
 def describe_keyword(keyword: str, value: Any) -> str:
-    """Return one rule as a phrase for a description."""
-    if keyword in _PHRASES:
+    """Return one rule as a phrase for a description. For "if", `value` is the schema that has it."""
+    if keyword in PHRASES:
         shown = value if isinstance(value, str) and keyword != "default" else show_value(value)
-        return _PHRASES[keyword].format(shown)
+        return PHRASES[keyword].format(shown)
+    if keyword == "if":
+        words = [word for word in ("if", "then", "else") if word in value]
+        return ", ".join(f"{word} {show_type(value[word])}" for word in words)
     match keyword:
         case "enum":
             shown = ", ".join(show_value(item) for item in value[:_MAX_CHOICES])
@@ -57,18 +66,18 @@ def describe_keyword(keyword: str, value: Any) -> str:
             return "; ".join(
                 f"properties matching {name}: {show_type(inner)}" for name, inner in value.items()
             )
-        case "propertyNames":
-            return f"property names: {_describe(value)}"
+        case "contains" | "not" | "propertyNames":
+            return f"{_NOUNS[keyword]}: {_describe(value)}"
         case "dependentRequired":
             return "; ".join(f"{name} requires {', '.join(names)}" for name, names in value.items() if names)
         case "dependentSchemas":
             return "; ".join(f"with {name}: {show_type(inner)}" for name, inner in value.items())
         case "prefixItems":
             return f"in this order: {', '.join(show_type(item) for item in value)}"
-        case "contains":
-            return f"among the items: {_describe(value)}"
-        case "not":
-            return f"not: {_describe(value)}"
+        case "if":
+            return ", ".join(
+                f"{word} {show_type(value[word])}" for word in ("if", "then", "else") if word in value
+            )
     return f"{keyword}: {show_value(value)}"
 
 
@@ -76,14 +85,8 @@ def _describe(node: Any) -> str:
     """Return a schema as one expression with its rules."""
     if isinstance(node, bool) or not node:
         return show_type(node)
-    rules = [describe_keyword(key, node[key]) for key in node if key in _PHRASES and key != "default"]
+    rules = [describe_keyword(key, node[key]) for key in node if key in PHRASES and key != "default"]
     return ", ".join([show_type(node), *rules])
-
-
-def describe_condition(node: Node) -> str:
-    parts = [f"if {show_type(node['if'])}"]
-    parts += [f"{word} {show_type(node[word])}" for word in ("then", "else") if word in node]
-    return ", ".join(parts)
 
 
 def show_value(value: Any) -> str:
@@ -114,9 +117,9 @@ def show_type(node: Any, depth: int = 0) -> str:
         return f"{shown} | ..." if len(node["enum"]) > _MAX_CHOICES else shown
     if "not" in node and node.keys() <= {"not", *ANNOTATIONS}:
         return f"not {show_type(node['not'], depth + 1)}"
-    for keyword in ("anyOf", "oneOf"):
+    for keyword, sign in (("anyOf", " | "), ("oneOf", " | "), ("allOf", " & ")):
         if keyword in node and not types_of(node):
-            return " | ".join(dict.fromkeys(show_type(branch, depth) for branch in node[keyword]))
+            return sign.join(dict.fromkeys(show_type(branch, depth) for branch in node[keyword]))
     types = types_of(node) or sorted({TYPE_OF[key] for key in node if key in TYPE_OF}) or ["any"]
     return " | ".join(_show_one_type(name, node, depth) for name in types)
 
@@ -152,31 +155,18 @@ def _show_object(node: Node, depth: int) -> str:
     return f"{{{', '.join(parts)}}}" if parts else "object"
 
 
-def omitted_keywords(node: Any, depth: int = 0, shown: tuple[str, ...] | None = None) -> Iterator[str]:
-    """Yield the keywords of a schema that its type expression leaves out, except those `shown` beside it.
+def omitted_keywords(node: Any, shown: Iterable[str] | None = None) -> list[str]:
+    """Return the keywords of a schema that its type expression leaves out, except those `shown` beside it.
 
     None for `shown` means that all are, at this level.
     """
-    if not isinstance(node, Mapping):
-        return
-    if depth > _MAX_DEPTH:
-        yield "deeper levels"
-        return
-    inner: list[Any] = []
-    for key, value in node.items():
-        if key == "properties":
-            inner.extend(value.values())
-        elif key in ("anyOf", "oneOf", "prefixItems"):
-            inner.extend(value)
-        elif key in ("items", "additionalProperties"):
-            inner.append(value)
-        elif key == "enum":
-            if len(value) > _MAX_CHOICES:
-                yield key
-        elif key in ANNOTATIONS:
-            if key == "description" and shown == ():
-                yield key
-        elif key not in ("type", "required") and (shown is not None and key not in shown):
-            yield key
-    for item in inner:
-        yield from omitted_keywords(item, depth + 1, ())
+    left: set[str] = set()
+    for path, part in walk(node):
+        rules = part.keys() - IN_TYPE - (ANNOTATIONS if not path else ANNOTATIONS - {"description"})
+        if path or shown is not None:
+            left |= rules - (set() if path else {*(shown or ())})
+        if len(part.get("enum", ())) > _MAX_CHOICES:
+            left.add("enum")
+        if len(path) > 2 * _MAX_DEPTH:
+            left.add("deeper levels")
+    return sorted(left)

@@ -1,6 +1,6 @@
 """Write a tool's input schema in the JSON Schema dialect of a provider, and log every change.
 
-The schema is expanded and simplified first. Two kinds of dialects are enough: those that support nearly all
+The schema is expanded first. Two kinds of dialects are enough: those that support nearly all
 of JSON Schema, and those that support a subset (OpenAI's strict mode and Gemini). For a subset every value is
 written as one type, or as `anyOf` of such with nothing beside it. A rule that the provider does not support
 goes into the description, where the model still reads it, and is logged as a loss.
@@ -14,44 +14,45 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from toolcrib.catalog.export.decode import WRAPPER, ArgumentDecoder, ValueDecoder, map_properties
-from toolcrib.catalog.export.describe import append_notes, describe_condition, describe_keyword, show_type
-from toolcrib.catalog.export.schema import (
-    LOGIC,
-    MAX_PARTS,
-    NAMED_SCHEMAS,
-    TYPE_OF,
-    expand,
-    map_subschemas,
-    rules_for,
-    simplify,
-)
+from toolcrib.catalog.export.decode import WRAPPER, ArgumentDecoder, map_names
+from toolcrib.catalog.export.describe import append_notes, describe_keyword, show_type
 from toolcrib.catalog.export.verdict import (
     Change,
     ChangeLog,
     NotStrictError,
-    Path,
     RefusedError,
     UnsatisfiableError,
-    pointer,
+    read_schema,
 )
-from toolcrib.catalog.schema_merge import (
+from toolcrib.catalog.schema_algebra import (
     ANNOTATIONS,
     CONTENT,
     TYPES,
     Node,
     are_disjoint,
+    flatten,
     identity,
     is_anything,
     is_nothing,
-    merge,
     type_of,
     types_of,
 )
+from toolcrib.catalog.schema_expansion import (
+    MAX_PARTS,
+    NAMED_SCHEMAS,
+    TYPE_OF,
+    Path,
+    map_subschemas,
+    pointer,
+    rules_for,
+)
+from toolcrib.errors import InvalidSchemaError
 from toolcrib.validation import codec
-from toolcrib.validation.schema_tree import walk
+from toolcrib.validation.schema_tree import rewrite, walk
+from toolcrib.validation.validator import Validator
 
 PLAIN_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+ANY_NAME = re.compile(".*", re.DOTALL)
 _COMPOSITIONS = frozenset({"allOf", "anyOf", "enum", "not", "oneOf"})
 _SCALARS = frozenset({"boolean", "integer", "null", "number", "string"})
 
@@ -70,7 +71,7 @@ class Dialect:
     not_at_root: frozenset[str] = _COMPOSITIONS
     root_keywords: frozenset[str] | None = None
     annotations_at_root: bool = True
-    property_name: re.Pattern[str] | None = None
+    property_name: re.Pattern[str] = ANY_NAME
     formats: frozenset[str] | None = None
     enum_types: frozenset[str] = _SCALARS
     closed_objects: bool = False
@@ -100,45 +101,52 @@ def rewrite_schema(schema: Mapping[str, Any], dialect: Dialect, *, is_closed: bo
     where the dialect has no form for it, NotStrictError where only strict mode has none.
     """
     log = ChangeLog()
-    tree = simplify(expand(schema, log), (), log)
-    if is_nothing(tree):
-        raise RefusedError("no arguments can satisfy its schema")
-    if not isinstance(tree.get("properties", {}), dict):
-        raise RefusedError("its properties are not an object")
+    tree = read_schema(schema, log)
+    renamed, names = _rename_properties(tree, dialect, log)
     notes: list[str] = []
     if dialect.keywords is not None:
-        found, decoder, is_wrapped = _SubsetWriter(dialect, log, is_closed=is_closed).write_root(tree)
-        arguments = ArgumentDecoder(decoder, is_wrapped)
+        found, is_wrapped = _SubsetWriter(dialect, log, is_closed=is_closed).write_root(renamed)
     else:
-        writer = _Writer(dialect, log, _find_renames(tree, dialect))
-        found, is_wrapped = writer.write_root(tree, notes, is_closed=is_closed)
-        arguments = ArgumentDecoder(None, is_wrapped, {new: old for old, new in writer.names.items()})
+        found, is_wrapped = _Writer(dialect, log).write_root(renamed, notes, is_closed=is_closed)
     if len(codec.write(found)) > MAX_BYTES:
         raise RefusedError(f"its schema has more than {MAX_BYTES // 1024} KiB")
-    return Rewritten(found, arguments, log.close(), tuple(notes))
+    decoder = ArgumentDecoder(tree if dialect.closed_objects else None, is_wrapped, names)
+    return Rewritten(found, decoder, log.close(), tuple(notes))
 
 
-def _find_renames(tree: Node, dialect: Dialect) -> dict[str, str]:
-    """Map the property names that a provider does not accept, in one table for the whole tool."""
-    nodes = [node for _, node in walk(tree)]
-    names = dict.fromkeys(name for node in nodes for name in node.get("properties", ()))
-    mapped = map_properties(names, dialect.property_name, always_digest=True)
-    renamed = {old: new for old, new in mapped.items() if old != new}
-    for node in nodes if renamed else ():
+def _rename_properties(tree: Node, dialect: Dialect, log: ChangeLog) -> tuple[Node, dict[str, str]]:
+    """Rename the properties that a provider does not accept; also return the new names with the old ones."""
+    nodes = list(walk(tree))
+    declared = dict.fromkeys(name for _, node in nodes for name in node.get("properties", ()))
+    mapped = map_names(declared, dialect.property_name, always_digest=True)
+    names = {old: new for old, new in mapped.items() if old != new}
+    if not names:
+        return tree, {}
+    label = dialect.label
+    for path, node in nodes:
         if "patternProperties" in node or "propertyNames" in node:
             raise RefusedError(
-                f"{dialect.label} does not accept the property name {next(iter(renamed))!r}, "
+                f"{label} does not accept the property name {next(iter(names))!r}, "
                 "and a rule about names would not hold for another one"
             )
-        if any(_has_key(value, renamed) for value in node.get("enum", ())):
-            raise RefusedError(f"{dialect.label} does not accept a property name that is also in an enum")
-    return renamed
+        if any(isinstance(value, dict | list) for value in node.get("enum", ())):
+            raise RefusedError(f"{label} does not accept a property name that may be in an enum too")
+        for name in node.get("properties", ()):
+            if name in names:
+                here = (*map(str, path), "properties", name)
+                log.add(here, f"renamed to {names[name]!r}: {label} does not accept the name")
 
+    def rename(node: Node) -> Node:
+        for key in node.keys() & {*NAMED_SCHEMAS, "dependentRequired"}:
+            node[key] = {names.get(name, name): value for name, value in node[key].items()}
+        if "dependentRequired" in node:
+            needs = node["dependentRequired"].items()
+            node["dependentRequired"] = {name: [names.get(n, n) for n in needed] for name, needed in needs}
+        if "required" in node:
+            node["required"] = [names.get(name, name) for name in node["required"]]
+        return node
 
-def _has_key(value: Any, names: Mapping[str, str]) -> bool:
-    if isinstance(value, dict):
-        return any(name in names or _has_key(item, names) for name, item in value.items())
-    return isinstance(value, list) and any(_has_key(item, names) for item in value)
+    return rewrite(tree, rename), {new: old for old, new in names.items()}
 
 
 # --- dialects that support nearly everything ---------------------------------------------------------------
@@ -147,10 +155,9 @@ def _has_key(value: Any, names: Mapping[str, str]) -> bool:
 class _Writer:
     """Writes a schema in a dialect that supports nearly all of JSON Schema."""
 
-    def __init__(self, dialect: Dialect, log: ChangeLog, names: dict[str, str]) -> None:
+    def __init__(self, dialect: Dialect, log: ChangeLog) -> None:
         self.dialect = dialect
         self.log = log
-        self.names = names
 
     def write_root(self, tree: Node, notes: list[str], *, is_closed: bool) -> tuple[Node, bool]:
         """Return the schema, and whether the arguments are wrapped."""
@@ -186,28 +193,19 @@ class _Writer:
 
     def write(self, node: Node, path: Path) -> Node:
         found = map_subschemas(node, path, self.write)
-        for name in node.get("properties", ()):
-            if name in self.names:
-                message = f"renamed to {self.names[name]!r}: {self.dialect.label} does not accept the name"
-                self.log.add((*path, "properties", name), message)
-        for key in found.keys() & {*NAMED_SCHEMAS, "dependentRequired"}:
-            found[key] = {self._name(name): value for name, value in found[key].items()}
-        if "dependentRequired" in found:
-            needs = found["dependentRequired"].items()
-            found["dependentRequired"] = {name: [*map(self._name, names)] for name, names in needs}
-        if "required" in found:
-            found["required"] = [*map(self._name, found["required"])]
         return self._with_items(self._without_type_list(found, path), path)
 
-    def _name(self, name: str) -> str:
-        return self.names.get(name, name)
-
     def _without_type_list(self, node: Node, path: Path) -> Node:
-        types = types_of(node)
-        if len(types) < 2:
+        types = _reduce_types(types_of(node))
+        if len(types_of(node)) < 2:
             return node
-        self.log.add((*path, "type"), "several types: written as anyOf")
         rest = {key: value for key, value in node.items() if key != "type"}
+        if len(types) == 1:
+            return {**rest, "type": types[0]}
+        if len(types) == len(TYPES):
+            self.log.add((*path, "type"), "lists every type, so any value is accepted")
+            return rest
+        self.log.add((*path, "type"), "several types: written as anyOf")
         if rest.keys() & {"anyOf", "enum", "unevaluatedItems", "unevaluatedProperties"}:
             plain = {"anyOf": [self._with_items({"type": name}, path) for name in types]}
             return (
@@ -220,13 +218,23 @@ class _Writer:
 
     def _with_items(self, node: Node, path: Path) -> Node:
         """Add `items` to an array: providers reject arrays without."""
-        if node.get("type") != "array" or isinstance(node.get("items"), dict) or node.get("items") is False:
+        items = node.get("items")
+        if node.get("type") != "array" or isinstance(items, dict):
             return node
-        if "items" not in node and "unevaluatedItems" in node:
+        if items is False:
+            count = len(node.get("prefixItems", ()))
+            self.log.add((*path, "items"), f"no more than {count} items: written as maxItems")
+            return {**node, "items": {}, "maxItems": min(node.get("maxItems", count), count)}
+        if items is None and "unevaluatedItems" in node:
             return node  # it applies to the same items
         if "prefixItems" not in node:
             self.log.add(path, "items may be any value: written as items")
         return {**node, "items": {}}
+
+
+def _reduce_types(types: list[str]) -> list[str]:
+    """Return types without repetitions, and without integers among numbers."""
+    return [name for name in dict.fromkeys(types) if not (name == "integer" and "number" in types)]
 
 
 # --- dialects that support a subset ------------------------------------------------------------------------
@@ -234,8 +242,12 @@ class _Writer:
 MAX_ALTERNATIVES = 40
 """The number of alternatives that one value may have; more are described in words."""
 _UNIONS = ("anyOf", "oneOf")
-
-Written = tuple[Node, ValueDecoder | None]
+_ONLY_DESCRIBED = (
+    *("if", "not", "contains", "dependentRequired", "dependentSchemas", "propertyNames"),
+    *("unevaluatedItems", "unevaluatedProperties"),
+)
+"""Rules that no such provider supports, and that stand for themselves."""
+_PARTS_OF_RULES = frozenset({"then", "else", "minContains", "maxContains"})
 
 
 class _SubsetWriter:
@@ -247,23 +259,23 @@ class _SubsetWriter:
         self.is_closed = is_closed
         self.parts = 0
 
-    def write_root(self, tree: Node) -> tuple[Node, ValueDecoder | None, bool]:
-        """Return the schema, how to decode arguments, and whether they are wrapped."""
+    def write_root(self, tree: Node) -> tuple[Node, bool]:
+        """Return the schema, and whether the arguments are wrapped."""
         notes: list[str] = []
         try:
             alternatives = self._split(tree, (), notes)
-            found, decoder = self._write_alternatives(alternatives, tree, (), notes)
+            found = self._write_alternatives(alternatives, tree, (), notes)
         except UnsatisfiableError:
             raise RefusedError("no arguments can satisfy its schema") from None
         if len(alternatives) == 1:
-            return {**found, "properties": found.get("properties", {})}, decoder, False
+            return {**found, "properties": found.get("properties", {})}, False
         self.log.add((), f"several alternatives at the root: the arguments are wrapped in '{WRAPPER}'")
         root: Node = {"type": "object", "properties": {WRAPPER: found}, "required": [WRAPPER]}
         if self.dialect.closed_objects:
             root["additionalProperties"] = False
-        return root, decoder, True
+        return root, True
 
-    def write(self, node: Node, path: Path) -> Written:
+    def write(self, node: Node, path: Path) -> Node:
         notes: list[str] = []
         return self._write_alternatives(self._split(node, path, notes), node, path, notes)
 
@@ -274,53 +286,61 @@ class _SubsetWriter:
         self.parts += 1  # counted, so that a schema cannot grow without bound
         if self.parts > MAX_PARTS:
             raise RefusedError(f"with all its alternatives its schema has more than {MAX_PARTS} parts")
-        base = {
-            key: value
-            for key, value in node.items()
-            if key not in ANNOTATIONS and key not in ("allOf", *_UNIONS)
-        }
-        for branch in node.get("allOf", ()):
-            self.log.add_loss((*path, "allOf"), f"also: {show_type(branch)}", notes)
-        found = [base]
-        for keyword in _UNIONS:
-            if keyword in node:
-                found = self._multiply(found, node[keyword], (*path, keyword), notes)
-        if found == [base]:
-            return self._split_types(base, path)
+        if is_nothing(node):
+            return []
+        rules = {key: value for key, value in node.items() if key not in ANNOTATIONS}
+        if "enum" in rules:
+            by_type = _group_by_type(_valid_values(rules))
+            return [{"type": name, "enum": values} for name, values in by_type.items()]
+        for keyword in _ONLY_DESCRIBED:
+            if keyword in rules:
+                self._describe(path, keyword, rules if keyword == "if" else rules[keyword], notes)
+        rules = {k: v for k, v in rules.items() if k not in _ONLY_DESCRIBED and k not in _PARTS_OF_RULES}
+        unions = [keyword for keyword in _UNIONS if keyword in rules]
+        if "allOf" not in rules and not unions:
+            return self._split_types(rules, path)
+        if len(rules) == len(unions) == 1:
+            branches = self._list_branches(rules[unions[0]], (*path, unions[0]), notes)
+        else:
+            branches = self._combine(rules, path, notes)
         return [
-            item
-            for alternative in found
-            for item in (
-                self._split(alternative, path, notes)
-                if alternative.keys() & {"allOf", *_UNIONS}
-                else self._split_types(alternative, path)
-            )
+            {**{key: value for key, value in branch.items() if key in ANNOTATIONS}, **item}
+            for branch in branches
+            for item in self._split(branch, path, notes)
         ]
 
-    def _multiply(self, nodes: list[Node], branches: list[Node], path: Path, notes: list[str]) -> list[Node]:
-        """Merge every node with every branch of a union."""
-        found: list[Node] = []
-        for node in nodes:
-            merged = [merge(node, branch) for branch in branches]
-            if None in merged or len(found) + len(merged) > MAX_ALTERNATIVES:
-                shown = " | ".join(dict.fromkeys(show_type(branch) for branch in branches[:MAX_ALTERNATIVES]))
-                self.log.add_loss(path, f"one of these alternatives: {shown}", notes)
-                return nodes
-            simple = [simplify(item, path, ChangeLog()) for item in merged if item is not None]
-            simple = [item for item in simple if not is_nothing(item)]
-            pairs = [(one, other) for number, one in enumerate(simple) for other in simple[number + 1 :]]
-            if path[-1] == "oneOf" and not all(are_disjoint(*pair) for pair in pairs):
-                self.log.add_loss(path, "exactly one of the alternatives", notes)
-            found.extend(simple)
-        return found
+    def _list_branches(self, branches: list[Node], path: Path, notes: list[str]) -> list[Node]:
+        """Return the alternatives of a union that has no rules beside it."""
+        if len(branches) > MAX_ALTERNATIVES:
+            self._describe_union(branches, path, notes)
+            return [{}]
+        pairs = [(one, other) for number, one in enumerate(branches) for other in branches[number + 1 :]]
+        if path[-1] == "oneOf" and not all(are_disjoint(*pair) for pair in pairs):
+            self.log.add_loss(path, "exactly one of the alternatives", notes)
+        return branches
+
+    def _combine(self, rules: Node, path: Path, notes: list[str]) -> list[Node]:
+        """Return the alternatives of unions and `allOf` with the rules beside them."""
+        flat = flatten(rules)
+        branches: list[Node] = [] if flat is None else flat.get("anyOf", [flat])
+        if 0 < len(branches) <= MAX_ALTERNATIVES:
+            return branches
+        for branch in rules.get("allOf", ()):
+            self.log.add_loss((*path, "allOf"), f"also: {show_type(branch)}", notes)
+        for keyword in _UNIONS:
+            if keyword in rules:
+                self._describe_union(rules[keyword], (*path, keyword), notes)
+        return [{key: value for key, value in rules.items() if key not in ("allOf", *_UNIONS)}]
+
+    def _describe_union(self, branches: list[Node], path: Path, notes: list[str]) -> None:
+        shown = " | ".join(dict.fromkeys(show_type(branch) for branch in branches[:MAX_ALTERNATIVES]))
+        self.log.add_loss(path, f"one of these alternatives: {shown}", notes)
 
     def _split_types(self, node: Node, path: Path) -> list[Node]:
         """Return one schema for each type that a schema without unions accepts."""
-        annotations = {key: value for key, value in node.items() if key in ANNOTATIONS}
-        if "enum" in node:
-            by_type = _group_by_type(node["enum"])
-            return [{"type": name, "enum": values, **annotations} for name, values in by_type.items()]
-        types = types_of(node)
+        types = _reduce_types(types_of(node))
+        if len(types) == len(TYPES) and not node.keys() & TYPE_OF.keys():
+            return [{}]
         if not types:
             implied = sorted({TYPE_OF[key] for key in node if key in TYPE_OF and key not in CONTENT})
             if not implied:
@@ -328,56 +348,43 @@ class _SubsetWriter:
             types = implied if len(implied) == 1 else list(TYPES)
             if len(implied) == 1:
                 self.log.add(path, f"no type is given; assumed to be {implied[0]}", "narrower")
-        logic = {key: value for key, value in node.items() if key in LOGIC}
-        return [{"type": name, **rules_for(node, name), **logic, **annotations} for name in types]
+        return [{"type": name, **rules_for(node, name)} for name in types]
 
-    def _write_alternatives(self, nodes: list[Node], node: Node, path: Path, notes: list[str]) -> Written:
+    def _write_alternatives(self, nodes: list[Node], node: Node, path: Path, notes: list[str]) -> Node:
         """Write all alternatives of a value as one schema, with the annotations of the whole `node`."""
         if len(nodes) == 1:
             inner: list[str] = []
-            found, decoder = self._write_one(nodes[0], path, inner)
-            return self._annotate(found, [node, nodes[0]], path, [*notes, *inner]), decoder
-        written: dict[Any, Written] = {}
+            found = self._write_one(nodes[0], path, inner)
+            return self._annotate(found, [node, nodes[0]], path, [*notes, *inner])
+        written: list[Node] = []
         for alternative in nodes:
             inner = []
             try:
-                found, decoder = self._write_one(alternative, path, inner)
+                found = self._annotate(self._write_one(alternative, path, inner), [alternative], path, inner)
             except UnsatisfiableError:
                 continue
-            found = self._annotate(found, [alternative], path, inner)
-            written.setdefault(identity(found), (found, decoder))
-        if not written:
+            # Any value is written as several alternatives.
+            written += found["anyOf"] if found.keys() == {"anyOf"} else [found]
+        unique = list({identity(found): found for found in written}.values())
+        if not unique:
             raise UnsatisfiableError
-        if len(written) == 1:
-            ((found, decoder),) = written.values()
-            return self._annotate(found, [node], path, notes), decoder
-        flat: list[Written] = []
-        for found, decoder in written.values():
-            if found.keys() == {"anyOf"}:  # any value is written as several alternatives
-                flat.extend((branch, None) for branch in found["anyOf"])
-            else:
-                flat.append((found, decoder))
-        decoder = ValueDecoder(alternatives=tuple(flat)).or_none()
-        return self._annotate({"anyOf": [found for found, _ in flat]}, [node], path, notes), decoder
+        found = unique[0] if len(unique) == 1 else {"anyOf": unique}
+        return self._annotate(found, [node], path, notes)
 
     # --- one alternative ---
 
-    def _write_one(self, node: Node, path: Path, notes: list[str]) -> Written:
-        if "if" in node:
-            self.log.add_loss((*path, "if"), describe_condition(node), notes)
-        if "not" in node:
-            self._describe(path, "not", node["not"], notes)
+    def _write_one(self, node: Node, path: Path, notes: list[str]) -> Node:
         if "enum" in node and node["type"] in ("array", "object"):
             self._describe(path, "enum", node["enum"], notes)
             node = {"type": node["type"]}
         match node.get("type"):
             case None:
-                return self._write_any(path), None
+                return self._write_any(path)
             case "object":
                 return self._write_object(node, path, notes)
             case "array":
                 return self._write_array(node, path, notes)
-        return self._write_scalar(node, path, notes), None
+        return self._write_scalar(node, path, notes)
 
     def _write_any(self, path: Path) -> Node:
         if self.dialect.any_value:
@@ -461,32 +468,28 @@ class _SubsetWriter:
         is_numeric = value in ("double", "float", "int32", "int64")
         return (formats is None or value in formats) and is_numeric == (name != "string")
 
-    def _write_array(self, node: Node, path: Path, notes: list[str]) -> Written:
+    def _write_array(self, node: Node, path: Path, notes: list[str]) -> Node:
         found: Node = {"type": "array"}
-        decoder = ValueDecoder()
-        items = node.get("items", True)
         first = node.get("prefixItems")
+        count = len(first or ())
+        if node.get("items") is False:
+            rest = {key: value for key, value in node.items() if key != "items"}
+            node = {**rest, "maxItems": min(node.get("maxItems", count), count)}
+        items = node.get("items", True)
         if first is not None and not self._supports("prefixItems", first, "array"):
             items, first = self._combine_items(node, path, notes), None
-        count = len(first or ())
-        if items is False:
-            found["maxItems"] = min(node.get("maxItems", count), count)
         try:
-            found["items"], decoder.items = self.write(
-                {} if isinstance(items, bool) else items, (*path, "items")
-            )
+            found["items"] = self.write({} if isinstance(items, bool) else items, (*path, "items"))
         except UnsatisfiableError:
             found["maxItems"] = min(node.get("maxItems", count), count)
-            found["items"], decoder.items = self.write({"type": "string"}, path)
+            found["items"] = {"type": "string"}
         if first is not None:
-            written = [self.write(item, (*path, "prefixItems", str(n))) for n, item in enumerate(first)]
-            found["prefixItems"] = [item for item, _ in written]
-            decoder.first_items = tuple(item for _, item in written)
+            here = (*path, "prefixItems")
+            found["prefixItems"] = [self.write(item, (*here, str(n))) for n, item in enumerate(first)]
         elif "items" not in node:
             self.log.add(path, "items may be any value: written as items")
-        omitted = {"items", "prefixItems", "minContains", "maxContains", *found}
-        self._write_rules(node, found, omitted, path, notes)
-        return found, decoder.or_none()
+        self._write_rules(node, found, {"items", "prefixItems", *found}, path, notes)
+        return found
 
     def _combine_items(self, node: Node, path: Path, notes: list[str]) -> Any:
         """Return one schema for all items of an array whose first items have schemas of their own."""
@@ -501,60 +504,46 @@ class _SubsetWriter:
         self._describe(path, "prefixItems", first, notes)
         if any(is_anything(item) for item in schemas):
             return {}
-        return simplify({"anyOf": [item for item in schemas if item is not False]}, path, ChangeLog())
+        return {"anyOf": [item for item in schemas if item is not False]}
 
     # --- objects ---
 
-    def _write_object(self, node: Node, path: Path, notes: list[str]) -> Written:
+    def _write_object(self, node: Node, path: Path, notes: list[str]) -> Node:
         if self.dialect.closed_objects:
             self._check_can_be_closed(node, path)
-        properties = node.get("properties", {})
-        required = list(node.get("required", ()))
-        names = map_properties(properties, self.dialect.property_name, always_digest=False)
-        decoder = ValueDecoder(names={new: old for old, new in names.items() if new != old})
         found: Node = {"type": "object"}
-        written = self._write_properties(node, names, decoder, path)
+        written = self._write_properties(node, path)
         if written or "properties" in node:
             found["properties"] = written
-        undeclared = [name for name in required if name not in properties]
+        required = node.get("required", ())
+        undeclared = [name for name in required if name not in node.get("properties", {})]
         if undeclared:
             self._describe(path, "required", undeclared, notes)
         if self.dialect.closed_objects:
             found["required"] = list(written)
-        elif needed := [names[name] for name in required if name in names]:
+        elif needed := [name for name in required if name not in undeclared]:
             found["required"] = needed
-        self._write_other_properties(node, found, decoder, path, notes)
+        self._write_other_properties(node, found, path, notes)
         self._write_rules(node, found, {"additionalProperties", "properties", "required"}, path, notes)
-        return found, decoder.or_none()
+        return found
 
-    def _write_properties(
-        self, node: Node, names: dict[str, str], decoder: ValueDecoder, path: Path
-    ) -> dict[str, Node]:
+    def _write_properties(self, node: Node, path: Path) -> dict[str, Node]:
         required = node.get("required", ())
         written: dict[str, Node] = {}
-        optional = []
         for name, inner in node.get("properties", {}).items():
             here = (*path, "properties", name)
-            exported = names[name]
             try:
-                if is_nothing(inner):
-                    raise UnsatisfiableError
-                schema, inner_decoder = self.write(inner, here)
+                schema = self.write(inner, here)
             except UnsatisfiableError:
                 if name in required:
                     raise
-                self._omit_property(node, here)
+                is_same = self.dialect.closed_objects
+                self.log.add(here, "must not be present: not declared", "same" if is_same else "wider")
                 continue
-            if exported != name:
-                self.log.add(here, f"renamed to {exported!r}: {self.dialect.label} does not accept the name")
             if self.dialect.closed_objects and name not in required:
                 schema = _make_nullable(schema, inner, here)
-                optional.append(exported)
                 self.log.add(here, "optional: null stands for leaving it out")
-            written[exported] = schema
-            if inner_decoder is not None:
-                decoder.properties[exported] = inner_decoder
-        decoder.null_if_absent = frozenset(optional)
+            written[name] = schema
         return written
 
     def _check_can_be_closed(self, node: Node, path: Path) -> None:
@@ -569,17 +558,7 @@ class _SubsetWriter:
         if undeclared:
             raise NotStrictError(f"{place} requires {undeclared[0]!r} and does not declare it")
 
-    def _omit_property(self, node: Node, path: Path) -> None:
-        """Log that a property which must not be there is not declared."""
-        is_closed = is_nothing(node.get("additionalProperties", True)) and self._supports(
-            "additionalProperties", False, "object"
-        )
-        is_same = self.dialect.closed_objects or is_closed
-        self.log.add(path, "must not be present: not declared", "same" if is_same else "wider")
-
-    def _write_other_properties(
-        self, node: Node, found: Node, decoder: ValueDecoder, path: Path, notes: list[str]
-    ) -> None:
+    def _write_other_properties(self, node: Node, found: Node, path: Path, notes: list[str]) -> None:
         """Write what holds for properties that are not declared."""
         rest = node.get("additionalProperties", True)
         here = (*path, "additionalProperties")
@@ -591,7 +570,7 @@ class _SubsetWriter:
         elif self._supports("additionalProperties", rest, "object") and "patternProperties" not in node:
             if isinstance(rest, dict):
                 try:
-                    found["additionalProperties"], decoder.other_properties = self.write(rest, here)
+                    found["additionalProperties"] = self.write(rest, here)
                 except UnsatisfiableError:
                     found["additionalProperties"] = False
             elif "additionalProperties" in node:
@@ -627,6 +606,16 @@ class _SubsetWriter:
         if description := append_notes("\n".join(dict.fromkeys(texts)), notes):
             found["description"] = description
         return found
+
+
+def _valid_values(node: Node) -> list[Any]:
+    """Return the values of `enum`, each once, that the other keywords accept."""
+    values = list({identity(value): value for value in node["enum"]}.values())
+    try:
+        is_valid = Validator({key: value for key, value in node.items() if key != "enum"}).is_valid
+        return [value for value in values if is_valid(value)]
+    except (InvalidSchemaError, ValueError):
+        return values  # it cannot be tried, so all stay
 
 
 def _group_by_type(values: list[Any]) -> dict[str, list[Any]]:

@@ -1,4 +1,7 @@
-"""Export tools in a format, with a verdict on each, and read the calls that a provider's model makes."""
+"""Export tools in a format, with a verdict on each, and read the calls that a provider's model makes.
+
+The table of formats is here: to add one, write its class and add a line.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,71 @@ import difflib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from types import MappingProxyType
 from typing import Any, Literal, get_args
 
-from toolcrib.catalog.export.base import ExportedTool, Exporter
-from toolcrib.catalog.export.calls import RawCall, ToolCall, find_calls, read_arguments
+from toolcrib.catalog.export.base import (
+    ExportedTool,
+    Exporter,
+    RawCall,
+    ToolCall,
+    find_calls,
+    read_arguments,
+)
 from toolcrib.catalog.export.decode import ArgumentDecoder, map_names
-from toolcrib.catalog.export.formats import EXPORTERS, find_exporter
+from toolcrib.catalog.export.documents import MCP, Catalog, Descriptor, Markdown, Prompt
+from toolcrib.catalog.export.gemini import Gemini, GeminiJSON
+from toolcrib.catalog.export.openai import OpenAI, OpenAIResponses
+from toolcrib.catalog.export.providers import Anthropic, Bedrock, LangChain
 from toolcrib.catalog.export.verdict import Change, RefusedError, Verdict, status_of
 from toolcrib.catalog.tokens import estimate
 from toolcrib.content import Result
-from toolcrib.errors import ConfigurationError, DefinitionError, ToolNotFoundError
+from toolcrib.errors import ConfigurationError, DefinitionError, ToolNotFoundError, suggest
+from toolcrib.registry.plugins import load_plugins
 from toolcrib.tool import Tool
+
+ENTRY_POINTS = "toolcrib.exporters"
+_BUILT_IN: tuple[Exporter, ...] = (
+    OpenAI(),
+    OpenAIResponses(),
+    Anthropic(),
+    Gemini(),
+    GeminiJSON(),
+    Bedrock(),
+    LangChain(),
+    MCP(),
+    Prompt(),
+    Markdown(),
+    Catalog(),
+    Descriptor(),
+)
+EXPORTERS: Mapping[str, Exporter] = MappingProxyType({exporter.name: exporter for exporter in _BUILT_IN})
+"""The built-in formats."""
+
+
+@cache
+def load_exporters() -> Mapping[str, Exporter]:
+    """Return all formats, with those of plugins. Raise ConfigurationError for a plugin that is none."""
+    found = dict(EXPORTERS)
+    for name, plugin in load_plugins(ENTRY_POINTS):
+        exporter = plugin() if isinstance(plugin, type) and issubclass(plugin, Exporter) else plugin
+        if not isinstance(exporter, Exporter):
+            raise ConfigurationError(f"The plugin '{name}' ({ENTRY_POINTS}) is not an Exporter")
+        if exporter.name in found:
+            raise ConfigurationError(f"The plugin '{name}' ({ENTRY_POINTS}) redefines '{exporter.name}'")
+        found[exporter.name] = exporter
+    return MappingProxyType(found)
+
+
+def find_exporter(name: str) -> Exporter:
+    """Return a format by name. Raise ConfigurationError with a suggestion where there is none."""
+    exporters = EXPORTERS if name in EXPORTERS else load_exporters()
+    if name in exporters:
+        return exporters[name]
+    hint = suggest(name, exporters, f"there are: {', '.join(exporters)}")
+    raise ConfigurationError(f"there is no format '{name}'", hint=hint)
+
 
 Only = Literal["exact", "all"]
 

@@ -10,10 +10,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from toolcrib.catalog.export.base import ProviderExporter, describe_tool
-from toolcrib.catalog.export.calls import RawCall, ToolCall, result_text
+from toolcrib.catalog.export.base import ProviderExporter, RawCall, ToolCall, describe_tool, result_text
 from toolcrib.catalog.export.dialect import Dialect
-from toolcrib.catalog.schema_merge import Node
+from toolcrib.catalog.schema_algebra import Node
 from toolcrib.content import Result
 
 _PROPERTY_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,63}")

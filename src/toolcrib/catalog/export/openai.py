@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolcrib.catalog.export.base import ProviderExporter, describe_tool
-from toolcrib.catalog.export.calls import RawCall, ToolCall, result_text
+from toolcrib.catalog.export.base import ProviderExporter, RawCall, ToolCall, describe_tool, result_text
 from toolcrib.catalog.export.dialect import Dialect
 from toolcrib.catalog.export.verdict import NotStrictError
-from toolcrib.catalog.schema_merge import Node
+from toolcrib.catalog.schema_algebra import Node
 from toolcrib.content import Result
+from toolcrib.validation.schema_tree import children, walk
 
 OPENAI = Dialect("OpenAI")
 OPENAI_STRICT = Dialect(
@@ -97,41 +97,27 @@ def _result_text(result: Result) -> str:
 
 def check_strict_limits(schema: Node) -> None:
     """Raise NotStrictError where a schema exceeds the limits of strict mode."""
-    size = _Size()
-    size.add(schema, 1)
+    nodes = [node for _, node in walk(schema)]
+    names = [name for node in nodes for name in node.get("properties", ())]
+    enums = [node["enum"] for node in nodes if "enum" in node]
+    lengths = [sum(len(value) for value in values if isinstance(value, str)) for values in enums]
+    for values, length in zip(enums, lengths, strict=True):
+        if len(values) > MANY_ENUM_VALUES and length > MAX_ENUM_CHARACTERS:
+            raise NotStrictError(
+                f"an enum of {len(values)} values has {length} characters, "
+                f"and strict mode allows {MAX_ENUM_CHARACTERS}"
+            )
     limits = (
-        (size.properties, MAX_PROPERTIES, "properties"),
-        (size.levels, MAX_LEVELS, "levels of objects"),
-        (size.enum_values, MAX_ENUM_VALUES, "enum values in all"),
-        (size.characters, MAX_CHARACTERS, "characters in names and enum values"),
+        (len(names), MAX_PROPERTIES, "properties"),
+        (_count_levels(schema), MAX_LEVELS, "levels of objects"),
+        (sum(map(len, enums)), MAX_ENUM_VALUES, "enum values in all"),
+        (sum(map(len, names)) + sum(lengths), MAX_CHARACTERS, "characters in names and enum values"),
     )
     for count, limit, noun in limits:
         if count > limit:
             raise NotStrictError(f"it has {count} {noun}, and strict mode allows {limit}")
 
 
-class _Size:
-    def __init__(self) -> None:
-        self.properties = self.levels = self.enum_values = self.characters = 0
-
-    def add(self, node: Node, level: int) -> None:
-        self.levels = max(self.levels, level)
-        values = node.get("enum", ())
-        self.enum_values += len(values)
-        length = sum(len(value) for value in values if isinstance(value, str))
-        self.characters += length
-        if len(values) > MANY_ENUM_VALUES and length > MAX_ENUM_CHARACTERS:
-            raise NotStrictError(
-                f"an enum of {len(values)} values has {length} characters, "
-                f"and strict mode allows {MAX_ENUM_CHARACTERS}"
-            )
-        for name, inner in node.get("properties", {}).items():
-            self.properties += 1
-            self.characters += len(name)
-            self.add(inner, level + _has_object(inner))
-        for inner in (*node.get("anyOf", ()), *([node["items"]] if "items" in node else ())):
-            self.add(inner, level + (node.get("type") == "array" and _has_object(inner)))
-
-
-def _has_object(node: Node) -> bool:
-    return node.get("type") == "object" or any(_has_object(inner) for inner in node.get("anyOf", ()))
+def _count_levels(node: Any) -> int:
+    inner = max((_count_levels(child) for _, child in children(node)), default=0)
+    return inner + (isinstance(node, Mapping) and node.get("type") == "object")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from toolcrib.catalog.schema_algebra import Node, canonical_form
+from toolcrib.catalog.schema_expansion import ExpansionError, Path, expand, pointer
 
 Effect = Literal["same", "wider", "narrower"]
 """The effect of a change on the accepted values: the same, more, or fewer."""
 Status = Literal["exact", "lossy", "refused"]
-Path = tuple[str, ...]
 
 MAX_CHANGES = 100
 
@@ -88,9 +90,6 @@ class ChangeLog:
         notes.append(text)
         self.add(path, f"{text}: in the description")
 
-    def update(self, changes: Iterable[Change]) -> None:
-        self.changes.update(dict.fromkeys(changes))
-
     def close(self) -> tuple[Change, ...]:
         """Return all changes, or the first hundred, with losses first."""
         found = list(self.changes)
@@ -102,10 +101,29 @@ class ChangeLog:
         return (*found[: MAX_CHANGES - 1], Change("", f"and {len(rest)} more changes", effect))
 
 
-def pointer(path: Path) -> str:
-    """Return a path as a JSON pointer."""
-    return "".join(f"/{step.replace('~', '~0').replace('/', '~1')}" for step in path)
-
-
 def status_of(changes: Iterable[Change]) -> Status:
     return "exact" if all(change.effect == "same" for change in changes) else "lossy"
+
+
+_ORDINALS = {2: "second", 3: "third", 4: "fourth"}
+
+
+def read_schema(schema: Mapping[str, Any], log: ChangeLog) -> Node:
+    """Return a schema without references: several providers reject `$ref`, others ignore it.
+
+    Recursion ends at a level that is logged as a loss. Raise RefusedError where references cannot be
+    followed, where the schema would grow too large, or where no value is valid for it.
+    """
+    try:
+        found = expand(dict(schema))
+    except ExpansionError as error:
+        raise RefusedError(str(error)) from None
+    for path, name in found.cuts:
+        level = _ORDINALS[found.levels + 1]
+        log.add(path, f"{name!r} contains itself; from the {level} level on any value is accepted", "wider")
+    for path, message in found.notes:
+        log.add(path, message)
+    canonical = canonical_form(found.tree)
+    if canonical is not None and canonical.satisfiability().value == "no":
+        raise RefusedError("no arguments can satisfy its schema")
+    return found.tree

@@ -6,14 +6,12 @@
         print(finding)
 
 Rules have stable codes and only report; the caller decides what fails. `data/rules.toml` lists them. The
-modules `descriptions`, `parameters`, `contradictions`, `hints` and `similarity` are about quality;
-`injection`, `credentials`, `links` and `hidden_text` look for planted text.
+modules `descriptions` and `parameters` are about quality; `planted` looks for planted text.
 """
 
-from toolcrib.catalog.lint.ignore import Choice
 from toolcrib.catalog.lint.parameters import list_choices
 from toolcrib.catalog.lint.rule import LintedTool, Problem, Rule
-from toolcrib.catalog.lint.run import Ignored, Inspection, advise, inspect_tools
+from toolcrib.catalog.lint.run import Choice, Ignored, Inspection, advise, inspect_tools
 from toolcrib.catalog.lint.table import OTHERS, RULES, SUSPICIONS, render_table
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Lint rules for parameters, results and annotations.
+"""Lint rules for parameters, results, annotations, and schemas that contradict their descriptions.
 
 The rules know English verbs at the start of a name. Clients use hints to decide whether to ask the user.
 """
@@ -6,12 +6,15 @@ The rules know English verbs at the start of a name. Clients use hints to decide
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from toolcrib.catalog.lint.rule import LintedTool, Problem, quote, word_set
 from toolcrib.definition import find_wrong_annotations
+from toolcrib.errors import InvalidSchemaError
+from toolcrib.validation.validator import Validator
 
 _DESTRUCTIVE = word_set(
     "delete remove drop destroy erase purge wipe truncate kill terminate uninstall revoke format reset"
@@ -204,17 +207,10 @@ def _is_free_text(schema: Mapping[str, Any]) -> bool:
 def find_undocumented_result(tool: LintedTool) -> Iterator[Problem]:
     """Ask for a description of data; text and records with named fields explain themselves."""
     output = tool.definition.output_schema
-    if tool.definition.returns or tool.has_own_schema:
+    if tool.definition.returns or tool.has_own_schema or output is None:
         return
-    message = f"The result of '{tool.name}' is not described"
-    if output is not None:
-        if not output.get("description") and not _has_fields(output):
-            yield Problem(message)
-        return
-    function = tool.tool.info.function
-    has_hint = "return" in getattr(function, "__annotations__", {"return": None})
-    if not has_hint and _returns_value(function):
-        yield Problem(message, "give the function a return hint, and its docstring a Returns section")
+    if not output.get("description") and not _has_fields(output):
+        yield Problem(f"The result of '{tool.name}' is not described")
 
 
 def _has_fields(schema: Mapping[str, Any]) -> bool:
@@ -222,20 +218,127 @@ def _has_fields(schema: Mapping[str, Any]) -> bool:
     return "properties" in schema or "$ref" in schema or (isinstance(items, Mapping) and _has_fields(items))
 
 
-def _returns_value(function: Any) -> bool:
-    """Tell from its bytecode whether some path through a function returns more than None."""
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return False
-    import dis  # delayed: few functions have no hint
+# --- contradictions -----------------------------------------------------------------------------------
+#
+# Schemas that no call could satisfy are refused at registration; these are the ones that mislead a caller.
 
-    before: dis.Instruction | None = None
-    for step in dis.get_instructions(code):
-        if step.opname == "RETURN_CONST" and step.argval is not None:
-            return True
-        if step.opname == "RETURN_VALUE" and before is not None:
-            is_none = before.opname.startswith("LOAD_CONST") and before.argval is None
-            if not is_none and before.opname != "RETURN_GENERATOR":
-                return True
-        before = step
-    return False
+_LIMITS = tuple((f"min{noun}", f"max{noun}") for noun in ("imum", "Length", "Items", "Properties"))
+_CHECKED = frozenset({"type", "enum", *(key for pair in _LIMITS for key in pair)})
+"""The keywords that a default is checked against; types in compositions may depend on other parameters."""
+_VALUE = (
+    r"(?P<value>\"[^\"\n]{1,60}\"|'[^'\n]{1,60}'|`[^`\n]{1,60}`|-?\d+(?:\.\d+)?\b|true\b|false\b|none\b"
+    r"|null\b)"
+)
+_DEFAULT_BEFORE = re.compile(
+    rf"\b(?:defaults?(?: value)?(?: is|\s*[:=]|s? to)|by default)\s*[:=]?\s*{_VALUE}", re.IGNORECASE
+)
+_DEFAULT_AFTER = re.compile(rf"(?<![\w.-]){_VALUE},?\s{{1,9}}\(?by default\b", re.IGNORECASE)
+_OPTIONAL = re.compile(r"\s*[(\[]?optional\b", re.IGNORECASE)
+_REQUIRED = re.compile(r"\s*(?:[(\[]required[)\]]|required[.:])", re.IGNORECASE)
+_CONSTANTS = {"true": True, "false": False, "none": None, "null": None}
+
+
+def find_unknown_required(tool: LintedTool) -> Iterator[Problem]:
+    if not tool.required or tool.definition.input_schema.get("patternProperties"):
+        return
+    for name in sorted(tool.required - tool.parameters.keys()):
+        message = f"'{tool.name}' requires {quote(name)}, which is not one of its parameters"
+        yield Problem(message, parameter=name)
+
+
+def _enums(tool: LintedTool) -> Iterator[tuple[str, Mapping[str, Any], list[Any] | tuple[Any, ...]]]:
+    for name, schema in tool.parameter_schemas.items():
+        choices = schema.get("enum")
+        if isinstance(choices, list | tuple):
+            yield name, schema, choices
+
+
+def find_repeated_choices(tool: LintedTool) -> Iterator[Problem]:
+    for name, _, choices in _enums(tool):
+        encoded = [json.dumps(choice, sort_keys=True, default=str) for choice in choices]
+        repeated = next((text for index, text in enumerate(encoded) if text in encoded[:index]), None)
+        if repeated is not None:
+            yield Problem(
+                f"Parameter '{name}' of '{tool.name}' lists {quote(repeated)} twice", parameter=name
+            )
+
+
+def find_invalid_choices(tool: LintedTool) -> Iterator[Problem]:
+    for name, schema, choices in _enums(tool):
+        wrong = [choice for choice in choices if not _is_valid({"type": schema.get("type")}, choice)]
+        if wrong:
+            shown = quote(json.dumps(wrong[0], default=str))
+            message = f"Parameter '{name}' of '{tool.name}' lists {shown}, which its type does not allow"
+            yield Problem(message, parameter=name)
+
+
+def find_invalid_defaults(tool: LintedTool) -> Iterator[Problem]:
+    for name, schema in tool.parameter_schemas.items():
+        default = schema.get("default")
+        if default is not None and not _is_valid(schema, default):  # null often stands for no default
+            shown = quote(json.dumps(default, default=str))
+            yield Problem(
+                f"Parameter '{name}' of '{tool.name}' has the default {shown}, which its schema refuses",
+                parameter=name,
+            )
+
+
+def _is_valid(schema: Mapping[str, Any], value: Any) -> bool:
+    """Tell whether a value fits the type, the choices and the limits of a schema, as far as that is known."""
+    rules = {key: rule for key, rule in schema.items() if key in _CHECKED and rule is not None}
+    try:
+        return not rules or Validator(rules, trusted=True).is_valid(value)
+    except (InvalidSchemaError, TypeError, ValueError):
+        return True
+
+
+def find_impossible_limits(tool: LintedTool) -> Iterator[Problem]:
+    for name, schema in tool.parameter_schemas.items():
+        for low_key, high_key in _LIMITS:
+            low, high = schema.get(low_key), schema.get(high_key)
+            if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
+                limits = f"{low_key} {low} and {high_key} {high}"
+                yield Problem(f"No value of '{name}' of '{tool.name}' satisfies {limits}", parameter=name)
+
+
+def find_other_defaults(tool: LintedTool) -> Iterator[Problem]:
+    """Compare only where the description names a value: "defaults to the current folder" is prose."""
+    for name, schema in tool.parameter_schemas.items():
+        description = schema.get("description")
+        if not isinstance(description, str) or "efault" not in description or "default" not in schema:
+            continue
+        found = _DEFAULT_BEFORE.search(description) or _DEFAULT_AFTER.search(description)
+        if found is None:
+            continue
+        described, default = _parse_value(found["value"]), schema["default"]
+        if isinstance(default, list | dict) or described == default or str(described) == str(default):
+            continue
+        if type(described) is type(default) or {type(described), type(default)} == {int, float}:
+            shown = json.dumps(default, default=str)
+            yield Problem(
+                f"The description of '{name}' of '{tool.name}' gives the default {found['value']}, its schema"
+                f" {shown}",
+                parameter=name,
+            )
+
+
+def _parse_value(text: str) -> Any:
+    if text[0] in "\"'`":
+        text = text[1:-1]
+        return _CONSTANTS[text.lower()] if text.lower() in ("true", "false") else text
+    if text.lower() in _CONSTANTS:
+        return _CONSTANTS[text.lower()]
+    return float(text) if "." in text else int(text)
+
+
+def find_other_required(tool: LintedTool) -> Iterator[Problem]:
+    for name, schema in tool.parameter_schemas.items():
+        description = schema.get("description")
+        if not isinstance(description, str):
+            continue
+        if name in tool.required and _OPTIONAL.match(description):
+            message = f"The description calls '{name}' of '{tool.name}' optional, but its schema requires it"
+            yield Problem(message, "give it a default, or remove the word", name)
+        elif name not in tool.required and "default" not in schema and _REQUIRED.match(description):
+            message = f"The description calls '{name}' of '{tool.name}' required, but its schema does not"
+            yield Problem(message, parameter=name)

@@ -18,9 +18,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-_DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parent / "data"
 _WORDS = re.compile(r"[a-z0-9]+")
 _STEM_LENGTH = 6
 """Words are compared by their first letters, so that a list need not have every ending."""
@@ -91,52 +91,6 @@ class TextIndex:
 # --- matching -----------------------------------------------------------------------------------------
 
 
-class Matcher(Protocol):
-    """One entry of a data file."""
-
-    def is_in(self, index: TextIndex) -> bool: ...
-
-    def find(self, readings: Sequence[str]) -> str | None:
-        """Return the matching part of the first reading that matches."""
-
-
-class Phrase:
-    """A pattern, and the words (one of each group) or pieces of text without which it cannot match."""
-
-    def __init__(self, entry: Mapping[str, Any], vocabulary: Mapping[str, Any]) -> None:
-        # Folded text is in this form, which takes some letters of Thai and others apart.
-        self._source = unicodedata.normalize("NFKC", _expand_pattern(entry["pattern"], vocabulary))
-        self._pieces = [unicodedata.normalize("NFKC", piece) for piece in entry.get("contains", ())]
-        self._stems = [
-            frozenset(word[:_STEM_LENGTH] for word in _expand_words(group, vocabulary))
-            for group in entry.get("words", ())
-        ]
-
-    @cached_property
-    def _pattern(self) -> re.Pattern[str]:
-        return re.compile(self._source)
-
-    def is_in(self, index: TextIndex) -> bool:
-        if any(map(index.stems.isdisjoint, self._stems)):
-            return False
-        if self._pieces and not self._has_piece(index.readings):
-            return False
-        return any(map(self._pattern.search, index.readings))
-
-    def _has_piece(self, readings: Sequence[str]) -> bool:
-        for reading in readings:  # plain loops: this runs some thirty times for every tool
-            for piece in self._pieces:
-                if piece in reading:
-                    return True
-        return False
-
-    def find(self, readings: Sequence[str]) -> str | None:
-        for reading in readings:
-            if (found := self._pattern.search(reading)) is not None:
-                return found[0].strip()
-        return None
-
-
 _SENTENCE = re.compile(r"[^.!?;\n]*(?:\.(?=\w)[^.!?;\n]*)*[.!?;]?")  # a full stop inside a name ends nothing
 _SENTENCE_WORD = re.compile(r"[a-z][a-z']*|@|https?|~/")
 _LONGEST_SENTENCE = 240
@@ -149,26 +103,53 @@ def _split_sentences(reading: str) -> list[tuple[str, frozenset[str]]]:
     return [(text, frozenset(_SENTENCE_WORD.findall(text))) for text in sentences]
 
 
-class WordCombination:
-    """Groups of words that all occur in one sentence, unless an excusing word does too."""
+class Phrase:
+    """An entry of a data file: a pattern, and words or pieces of text without which it cannot match.
 
-    def __init__(self, entry: Mapping[str, Any], vocabulary: Mapping[str, Any]) -> None:
-        self._groups = [frozenset(_expand_words(group, vocabulary)) for group in entry["words"]]
+    A combination of words matches a sentence that has a word of each group and none that excuses it.
+    """
+
+    def __init__(self, entry: Mapping[str, Any], vocabulary: Mapping[str, Any], is_combination: bool) -> None:
+        # Folded text is in this form, which takes some letters of Thai and others apart.
+        self._source = unicodedata.normalize("NFKC", _expand(entry.get("pattern", ""), vocabulary, "|"))
+        self._pieces = [unicodedata.normalize("NFKC", piece) for piece in entry.get("contains", ())]
+        self._groups = [
+            frozenset(_expand(group, vocabulary, " ").split()) for group in entry.get("words", ())
+        ]
         self._excuses = frozenset(entry.get("unless", "").split())
-        self._pattern = _expand_pattern(entry.get("pattern", ""), vocabulary)
         stems = [frozenset(word.partition("'")[0][:_STEM_LENGTH] for word in group) for group in self._groups]
         self._stems = [group for group in stems if not group & {"@", "~/"}]  # an index has words only
+        self._is_combination = is_combination
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        return re.compile(self._source)
 
     def is_in(self, index: TextIndex) -> bool:
-        return not any(map(index.stems.isdisjoint, self._stems)) and self.find(index.readings) is not None
+        if any(map(index.stems.isdisjoint, self._stems)):
+            return False
+        if self._pieces and not self._has_piece(index.readings):
+            return False
+        return self.find(index.readings) is not None
+
+    def _has_piece(self, readings: Sequence[str]) -> bool:
+        for reading in readings:  # plain loops: this runs some thirty times for every tool
+            for piece in self._pieces:
+                if piece in reading:
+                    return True
+        return False
 
     def find(self, readings: Sequence[str]) -> str | None:
+        """Return the matching part of the first reading that matches."""
         for reading in readings:
-            for sentence, words in _split_sentences(reading):
-                if any(map(words.isdisjoint, self._groups)) or not words.isdisjoint(self._excuses):
-                    continue
-                if not self._pattern or re.search(self._pattern, sentence):
-                    return str(sentence.strip())
+            if self._is_combination:
+                for sentence, words in _split_sentences(reading):
+                    if any(map(words.isdisjoint, self._groups)) or not words.isdisjoint(self._excuses):
+                        continue
+                    if self._pattern.search(sentence):
+                        return sentence.strip()
+            elif (found := self._pattern.search(reading)) is not None:
+                return found[0].strip()
         return None
 
 
@@ -176,45 +157,39 @@ class WordCombination:
 
 
 @cache
-def load_phrases(kind: str) -> list[Matcher]:
-    """Return the matchers of a kind of instruction, phrases first. The files are read once."""
+def load_phrases(kind: str) -> list[Phrase]:
+    """Return the phrases of a kind of instruction, combinations of words last. The files are read once."""
     return _load_all().get(kind, [])
 
 
 @cache
-def _load_all() -> dict[str, list[Matcher]]:
+def _load_all() -> dict[str, list[Phrase]]:
     vocabulary: dict[str, Any] = {}
-    loaded: dict[str, list[Matcher]] = {}
-    for name, matcher in (
-        ("phrases_english", Phrase),
-        ("phrases_other_languages", Phrase),
-        ("word_combinations", WordCombination),
-    ):
-        entries = tomllib.loads((_DATA / f"{name}.toml").read_text("utf-8"))
+    loaded: dict[str, list[Phrase]] = {}
+    for name in ("phrases_english", "phrases_other_languages", "word_combinations"):
+        entries = tomllib.loads((DATA / f"{name}.toml").read_text("utf-8"))
         vocabulary = entries.pop("vocabulary", vocabulary)
         for kind, items in entries.items():
-            loaded.setdefault(kind, []).extend(matcher(item, vocabulary) for item in items)
+            found = [Phrase(item, vocabulary, name == "word_combinations") for item in items]
+            loaded.setdefault(kind, []).extend(found)
     return loaded
 
 
 _PLACEHOLDER = re.compile("<([A-Z_]+)>")
 
 
-def _expand_pattern(text: str, vocabulary: Mapping[str, Any]) -> str:
-    """Join the lines of a pattern and fill in the vocabulary; a list becomes an alternation."""
+def _expand(text: str, vocabulary: Mapping[str, Any], separator: str) -> str:
+    """Fill in the vocabulary: a list becomes an alternation in a pattern, and words in a list of words."""
 
     def fill(found: re.Match[str]) -> str:
         value = vocabulary[found[1]]
-        return _expand_pattern(value if isinstance(value, str) else f"(?:{'|'.join(value)})", vocabulary)
+        if not isinstance(value, str):
+            value = f"(?:{'|'.join(value)})" if separator == "|" else " ".join(value)
+        return _expand(value, vocabulary, separator)
 
-    return _PLACEHOLDER.sub(fill, "".join([line.strip() for line in text.splitlines()]))
+    return _PLACEHOLDER.sub(fill, join_lines(text) if separator == "|" else text)
 
 
-def _expand_words(text: str, vocabulary: Mapping[str, Any]) -> list[str]:
-    """Split a list of words after filling in the vocabulary."""
-
-    def fill(found: re.Match[str]) -> str:
-        value = vocabulary[found[1]]
-        return " ".join(_expand_words(value if isinstance(value, str) else " ".join(value), vocabulary))
-
-    return _PLACEHOLDER.sub(fill, text).split()
+def join_lines(text: str) -> str:
+    """Return a pattern without its line breaks and indentation."""
+    return "".join([line.strip() for line in text.splitlines()])

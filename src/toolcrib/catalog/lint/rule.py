@@ -24,6 +24,7 @@ from toolcrib.definition import ToolDefinition
 from toolcrib.errors import Finding, Level
 from toolcrib.sources.described import is_described
 from toolcrib.tool import Tool
+from toolcrib.validation.schema_tree import LISTED_SCHEMAS, NAMED_SCHEMAS, SINGLE_SCHEMAS
 
 # --- the texts of a definition ------------------------------------------------------------------------
 
@@ -33,10 +34,6 @@ TextKind = Literal["name", "prose", "value", "link"]
 _INPUT_SCHEMA = "the input schema"
 _MAX_DEPTH = 40
 _PROSE_KEYWORDS = frozenset({"description", "title", "$comment", "markdownDescription", "enumDescriptions"})
-_NAMED_SCHEMAS = frozenset({"properties", "$defs", "definitions", "patternProperties", "dependentSchemas"})
-_SUBSCHEMAS = frozenset(
-    {"items", "prefixItems", "contains", "additionalProperties", "propertyNames", "anyOf", "oneOf", "allOf"}
-) | {"not", "if", "then", "else", "unevaluatedItems", "unevaluatedProperties"}
 # Their values belong to JSON Schema, repeat names, or are references within the schema.
 _STRUCTURAL_KEYWORDS = frozenset(
     {"type", "$schema", "$ref", "$dynamicRef", "$id", "$anchor", "$dynamicAnchor", "required", "format"}
@@ -100,7 +97,7 @@ def _read_schema(schema: Any, root: str, parameter: str | None = None, depth: in
                 yield from _read_data(value, label, "name", parameter)
         elif key in _PROSE_KEYWORDS:
             yield from _read_data(value, label, "prose", parameter)
-        elif key in _NAMED_SCHEMAS and isinstance(value, Mapping):
+        elif key in NAMED_SCHEMAS and isinstance(value, Mapping):
             for name, subschema in value.items():
                 owner = parameter
                 if depth == 0 and key == "properties" and root == _INPUT_SCHEMA:
@@ -108,7 +105,7 @@ def _read_schema(schema: Any, root: str, parameter: str | None = None, depth: in
                 location = f"a name in {where}" if owner is None else f"parameter '{owner}'"
                 yield Text(location, str(name), "name", owner)
                 yield from _read_schema(subschema, root, owner, depth + 1)
-        elif key in _SUBSCHEMAS:
+        elif key in SINGLE_SCHEMAS or key in LISTED_SCHEMAS:
             for subschema in value if isinstance(value, list | tuple) else (value,):
                 yield from _read_schema(subschema, root, parameter, depth + 1)
         elif not isinstance(value, bool | int | float):

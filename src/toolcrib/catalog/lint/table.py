@@ -15,23 +15,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from toolcrib.catalog.lint import contradictions, descriptions, hidden_text, injection, parameters
-from toolcrib.catalog.lint import descriptions as similarity
-from toolcrib.catalog.lint import hidden_text as credentials
-from toolcrib.catalog.lint import injection as links
-from toolcrib.catalog.lint import parameters as hints
+from toolcrib.catalog.lint import descriptions, parameters, planted
 from toolcrib.catalog.lint.rule import Rule
 from toolcrib.errors import ConfigurationError
 from toolcrib.registry.plugins import load_plugins
 
 ENTRY_POINTS = "toolcrib.lint"
-_MODULES = {
-    module.__name__.rpartition(".")[2]: module
-    for module in (
-        *(contradictions, credentials, descriptions, hidden_text, hints),
-        *(injection, links, parameters, similarity),
-    )
-}
+_MODULES = {"descriptions": descriptions, "parameters": parameters, "planted": planted}
 
 
 def _read_rule(entry: dict[str, Any]) -> Rule:

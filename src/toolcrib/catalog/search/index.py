@@ -1,8 +1,7 @@
 """A search index over tools: built once for a set of tools, never changed.
 
 A word of the name counts most, one of a parameter's description least. The words of a query are widened to
-their forms, synonyms and likely misspellings. A query costs what its rarer words cost: words that many tools
-have only order what the others found.
+their forms, synonyms and likely misspellings.
 """
 
 from __future__ import annotations
@@ -10,16 +9,138 @@ from __future__ import annotations
 import heapq
 import math
 import re
+import tomllib
+import unicodedata
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from difflib import get_close_matches
+from functools import cache, lru_cache
+from itertools import chain, islice, pairwise
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from toolcrib.catalog.search.text import STOP_WORDS, SYNONYMS, split_words, stem
 from toolcrib.errors import DefinitionError
 from toolcrib.tool import Tool
+from toolcrib.validation.schema_tree import walk
+
+# --- words and stems ----------------------------------------------------------------------------------
+#
+# `create_pull_request`, `createPullRequest` and "Create a pull request" give the same words; `Café` gives
+# `cafe`; scripts without spaces give pairs of characters. Stems are English; for other languages they cut
+# off the same on both sides.
+
+_ENGLISH = tomllib.loads(Path(__file__).with_name("data").joinpath("english.toml").read_text("utf-8"))
+STOP_WORDS = frozenset(_ENGLISH["stop_words"].split())
+SYNONYMS = tuple(tuple(group.split()) for group in _ENGLISH["synonyms"])
+_IRREGULAR = {form: word for word, forms in _ENGLISH["irregular"].items() for form in forms.split()}
+_ENDINGS = [
+    (ending, "" if replacement == "-" else replacement, int(left))
+    for entry in re.split(r"[,\n]", _ENGLISH["endings"].strip())
+    if entry.strip()
+    for ending, replacement, left in [entry.split()]
+]
+
+MAX_WORD = 64
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+    "\U00020000-\U0003ffff"
+)
+_LOWER = rf"[^\W\d_A-Z{_UNSPACED}]"
+_CHUNKS = re.compile(r"[^\W_]+")
+_ASCII_CHUNKS = re.compile("[A-Za-z0-9]+")  # twice as fast
+_PARTS = re.compile(
+    rf"[{_UNSPACED}]+|[A-Z]{{2,}}s(?!{_LOWER})[0-9]*|[A-Z]+(?!{_LOWER})[0-9]*|[A-Z]?{_LOWER}+[0-9]*|[0-9]+"
+)
+_IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
+_ACCENTS = re.compile("[\u0300-\u036f]")
+_LETTERS = str.maketrans(
+    {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "\u0131": "i"}
+)
+_MAX_CACHED = 50_000
+
+
+class _ChunkWords(dict[str, tuple[str, ...]]):
+    """A cache from chunks, which are what is between two signs, to their words. Most chunks recur."""
+
+    def __missing__(self, chunk: str) -> tuple[str, ...]:
+        words = _split_chunk(chunk)
+        if len(self) < _MAX_CACHED and len(chunk) <= MAX_WORD:
+            self[chunk] = words
+        return words
+
+
+_CHUNK_WORDS = _ChunkWords()
+
+
+def split_words(text: str) -> list[str]:
+    """Return all words of a text, in order, with repetitions."""
+    chunks = _ASCII_CHUNKS.findall(text) if text.isascii() else _CHUNKS.findall(_strip_accents(text))
+    return list(chain.from_iterable(map(_CHUNK_WORDS.__getitem__, chunks)))
+
+
+def _strip_accents(text: str) -> str:
+    """Remove accents and unify spellings, but keep capitals: a word may begin at one."""
+    return unicodedata.normalize("NFKC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
+
+
+def _split_chunk(chunk: str) -> tuple[str, ...]:
+    """Return the words of a chunk: `getUser` is `get` and `user`, `GitHub` is also `github`."""
+    if chunk.isascii() and (chunk.islower() or chunk[1:].islower()) and chunk.isalpha():
+        return (chunk.lower()[:MAX_WORD],)
+    words: list[str] = []
+    parts = _PARTS.findall(chunk)
+    for part in parts:
+        if _IS_UNSPACED.match(part):
+            words += [part[start : start + 2] for start in range(max(1, len(part) - 1))]
+            continue
+        word = part.casefold().translate(_LETTERS)[:MAX_WORD]
+        words.append(word)
+        letters = word.rstrip("0123456789")
+        if letters != word and len(letters) > 1:
+            words.append(letters)
+    if len(parts) == 2 and chunk.isascii() and len(chunk) <= 16:
+        words.append(chunk.lower())
+    return tuple(words)
+
+
+_VOWELS = frozenset("aeiouy")
+
+
+@lru_cache(maxsize=_MAX_CACHED)
+def stem(word: str) -> str:
+    """Return what the forms of a word share: `deleting`, `deleted` and `deletion` are `delet`."""
+    word = _IRREGULAR.get(word, word)
+    if len(word) < 4 or not word.isascii() or not word.isalpha():
+        return word
+    for ending, replacement, min_left in _ENDINGS:
+        if word.endswith(ending):
+            left = word[: len(word) - len(ending)]
+            if len(left) >= min_left and not _VOWELS.isdisjoint(left):
+                word = left + replacement if replacement else _undouble(left)
+                break
+    return _unify_end(word)
+
+
+def _undouble(word: str) -> str:
+    """`runn` is `run`; `call` and `pass` stay."""
+    is_double = len(word) > 3 and word[-1] == word[-2] and word[-1] not in "lsz" and word[-1] not in _VOWELS
+    return word[:-1] if is_double else word
+
+
+def _unify_end(word: str) -> str:
+    """Unify a last letter that comes and goes: `delete`, `query`, `summarise`."""
+    if len(word) > 5 and word.endswith(("ise", "ize", "yse", "yze")):
+        word = f"{word[:-2]}z"
+    elif len(word) > 5 and word.endswith(("is", "ys")) and word[-3] not in "aeiou":
+        word = f"{word[:-1]}z"
+    if len(word) > 3 and word[-1] == "e":
+        return word[:-1]
+    if len(word) > 3 and word[-1] == "y" and word[-2] not in _VOWELS:
+        return f"{word[:-1]}i"
+    return word
+
 
 # --- the words of a tool ------------------------------------------------------------------------------
 
@@ -91,29 +212,15 @@ def _texts(tool: Tool) -> Iterator[tuple[Place, str]]:
 
 def _schema_texts(schema: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
     """Yield the names, descriptions and choices of parameters, at any depth, up to a limit."""
-    nodes: list[Any] = [dict(schema)]
-    for count, node in enumerate(nodes):  # grows on the way
-        if count >= _MAX_NODES:
-            return
-        if isinstance(node, list):
-            nodes += node
-        if not isinstance(node, dict):
-            continue
-        description = node.get("description")
-        if count and isinstance(description, str):
+    for path, node in islice(walk(schema), _MAX_NODES):
+        description, choices, properties = node.get("description"), node.get("enum"), node.get("properties")
+        if path and isinstance(description, str):
             yield "notes", description
-        choices = node.get("enum")
         for value in [*(choices[:_MAX_VALUES] if isinstance(choices, list) else ()), node.get("const")]:
             if isinstance(value, str):
                 yield "values", value
-        if isinstance(node.get("properties"), dict):
-            yield "parameters", " ".join(map(str, node["properties"]))
-        for key in ("properties", "$defs", "definitions"):
-            if isinstance(node.get(key), dict):
-                nodes += node[key].values()
-        nodes += [
-            node[key] for key in ("items", "anyOf", "oneOf", "allOf", "additionalProperties") if key in node
-        ]
+        if isinstance(properties, Mapping):
+            yield "parameters", " ".join(map(str, properties))
 
 
 # --- the words of an index ----------------------------------------------------------------------------
@@ -123,8 +230,7 @@ MAX_FORMS = 24
 _MAX_CANDIDATES = 32
 _MIN_TYPO_LENGTH = 4
 _MIN_PREFIX_LENGTH = 3
-_MIN_OVERLAP = 0.4
-"""The share of letter pairs that two words must have in common to look alike."""
+_MIN_SIMILARITY = 0.6
 # How much a match counts
 _EXACT, _FORM, _COMPOUND, _SYNONYM, _PREFIX, _TYPO = 1.0, 0.9, 0.8, 0.5, 0.75, 0.75
 
@@ -212,12 +318,7 @@ class Vocabulary:
     def nearest_to(self, word: str, limit: int = 3) -> list[str]:
         """Return the words that look most like this one, however different."""
         likely = [form for form, _ in self._typo_matches(word)]
-        pairs = set(_letter_pairs(word))
-        similar = [
-            form
-            for form in self._similar_words(word, 3)
-            if 2 * len(pairs.intersection(_letter_pairs(form))) >= _MIN_OVERLAP * (len(form) + len(word) + 2)
-        ]
+        similar = get_close_matches(word, self._similar_words(word, 3), limit, _MIN_SIMILARITY)
         return list(dict.fromkeys([*likely, *similar]))[:limit]
 
     def _similar_words(self, word: str, allowed: int) -> list[str]:
@@ -327,7 +428,6 @@ class SearchIndex:
                 continue
             self._add(tool, weights)
         self.vocabulary = Vocabulary(self._tools_by_word)
-        self.common = max(_MIN_COMMON, len(self._tools) * _COMMON_SHARE)
 
     def _add(self, tool: Tool, weights: Mapping[str, float]) -> None:
         number = len(self._tools)
@@ -353,14 +453,19 @@ class SearchIndex:
         flat = _flatten(query[:MAX_QUERY])
         exact = set(self._by_name.get(flat, ())) if flat else set()
         terms = [_Term(word, forms, self) for word, forms in self.expand(query).items()]
-        admission = None if allowed is None else _Admission(allowed, self._tools)
-        scores = self._score([term for term in terms if term.forms], limit, admission)
-        for number in exact if admission is None else admission.filter(exact):
+        admits = None if allowed is None else self._admission(allowed)
+        scores = self._score(terms, admits)
+        for number in exact if admits is None else filter(admits, exact):
             scores.setdefault(number, 0.0)
         return [
             Hit(self._tools[number], round(score, 4), self._explain(number, terms))
             for score, number in self._rank(scores, terms, exact, limit)
         ]
+
+    def _admission(self, allowed: Allowed) -> Callable[[int], bool]:
+        """Return whether a tool may be found, decided once for each."""
+        is_allowed = allowed if callable(allowed) else lambda tool: tool.name in allowed
+        return cache(lambda number: bool(is_allowed(self._tools[number])))
 
     def expand(self, query: str) -> dict[str, dict[str, float]]:
         """Return the words of a query, each with its forms here. Stop words count only if all are."""
@@ -382,24 +487,13 @@ class SearchIndex:
             found |= dict.fromkeys(self.vocabulary.nearest_to(word, limit))
         return list(found)[:limit]
 
-    def _score(self, terms: list[_Term], limit: int, admission: _Admission | None) -> dict[int, float]:
-        """Return scores by tool, beginning with the rarest word.
-
-        A common word adds no tools where the rarer ones found enough, and only those are scored that it could
-        bring to the front.
-        """
+    def _score(self, terms: list[_Term], admits: Callable[[int], bool] | None) -> dict[int, float]:
+        """Return scores by tool: of each word, that of the form that fits best."""
         scores: dict[int, float] = {}
-        enough = max(limit, _MAX_RANKED)
-        for term in sorted(terms, key=lambda term: (term.reach, term.word)):
-            if len(scores) >= enough and term.reach > self.common:
-                bar = heapq.nlargest(enough, scores.values())[-1] - term.max_score
-                scores = {number: score for number, score in scores.items() if score >= bar}
-                term.add_scores(scores, only_known=True)
-                continue
-            term.add_scores(scores)
-            if admission is not None:
-                scores = {number: scores[number] for number in admission.filter(scores)}
-        return scores
+        for term in terms:
+            for number, score in term.scores().items():
+                scores[number] = scores.get(number, 0.0) + score
+        return scores if admits is None else {n: score for n, score in scores.items() if admits(n)}
 
     def _rank(
         self, scores: dict[int, float], terms: list[_Term], exact: set[int], limit: int
@@ -427,39 +521,31 @@ class SearchIndex:
 class _Term:
     """One word of a query: its forms, and the tools that have them."""
 
-    __slots__ = ("forms", "lists", "max_score", "rarity", "reach", "word")
+    __slots__ = ("forms", "lists", "rarity", "word")
 
     def __init__(self, word: str, forms: Mapping[str, float], index: SearchIndex) -> None:
         self.word = word
         found = index._tools_by_word
         total = len(index)
         sure = {form: weight for form, weight in forms.items() if weight > _SURE}
-        self.reach = sum(len(found[form]) for form in sure or forms)
-        self.rarity = _rarity(min(self.reach, total), total)
+        reach = sum(len(found[form]) for form in sure or forms)
+        self.rarity = _rarity(min(reach, total), total)
         # A word that many tools have means itself, and not one like it.
-        self.forms = sure if sure and self.reach > index.common else forms
+        is_common = reach > max(_MIN_COMMON, total * _COMMON_SHARE)
+        self.forms = sure if sure and is_common else forms
         max_rarity = self.rarity if sure else math.inf
         self.lists = [
             (found[form], weight * min(max_rarity, _rarity(len(found[form]), total)), form)
             for form, weight in self.forms.items()
         ]
-        self.max_score = max((factor for _, factor, _ in self.lists), default=0.0)
 
-    def add_scores(self, scores: dict[int, float], only_known: bool = False) -> None:
-        """Add the best form's score to each tool; with `only_known`, to those that have a score already."""
-        tools, factor, _ = self.lists[0]
-        numbers = scores.keys() & tools.keys() if only_known else tools
-        best = {number: factor * tools[number] for number in numbers}
-        for tools, factor, _ in self.lists[1:]:
-            for number in scores.keys() & tools.keys() if only_known else tools:
-                score = factor * tools[number]
-                if score > best.get(number, 0.0):
-                    best[number] = score
-        if not scores:
-            scores.update(best)
-            return
-        for number, score in best.items():
-            scores[number] = scores.get(number, 0.0) + score
+    def scores(self) -> dict[int, float]:
+        best: dict[int, float] = {}
+        for tools, factor, _ in self.lists:
+            for number, weight in tools.items():
+                if factor * weight > best.get(number, 0.0):
+                    best[number] = factor * weight
+        return best
 
     def is_in(self, number: int) -> bool:
         return any(number in tools for tools, _, _ in self.lists)
@@ -467,22 +553,6 @@ class _Term:
     def best_form(self, number: int) -> str | None:
         found = [(factor * tools[number], form) for tools, factor, form in self.lists if number in tools]
         return max(found)[1] if found else None
-
-
-class _Admission:
-    """What may be found, decided once for each tool."""
-
-    def __init__(self, allowed: Allowed, tools: Sequence[Tool]) -> None:
-        self._is_allowed = allowed if callable(allowed) else lambda tool: tool.name in allowed
-        self._tools = tools
-        self._known: dict[int, bool] = {}
-
-    def filter(self, numbers: Iterable[int]) -> list[int]:
-        known = self._known
-        for number in numbers:
-            if number not in known:
-                known[number] = bool(self._is_allowed(self._tools[number]))
-        return [number for number in numbers if known[number]]
 
 
 def _rarity(count: int, total: int) -> float:

@@ -190,7 +190,7 @@ def test_recursive_schemas_are_compared_once() -> None:
     found = grades(make(input_schema=NODE), make(input_schema=wider))
     assert found == [
         ("compatible", "`node.value` was integer and is now number"),
-        ("compatible", "`other` changed in the same way as `node`"),
+        ("compatible", "`other.value` was integer and is now number"),
     ]
     assert [grade for grade, _ in grades(make(input_schema=wider), make(input_schema=NODE))] == [
         "breaking"
@@ -240,3 +240,13 @@ def test_fields_of_results_may_be_added_but_not_removed() -> None:
         ("compatible", "`b` of the result is new"),
     ]
     assert ("breaking", "`b` of the result was removed: readers that use it will fail") in grades(new, old)
+
+
+@pytest.mark.parametrize(
+    "malformed",
+    [{"anyOf": 7}, {"properties": 5}, {"enum": 3}, {"enum": []}, {"required": 1}, {"type": 5}, {"$ref": 1}],
+)
+def test_a_malformed_schema_cannot_be_compared(malformed: dict[str, Any]) -> None:
+    for old, new in ((taking(malformed), taking({"type": "string"})), (giving({"a": 1}), giving(malformed))):
+        assert compare([old], [new]).changes
+        assert compare([new], [old]).changes

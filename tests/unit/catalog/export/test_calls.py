@@ -11,7 +11,7 @@ import pytest
 from tests.support.small_tools import named
 from toolcrib import File, Image, Link, Result, Tool
 from toolcrib.catalog.export import EXPORTERS, Export, ToolCall, export
-from toolcrib.catalog.export.calls import result_text
+from toolcrib.catalog.export.base import result_text
 from toolcrib.content import text_block
 
 ARGUMENTS = {"a": 1, "b": {"c": [None, "x"]}}

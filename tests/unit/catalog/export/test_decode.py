@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.catalog.export.anthropic import ANTHROPIC
-from toolcrib.catalog.export.decode import map_names, map_properties
+from toolcrib.catalog.export.decode import map_names
 from toolcrib.catalog.export.gemini import GEMINI
+from toolcrib.catalog.export.openai import OPENAI
+from toolcrib.catalog.export.providers import ANTHROPIC
 from toolcrib.definition import shorten_name
 
 RULE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
@@ -75,14 +76,14 @@ def test_any_names_become_valid_and_unique(names: list[str]) -> None:
 
 def test_properties_are_renamed_only_where_a_provider_does_not_accept_them() -> None:
     names = ["user-id", "user_id", "größe", "ok"]
-    assert map_properties(names, None, always_digest=False) == {name: name for name in names}
-    wide = map_properties(names, ANTHROPIC.property_name, always_digest=True)
+    assert map_names(names, OPENAI.property_name) == {name: name for name in names}
+    wide = map_names(names, ANTHROPIC.property_name, always_digest=True)
     assert [name for name in names if wide[name] != name] == ["größe"]
     assert re.fullmatch(r"gr__e_[0-9a-f]{8}", wide["größe"])
-    narrow = map_properties(names, GEMINI.property_name, always_digest=False)
+    narrow = map_names(names, GEMINI.property_name)
     assert narrow["user_id"] == "user_id"
     assert re.fullmatch(r"user_id_[0-9a-f]{8}", narrow["user-id"])
-    assert map_properties(["user-id"], GEMINI.property_name, always_digest=False) == {"user-id": "user_id"}
+    assert map_names(["user-id"], GEMINI.property_name) == {"user-id": "user_id"}
     assert len(set(narrow.values())) == 4
 
 
@@ -90,7 +91,6 @@ def test_properties_are_renamed_only_where_a_provider_does_not_accept_them() -> 
 def test_any_property_names_become_valid_and_unique(names: list[str]) -> None:
     for dialect, marked in ((ANTHROPIC, True), (GEMINI, False)):
         rule = dialect.property_name
-        assert rule is not None
-        found = map_properties(names, rule, always_digest=marked)
+        found = map_names(names, rule, always_digest=marked)
         assert len(set(found.values())) == len(names)
         assert all(rule.fullmatch(name) for name in found.values())

@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from toolcrib.catalog.export.anthropic import ANTHROPIC
-from toolcrib.catalog.export.bedrock import BEDROCK
 from toolcrib.catalog.export.dialect import Dialect, Rewritten, rewrite_schema
-from toolcrib.catalog.export.langchain import LANGCHAIN
 from toolcrib.catalog.export.openai import OPENAI
+from toolcrib.catalog.export.providers import ANTHROPIC, BEDROCK, LANGCHAIN
 from toolcrib.catalog.export.verdict import RefusedError
 
 TEXT, WHOLE = {"type": "string"}, {"type": "integer"}
@@ -42,30 +40,22 @@ def effects(found: Rewritten) -> set[str]:
         ({"type": ["array", "null"]}, {"anyOf": [{"type": "array", "items": {}}, {"type": "null"}]}),
         ({"type": "array"}, {"type": "array", "items": {}}),
         ({"const": "a"}, {"enum": ["a"]}),
-        ({"type": "string", "enum": ["a", 1, "a"]}, {"type": "string", "enum": ["a"]}),
-        ({"enum": ["a", "bb"], "minLength": 2}, {"enum": ["bb"]}),
-        ({"type": "integer", "minLength": 5, "minimum": 1}, {"type": "integer", "minimum": 1}),
         (True, {}),
         (False, {"not": {}}),
         ({"allOf": [{"type": "string"}, {"minLength": 2}]}, {"type": "string", "minLength": 2}),
-        ({"anyOf": [TEXT]}, TEXT),
-        ({"anyOf": [TEXT, {}]}, {}),
-        ({"anyOf": [TEXT, False, TEXT]}, TEXT),
         ({"type": "array", "items": False}, {"type": "array", "maxItems": 0, "items": {}}),
         (
             {"type": "array", "prefixItems": [TEXT, WHOLE], "items": False},
             {"type": "array", "prefixItems": [TEXT, WHOLE], "maxItems": 2, "items": {}},
         ),
-        (of({"a": TEXT}, unevaluatedProperties=False), of({"a": TEXT}, additionalProperties=False)),
         ({"type": "string", "x-mcp-header": "A", "minLength": 0}, TEXT),
-        ({"if": TEXT, "description": "Anything"}, {"description": "Anything"}),
         (
             {"type": "string", "pattern": "^a", "format": "date"},
             {"type": "string", "pattern": "^a", "format": "date"},
         ),
     ],
 )
-def test_simplified_schemas_mean_the_same(schema: Any, written: Any) -> None:
+def test_rewritten_schemas_mean_the_same(schema: Any, written: Any) -> None:
     assert one(schema) == written
     assert effects(rewrite_schema(of({"x": schema}), ANTHROPIC)) <= {"same"}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from toolcrib.catalog.lint import inspect_tools
-from toolcrib.catalog.lint.ignore import read_source
+from toolcrib.catalog.lint.run import read_source
 from toolcrib.sources import collect
 
 TEXT = '''from toolcrib import tool

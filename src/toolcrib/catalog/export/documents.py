@@ -1,0 +1,289 @@
+"""Formats that are no provider's: MCP, the catalog, descriptors, text for a prompt, a page of documentation.
+
+In a prompt every tool and parameter is one line, so that no description can pass for another tool. On a page
+text from a definition is escaped, so that no Markdown reader takes it for markup.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from toolcrib.catalog.build import build_catalog, examples_of, first_line, function_schema
+from toolcrib.catalog.export.base import ExportedTool, Exporter, RawCall, ToolCall, result_text
+from toolcrib.catalog.export.describe import (
+    IN_TYPE,
+    PHRASES,
+    describe_keyword,
+    omitted_keywords,
+    show_type,
+    show_value,
+)
+from toolcrib.catalog.export.verdict import ChangeLog, RefusedError, read_schema
+from toolcrib.catalog.schema_algebra import Node, is_nothing
+from toolcrib.content import Result
+from toolcrib.definition import ToolDefinition
+from toolcrib.registry.registry import ToolRegistry
+from toolcrib.sources.descriptors import write_descriptor
+from toolcrib.tool import Tool
+from toolcrib.validation import codec
+
+
+class MCP(Exporter):
+    name = "mcp"
+    summary = "tools as MCP lists them"
+
+    def export(self, tool: Tool, name: str, *, strict: bool) -> ExportedTool:  # noqa: ARG002
+        value = codec.decode(codec.encode(tool.definition.to_wire()))
+        return ExportedTool(tool, value, codec.write(value).decode())
+
+    def read_call(self, node: Mapping[str, Any]) -> RawCall | None:
+        """`{"id", "method": "tools/call", "params": {"name", "arguments": {...}}}`"""
+        params = node.get("params")
+        if node.get("method") == "tools/call" and isinstance(params, Mapping) and "name" in params:
+            return RawCall(node.get("id"), params["name"], params.get("arguments"))
+        return None
+
+
+class Catalog(Exporter):
+    name = "catalog"
+    summary = "the catalog of five keys"
+
+    def export(self, tool: Tool, name: str, *, strict: bool) -> ExportedTool:  # noqa: ARG002
+        return ExportedTool(tool, tool, codec.write(function_schema(tool)).decode())
+
+    def combine(self, tools: Sequence[ExportedTool], title: str) -> Any:  # noqa: ARG002
+        return build_catalog([exported.tool for exported in tools] or ToolRegistry())
+
+    def refuses(self, document: Any, name: str) -> str | None:
+        if name in {schema["name"] for schema in document["functionSchema"]}:
+            return None
+        return "the catalog leaves it out because of its name or version"
+
+
+class Descriptor(Exporter):
+    name = "descriptor"
+    summary = "a file that describes tools without their code"
+
+    def export(self, tool: Tool, name: str, *, strict: bool) -> ExportedTool:  # noqa: ARG002
+        return ExportedTool(tool, tool, write_descriptor([tool], "json"))
+
+    def combine(self, tools: Sequence[ExportedTool], title: str) -> Any:  # noqa: ARG002
+        return codec.decode(write_descriptor([exported.tool for exported in tools], "json"))
+
+
+# --- text for a prompt --------------------------------------------------------------------------------------
+
+
+class Prompt(Exporter):
+    name = "prompt"
+    summary = "text for a prompt"
+
+    def export(self, tool: Tool, name: str, *, strict: bool) -> ExportedTool:  # noqa: ARG002
+        log = ChangeLog()
+        tree = read_schema(tool.definition.input_schema, log)
+        lines = [f"- {name}: {' '.join(first_line(tool).split())}".rstrip()]
+        required = tree.get("required", ())
+        lines += [
+            f"  {_write_parameter(parameter, schema, parameter in required)}"
+            for parameter, schema in tree.get("properties", {}).items()
+            if not is_nothing(schema)
+        ]
+        lines += ["  e.g. " + example.replace("\n", "\n       ") for example in examples_of(tool)]
+        _log_omissions(tree, log)
+        text = "\n".join(lines)
+        return ExportedTool(tool, text, text, log.close())
+
+    def combine(self, tools: Sequence[ExportedTool], title: str) -> Any:  # noqa: ARG002
+        return "\n".join(exported.text for exported in tools)
+
+    def read_call(self, node: Mapping[str, Any]) -> RawCall | None:
+        """Read the line that a prompted model writes: `{"tool_call": {"name", "args": {...}}}`."""
+        inner = node.get("tool_call")
+        if isinstance(inner, Mapping) and "name" in inner:
+            return RawCall(inner.get("id"), inner["name"], inner.get("args", inner.get("arguments")))
+        return None
+
+    def write_result(self, call: ToolCall, result: Result) -> dict[str, Any]:
+        """Return the line that a prompted model gets back."""
+        answer: dict[str, Any] = {"name": call.exported or call.name, "ok": not result.is_error}
+        if result.is_error:
+            answer["error"] = result_text(result)
+        else:
+            answer["result"] = result.structured_content if result.is_structured else result_text(result)
+        return {"tool_result": answer}
+
+
+def _write_parameter(name: str, node: Node, is_required: bool) -> str:
+    rules = [describe_keyword(key, node[key]) for key in node if key in PHRASES]
+    expression = ", ".join([show_type(node), *rules])
+    text = " ".join(str(node.get("description", "")).split())
+    mark = "" if is_required else "?"
+    shown = name if name.isprintable() and name.strip() else show_value(name)
+    return f"{shown}{mark} ({expression}){': ' + text if text else ''}"
+
+
+def _log_omissions(tree: Node, log: ChangeLog) -> None:
+    """Log what the text leaves out, which makes it lossy."""
+    omitted = tree.keys() - {"type", "properties", "required", "description", "title", "$schema"}
+    if tree.get("additionalProperties") is False:
+        omitted.discard("additionalProperties")  # a list of parameters implies it
+    if omitted:
+        log.add((), f"{', '.join(sorted(omitted))}: left out", "wider")
+    for name, schema in tree.get("properties", {}).items():
+        if left := omitted_keywords(schema, PHRASES):
+            log.add(("properties", name), f"{', '.join(left)}: left out", "wider")
+
+
+# --- a page of documentation --------------------------------------------------------------------------------
+
+_MARKUP = re.compile(
+    r"[\\`*\[\]<|~$@]"  # markup anywhere
+    r"|(?<![^\W_])_|_(?![^\W_])"  # underscores that are not inside a word
+    r"|:(?=//)|(?<=www)\."  # automatic links
+    r"|&(?=\#?\w+;)"  # entities
+    r"|(?<=^\d)[.)]|(?<=^\d\d)[.)]|^[#+\-=>:]"  # lists, headings and quotes at the start of a line
+)
+_ENTITIES = {"<": "&lt;", "&": "&amp;"}
+_INDENT = re.compile(r"^[ \t]+")
+_HINTS = {
+    "readOnlyHint": ("read-only", "makes changes"),
+    "destructiveHint": ("may be destructive", "not destructive"),
+    "idempotentHint": ("idempotent", "not idempotent"),
+    "openWorldHint": ("reaches external systems", "does not reach external systems"),
+}
+_IN_TABLE = IN_TYPE - {"additionalProperties"} | {"description", "title"}
+"""Keywords that a type expression or the table shows."""
+
+
+class Markdown(Exporter):
+    name = "markdown"
+    summary = "a page of documentation"
+
+    def export(self, tool: Tool, name: str, *, strict: bool) -> ExportedTool:  # noqa: ARG002
+        log = ChangeLog()
+        text = _write_tool(tool.definition, log)
+        return ExportedTool(tool, text, text, log.close())
+
+    def combine(self, tools: Sequence[ExportedTool], title: str) -> Any:
+        anchors: Counter[str] = Counter()
+        contents = []
+        for exported in tools:
+            name = exported.tool.name
+            slug = re.sub(r"[^\w\- ]", "", name.lower()).replace(" ", "-")
+            anchor = f"{slug}-{anchors[slug]}" if anchors[slug] else slug
+            anchors[slug] += 1
+            lines = exported.tool.definition.description.splitlines()
+            first = next((line for line in lines if line.strip()), "")
+            contents.append(f"- [{escape(name)}](#{anchor}){': ' + escape(first) if first else ''}")
+        head = [f"# {escape(title)}", *(["\n".join(contents)] if contents else [])]
+        return "\n\n".join([*head, *(exported.text for exported in tools)]) + "\n"
+
+
+def escape(text: str) -> str:
+    """Return text on one line that every Markdown reader shows as it is."""
+    flat = " ".join(text.split())
+    return _MARKUP.sub(lambda found: _ENTITIES.get(found[0], f"\\{found[0]}"), flat)
+
+
+def escape_lines(text: str) -> str:
+    """Escape a text of several lines; line breaks, indents and paragraphs stay."""
+    paragraphs: list[list[str]] = [[]]
+    for line in text.splitlines():
+        if not line.strip():
+            if paragraphs[-1]:
+                paragraphs.append([])
+            continue
+        found = _INDENT.match(line)
+        indent = len(found[0].expandtabs(4)) if found else 0
+        paragraphs[-1].append("&nbsp;" * min(indent, 12) + escape(line))
+    return "\n\n".join("\\\n".join(lines) for lines in paragraphs if lines)
+
+
+def _write_tool(definition: ToolDefinition, log: ChangeLog) -> str:
+    """Return the section of one tool."""
+    tree = read_schema(definition.input_schema, log)
+    for name, inner in tree.get("properties", {}).items():
+        if left := omitted_keywords(inner):
+            log.add(("properties", name), f"{', '.join(left)}: left out", "wider")
+    parts = [f"## {escape(definition.name)}"]
+    if definition.title:
+        parts.append(f"**{escape(definition.title)}**")
+    if definition.description:
+        parts.append(escape_lines(definition.description))
+    parts.append(_write_parameters(tree))
+    if rules := _describe_rules(tree, "additionalProperties"):
+        parts.append("For all parameters together: " + "; ".join(map(escape, rules)))
+    if definition.output_schema is not None or definition.returns:
+        parts.append(_write_result(definition))
+    if definition.raises:
+        lines = [
+            f"- {escape(name)}: {escape(text)}" if text else f"- {escape(name)}"
+            for name, text in definition.raises
+        ]
+        parts.append("**Errors**\n\n" + "\n".join(lines))
+    parts.append(_write_metadata(definition))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _describe_rules(node: Node, *omitted: str) -> list[str]:
+    """Return the rules that the type expression does not show."""
+    rules = [describe_keyword(key, node[key]) for key in node if key not in _IN_TABLE and key not in omitted]
+    return [rule for rule in rules if rule]
+
+
+def _write_parameters(tree: Node) -> str:
+    required = tree.get("required", ())
+    rows = [
+        f"| {escape(name) or '&nbsp;'} | {_write_type(inner)} | {'yes' if name in required else 'no'} "
+        f"| {_write_default(inner)} | {escape(str(inner.get('description', '')))} |"
+        for name, inner in tree.get("properties", {}).items()
+        if not is_nothing(inner)
+    ]
+    if not rows:
+        rest = tree.get("additionalProperties")
+        if isinstance(rest, Mapping):
+            return f"Takes parameters of any name; their values: {escape(show_type(rest))}"
+        return "Takes no parameters."
+    head = "| parameter | type | required | default | description |\n|---|---|---|---|---|"
+    return "\n".join([head, *rows])
+
+
+def _write_type(node: Node) -> str:
+    return escape(", ".join([show_type(node), *_describe_rules(node, "default", "additionalProperties")]))
+
+
+def _write_default(node: Node) -> str:
+    if "default" not in node:
+        return ""
+    return escape(describe_keyword("default", node["default"]).removeprefix("default: "))
+
+
+def _write_result(definition: ToolDefinition) -> str:
+    text = " ".join(definition.returns.split())
+    if definition.output_schema is None:
+        return f"**Result**: {escape(text)}"
+    try:
+        tree = read_schema(definition.output_schema, ChangeLog())
+        expression = escape(show_type(tree))
+    except RefusedError:
+        expression = "structured data"
+    return f"**Result**: {expression}{'. ' + escape(text) if text else ''}"
+
+
+def _write_metadata(definition: ToolDefinition) -> str:
+    lines = []
+    hints = [
+        texts[0] if definition.annotations[hint] else texts[1]
+        for hint, texts in _HINTS.items()
+        if isinstance(definition.annotations.get(hint), bool)
+    ]
+    if hints:
+        lines.append(f"- Hints: {', '.join(hints)}")
+    if definition.tags:
+        lines.append(f"- Tags: {', '.join(escape(tag) for tag in definition.tags)}")
+    if definition.version:
+        lines.append(f"- Version: {escape(definition.version)}")
+    return "\n".join(lines)
