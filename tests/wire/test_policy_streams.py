@@ -18,7 +18,7 @@ from tests.support.token_issuer import RESOURCE, KeyHouse, Mint, house
 from toolcrib import MCPServer
 from toolcrib.policy import Auth, OAuth, Policy
 from toolcrib.policy.auth import authenticator as doorkeeper
-from toolcrib.transports.http import sse as attendance
+from toolcrib.transports.http import auth as attendance
 
 __all__ = ["house"]
 

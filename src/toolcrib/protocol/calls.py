@@ -125,6 +125,10 @@ class PendingRequest:
         self.is_gone = not self.is_cancelled or self.is_gone
         self.cancel()
 
+    def end(self) -> None:
+        """End a request that lasts, such as a subscription, when its credentials have expired."""
+        self.cancel()
+
     def refuse(self) -> None:
         """Drop the request before it runs: the server is overloaded."""
         self.close()

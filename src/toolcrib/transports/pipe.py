@@ -95,8 +95,8 @@ class Pipe:
         self._tasks.add(outcome)
         outcome.add_done_callback(self._tasks.discard)
 
-    def _reply(self, reply: Reply) -> None:
-        if reply.body is not None and not self._is_closed:
+    def _reply(self, reply: Reply | None) -> None:
+        if reply is not None and reply.body is not None and not self._is_closed:
             self._send(reply.body)
 
 

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.transcripts import Paper
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Auth, OAuth, Policy, Telemetry
 from toolcrib.policy.auth.api_keys import KeyFile
 from toolcrib.policy.enforcer import PolicyEnforcer
 from toolcrib.protocol import Reply
 from toolcrib.transports.http.auth import AuthMiddleware
-from toolcrib.transports.http.pending import PendingAdmission
 from toolcrib.transports.http.request import Head, Request
-from toolcrib.transports.http.response import PendingResponse, Response
+from toolcrib.transports.http.response import Response
 
 ISSUER = "http://127.0.0.1:9"
 
@@ -37,13 +35,18 @@ class House:
         self.visitors.append(request.principal.name)
         return Response(200, b"welcome")
 
-    def come(self, path: str = "/mcp", method: str = "POST", **headers: str) -> Response | PendingResponse:
+    def come(
+        self, path: str = "/mcp", method: str = "POST", **headers: str
+    ) -> Response | Awaitable[Response]:
         fields = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
         request = Request(Head(method, path, fields), remote="127.0.0.1")
         refusal = self.reception.admit(request)
         if refusal is None or isinstance(refusal, Reply):
             return refusal or self.handle(request)
-        return PendingAdmission(asyncio.ensure_future(refusal), lambda: self.handle(request))
+        return self.wait(refusal, request)
+
+    async def wait(self, admission: Awaitable[Response | None], request: Request) -> Response:
+        return await admission or self.handle(request)
 
     def ask(self, *given: Any, **headers: str) -> Response:
         answer = self.come(*given, **headers)
@@ -211,81 +214,13 @@ async def test_who_gives_tokens_is_told_to_everybody(host: str, resource: str) -
 # --- tokens that take time to check ------------------------------------------------------------------
 
 
-async def settle() -> None:
-    for _ in range(3):
-        await asyncio.sleep(0)
-
-
-async def verdict(known: asyncio.Future[Response | None]) -> Response | None:
-    return await known
-
-
-class Waiting:
-    """A request whose caller is not known yet."""
-
-    def __init__(self, handle: Callable[[], Response | PendingResponse]) -> None:
-        self.known: asyncio.Future[Response | None] = asyncio.get_running_loop().create_future()
-        self.paper = Paper()
-        self.admission = PendingAdmission(asyncio.ensure_future(verdict(self.known)), handle)
-
-
-async def test_a_request_goes_on_when_its_caller_is_known() -> None:
-    for refusal, answer in ((None, (200, b"welcome")), (Response(401), (401, b""))):
-        waiting = Waiting(lambda: Response(200, b"welcome"))
-        waiting.admission.begin(waiting.paper)
-        await settle()
-        assert waiting.paper.answered is None
-        waiting.known.set_result(refusal)
-        await settle()
-        assert waiting.paper.answered is not None
-        assert (waiting.paper.answered.status, waiting.paper.answered.body) == answer
-
-
-class Conversation:
-    def __init__(self) -> None:
-        self.events: list[Any] = []
-
-    def begin(self, writer: Any) -> None:
-        self.events.append(writer)
-
-    def lost(self) -> None:
-        self.events.append("lost")
-
-
-async def test_a_conversation_that_follows_has_the_writer_and_hears_of_the_end() -> None:
-    talk = Conversation()
-    waiting = Waiting(lambda: talk)
-    waiting.admission.begin(waiting.paper)
-    waiting.known.set_result(None)
-    await settle()
-    waiting.admission.lost()
-    assert talk.events == [waiting.paper, "lost"]
-
-
-@pytest.mark.parametrize("has_begun", [True, False])
-async def test_who_goes_before_they_are_known_is_not_waited_for(has_begun: bool) -> None:
-    waiting = Waiting(lambda: pytest.fail("handled"))
-    if has_begun:
-        waiting.admission.begin(waiting.paper)
-    await settle()
-    waiting.admission.lost()
-    await settle()
-    assert waiting.known.cancelled()
-    assert waiting.paper.answered is None
-
-
 async def test_a_token_is_looked_into_and_a_bad_one_is_refused() -> None:
     head = base64.urlsafe_b64encode(b'{"alg":"RS256","kid":"1"}').rstrip(b"=").decode()
     claims = base64.urlsafe_b64encode(f'{{"iss":"{ISSUER}"}}'.encode()).rstrip(b"=").decode()
     async with open_house(auth=Auth(oauth=[OAuth(issuer=ISSUER)])) as house:
         talk = house.come(authorization=f"Bearer {head}.{claims}.c2lnbmF0dXJl")
         if not isinstance(talk, Response):
-            paper = Paper()
-            talk.begin(paper)
-            async with asyncio.timeout(10):
-                while paper.answered is None:
-                    await asyncio.sleep(0.01)
-            talk = paper.answered
+            talk = await asyncio.wait_for(talk, 10)
         assert talk.status in (401, 503)
         assert not house.visitors
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -11,22 +11,20 @@ from typing import Any
 import pytest
 
 from tests.support.token_issuer import KeyHouse, Mint, house
-from tests.support.transcripts import Paper
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Auth, OAuth, Policy
 from toolcrib.policy.auth.api_keys import KeyFile
 from toolcrib.policy.enforcer import PolicyEnforcer
 from toolcrib.protocol import Reply
-from toolcrib.transports.http import sse as attendance
+from toolcrib.transports.http import auth as attendance
 from toolcrib.transports.http.auth import AuthMiddleware
-from toolcrib.transports.http.pending import PendingAdmission
 from toolcrib.transports.http.request import Head, Request
-from toolcrib.transports.http.response import OpenStream, PendingResponse, Response
+from toolcrib.transports.http.response import Response
 
 __all__ = ["house"]
 
 
-class Stream(OpenStream):
+class Stream:
     """Goes on until it is ended."""
 
     def __init__(self) -> None:
@@ -54,20 +52,24 @@ async def open_door(auth: Auth) -> AsyncIterator[AuthMiddleware]:
         await reception.close()
 
 
-def come(
-    reception: AuthMiddleware, handle: Callable[[Request], Response | PendingResponse], **headers: str
-) -> Response | PendingResponse:
+def come(reception: AuthMiddleware, handle: Callable[[Request], Any], **headers: str) -> Any:
     fields = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
     request = Request(Head("GET", "/mcp", fields), remote="127.0.0.1")
     refusal = reception.admit(request)
     if isinstance(refusal, Reply):
         return refusal
     if refusal is not None:
-        return PendingAdmission(asyncio.ensure_future(refusal), lambda: handle(request))
+        return _wait(refusal, request, handle)
     outcome = handle(request)
-    if isinstance(outcome, OpenStream):
+    if not isinstance(outcome, Reply):
         reception.watch(outcome, request)
     return outcome
+
+
+async def _wait(
+    admission: Awaitable[Response | None], request: Request, handle: Callable[[Request], Any]
+) -> Any:
+    return await admission or handle(request)
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -122,12 +124,8 @@ async def test_a_caller_with_a_token_waits_for_the_keys_and_comes_in(house: KeyH
 
     async with open_door(Auth(oauth=[OAuth(issuer=house.origin)])) as reception:
         waiting = come(reception, handle, authorization=f"Bearer {mint()}")
-        assert not isinstance(waiting, Response)
-        paper = Paper()
-        waiting.begin(paper)
-        await until(lambda: paper.answered is not None)
-        assert paper.answered is not None
-        assert (paper.answered.status, paper.answered.body) == (200, b"welcome")
+        answer = await asyncio.wait_for(waiting, 10)
+        assert (answer.status, answer.body) == (200, b"welcome")
         assert len(seen) == 1
 
 

@@ -6,13 +6,16 @@ import asyncio
 import gc
 from typing import Any
 
-from toolcrib.transports.http.response import OpenStream
-from toolcrib.transports.http.sse import CredentialWatch
+from toolcrib.transports.http.auth import CredentialWatch
 
 
-class Stream(OpenStream):
+class Stream:
     def __init__(self) -> None:
         self.ended = asyncio.Event()
+
+    def begin(self, writer: Any) -> None: ...
+
+    def lost(self) -> None: ...
 
     def end(self) -> None:
         self.ended.set()

@@ -68,7 +68,6 @@ def test_nothing_is_sent_after_the_end() -> None:
     stream.finish()
     stream.send(b"late")
     assert ids(reader) == []
-    assert stream.is_lost
 
 
 def test_of_a_long_stream_the_end_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,10 +12,9 @@ import pytest
 from tests.support.feature_server import make_desk
 from tests.support.transcripts import Paper, Voice, receive
 from toolcrib.protocol import Reply
-from toolcrib.transports.http import pending as conversation
+from toolcrib.transports.http import request as http_request
 from toolcrib.transports.http.endpoint import Endpoint
 from toolcrib.transports.http.hosts import HostCheck
-from toolcrib.transports.http.pending import KeepAlive, SessionStreamResponse
 from toolcrib.transports.http.request import Head, Request
 from toolcrib.transports.http.response import PendingResponse, Response
 
@@ -104,13 +103,13 @@ async def test_a_call_without_news_is_answered_when_it_ends(client: Client) -> N
     assert b"waited for k" in answered(paper).body
 
 
-async def test_a_call_that_takes_long_becomes_a_stream_and_shows_that_it_is_alive(
+async def test_a_call_that_takes_long_becomes_a_stream(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conversation, "HOLD_S", 0.01)
+    monkeypatch.setattr(http_request, "HOLD_S", 0.01)
     paper = begin(client.call("wait", key="k"))
     async with asyncio.timeout(5):
-        while b": alive" not in paper.text:
+        while not paper.text:
             await asyncio.sleep(0.005)
     assert paper.text.startswith(b"200 text/event-stream\n")
 
@@ -156,36 +155,18 @@ async def test_a_call_that_is_cancelled_in_mid_stream_ends_its_stream(endpoint: 
     assert b'"result"' not in paper.text
 
 
-async def test_a_reader_that_is_replaced_is_not_told_that_the_stream_is_alive(
-    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its connection may serve something else by then."""
-    monkeypatch.setattr(conversation, "HOLD_S", 0.01)
+async def test_of_two_readers_of_a_stream_the_newer_one_goes_on(endpoint: Endpoint) -> None:
     client = Client(endpoint, "2025-11-25")
     client.initialize()
-    call = begin(client.call("wait", "t", key="k", news=1))
+    readers = [begin(client.call("wait", "t", key="k", news=1))]
     await turn()
-    readers = [call]
     for _ in range(2):
         talk = client.send(method="GET", Last_Event_ID="1-1")
-        assert isinstance(talk, SessionStreamResponse)
+        assert not isinstance(talk, Reply)
         readers.append(begin(talk))
-    before = [reader.text for reader in readers]
-    await asyncio.sleep(0.05)
-    assert [reader.text for reader in readers[:2]] == before[:2]
-    assert b": alive" in readers[2].text
+    assert [reader.is_done for reader in readers] == [True, True, False]
     client.send(method="DELETE")
-    ended = readers[2].text
-    await asyncio.sleep(0.05)
-    assert readers[2].text == ended
-
-
-async def test_a_pulse_that_was_stopped_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversation, "HOLD_S", 0.01)
-    paper = Paper()
-    KeepAlive(paper).stop()
-    await asyncio.sleep(0.03)
-    assert paper.text == b""
+    assert readers[2].is_done
 
 
 async def test_what_has_come_while_a_call_was_begun_is_told_first(client: Client) -> None:

@@ -10,14 +10,12 @@ whatever its client does.
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 from collections import deque
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.protocol import Reply
-from toolcrib.transports.http.output import Output
-from toolcrib.transports.http.pending import PendingAdmission, start_admission
 from toolcrib.transports.http.request import (
     FREE_BYTES,
     LONG_HEAD,
@@ -29,7 +27,7 @@ from toolcrib.transports.http.request import (
     Request,
     collect_headers,
 )
-from toolcrib.transports.http.response import PendingResponse, Response, error_response
+from toolcrib.transports.http.response import Output, PendingResponse, Response, error_response
 
 if TYPE_CHECKING:
     from toolcrib.transports.http.server import HTTPServer
@@ -51,15 +49,14 @@ LINGER_S = 5.0
 """A refused client may still be sending its body; closing the connection at once could lose the response."""
 NEVER = float("inf")
 
-QueuedRequest = tuple[Request, Reply | PendingResponse | None, bool]
-"""A request, its response if there is one already, and whether the connection stays open after it."""
+QueuedRequest = tuple[Request, Response | None, bool]
+"""A request, the response that refuses it if it is refused, and whether the connection stays open."""
 
 
 class Connection(asyncio.BufferedProtocol):
     """One client's connection. `read_by` and `write_by` are when the client must have sent, or read, more."""
 
     __slots__ = (
-        "_admission",
         "_body",
         "_body_by",
         "_body_left",
@@ -117,7 +114,6 @@ class Connection(asyncio.BufferedProtocol):
         self._fields: list[tuple[bytes, bytes]] = []
         self._receiving: Request | None = None  # from the end of its head on
         self._refusal: Response | None = None  # what it gets instead of being handled
-        self._admission: asyncio.Task[Response | None] | None = None
         self._body: bytes | bytearray = b""
         self._chunks = 0  # the pieces that the body came in
         self._size = 0
@@ -138,7 +134,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
-        self.output = Output(self, transport, self._server.buffers)
+        self.output = Output(self, transport, self._server.output_store)
         name = transport.get_extra_info("sockname")
         self.local = name[0] if isinstance(name, tuple) else None
         peer = transport.get_extra_info("peername")
@@ -152,12 +148,12 @@ class Connection(asyncio.BufferedProtocol):
         for request in (self._serving, self._receiving, *(queued[0] for queued in self._queue)):
             if request is not None:
                 self._server.endpoint.bodies.release(request)
+                if request.admission is not None:
+                    request.admission.cancel()
         self._serving = self._receiving = self._parser = None
         self._queue.clear()
         self._fields = []
         self._unparsed = self._body = self._piece = b""
-        if self._admission is not None:
-            self._admission.cancel()
         pending, self._pending = self._pending, None
         self.output.lost()
         if pending is not None:
@@ -172,7 +168,11 @@ class Connection(asyncio.BufferedProtocol):
             end = data.find(b"\r\n\r\n") + 4
             head = self._server.endpoint.heads.get(data[:end])
             if head is not None and end + head.length == size:
-                self._serve_whole(Request(head, data[end:], self.local, self.remote))
+                self._is_ready = False
+                self.read_by = NEVER
+                keeps_alive = head.keeps_alive and not self._server.is_draining
+                self._is_last = not keeps_alive
+                self._serve(Request(head, data[end:], self.local, self.remote), None, keeps_alive)
                 return
         self.data_received(data)
 
@@ -180,15 +180,10 @@ class Connection(asyncio.BufferedProtocol):
         self._is_ready = False
         if self._is_last:
             self._discard(len(data))
-        elif self._unparsed or not self.output.is_idle or self._admission is not None or self._queue:
+        elif self._unparsed or self._is_busy:
             self._hold(data)
-        elif len(data) > SLICE:
-            self._parse(data)
         else:
-            self._has_served = False
-            if rest := self._feed(data):
-                self._hold(rest)
-                self._continue_soon()
+            self._parse(data)
 
     def pause_writing(self) -> None:
         self.output.pause()
@@ -252,7 +247,12 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def _is_busy(self) -> bool:
         """Whether something has to be done before more is parsed."""
-        return not self.output.is_idle or self._admission is not None or bool(self._queue)
+        return not self.output.is_idle or bool(self._queue) or self._is_admitting
+
+    @property
+    def _is_admitting(self) -> bool:
+        """Whether the request that is being received waits to be admitted."""
+        return self._receiving is not None and self._receiving.admission is not None
 
     def _hold(self, data: bytes) -> None:
         self._is_ready = False
@@ -377,19 +377,14 @@ class Connection(asyncio.BufferedProtocol):
         self._body = b""
         if request.reserved:
             self._server.endpoint.bodies.shrink(request)
-        response: Reply | PendingResponse | None = self._refusal
-        self._refusal = None
-        if self._admission is not None:
-            handle = functools.partial(self._server.endpoint.handle, request)
-            response = PendingAdmission(self._admission, handle)
-            self._admission = None
-        elif response is None:
+        refusal, self._refusal = self._refusal, None
+        if refusal is None and request.admission is None:
             self._remember_head(request)
         if self._has_served or self._queue or not self.output.is_idle:
-            self._queue.append((request, response, keeps_alive))
+            self._queue.append((request, refusal, keeps_alive))
         else:
             self._has_served = True
-            self._serve(request, response, keeps_alive)
+            self._serve(request, refusal, keeps_alive)
 
     def _remember_head(self, request: Request) -> None:
         """Cache the head of a request that came in one piece, so that its next occurrence is not parsed.
@@ -413,53 +408,34 @@ class Connection(asyncio.BufferedProtocol):
 
     # --- one request ---
 
-    def _serve_whole(self, request: Request) -> None:
-        """Serve a request that has arrived in one piece, with a head that was parsed before."""
-        self._is_ready = False
-        self.read_by = NEVER
-        output, head, server = self.output, request.head, self._server
-        keeps_alive = head.keeps_alive and not server.is_draining
-        self._is_last = not keeps_alive
-        self._serving = request
-        output.is_idle, output.closes, output.head = False, not keeps_alive, head
-        try:
-            response = server.endpoint.serve(request)
-        except Exception:
-            response = self._internal_error()
-        if isinstance(response, Reply):
-            output.respond(response)
-        else:
-            self._pending = response
-            response.begin(output)
-
     def _admit(self, request: Request) -> None:
         """Decide whether this request is let in, before its body is kept."""
         endpoint = self._server.endpoint
         try:
             outcome = endpoint.admit(request)
         except Exception:
-            outcome = self._internal_error()
+            outcome = _internal_error()
         if outcome is None and self._body_left > FREE_BYTES:
             outcome = endpoint.bodies.reserve(request, self._body_left)
         if outcome is not None and not isinstance(outcome, Response):
-            self._admission = start_admission(outcome)
-            self._admission.add_done_callback(self._admitted)
+            request.admission = self._server.loop.create_task(_admit_later(outcome))
+            request.admission.add_done_callback(self._admitted)
             return
         self._refusal = outcome
         if b"expect" in request.head.headers:
             self._ask_for_body(request)
 
     def _admitted(self, admission: asyncio.Task[Response | None]) -> None:
-        """Continue with a body that had to wait; a request that is complete waits by itself."""
-        if admission is not self._admission or admission.cancelled():
+        """Continue with a body that had to wait. One that was complete by then is served later."""
+        request = self._receiving
+        if request is None or admission is not request.admission or admission.cancelled():
             return
-        self._admission = None
+        request.admission = None
         self._refusal = admission.result()
         if self._refusal is not None:
             self._end_with(self._refusal, self._rest_size)
             return
-        if self._receiving is not None:
-            self._ask_for_body(self._receiving)
+        self._ask_for_body(request)
         self._wait_for_rest()
         self._continue()
 
@@ -487,24 +463,37 @@ class Connection(asyncio.BufferedProtocol):
 
     # --- responding ---
 
-    def _serve(self, request: Request, response: Reply | PendingResponse | None, keeps_alive: bool) -> None:
-        output = self.output
+    def _serve(self, request: Request, refusal: Response | None, keeps_alive: bool) -> None:
+        """Respond to a request that is complete. One with a head that was seen before is admitted here."""
+        output, endpoint = self.output, self._server.endpoint
         output.is_idle, output.closes, output.head = False, not keeps_alive, request.head
         self._serving = request
-        if response is None:
-            try:
-                response = self._server.endpoint.handle(request)
-            except Exception:
-                response = self._internal_error()
+        response: Reply | PendingResponse | None = refusal
+        try:
+            if response is None and not request.is_admitted and request.admission is None:
+                admission = endpoint.admit(request)
+                if admission is None or isinstance(admission, Response):
+                    response = admission
+                else:
+                    request.admission = self._server.loop.create_task(_admit_later(admission))
+            if response is None:
+                if request.admission is not None:
+                    request.admission.add_done_callback(self._serve_admitted)
+                    return
+                response = endpoint.handle(request)
+        except Exception:
+            response = _internal_error()
         if isinstance(response, Reply):
             output.respond(response)
         else:
             self._pending = response
             response.begin(output)
 
-    def _internal_error(self) -> Response:
-        logger.exception("a request failed inside toolcrib")
-        return error_response(500, "Internal error", closes=True)
+    def _serve_admitted(self, admission: asyncio.Task[Response | None]) -> None:
+        request = self._serving
+        if request is not None and not admission.cancelled():
+            request.admission = None
+            self._serve(request, admission.result(), not self.output.closes)
 
     def responded(self, closes: bool) -> None:
         """Continue with the next request, if there is one: the response was written."""
@@ -537,7 +526,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _continue_soon(self) -> None:
         """Continue in the next turn of the loop, unless the end of a response triggers that anyway."""
-        if self.output.is_idle and self._admission is None:
+        if self.output.is_idle and not self._is_admitting:
             self._server.loop.call_soon(self._continue)
 
     def _continue(self) -> None:
@@ -613,3 +602,16 @@ class Connection(asyncio.BufferedProtocol):
 
 
 _NO_HEAD = Head("", "", {})
+
+
+async def _admit_later(admission: Awaitable[Response | None]) -> Response | None:
+    """Wait for an admission; a request is refused if that fails."""
+    try:
+        return await admission
+    except Exception:
+        return _internal_error()
+
+
+def _internal_error() -> Response:
+    logger.exception("a request failed inside toolcrib")
+    return error_response(500, "Internal error", closes=True)

@@ -6,7 +6,6 @@ the protocol engine. Has no sockets.
 
 from __future__ import annotations
 
-import functools
 import secrets
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
@@ -19,19 +18,9 @@ from toolcrib.protocol.revisions import LEGACY
 from toolcrib.protocol.subscriptions import Subscription
 from toolcrib.transports.eager import EagerStarter
 from toolcrib.transports.http.hosts import HostCheck
-from toolcrib.transports.http.legacy_sse import LegacySSE
-from toolcrib.transports.http.pending import (
-    CallResponse,
-    PendingAdmission,
-    RecordedResponse,
-    SessionStreamResponse,
-    SubscriptionResponse,
-    start_admission,
-    streams_of,
-)
 from toolcrib.transports.http.request import BodyBudget, HeadCache, Request
-from toolcrib.transports.http.response import OpenStream, PendingResponse, Response, error_response
-from toolcrib.transports.http.sse import ReplayBudget, SessionStreams
+from toolcrib.transports.http.response import PendingResponse, Response, error_response
+from toolcrib.transports.http.sse import LegacySSE, ReplayBudget, SessionStreamResponse, SessionStreams
 from toolcrib.validation import codec
 
 if TYPE_CHECKING:
@@ -87,15 +76,6 @@ class Endpoint:
         request.is_admitted = True
         return None
 
-    def serve(self, request: Request) -> Reply | PendingResponse:
-        """Return the response to a request that is complete: admit it and handle it."""
-        refused = self.admit(request)
-        if refused is None:
-            return self.handle(request)
-        if isinstance(refused, Reply):
-            return refused
-        return PendingAdmission(start_admission(refused), functools.partial(self.handle, request))
-
     def handle(self, request: Request) -> Reply | PendingResponse:
         """Return the response to a request that was admitted."""
         if not request.is_admitted:
@@ -137,17 +117,11 @@ class Endpoint:
         starter = self.starter
         if starter is None:
             starter = self.starter = EagerStarter()
-        outcome = starter.start(pending, RecordedResponse)
-        if isinstance(outcome, RecordedResponse):
-            if request.held is None and request.session is None:
-                request.discard_messages()
-                return outcome
-            outcome = pending.task = outcome.as_task()
+        outcome = starter.start(pending)
         if isinstance(outcome, Reply) and request.held is None:
             return outcome
-        if isinstance(pending, Subscription):
-            return self._watch(SubscriptionResponse(pending, outcome, request), request)
-        return CallResponse(pending, outcome, request)
+        request.follow(pending, outcome)
+        return self._watch(request, request) if isinstance(pending, Subscription) else request
 
     def _handle_other_path(self, request: Request) -> Reply | PendingResponse:
         sse, head = self._legacy_sse, request.head
@@ -165,7 +139,7 @@ class Endpoint:
 
     def _watch(self, outcome: Reply | PendingResponse, request: Request) -> Reply | PendingResponse:
         """End a stream when the credentials of its request expire."""
-        if self.auth is not None and isinstance(outcome, OpenStream):
+        if self.auth is not None and not isinstance(outcome, Reply):
             self.auth.watch(outcome, request)
         return outcome
 
@@ -208,7 +182,7 @@ class Endpoint:
             message = "A stream belongs to a session: initialize first, and send its Mcp-Session-Id"
             status = 400 if self.engine.settings.keeps_sessions else 405
             return error_response(status, message, _POST_ONLY)
-        streams = streams_of(session)
+        streams: SessionStreams = session.streams
         last = request.head.headers.get(b"last-event-id")
         if last is None:
             if streams.own.writer is not None:
