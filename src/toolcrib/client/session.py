@@ -6,9 +6,8 @@ that a server sends raises in a background task.
 The handshake tries the newest version first: `server/discover` of 2026-07-28, then `initialize`. A server
 that cannot be reached is an error, not an old server.
 
-Answer requests from a server: elicitation, sampling and roots.
-
-They arrive as requests in a legacy session and inside an `input_required` result on 2026-07-28.
+Questions from the server (elicitation, sampling and roots) arrive as requests in a legacy session, and inside
+an `input_required` result on 2026-07-28; `InputHandlers` answers both.
 """
 
 from __future__ import annotations
@@ -34,10 +33,28 @@ from toolcrib.errors import (
 )
 from toolcrib.validation import codec
 
+logger = logging.getLogger("toolcrib")
+
 Ask = Callable[[Form | Visit], Awaitable[Answer]]
 Sample = Callable[[Prompt], Awaitable[Completion]]
+OnProgress = Callable[[float, float | None, str | None], object]
+OnLog = Callable[[str, Any], object]
 
-_UNKNOWN, _INVALID = -32601, -32602
+MODERN = "2026-07-28"
+LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+VERSIONS = (MODERN, *LEGACY)
+DISCOVER_WAIT_S = 5.0
+"""How long to wait for `server/discover` before also trying `initialize`: some servers start slowly, and some
+never respond to unknown methods."""
+
+_PREFIX = "io.modelcontextprotocol/"
+SERVER_INFO = f"{_PREFIX}serverInfo"
+SUBSCRIPTION = f"{_PREFIX}subscriptionId"
+_UNKNOWN, _INVALID, _INTERNAL, _UNSUPPORTED_VERSION = -32601, -32602, -32603, -32022
+_ACCESS_STATUSES = (401, 403, 407)
+_CLOSE_S = 2.0
+_MAX_TASKS = 64
+_MAX_WARNINGS = 5
 
 
 class CannotAnswerError(Exception):
@@ -121,7 +138,7 @@ def _write_answer(answer: Answer, question: Form | Visit) -> dict[str, Any]:
 def _read_prompt(params: Mapping[str, Any]) -> Prompt:
     messages, max_tokens = params.get("messages"), params.get("maxTokens")
     if not isinstance(messages, list):
-        raise CannotAnswerError("message must be a strings", _INVALID)
+        raise CannotAnswerError("messages must be a list", _INVALID)
     known = ("messages", "maxTokens", "systemPrompt", "_meta")
     return Prompt(
         messages,
@@ -152,15 +169,6 @@ def _to_folder(item: str | Path | Folder) -> Folder:
 
 def _write_root(folder: Folder) -> dict[str, Any]:
     return {"uri": folder.uri} if folder.name is None else {"uri": folder.uri, "name": folder.name}
-
-
-MODERN = "2026-07-28"
-LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-VERSIONS = (MODERN, *LEGACY)
-
-_PREFIX = "io.modelcontextprotocol/"
-SERVER_INFO = f"{_PREFIX}serverInfo"
-SUBSCRIPTION = f"{_PREFIX}subscriptionId"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,17 +209,6 @@ class Envelope:
     def session_headers(self) -> dict[str, str]:
         """The HTTP headers of every message after a legacy handshake."""
         return {} if self.is_modern or self.version < "2025-06-18" else {"mcp-protocol-version": self.version}
-
-
-logger = logging.getLogger("toolcrib")
-
-OnProgress = Callable[[float, float | None, str | None], object]
-OnLog = Callable[[str, Any], object]
-
-_CLOSE_S = 2.0
-_MAX_TASKS = 64
-_MAX_WARNINGS = 5
-_INTERNAL = -32603
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,13 +425,13 @@ class Session:
         elif method == "notifications/message":
             self._take_log(params, via)
         elif method == "notifications/tools/list_changed":
-            self._notify_listener(self.on_tools_changed)
+            self.call_back(self.on_tools_changed)
         elif method == "notifications/subscriptions/acknowledged":
             meta = params.get("_meta")
             request_id = meta.get(SUBSCRIPTION) if isinstance(meta, dict) else via
             pending = self._pending.get(request_id) if type(request_id) is int else None
             if pending is not None and pending.listeners.on_acknowledged is not None:
-                self._notify_listener(pending.listeners.on_acknowledged)
+                self.call_back(pending.listeners.on_acknowledged)
         elif method == "notifications/cancelled":
             request_id = params.get("requestId")
             question = self._questions.get(request_id) if isinstance(request_id, int | str) else None
@@ -447,7 +444,7 @@ class Session:
         if pending is None or pending.listeners.on_progress is None or not _is_number(progress):
             return
         text = params.get("message")
-        self._notify_listener(
+        self.call_back(
             pending.listeners.on_progress,
             progress,
             total if _is_number(total) else None,
@@ -459,14 +456,15 @@ class Session:
         level = params.get("level")
         for request_id, pending in list(self._pending.items()):
             if pending.listeners.on_log is not None and via in (None, request_id):
-                self._notify_listener(
+                self.call_back(
                     pending.listeners.on_log, level if isinstance(level, str) else "info", params.get("data")
                 )
 
-    def _notify_listener(self, listener: Callable[..., object], *arguments: Any) -> None:
+    def call_back(self, listener: Callable[..., object], *arguments: Any) -> None:
+        """Call a function of the user's, whose failure must not end the session."""
         try:
             listener(*arguments)
-        except Exception as error:  # a failing callback must not end the session
+        except Exception as error:
             logger.warning(
                 "a callback for %s failed: %s: %s", self.transport.label, type(error).__name__, error
             )
@@ -540,13 +538,6 @@ def _copy_error(error: ClientError) -> ClientError:
     return TransportError(str(error), status=error.status if isinstance(error, TransportError) else None)
 
 
-DISCOVER_WAIT_S = 5.0
-"""How long to wait for `server/discover` before also trying `initialize`: some servers start slowly, and some
-never respond to unknown methods."""
-_NOT_AN_ERA = (401, 403, 407)
-_UNSUPPORTED_VERSION = -32022
-
-
 @dataclass(frozen=True, slots=True)
 class Peer:
     """What the server announced about itself."""
@@ -611,7 +602,7 @@ async def _cancel_and_wait(greeting: asyncio.Future[Peer]) -> None:
 
 def _may_be_legacy(session: Session, error: ClientError) -> bool:
     if isinstance(error, TransportError):
-        return error.status is not None and error.status not in _NOT_AN_ERA and not session.is_closed
+        return error.status is not None and error.status not in _ACCESS_STATUSES and not session.is_closed
     supported = _supported(error) if isinstance(error, RemoteError) else []
     return not supported or any(version in LEGACY for version in supported)
 

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from toolcrib.protocol import Engine
+from toolcrib.transports.lines import LineReader
 from toolcrib.transports.pipe import Pipe
 
 logger = logging.getLogger("toolcrib")
@@ -26,52 +27,6 @@ MAX_LINE = 4 * 1024 * 1024
 DRAIN_S = 0.5
 """Time for running calls when the client disconnects; the process must end promptly."""
 MAX_UNREAD = 16 * 1024 * 1024
-
-
-class Lines:
-    """Splits a stream of bytes into lines of bounded length."""
-
-    def __init__(self, take: Callable[[bytes], None], refuse: Callable[[str], None], longest: int = MAX_LINE):
-        self._take = take
-        self._refuse = refuse
-        self._longest = longest
-        self._rest = bytearray()
-        self._skips = False
-
-    def feed(self, data: bytes) -> None:
-        rest = self._rest
-        if not rest and not self._skips and data.endswith(b"\n") and data.count(b"\n") == 1:
-            self._line(data[:-1])  # the common case: one complete line
-            return
-        rest += data
-        start = 0
-        while (end := rest.find(b"\n", start)) >= 0:
-            if self._skips:
-                self._skips = False
-            else:
-                self._line(bytes(rest[start:end]))
-            start = end + 1
-        del rest[:start]
-        if len(rest) > self._longest:
-            if not self._skips:
-                self._refuse_long()
-            self._skips = True
-            rest.clear()
-
-    def end(self) -> None:
-        """Take what is left as the last line."""
-        if self._rest and not self._skips:
-            self._line(bytes(self._rest))
-        self._rest.clear()
-
-    def _line(self, line: bytes) -> None:
-        if len(line) > self._longest:
-            self._refuse_long()
-        elif line and not line.isspace():
-            self._take(line)
-
-    def _refuse_long(self) -> None:
-        self._refuse(f"Invalid request: a line of more than {self._longest} bytes")
 
 
 class StandardStreams:
@@ -118,7 +73,7 @@ class _Session(asyncio.Protocol):
         self._ended = asyncio.Event()
         self._out: _Writer | None = None
         self._pipe = Pipe(engine, self._send)
-        self._lines = Lines(self._pipe.feed, self._pipe.refuse)
+        self._lines = LineReader(MAX_LINE)
         self._reader: asyncio.ReadTransport | None = None
 
     async def run(self) -> None:
@@ -126,7 +81,7 @@ class _Session(asyncio.Protocol):
         try:
             await self._open_reader()
             await self._ended.wait()
-            self._lines.end()
+            self._take(self._lines.end())
             await self._pipe.drain(DRAIN_S)
         finally:
             await self._pipe.aclose()
@@ -166,7 +121,14 @@ class _Session(asyncio.Protocol):
             self._out.write(message + b"\n")
 
     def data_received(self, data: bytes) -> None:
-        self._lines.feed(data)
+        for line in self._lines.feed(data):
+            self._take(line)
+
+    def _take(self, line: bytes | None) -> None:
+        if line is None:
+            self._pipe.refuse(f"Invalid request: a line of more than {MAX_LINE} bytes")
+        elif line and not line.isspace():
+            self._pipe.feed(line)
 
     def eof_received(self) -> bool:
         self._ended.set()
