@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from toolcrib.transports.http.auth import AuthMiddleware
     from toolcrib.transports.http.endpoint import Endpoint
     from toolcrib.transports.http.server import Timeouts
-    from toolcrib.transports.pipe import MemoryPipe
+    from toolcrib.transports.pipe import Pipe
 
 COALESCE_S = 0.05
 """Changes within this time are announced together."""
@@ -138,10 +138,12 @@ class Transports:
 
         await serve_stdio(self.engine)
 
-    def connect(self, receive: Callable[[bytes], None]) -> MemoryPipe:
-        from toolcrib.transports.pipe import MemoryPipe
+    def connect(self, receive: Callable[[bytes], None]) -> Pipe:
+        """Connect a client in this process. Messages arrive at the next turn of the loop, as over a network."""
+        from toolcrib.transports.pipe import Pipe
 
-        return MemoryPipe(self.engine, receive)
+        loop = asyncio.get_running_loop()
+        return Pipe(self.engine, lambda message: loop.call_soon(receive, message))
 
     def endpoint(self, options: HTTPOptions, *, bound: str | None, local_only: bool = False) -> Endpoint:
         from toolcrib.transports.http.endpoint import Endpoint

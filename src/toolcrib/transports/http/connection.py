@@ -48,8 +48,9 @@ LINGER_S = 5.0
 """A refused client may still be sending its body; closing the connection at once could lose the response."""
 NEVER = float("inf")
 
-_READY, _RECEIVING, _SERVING = range(3)
-"""The states of a connection: the next byte begins a request, a request has begun, and a response is due."""
+_READY, _RECEIVING, _ADMITTING, _SERVING = range(4)
+"""The states of a connection: the next byte begins a request, a request has begun, its caller has to be
+authenticated before the body is read, and a response is due."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -169,6 +170,8 @@ class Connection(asyncio.BufferedProtocol):
         self.data_received(data)
 
     def data_received(self, data: bytes) -> None:
+        if self._receiving is not None:
+            self._head_end = b""  # the request has not come in one piece
         if self._held:
             self._hold(data)
         else:
@@ -191,7 +194,7 @@ class Connection(asyncio.BufferedProtocol):
             if self._is_last:
                 self._discard(len(data))
                 return
-            if self._is_busy:
+            if self._state >= _ADMITTING:
                 self._hold(data)
                 return
             size = self._find_size(data)
@@ -212,10 +215,10 @@ class Connection(asyncio.BufferedProtocol):
         """Return how much of the input to parse: not beyond a head or a body, as the parser cannot stop."""
         if self._receiving is not None:
             return self._body_left if self._body_left > 0 else SLICE
-        before = self._head_end[-3:]
-        end = (before + data[: SLICE + 4]).find(b"\r\n\r\n")
+        before = b"" if self._state == _READY else self._head_end[-3:]
+        end = (before + data[:SLICE]).find(b"\r\n\r\n") if before else data.find(b"\r\n\r\n", 0, SLICE)
         size = SLICE if end < 0 else end + 4 - len(before)
-        self._head_end = data[:size] if self._state == _READY else before + data[:size]
+        self._head_end = before + data[:size]
         return size
 
     def _feed(self, piece: bytes) -> None:
@@ -245,12 +248,6 @@ class Connection(asyncio.BufferedProtocol):
         """Whether to wait for the rest of a refused request, so that its connection can be used again."""
         request = self._receiving
         return self._rest_size <= FREE_BYTES and request is not None and b"expect" not in request.head.headers
-
-    @property
-    def _is_busy(self) -> bool:
-        """Whether something has to be done before more is parsed."""
-        request = self._receiving
-        return self._state == _SERVING or (request is not None and request.admission is not None)
 
     def _hold(self, data: bytes) -> None:
         self._held += data
@@ -415,6 +412,7 @@ class Connection(asyncio.BufferedProtocol):
         if outcome is not None and not isinstance(outcome, Response):
             request.admission = self._server.loop.create_task(_admit_later(outcome))
             request.admission.add_done_callback(self._admitted)
+            self._state = _ADMITTING
             return
         self._refusal = outcome
         if b"expect" in request.head.headers:
@@ -426,6 +424,7 @@ class Connection(asyncio.BufferedProtocol):
         if request is None or admission is not request.admission or admission.cancelled():
             return
         request.admission = None
+        self._state = _RECEIVING
         self._refusal = admission.result()
         if self._refusal is not None:
             self._end_with(self._refusal, self._rest_size)
@@ -439,7 +438,7 @@ class Connection(asyncio.BufferedProtocol):
         headers = request.head.headers
         has_body = self._body_left > 0 or b"transfer-encoding" in headers
         is_waiting = has_body and headers.get(b"expect", b"").lower() == b"100-continue"
-        if is_waiting and request.head.is_http11 and self._refusal is None and not self._is_busy:
+        if is_waiting and request.head.is_http11 and self._refusal is None:
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def _decline_upgrade(self) -> None:
@@ -464,21 +463,21 @@ class Connection(asyncio.BufferedProtocol):
         output, endpoint = self.output, self._server.endpoint
         output.is_idle, output.closes, output.head = False, self._is_last, request.head
         self._state, self._serving = _SERVING, request
-        response: Reply | PendingResponse | None = refusal
+        response: Any = refusal
         try:
-            if response is None and not request.is_admitted and request.admission is None:
-                admission = endpoint.admit(request)
-                if admission is None or isinstance(admission, Response):
-                    response = admission
-                else:
-                    request.admission = self._server.loop.create_task(_admit_later(admission))
-            if response is None:
-                if request.admission is not None:
-                    request.admission.add_done_callback(self._serve_admitted)
-                    return
-                response = endpoint.handle(request)
+            if response is None and request.admission is None:
+                if not request.is_admitted:
+                    response = endpoint.admit(request)
+                if response is None:
+                    response = endpoint.handle(request)
+                elif not isinstance(response, Response):
+                    request.admission = self._server.loop.create_task(_admit_later(response))
+                    response = None
         except Exception:
             response = _internal_error()
+        if response is None and request.admission is not None:
+            request.admission.add_done_callback(self._serve_admitted)
+            return
         if isinstance(response, Reply):
             output.respond(response)
         else:
@@ -518,7 +517,7 @@ class Connection(asyncio.BufferedProtocol):
         """Act on a time-out: the client has not sent, or not read, in time."""
         if self.write_by < self._server.now or self._linger_by != NEVER:
             self.transport.abort()
-        elif self._is_busy:
+        elif self._state >= _ADMITTING:
             self.read_by = NEVER  # the client waits for us
         elif self._state == _RECEIVING:
             self._refuse(408, "The request did not arrive in time")
@@ -527,7 +526,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def end(self) -> None:
         """Close the connection when the server stops, unless a response is due."""
-        if not self._is_busy:
+        if self._state < _ADMITTING:
             self._drop()
 
     def wait_for_reader(self) -> None:

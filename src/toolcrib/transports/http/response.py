@@ -297,7 +297,11 @@ class Output:
         else:
             self._transport.write(head)
             self._put(body)
-        self._end()
+        if self._is_paused or self._unread.size:
+            self._is_ending = True
+        else:  # as in `_end`, without a call
+            self.is_idle = True
+            self._connection.responded(self.closes)
 
     def open(self) -> None:
         if self.is_idle:
