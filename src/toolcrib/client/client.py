@@ -19,7 +19,6 @@ from toolcrib.client.session import (
     VERSIONS,
     Ask,
     CannotAnswerError,
-    Envelope,
     InputHandlers,
     Listeners,
     OnLog,
@@ -190,8 +189,7 @@ class Client:
             raise
 
     async def _connect_with(self, protocol: str) -> None:
-        envelope = Envelope(LEGACY[0], self._info)
-        self._session = Session(self._transport, envelope, self._input_handlers, self._on_tools_changed)
+        self._session = Session(self._transport, self._info, self._input_handlers, self._on_tools_changed)
         await self._transport.start(self._session)
         self._peer = await negotiate(self._session, protocol, self.timeout_s)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -172,46 +172,6 @@ def _write_root(folder: Folder) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Envelope:
-    """What surrounds the parameters of a request in one protocol version.
-
-    2026-07-28 sends version, client info and capabilities with every request; older versions negotiate once.
-    """
-
-    version: str
-    info: Mapping[str, Any]
-    capabilities: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def is_modern(self) -> bool:
-        return self.version == MODERN
-
-    def wrap(
-        self, params: Mapping[str, Any], token: int | None = None, log_level: str | None = None
-    ) -> dict[str, Any]:
-        """Return the params of a request with the `_meta` that the version requires."""
-        meta: dict[str, Any] = {}
-        if self.is_modern:
-            meta[f"{_PREFIX}protocolVersion"] = self.version
-            meta[f"{_PREFIX}clientCapabilities"] = self.capabilities
-            meta[f"{_PREFIX}clientInfo"] = self.info
-            if log_level is not None:
-                meta[f"{_PREFIX}logLevel"] = log_level
-        if token is not None:
-            meta["progressToken"] = token
-        return {**params, "_meta": meta} if meta else dict(params)
-
-    def headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
-        """Return the HTTP headers specific to one request."""
-        return headers_for(self.version, method, params) if self.is_modern else {}
-
-    @property
-    def session_headers(self) -> dict[str, str]:
-        """The HTTP headers of every message after a legacy handshake."""
-        return {} if self.is_modern or self.version < "2025-06-18" else {"mcp-protocol-version": self.version}
-
-
-@dataclass(frozen=True, slots=True)
 class Listeners:
     """Callbacks for what a server sends while a request runs."""
 
@@ -239,9 +199,11 @@ class Session:
     """One session with a server; receives the messages of its transport."""
 
     transport: Transport
-    envelope: Envelope
+    info: Mapping[str, Any]
     input_handlers: InputHandlers
     on_tools_changed: Callable[[], object] = lambda: None
+    version: str = LEGACY[0]
+    capabilities: Mapping[str, Any] = field(default_factory=dict)
     _pending: dict[int, _Pending] = field(default_factory=dict)
     _ids: count[int] = field(default_factory=lambda: count(1))
     _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
@@ -253,6 +215,14 @@ class Session:
     @property
     def is_closed(self) -> bool:
         return self._closed_by is not None
+
+    @property
+    def is_modern(self) -> bool:
+        return self.version == MODERN
+
+    def use_version(self, version: str) -> None:
+        self.version = version
+        self.capabilities = self.input_handlers.capabilities(version)
 
     # --- requests ---
 
@@ -271,12 +241,12 @@ class Session:
             raise _copy_error(self._closed_by)
         request_id = next(self._ids)
         token = request_id if listeners.on_progress is not None else None
-        wrapped = self.envelope.wrap(params, token, "debug" if listeners.on_log is not None else None)
+        wrapped = self._wrap(params, token, "debug" if listeners.on_log is not None else None)
         try:
             data = codec.encode({"jsonrpc": "2.0", "id": request_id, "method": method, "params": wrapped})
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise InvalidArgumentsError(f"The arguments are not JSON: {error}") from None
-        sent = Outgoing(data, request_id, {**self.envelope.headers(method, params), **(headers or {})})
+        sent = Outgoing(data, request_id, {**self._headers(method, params), **(headers or {})})
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         pending = self._pending[request_id] = _Pending(listeners, is_handshake, answer)
         try:
@@ -302,13 +272,30 @@ class Session:
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
         if params is not None:
             message["params"] = params
-        await self.transport.send(Outgoing(codec.encode(message), headers=self.envelope.headers(method, {})))
+        await self.transport.send(Outgoing(codec.encode(message), headers=self._headers(method, {})))
+
+    def _wrap(self, params: Mapping[str, Any], token: int | None, log_level: str | None) -> dict[str, Any]:
+        """Return params with the `_meta` of the version: 2026-07-28 describes the client in every request."""
+        meta: dict[str, Any] = {}
+        if self.is_modern:
+            meta[f"{_PREFIX}protocolVersion"] = self.version
+            meta[f"{_PREFIX}clientCapabilities"] = self.capabilities
+            meta[f"{_PREFIX}clientInfo"] = self.info
+            if log_level is not None:
+                meta[f"{_PREFIX}logLevel"] = log_level
+        if token is not None:
+            meta["progressToken"] = token
+        return {**params, "_meta": meta} if meta else dict(params)
+
+    def _headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
+        """Return the HTTP headers specific to one message."""
+        return headers_for(self.version, method, params) if self.is_modern else {}
 
     def _cancel(self, request_id: int, reason: str) -> None:
         """Cancel at the server: by closing the request's stream if it has one, else by a notification."""
         self.transport.cancel(request_id)
         if not self._pending[request_id].is_handshake and not (
-            self.transport.has_request_streams and self.envelope.is_modern
+            self.transport.has_request_streams and self.is_modern
         ):
             text = {"requestId": request_id, "reason": reason}
             self.spawn(self._send_quietly(lambda: self.notify("notifications/cancelled", text)))
@@ -472,7 +459,7 @@ class Session:
     # --- requests from the server in a legacy session ---
 
     def _take_question(self, request_id: Any, method: str, params: dict[str, Any]) -> None:
-        if self.envelope.is_modern or not isinstance(request_id, int | str) or request_id in self._questions:
+        if self.is_modern or not isinstance(request_id, int | str) or request_id in self._questions:
             self._unexpected += 1
             logger.debug(
                 "%s sent a request that the protocol does not allow: %.100s", self.transport.label, method
@@ -616,7 +603,7 @@ def _supported(error: RemoteError) -> list[Any]:
 
 
 async def _discover(session: Session, timeout_s: float) -> Peer:
-    _use_version(session, MODERN)
+    session.use_version(MODERN)
     session.transport.reset()
     try:
         result = await session.request("server/discover", {}, timeout_s=timeout_s, is_handshake=True)
@@ -633,12 +620,12 @@ async def _discover(session: Session, timeout_s: float) -> Peer:
 
 
 async def _initialize(session: Session, version: str, timeout_s: float) -> Peer:
-    _use_version(session, version)
+    session.use_version(version)
     session.transport.reset()
     greeting = {
         "protocolVersion": version,
-        "capabilities": session.envelope.capabilities,
-        "clientInfo": session.envelope.info,
+        "capabilities": session.capabilities,
+        "clientInfo": session.info,
     }
     result = await session.request("initialize", greeting, timeout_s=timeout_s, is_handshake=True)
     agreed = result.get("protocolVersion")
@@ -656,18 +643,16 @@ async def _initialize(session: Session, version: str, timeout_s: float) -> Peer:
     return peer
 
 
-def _use_version(session: Session, version: str) -> None:
-    capabilities = session.input_handlers.capabilities(version)
-    session.envelope = replace(session.envelope, version=version, capabilities=capabilities)
-
-
 def _resolve(session: Session, peer: Peer) -> None:
-    if session.envelope.version != peer.protocol_version:
-        _use_version(session, peer.protocol_version)
+    """Continue with the version that was negotiated."""
+    if session.version != peer.protocol_version:
+        session.use_version(peer.protocol_version)
     if peer.is_modern:
         session.transport.reset()
+    elif session.version >= "2025-06-18":  # older servers do not know the header
+        session.transport.set_session_headers({"mcp-protocol-version": session.version})
     else:
-        session.transport.set_session_headers(session.envelope.session_headers)
+        session.transport.set_session_headers({})
 
 
 def _peer(version: str, result: Mapping[str, Any], info: Any) -> Peer:

@@ -139,11 +139,15 @@ class Transports:
         await serve_stdio(self.engine)
 
     def connect(self, receive: Callable[[bytes], None]) -> Pipe:
-        """Connect a client in this process. Messages arrive at the next turn of the loop, as over a network."""
+        """Connect a client in this process. It receives messages at the next turn of the loop."""
         from toolcrib.transports.pipe import Pipe
 
         loop = asyncio.get_running_loop()
-        return Pipe(self.engine, lambda message: loop.call_soon(receive, message))
+
+        def send(message: bytes) -> None:
+            loop.call_soon(receive, message)
+
+        return Pipe(self.engine, send)
 
     def endpoint(self, options: HTTPOptions, *, bound: str | None, local_only: bool = False) -> Endpoint:
         from toolcrib.transports.http.endpoint import Endpoint
