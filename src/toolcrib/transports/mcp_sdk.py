@@ -58,11 +58,6 @@ _REQUESTS: Mapping[str, tuple[Any, Any]] = {
 _Context = ServerRequestContext[Any, Any]
 
 
-class _Transports(Protocol):
-    @property
-    def engine(self) -> Engine: ...
-
-
 class _ToolServer(Protocol):
     """The part of `MCPServer` that an attachment uses."""
 
@@ -70,7 +65,7 @@ class _ToolServer(Protocol):
     def registry(self) -> ToolRegistry: ...
 
     @property
-    def transports(self) -> _Transports: ...
+    def transports(self) -> Any: ...
 
     @property
     def _running(self) -> bool: ...
@@ -112,7 +107,8 @@ class Attachment:
             settings = EngineSettings(server.name, server.version or "0", dynamic=True)
             self._registry, self._engine = crib, Engine(Dispatcher(crib), settings)
         else:
-            self._crib, self._registry, self._engine = crib, crib.registry, crib.transports.engine
+            self._crib, self._registry = crib, crib.registry
+            self._engine = crib.transports.engine
         self._is_dynamic = self._engine.settings.dynamic
         self._other_list = server.get_request_handler("tools/list")
         self._other_call = server.get_request_handler("tools/call")

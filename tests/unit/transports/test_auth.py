@@ -28,7 +28,7 @@ class House:
 
     def __init__(self, policy: Policy, host: str = "127.0.0.1") -> None:
         self.enforcer = PolicyEnforcer(policy)
-        self.reception = AuthMiddleware(self.enforcer, "house", host=host, port=0, path="/mcp")
+        self.reception = AuthMiddleware(self.enforcer, "house", host=host, path="/mcp")
         self.visitors: list[str] = []
 
     def handle(self, request: Request) -> Response:

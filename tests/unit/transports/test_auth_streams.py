@@ -42,9 +42,7 @@ class Stream:
 
 @asynccontextmanager
 async def open_door(auth: Auth) -> AsyncIterator[AuthMiddleware]:
-    reception = AuthMiddleware(
-        PolicyEnforcer(Policy(auth=auth)), "house", host="127.0.0.1", port=0, path="/mcp"
-    )
+    reception = AuthMiddleware(PolicyEnforcer(Policy(auth=auth)), "house", host="127.0.0.1", path="/mcp")
     await reception.open(8123)
     try:
         yield reception

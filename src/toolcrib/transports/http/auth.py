@@ -77,12 +77,11 @@ class AuthMiddleware:
     """Authentication for one server. `open` has to be awaited before the first request."""
 
     def __init__(
-        self, enforcer: PolicyEnforcer, name: str, *, host: str, port: int, path: str, workers: int = 1
+        self, enforcer: PolicyEnforcer, name: str, *, host: str, path: str, workers: int = 1
     ) -> None:
         self._enforcer = enforcer
         self._name = name
         self._host = host
-        self._port = port
         self._path = path
         self._workers = workers
         self._authenticator: Authenticator | None = None

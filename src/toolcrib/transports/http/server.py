@@ -74,10 +74,6 @@ class HTTPServer:
     def new_parser(self, connection: Connection) -> Any:
         return self._new_parser(connection)
 
-    @property
-    def connections(self) -> int:
-        return len(self._connections)
-
     async def listen(self, sockets: Sequence[socket.socket]) -> None:
         for each in sockets:
             server = await self.loop.create_server(lambda: Connection(self), sock=each, backlog=BACKLOG)
