@@ -71,13 +71,13 @@ class _Session(asyncio.Protocol):
         self._standard = standard
         self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
-        self._out: _Writer | None = None
+        self._out = _Writer(standard.output, self._overflow)
         self._pipe = Pipe(engine, self._send)
         self._lines = LineReader(MAX_LINE)
         self._reader: asyncio.ReadTransport | None = None
 
     async def run(self) -> None:
-        self._out = await open_writer(self._loop, self._standard.output, self._overflow)
+        await self._out.open()
         try:
             await self._open_reader()
             await self._ended.wait()
@@ -90,8 +90,7 @@ class _Session(asyncio.Protocol):
             await self._out.close()
 
     async def _open_reader(self) -> None:
-        kind = os.fstat(self._standard.input).st_mode
-        if not (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)):
+        if not _is_pipe(self._standard.input):
             threading.Thread(target=self._read_file, daemon=True, name="toolcrib-stdin").start()
             return
         source = os.fdopen(os.dup(self._standard.input), "rb", buffering=0)
@@ -117,8 +116,7 @@ class _Session(asyncio.Protocol):
         self._ended.set()
 
     def _send(self, message: bytes) -> None:
-        if self._out is not None:
-            self._out.write(message + b"\n")
+        self._out.write(message + b"\n")
 
     def data_received(self, data: bytes) -> None:
         for line in self._lines.feed(data):
@@ -139,17 +137,20 @@ class _Session(asyncio.Protocol):
 
 
 class _Writer(asyncio.BaseProtocol):
-    """Writes lines to a pipe; those of one turn of the loop are written together."""
+    """Writes lines to a pipe, a file or a terminal; those of one turn of the loop are written together."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, overflow: Callable[[], None]) -> None:
-        self._loop = loop
+    def __init__(self, descriptor: int, overflow: Callable[[], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._descriptor = descriptor
         self._overflow = overflow
-        self._transport: Any = None
+        self._transport: Any = None  # of a pipe
         self._waiting: list[bytes] = []
         self._gone = asyncio.Event()
 
-    def connection_made(self, transport: Any) -> None:
-        self._transport = transport
+    async def open(self) -> None:
+        if _is_pipe(self._descriptor):
+            sink = os.fdopen(os.dup(self._descriptor), "wb", buffering=0)
+            self._transport, _ = await self._loop.connect_write_pipe(lambda: self, sink)
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
         self._gone.set()
@@ -161,11 +162,13 @@ class _Writer(asyncio.BaseProtocol):
 
     def _flush(self) -> None:
         data, self._waiting = b"".join(self._waiting), []
-        if not data or self._transport is None or self._transport.is_closing():
-            return
-        self._transport.write(data)
-        if self._transport.get_write_buffer_size() > MAX_UNREAD:
-            self._overflow()
+        if self._transport is None:
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+        elif data and not self._transport.is_closing():
+            self._transport.write(data)
+            if self._transport.get_write_buffer_size() > MAX_UNREAD:
+                self._overflow()
 
     async def close(self) -> None:
         self._flush()
@@ -178,28 +181,7 @@ class _Writer(asyncio.BaseProtocol):
                 self._transport.abort()
 
 
-class _FileWriter(_Writer):
-    """Writes at once, to a standard output that is a file or a terminal."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, descriptor: int) -> None:
-        super().__init__(loop, lambda: None)
-        self._descriptor = descriptor
-
-    def _flush(self) -> None:
-        data, self._waiting = b"".join(self._waiting), []
-        while data:
-            data = data[os.write(self._descriptor, data) :]
-
-    async def close(self) -> None:
-        self._flush()
-
-
-async def open_writer(
-    loop: asyncio.AbstractEventLoop, descriptor: int, overflow: Callable[[], None]
-) -> _Writer:
+def _is_pipe(descriptor: int) -> bool:
+    """Return whether the event loop can wait for a descriptor: it cannot wait for files and terminals."""
     kind = os.fstat(descriptor).st_mode
-    if not (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)):
-        return _FileWriter(loop, descriptor)
-    sink = os.fdopen(os.dup(descriptor), "wb", buffering=0)
-    _, writer = await loop.connect_write_pipe(lambda: _Writer(loop, overflow), sink)
-    return writer
+    return stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)
