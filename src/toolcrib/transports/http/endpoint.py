@@ -120,7 +120,7 @@ class Endpoint:
         outcome = starter.start(pending)
         if isinstance(outcome, Reply) and request.held is None:
             return outcome
-        request.follow(pending, outcome)
+        request.respond_with(pending, outcome)
         return self._watch(request, request) if isinstance(pending, Subscription) else request
 
     def _handle_other_path(self, request: Request) -> Reply | PendingResponse:

@@ -183,8 +183,8 @@ class Request(Peer):
 
     # --- the response ---
 
-    def follow(self, pending: PendingRequest, outcome: Reply | ReplyTask | AwaitingRecord) -> None:
-        """Respond with the outcome of a request that runs, and with the messages that it sends."""
+    def respond_with(self, pending: PendingRequest, outcome: Reply | ReplyTask | AwaitingRecord) -> None:
+        """Send the outcome of a request that runs, and the messages that it sends before."""
         self._pending, self._outcome = pending, outcome
 
     def begin(self, writer: ResponseWriter) -> None:
