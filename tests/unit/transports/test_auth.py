@@ -24,11 +24,11 @@ ISSUER = "http://127.0.0.1:9"
 
 
 class House:
-    """A reception, and those who came through."""
+    """A middleware, and those who came through."""
 
     def __init__(self, policy: Policy, host: str = "127.0.0.1") -> None:
         self.enforcer = PolicyEnforcer(policy)
-        self.reception = AuthMiddleware(self.enforcer, "house", host=host, path="/mcp")
+        self.middleware = AuthMiddleware(self.enforcer, "house", host=host, path="/mcp")
         self.visitors: list[str] = []
 
     def handle(self, request: Request) -> Response:
@@ -40,7 +40,7 @@ class House:
     ) -> Response | Awaitable[Response]:
         fields = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
         request = Request(Head(method, path, fields), remote="127.0.0.1")
-        refusal = self.reception.admit(request)
+        refusal = self.middleware.admit(request)
         if refusal is None or isinstance(refusal, Reply):
             return refusal or self.handle(request)
         return self.wait(refusal, request)
@@ -57,11 +57,11 @@ class House:
 @asynccontextmanager
 async def open_house(*, host: str = "127.0.0.1", **demands: Any) -> AsyncIterator[House]:
     house = House(Policy(**demands), host)
-    await house.reception.open(8123)
+    await house.middleware.open(8123)
     try:
         yield house
     finally:
-        await house.reception.close()
+        await house.middleware.close()
 
 
 @pytest.fixture
@@ -98,11 +98,11 @@ async def test_before_it_is_open_and_after_it_is_closed_nobody_comes_in(keys: tu
     for _ in range(2):
         early = house.ask(x_api_key=keys[1])
         assert (early.status, dict(early.headers)[b"retry-after"]) == (503, b"1")
-        await house.reception.open(8123)
-        await house.reception.open(8123)  # again does no harm
+        await house.middleware.open(8123)
+        await house.middleware.open(8123)  # again does no harm
         assert house.ask(x_api_key=keys[1]).status == 200
-        await house.reception.close()
-        await house.reception.close()
+        await house.middleware.close()
+        await house.middleware.close()
     assert house.ask(x_api_key=keys[1]).status == 503
     assert house.visitors == ["key:ana"] * 2
 
@@ -183,7 +183,7 @@ async def test_without_auth_everybody_can_call_and_read_metrics() -> None:
         assert house.ask().body == b"welcome"
         assert house.ask("/metrics", "GET").status == 200
         assert house.visitors == ["local"]
-        assert house.reception.challenge(["a"]) == ()
+        assert house.middleware.challenge(["a"]) == ()
 
 
 async def test_without_prometheus_there_are_no_metrics(keys: tuple[Path, str]) -> None:
@@ -207,7 +207,7 @@ async def test_who_gives_tokens_is_told_to_everybody(host: str, resource: str) -
         challenge = dict(house.ask().headers)[b"www-authenticate"]
         assert b"/.well-known/oauth-protected-resource/mcp" in challenge
         assert b'scope="orders:read"' in challenge
-        lacking = dict(house.reception.challenge(["orders:write"]))[b"www-authenticate"]
+        lacking = dict(house.middleware.challenge(["orders:write"]))[b"www-authenticate"]
         assert lacking.startswith(b'Bearer error="insufficient_scope", scope="orders:write"')
 
 
