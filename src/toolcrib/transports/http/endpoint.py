@@ -13,8 +13,7 @@ from urllib.parse import parse_qs
 
 from toolcrib.protocol import Engine, Reply
 from toolcrib.protocol.messages import RETRY_AFTER, VERSION
-from toolcrib.protocol.modern import REPEATED, is_marked
-from toolcrib.protocol.revisions import LEGACY
+from toolcrib.protocol.modern import REPEATED, is_marked, is_modern_header
 from toolcrib.protocol.subscriptions import Subscription
 from toolcrib.transports.eager import EagerStarter
 from toolcrib.transports.http.hosts import HostCheck
@@ -80,23 +79,11 @@ class Endpoint:
         """Return the response to a request that was admitted."""
         if not request.is_admitted:
             raise PermissionError("a request has to be admitted before it is handled")
-        head = request.head
-        if not head.is_post:
-            if head.path != self.path and head.path != self.path + "/":
-                return self._handle_other_path(request)
-            if head.method != "POST":
-                return self._get_or_delete(request)
-            refused = _check_accept(request, *_BOTH) or _check_type(request)
-            if refused is not None:
-                return refused
-            head.is_post = True
-        return self._post(request)
-
-    def busy(self) -> Response:
-        message = "The server is stopping or busy: try again later"
-        return error_response(503, message, RETRY_AFTER, closes=self.is_draining)
-
-    def _post(self, request: Request) -> Reply | PendingResponse:
+        if not request.head.is_post:
+            response = self._handle_others(request)
+            if response is not None:
+                return response
+            request.head.is_post = True
         if self.is_draining:
             return self.busy()
         if self.auth is not None:
@@ -123,6 +110,19 @@ class Endpoint:
         request.respond_with(pending, outcome)
         return self._watch(request, request) if isinstance(pending, Subscription) else request
 
+    def busy(self) -> Response:
+        message = "The server is stopping or busy: try again later"
+        return error_response(503, message, RETRY_AFTER, closes=self.is_draining)
+
+    def _handle_others(self, request: Request) -> Reply | PendingResponse | None:
+        """Return the response to a request that is not a POST of a message; None if it is one."""
+        head = request.head
+        if head.path != self.path and head.path != self.path + "/":
+            return self._handle_other_path(request)
+        if head.method != "POST":
+            return self._get_or_delete(request)
+        return _check_accept(request, *_BOTH) or _check_type(request)
+
     def _handle_other_path(self, request: Request) -> Reply | PendingResponse:
         sse, head = self._legacy_sse, request.head
         if sse is not None and head.path in sse.paths:
@@ -147,7 +147,7 @@ class Endpoint:
         """Attach the session that a legacy request names."""
         headers = request.head.headers
         id_ = headers.get(b"mcp-session-id")
-        if id_ is None or _is_modern_version(headers.get(b"mcp-protocol-version")):
+        if id_ is None or is_modern_header(headers):
             return None  # sessions mean nothing to 2026-07-28
         session = self.engine.sessions.find(id_.decode("latin-1"), request.principal)
         if session is None:
@@ -160,7 +160,7 @@ class Endpoint:
 
     def _get_or_delete(self, request: Request) -> Reply | PendingResponse:
         head = request.head
-        if _is_modern_version(head.headers.get(b"mcp-protocol-version")):
+        if is_modern_header(head.headers):
             return error_response(405, "Only POST is allowed", _POST_ONLY)
         if head.method == "GET":
             return self._get(request)
@@ -201,10 +201,6 @@ class Endpoint:
             return error_response(400, "Missing Mcp-Session-Id header")
         self.engine.sessions.end(request.session)
         return Response(200)
-
-
-def _is_modern_version(version: bytes | None) -> bool:
-    return version is not None and version.decode("latin-1").strip() not in LEGACY
 
 
 def _is_modern(body: bytes) -> bool:
