@@ -26,6 +26,18 @@ from toolcrib.validation import codec
 if TYPE_CHECKING:
     from toolcrib.client.session import Session
 
+logger = logging.getLogger("toolcrib")
+
+CONNECT_S = 10.0
+_ACCEPT = "application/json, text/event-stream"
+_MAX_ERROR_BYTES = 1024 * 1024
+_MAX_REST_BYTES = 64 * 1024
+_MAX_REDIRECTS = 3
+_MAX_RESUMES = 5  # in a row without anything new
+_SHORT_S = 2.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
+_ANY_END = re.compile(rb"\r\n|\n|\r(?=[^\n])")  # a trailing CR may be half of a CRLF
+_MAX_RETRY_DIGITS = 9
 _NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 _PLAIN = re.compile(r"(?! )[\x20-\x7e]*(?<! )")
 _SENTINEL = re.compile(r"=\?base64\?.*\?=", re.DOTALL)
@@ -61,10 +73,6 @@ def argument_headers(marked: Mapping[tuple[str, ...], str], arguments: Mapping[s
         elif isinstance(value, float) and value.is_integer():
             headers[f"mcp-param-{name.lower()}"] = str(int(value))
     return headers
-
-
-_ANY_END = re.compile(rb"\r\n|\n|\r(?=[^\n])")  # a trailing CR may be half of a CRLF
-_MAX_RETRY_DIGITS = 9
 
 
 class TooLongError(ValueError):
@@ -135,18 +143,6 @@ class EventReader:
         self._data.clear()
         self._size, self._name = 0, ""
         return ServerSentEvent(name or "message", data, self.last_id, self.retry_ms) if has_data else None
-
-
-logger = logging.getLogger("toolcrib")
-
-CONNECT_S = 10.0
-_ACCEPT = "application/json, text/event-stream"
-_MAX_ERROR_BYTES = 1024 * 1024
-_MAX_REST_BYTES = 64 * 1024
-_MAX_REDIRECTS = 3
-_MAX_RESUMES = 5  # in a row without anything new
-_SHORT_S = 2.0
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 
 
 @dataclass(slots=True)
