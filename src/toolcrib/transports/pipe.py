@@ -58,6 +58,10 @@ class Pipe:
         """Answer input that is not a message."""
         self._reply(error_reply(None, RPCError(INVALID_REQUEST, message)))
 
+    @property
+    def is_idle(self) -> bool:
+        return not self._tasks
+
     async def drain(self, timeout_s: float) -> None:
         """Wait for running requests, but not for long."""
         if self._tasks:
