@@ -20,7 +20,7 @@ from toolcrib import Context, MCPServer, ToolError
 from toolcrib.context import LOCAL, Principal
 from toolcrib.policy import Audit, Policy
 from toolcrib.policy.audit import open_log
-from toolcrib.transports.pipe import MemoryPipe
+from toolcrib.transports.pipe import Pipe
 
 MODERN = "2026-07-28"
 LIVE = ("2025-06-18", "2025-11-25")
@@ -166,7 +166,10 @@ class Voice:
         self._capabilities = capabilities
         self._waiting: dict[Any, asyncio.Future[dict[str, Any]]] = {}
         self._numbers = itertools.count(1)
-        self._pipe = MemoryPipe(server.transports.engine, self._hear, principal)
+        loop = asyncio.get_running_loop()
+        self._pipe = Pipe(
+            server.transports.engine, lambda message: loop.call_soon(self._hear, message), principal
+        )
 
     async def __aenter__(self) -> Self:
         if self.version != MODERN:

@@ -17,8 +17,7 @@ from pathlib import Path
 
 from tests.support.serve_process import TOOLCRIB
 from toolcrib import MCPServer
-from toolcrib.client import Client
-from toolcrib.client.stdio import StdioTransport
+from toolcrib.client import Client, StdioTransport
 
 WAYS = ["serve", "serve --stdio", "run http", "run stdio"]
 ROOT = Path(__file__).resolve().parents[2]

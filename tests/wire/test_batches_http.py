@@ -13,7 +13,7 @@ import pytest
 from tests.support.feature_server import make_desk
 from tests.support.http_servers import HTTP_STACKS, Served, serving
 from tests.support.legacy_client import Answer, Older
-from toolcrib.protocol.batch import MAX_CALLS
+from toolcrib.protocol.engine import MAX_BATCH_CALLS
 
 
 @pytest.fixture(scope="module", params=HTTP_STACKS)
@@ -62,8 +62,8 @@ def test_a_call_of_a_batch_is_cancelled_by_another_request(client: Older) -> Non
 
 
 def test_a_batch_has_so_many_calls_and_no_more(client: Older) -> None:
-    calls = [call(number, "add", a=number) for number in range(MAX_CALLS + 1)]
-    assert len(client.post(calls[1:]).json) == MAX_CALLS
+    calls = [call(number, "add", a=number) for number in range(MAX_BATCH_CALLS + 1)]
+    assert len(client.post(calls[1:]).json) == MAX_BATCH_CALLS
     refused = client.post(calls)
     assert (refused.status, refused.code) == (400, -32600)
     assert "more than 20 calls" in refused.json["error"]["message"]

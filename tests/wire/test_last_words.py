@@ -23,7 +23,7 @@ from toolcrib import Application, Context, MCPServer, tool
 from toolcrib.policy import Audit, Limit, Policy
 from toolcrib.policy.audit import open_log
 from toolcrib.transports.http.connection import Connection
-from toolcrib.transports.http.output import Output
+from toolcrib.transports.http.response import Output
 
 BUSY_S = 0.3
 

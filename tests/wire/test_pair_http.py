@@ -17,7 +17,7 @@ from starlette.routing import Mount
 from tests.support.feature_server import make_desk
 from tests.support.http_servers import HTTP_STACKS, Served, serving
 from tests.support.legacy_client import Answer, Older
-from toolcrib.transports.http import legacy_sse as pair
+from toolcrib.transports.http import sse
 from toolcrib.transports.http.server import bind
 
 
@@ -149,7 +149,7 @@ def test_what_is_wrong_with_the_request_itself_is_answered_at_once(desk: Served)
 
 
 def test_there_is_room_for_so_many_readers(desk: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pair, "MAX_STREAMS", 0)
+    monkeypatch.setattr(sse, "MAX_LEGACY_STREAMS", 0)
     answer = Older(desk.port, path="/sse").send("GET")
     assert (answer.status, answer.headers["retry-after"]) == (503, "1")
 

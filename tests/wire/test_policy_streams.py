@@ -18,7 +18,7 @@ from tests.support.token_issuer import RESOURCE, KeyHouse, Mint, house
 from toolcrib import MCPServer
 from toolcrib.policy import Auth, OAuth, Policy
 from toolcrib.policy.auth import authenticator as doorkeeper
-from toolcrib.transports.http import sse as attendance
+from toolcrib.transports.http import auth as http_auth
 
 __all__ = ["house"]
 
@@ -28,7 +28,7 @@ CHECK_S = 0.05
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doorkeeper, "REFRESH_S", CHECK_S)
-    monkeypatch.setattr(attendance, "CHECK_S", CHECK_S)
+    monkeypatch.setattr(http_auth, "CHECK_S", CHECK_S)
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ from tests.support.feature_server import make_desk
 from tests.support.http_servers import HTTP_STACKS, Served, serving
 from tests.support.legacy_client import Answer, Event, Older
 from tests.support.raw_http_client import request
-from toolcrib.transports.http import pending as conversation
+from toolcrib.transports.http import request as http_request
+from toolcrib.transports.http import response as http_response
 
 Connect = Callable[..., Older]
 CHANGED = "notifications/tools/list_changed"
@@ -166,17 +167,20 @@ def test_the_stream_of_a_call_begins_with_its_news_for_older_clients(connect: Co
     ]
 
 
-def test_a_silent_stream_shows_that_it_is_alive(
-    desk: Served, connect: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(conversation, "HOLD_S", 0.05)
-    client = connect()
-    call = client.call("wait", {"key": "silent"})  # answers after that time, though there is no news
-    assert call.is_stream
-    raw = [call._response.readline() for _ in range(8)]
-    assert raw.count(b": alive\n") >= 1
-    client.call("ring", {"key": "silent"})
-    assert texts(call) == ["waited for silent"]
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+def test_a_silent_stream_shows_that_it_is_alive(http_stack: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_request, "HOLD_S", 0.05)
+    monkeypatch.setattr(http_response, "ALIVE_S", 0.05)
+    with serving(http_stack, make_desk()) as served:
+        client = Older(served.port, "2025-11-25")
+        client.initialize()
+        call = client.call("wait", {"key": "silent"})  # answers after that time, though there is no news
+        assert call.is_stream
+        raw = [call._response.readline() for _ in range(8)]
+        assert raw.count(b": alive\n") >= 1
+        client.call("ring", {"key": "silent"})
+        assert texts(call) == ["waited for silent"]
+        client.end()
 
 
 def test_going_away_in_mid_stream_cancels_nothing_and_the_rest_can_be_fetched(

@@ -6,9 +6,8 @@ async with Client("http://127.0.0.1:8000/mcp") as client:
 
 from toolcrib.client.client import Client
 from toolcrib.client.http import HttpTransport, LegacySseTransport
-from toolcrib.client.stdio import StdioTransport
 from toolcrib.client.tools import RemoteTool
-from toolcrib.client.transport import MemoryTransport, Pipe, Transport
+from toolcrib.client.transport import MemoryTransport, Pipe, StdioTransport, Transport
 
 __all__ = [
     "Client",

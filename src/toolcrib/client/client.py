@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import re
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +19,6 @@ from toolcrib.client.session import (
     VERSIONS,
     Ask,
     CannotAnswerError,
-    Envelope,
     InputHandlers,
     Listeners,
     OnLog,
@@ -30,9 +28,8 @@ from toolcrib.client.session import (
     Session,
     negotiate,
 )
-from toolcrib.client.stdio import StdioTransport
 from toolcrib.client.tools import RemoteTool, read_result, read_tools
-from toolcrib.client.transport import SessionEndedError, Transport
+from toolcrib.client.transport import SessionEndedError, StdioTransport, Transport
 from toolcrib.content import Result
 from toolcrib.context import Folder
 from toolcrib.errors import (
@@ -48,7 +45,15 @@ logger = logging.getLogger("toolcrib")
 
 OnChange = Callable[[], object]
 
+DEFAULT_TIMEOUT_S = 60.0
+MAX_ROUNDS = 10
+"""How many rounds of questions one call may take."""
+MAX_PAGES = 1000
+MAX_TOOLS = 100_000
+_MAX_QUESTIONS = 100
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
+_HEADER_MISMATCH, _UNKNOWN_METHOD, _INVALID_PARAMS = -32020, -32601, -32602
+_UNKNOWN_TOOL = re.compile(r"(unknown|no such|not found|does not exist|doesn't exist)", re.IGNORECASE)
 
 
 class ChangeWatcher:
@@ -61,12 +66,12 @@ class ChangeWatcher:
         self._session = session
         self._peer = peer
         self._timeout_s = timeout_s
-        self._listeners: list[_Listener] = []
+        self._callbacks: list[OnChange] = []
         self._is_subscribed: asyncio.Future[bool] | None = None
 
     def add(self, callback: OnChange) -> asyncio.Future[bool]:
         """Add a callback. The future tells whether the server will announce changes."""
-        self._listeners.append(_Listener(callback, self._session))
+        self._callbacks.append(callback)
         if self._is_subscribed is None:
             self._is_subscribed = asyncio.get_running_loop().create_future()
             if self._session.spawn(self._listen()) is None:
@@ -74,8 +79,8 @@ class ChangeWatcher:
         return asyncio.shield(self._is_subscribed)
 
     def notify(self) -> None:
-        for listener in self._listeners:
-            listener.notify()
+        for callback in self._callbacks:
+            self._session.call_back(callback)
 
     def _resolve(self, is_subscribed: bool) -> None:
         if self._is_subscribed is not None and not self._is_subscribed.done():
@@ -120,51 +125,6 @@ class ChangeWatcher:
                 return
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-
-
-class _Listener:
-    """Run one callback at a time; changes that arrive meanwhile cause one more run."""
-
-    def __init__(self, callback: OnChange, session: Session) -> None:
-        self._callback = callback
-        self._session = session
-        self._is_busy = False
-        self._is_due = False
-
-    def notify(self) -> None:
-        if self._is_busy:
-            self._is_due = True
-            return
-        try:
-            work = self._callback()
-        except Exception as error:  # a failing callback must not end the session
-            logger.warning("a tools-changed callback failed: %s: %s", type(error).__name__, error)
-            return
-        if inspect.iscoroutine(work):
-            self._is_busy = self._session.spawn(self._finish(work)) is not None
-            if not self._is_busy:
-                work.close()  # the session is closed or overloaded
-
-    async def _finish(self, work: Coroutine[Any, Any, Any]) -> None:
-        try:
-            await work
-        except Exception as error:
-            logger.warning("a tools-changed callback failed: %s: %s", type(error).__name__, error)
-        finally:
-            self._is_busy = False
-        if self._is_due:
-            self._is_due = False
-            self.notify()
-
-
-DEFAULT_TIMEOUT_S = 60.0
-MAX_ROUNDS = 10
-"""How many rounds of questions one call may take."""
-MAX_PAGES = 1000
-MAX_TOOLS = 100_000
-_MAX_QUESTIONS = 100
-_HEADER_MISMATCH, _UNKNOWN_METHOD, _INVALID_PARAMS = -32020, -32601, -32602
-_UNKNOWN_TOOL = re.compile(r"(unknown|no such|not found|does not exist|doesn't exist)", re.IGNORECASE)
 
 
 class Client:
@@ -229,8 +189,7 @@ class Client:
             raise
 
     async def _connect_with(self, protocol: str) -> None:
-        envelope = Envelope(LEGACY[0], self._info)
-        self._session = Session(self._transport, envelope, self._input_handlers, self._on_tools_changed)
+        self._session = Session(self._transport, self._info, self._input_handlers, self._on_tools_changed)
         await self._transport.start(self._session)
         self._peer = await negotiate(self._session, protocol, self.timeout_s)
 
@@ -368,7 +327,7 @@ class Client:
         raise InvalidResponseError(f"{self.label} asked for input {MAX_ROUNDS} times without a result")
 
     def on_tools_changed(self, callback: OnChange) -> asyncio.Future[bool]:
-        """Call `callback`, a function or coroutine function, whenever the server's tools change.
+        """Call `callback` whenever the server's tools change.
 
         The returned future is True once the server has agreed to announce changes, False if it never will.
         """

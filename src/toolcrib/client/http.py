@@ -15,14 +15,29 @@ from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
-from toolcrib.client.transport import MAX_BYTES, DuplexTransport, Outgoing, Receiver, SessionEndedError
+from toolcrib.client.transport import MAX_BYTES, Outgoing, SessionEndedError, Transport
 from toolcrib.errors import APIError, ClientError, InvalidResponseError, TransportError
 from toolcrib.http_client import HTTPClient, Stream
 from toolcrib.validation import codec
 
+if TYPE_CHECKING:
+    from toolcrib.client.session import Session
+
+logger = logging.getLogger("toolcrib")
+
+CONNECT_S = 10.0
+_ACCEPT = "application/json, text/event-stream"
+_MAX_ERROR_BYTES = 1024 * 1024
+_MAX_REST_BYTES = 64 * 1024
+_MAX_REDIRECTS = 3
+_MAX_RESUMES = 5  # in a row without anything new
+_SHORT_S = 2.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
+_ANY_END = re.compile(rb"\r\n|\n|\r(?=[^\n])")  # a trailing CR may be half of a CRLF
+_MAX_RETRY_DIGITS = 9
 _NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 _PLAIN = re.compile(r"(?! )[\x20-\x7e]*(?<! )")
 _SENTINEL = re.compile(r"=\?base64\?.*\?=", re.DOTALL)
@@ -60,41 +75,8 @@ def argument_headers(marked: Mapping[tuple[str, ...], str], arguments: Mapping[s
     return headers
 
 
-_ANY_END = re.compile(rb"\r\n|\n|\r(?=[^\n])")  # a trailing CR may be half of a CRLF
-_MAX_RETRY_DIGITS = 9
-
-
 class TooLongError(ValueError):
     """A line or an event exceeds the size limit."""
-
-
-class LineReader:
-    """Split chunks into lines. A line over the limit is yielded as None and skipped."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._held = bytearray()
-        self._is_skipping = False
-
-    def feed(self, chunk: bytes) -> Iterator[bytes | None]:
-        seen = len(self._held)
-        self._held += chunk
-        start = 0
-        while (end := self._held.find(b"\n", max(start, seen))) >= 0:
-            if self._is_skipping:
-                self._is_skipping = False
-            elif end - start > self._limit:
-                yield None
-            else:
-                yield bytes(self._held[start:end])
-            start = end + 1
-        del self._held[:start]
-        if self._is_skipping:
-            self._held.clear()
-        elif len(self._held) > self._limit:
-            self._held.clear()
-            self._is_skipping = True
-            yield None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,33 +145,27 @@ class EventReader:
         return ServerSentEvent(name or "message", data, self.last_id, self.retry_ms) if has_data else None
 
 
-logger = logging.getLogger("toolcrib")
-
-CONNECT_S = 10.0
-_ACCEPT = "application/json, text/event-stream"
-_MAX_ERROR_BYTES = 1024 * 1024
-_MAX_REST_BYTES = 64 * 1024
-_MAX_REDIRECTS = 3
-_MAX_RESUMES = 5  # in a row without anything new
-_SHORT_S = 2.0
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
-
-
 @dataclass(slots=True)
-class _Resumption:
-    """State for resuming a stream: the id of its last event, and how long to pause."""
+class _Position:
+    """Where a stream broke off: the id of its last event, and how long to pause before it is resumed."""
 
     last_id: str | None = None
     retry_ms: int | None = None
-    has_progressed: bool = True
+    failures: int = 0
+    """Attempts in a row that brought nothing new."""
 
     @property
     def pause_s(self) -> float:
-        wanted = _FIRST_PAUSE_S if self.retry_ms is None else self.retry_ms / 1000
-        return min(wanted, _LONGEST_PAUSE_S)
+        first_s = _FIRST_PAUSE_S if self.retry_ms is None else self.retry_ms / 1000
+        return float(min(first_s * 2**self.failures, _LONGEST_PAUSE_S))
+
+    @property
+    def headers(self) -> dict[str, str]:
+        accept = {"accept": "text/event-stream"}
+        return {**accept, "last-event-id": self.last_id} if self.last_id else accept
 
 
-class HttpTransport:
+class HttpTransport(Transport):
     """`HttpTransport("http://127.0.0.1:8000/mcp", headers={"Authorization": "Bearer ..."})`."""
 
     has_request_streams = True
@@ -205,8 +181,8 @@ class HttpTransport:
         self._posts: dict[int, asyncio.Task[None]] = {}
         self._listener: asyncio.Task[None] | None = None
 
-    async def start(self, receiver: Receiver) -> None:
-        self._receiver = receiver
+    async def start(self, session: Session) -> None:
+        self._session = session
 
     def reset(self) -> None:
         self._session_id = None
@@ -252,10 +228,11 @@ class HttpTransport:
 
     async def _exchange(self, message: Outgoing, request_id: int) -> None:
         """Perform one request; on return it has a response or has failed."""
+        position = _Position()
         try:
-            resumption = await self._post(message, request_id)
-            while self._receiver.is_pending(request_id) and resumption.last_id is not None:
-                await self._resume(resumption, request_id)
+            await self._post(message, request_id, position)
+            while position.last_id is not None and self._session.is_pending(request_id):
+                await self._resume(position, request_id)
             error: ClientError = TransportError(
                 f"{self.label} closed the stream before the response was complete"
             )
@@ -266,55 +243,53 @@ class HttpTransport:
             error = InvalidResponseError(
                 f"{self.label} sent an unreadable response: {type(failure).__name__}"
             )
-        self._receiver.failed(request_id, error)
+        self._session.failed(request_id, error)
 
-    async def _post(self, message: Outgoing, request_id: int) -> _Resumption:
-        resumption = _Resumption()
+    async def _post(self, message: Outgoing, request_id: int, position: _Position) -> None:
         async with self._open("POST", message) as answer:
             if answer.status_code >= 400:
                 await self._take_error_response(answer, request_id)
-                return resumption
+                return
             if session_id := answer.headers.get("mcp-session-id"):
                 self._session_id = session_id
             kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind == "text/event-stream":
-                await self._read_events(answer, resumption, request_id)
+                await self._read_events(answer, position, request_id)
             elif kind == "application/json":
-                self._receiver.message(await self._read(answer, MAX_BYTES), request_id)
+                self._session.message(await self._read(answer, MAX_BYTES), request_id)
             elif answer.status_code == 202:
                 raise InvalidResponseError(f"{self.label} accepted the request but sent no response")
             else:
                 raise InvalidResponseError(
                     f"{self.label} sent {kind or 'no content type'}, expected JSON or an event stream"
                 )
-        return resumption
 
-    async def _read_events(self, answer: Stream, resumption: _Resumption, request_id: int | None) -> None:
+    async def _read_events(self, answer: Stream, position: _Position, request_id: int | None) -> None:
         """Deliver events until the request has a response or the stream ends."""
         events = EventReader(MAX_BYTES)
         try:
             async with aclosing(answer.chunks()) as chunks:
                 async for chunk in chunks:
                     for event in events.feed(chunk):
-                        resumption.has_progressed = True
-                        resumption.last_id = event.id or resumption.last_id
-                        if event.data and event.name == "message":
-                            self._receiver.message(event.data, request_id)
-                    resumption.retry_ms = (
-                        events.retry_ms if events.retry_ms is not None else resumption.retry_ms
-                    )
-                    resumption.last_id = events.last_id or resumption.last_id
-                    if request_id is not None and not self._receiver.is_pending(request_id):
+                        position.failures = 0
+                        self._take(event, request_id)
+                    position.retry_ms = position.retry_ms if events.retry_ms is None else events.retry_ms
+                    position.last_id = events.last_id or position.last_id
+                    if request_id is not None and not self._session.is_pending(request_id):
                         await self._drain(chunks)
                         return
         except TooLongError:
-            resumption.last_id = None
+            position.last_id = None
             raise InvalidResponseError(
                 f"{self.label} sent a response larger than {MAX_BYTES >> 20} MiB"
             ) from None
         except APIError as error:
-            if resumption.last_id is None:
+            if position.last_id is None:
                 raise self._to_transport_error(error) from None
+
+    def _take(self, event: ServerSentEvent, request_id: int | None) -> None:
+        if event.data and event.name == "message":
+            self._session.message(event.data, request_id)
 
     async def _drain(self, chunks: AsyncGenerator[bytes, None]) -> None:
         """Read a stream to its end, so that the connection can be reused."""
@@ -328,27 +303,21 @@ class HttpTransport:
         except (APIError, TimeoutError):
             pass  # the connection is not reused
 
-    async def _resume(self, resumption: _Resumption, request_id: int | None) -> None:
-        """Resume a broken stream. Raises TransportError if nothing new arrives."""
-        await asyncio.sleep(resumption.pause_s)
-        resumption.has_progressed = False
-        headers = {"accept": "text/event-stream", "last-event-id": resumption.last_id or ""}
-        for attempt in range(_MAX_RESUMES):
-            try:
-                async with self._open("GET", headers=headers) as answer:
-                    if answer.status_code != 200:
-                        raise self._error_for(answer, await self._read(answer, _MAX_ERROR_BYTES))
-                    await self._read_events(answer, resumption, request_id)
-            except TransportError as error:
-                if error.status is not None:
-                    text = f"{self.label} closed the stream early and does not resume it"
-                    raise TransportError(text, status=error.status) from None
-            if resumption.has_progressed or (
-                request_id is not None and not self._receiver.is_pending(request_id)
-            ):
-                return
-            await asyncio.sleep(min(resumption.pause_s * 2**attempt, _LONGEST_PAUSE_S))
-        raise TransportError(f"{self.label} closed the stream before the response was complete")
+    async def _resume(self, position: _Position, request_id: int) -> None:
+        """Resume a broken stream. Raises TransportError if nothing new arrives several times."""
+        await asyncio.sleep(position.pause_s)
+        position.failures += 1
+        try:
+            async with self._open("GET", headers=position.headers) as answer:
+                if answer.status_code != 200:
+                    raise self._error_for(answer, await self._read(answer, _MAX_ERROR_BYTES))
+                await self._read_events(answer, position, request_id)
+        except TransportError as error:
+            if error.status is not None:
+                text = f"{self.label} closed the stream early and does not resume it"
+                raise TransportError(text, status=error.status) from None
+        if position.failures >= _MAX_RESUMES:
+            raise TransportError(f"{self.label} closed the stream before the response was complete")
 
     # --- server-initiated messages of a legacy session ---
 
@@ -361,29 +330,26 @@ class HttpTransport:
         return not opened.done() or opened.result()  # some servers send no headers before the first event
 
     async def _keep_listening(self, opened: asyncio.Future[bool]) -> None:
-        resumption, pause_s = _Resumption(), _FIRST_PAUSE_S
+        position = _Position()
         try:
             while True:
-                headers = {"accept": "text/event-stream"}
-                if resumption.last_id:
-                    headers["last-event-id"] = resumption.last_id
-                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+                position.failures += 1
                 try:
-                    async with self._open("GET", headers=headers) as answer:
+                    async with self._open("GET", headers=position.headers) as answer:
                         if answer.status_code == 405:
                             return
                         if answer.status_code == 200:
-                            pause_s = resumption.pause_s
+                            position.failures = 0
                             if not opened.done():
                                 opened.set_result(True)
-                            await self._read_events(answer, resumption, None)
-                        else:
-                            resumption = _Resumption()  # event ids of another session mean nothing here
+                            await self._read_events(answer, position, None)
+                        else:  # event ids of another session mean nothing here
+                            position.last_id = position.retry_ms = None
                 except ClientError as error:
                     logger.debug("%s: event stream interrupted: %s", self.label, error)
                 if not opened.done():
                     return
-                await asyncio.sleep(pause_s)
+                await asyncio.sleep(position.pause_s)
         finally:
             if not opened.done():
                 opened.set_result(False)
@@ -392,7 +358,12 @@ class HttpTransport:
 
     @asynccontextmanager
     async def _open(
-        self, method: str, message: Outgoing | None = None, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        message: Outgoing | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        address: str | None = None,
     ) -> AsyncGenerator[Stream, None]:
         """Yield the response to one HTTP request, following redirects on the same origin."""
         sent = {"accept": _ACCEPT, **self._session_headers, **(headers or {})}
@@ -404,7 +375,7 @@ class HttpTransport:
             for _ in range(_MAX_REDIRECTS):
                 async with self._http.stream(
                     method,
-                    self.address,
+                    address or self.address,
                     headers=sent,
                     content=None if message is None else message.data,
                     timeout_s=CONNECT_S,
@@ -438,8 +409,8 @@ class HttpTransport:
         body = await self._read(answer, _MAX_ERROR_BYTES)
         error = self._error_for(answer, body)
         if answer.status_code != 401 and not isinstance(error, SessionEndedError) and _is_rpc_error(body):
-            self._receiver.message(body, request_id)
-        self._receiver.failed(request_id, error)  # no effect if the message was a response
+            self._session.message(body, request_id)
+        self._session.failed(request_id, error)  # no effect if the message was a response
 
     def _error_for(self, answer: Stream, body: bytes) -> TransportError:
         status = answer.status_code
@@ -490,47 +461,31 @@ def _is_rpc_error(body: bytes) -> bool:
     return isinstance(message, dict) and isinstance(message.get("error"), dict)
 
 
-class LegacySseTransport(DuplexTransport):
-    """`LegacySseTransport("http://127.0.0.1:8000/sse")`."""
+class LegacySseTransport(HttpTransport):
+    """`LegacySseTransport("http://127.0.0.1:8000/sse")`: all messages come on one stream."""
 
-    def __init__(self, address: str, *, headers: Mapping[str, str] | None = None) -> None:
-        self._address = address
-        self.label = redact_url(address)
-        own = {"accept-encoding": "identity", "user-agent": "toolcrib-client"}
-        self._http = HTTPClient(headers={**own, **(headers or {})}, max_connections=1000)
-        self._session_headers: dict[str, str] = {}
-        self._reader: asyncio.Task[None] | None = None
+    has_request_streams = False
+    _reader: asyncio.Task[None] | None = None
 
-    async def start(self, receiver: Receiver) -> None:
-        self._receiver = receiver
+    async def start(self, session: Session) -> None:
+        await super().start(session)
         self._endpoint: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._reader = asyncio.get_running_loop().create_task(self._read())
+        self._reader = asyncio.get_running_loop().create_task(self._read_stream())
         try:
             async with asyncio.timeout(CONNECT_S):
                 await asyncio.shield(self._endpoint)
         except TimeoutError:
             raise TransportError(f"{self.label} did not send the endpoint for messages") from None
 
-    def set_session_headers(self, headers: Mapping[str, str]) -> None:
-        self._session_headers = dict(headers)
-
     async def send(self, message: Outgoing) -> None:
         if not self._endpoint.done():
             raise TransportError(f"{self.label}: connection closed")
-        try:
-            answer = await self._http.arequest(
-                "POST",
-                self._endpoint.result(),
-                headers={"content-type": "application/json", **self._session_headers},
-                content=message.data,
-            )
-        except APIError as error:
-            raise TransportError(f"{self.label}: {error}") from None
-        if answer.status_code >= 300:
-            text = answer.content[:200].decode("utf-8", "replace").strip()
-            raise TransportError(
-                f"{self.label} answered {answer.status_code}: {text}", status=answer.status_code
-            )
+        async with self._open("POST", message, address=self._endpoint.result()) as answer:
+            if answer.status_code >= 300:
+                raise self._error_for(answer, await self._read(answer, _MAX_ERROR_BYTES))
+
+    async def listen(self) -> bool:
+        return True
 
     async def close(self) -> None:
         reader, self._reader = self._reader, None
@@ -538,46 +493,35 @@ class LegacySseTransport(DuplexTransport):
             reader.cancel()
             await asyncio.gather(reader, return_exceptions=True)
             self._endpoint.cancel()
-        await self._http.aclose()
+        await super().close()
 
-    async def _read(self) -> None:
-        error: ClientError
+    async def _read_stream(self) -> None:
+        error: ClientError = TransportError(f"{self.label} closed the connection")
         try:
-            error = await self._read_stream()
-        except APIError as failure:
-            error = TransportError(f"{self.label}: {failure}")
-        except TooLongError:
-            error = InvalidResponseError(f"{self.label} sent an event larger than {MAX_BYTES >> 20} MiB")
+            async with self._open("GET", headers=_Position().headers) as answer:
+                kind, status = answer.headers.get("content-type", ""), answer.status_code
+                if status == 200 and kind.startswith("text/event-stream"):
+                    await self._read_events(answer, _Position(), None)
+                else:
+                    error = TransportError(f"No MCP server at {self.label} ({status})", status=status)
+        except ClientError as failure:
+            error = failure
         except Exception as failure:
             logger.debug("reading events failed", exc_info=True)
             error = InvalidResponseError(f"{self.label} sent unreadable events: {type(failure).__name__}")
         if not self._endpoint.done():
             self._endpoint.set_exception(error)
             self._endpoint.exception()  # mark as retrieved: the starter may have given up
-        self._receiver.closed(error)
+        self._session.closed(error)
 
-    async def _read_stream(self) -> ClientError:
-        events = EventReader(MAX_BYTES)
-        headers = {"accept": "text/event-stream"}
-        async with self._http.stream("GET", self._address, headers=headers, timeout_s=CONNECT_S) as answer:
-            kind = answer.headers.get("content-type", "")
-            if answer.status_code != 200 or not kind.startswith("text/event-stream"):
-                status = answer.status_code
-                return TransportError(f"No MCP server at {self.label} ({status})", status=status)
-            async with aclosing(answer.chunks()) as chunks:
-                async for chunk in chunks:
-                    for event in events.feed(chunk):
-                        self._take(event)
-        return TransportError(f"{self.label} closed the connection")
-
-    def _take(self, event: ServerSentEvent) -> None:
-        if event.name == "message" and event.data:
-            self._receiver.message(event.data)
-        elif event.name == "endpoint" and not self._endpoint.done():
-            target = urljoin(self._address, event.data.decode("utf-8", "replace"))
-            here, there = urlsplit(self._address), urlsplit(target)
-            if (here.scheme, here.netloc) == (there.scheme, there.netloc):
-                self._endpoint.set_result(target)
-            else:
-                text = f"{self.label} names an endpoint on another server, {redact_url(target)}"
-                self._endpoint.set_exception(TransportError(text))
+    def _take(self, event: ServerSentEvent, request_id: int | None) -> None:
+        if event.name != "endpoint" or self._endpoint.done():
+            super()._take(event, request_id)
+            return
+        target = urljoin(self.address, event.data.decode("utf-8", "replace"))
+        here, there = urlsplit(self.address), urlsplit(target)
+        if (here.scheme, here.netloc) == (there.scheme, there.netloc):
+            self._endpoint.set_result(target)
+        else:
+            text = f"{self.label} names an endpoint on another server, {redact_url(target)}"
+            self._endpoint.set_exception(TransportError(text))

@@ -6,9 +6,8 @@ that a server sends raises in a background task.
 The handshake tries the newest version first: `server/discover` of 2026-07-28, then `initialize`. A server
 that cannot be reached is an error, not an old server.
 
-Answer requests from a server: elicitation, sampling and roots.
-
-They arrive as requests in a legacy session and inside an `input_required` result on 2026-07-28.
+Questions from the server (elicitation, sampling and roots) arrive as requests in a legacy session, and inside
+an `input_required` result on 2026-07-28; `InputHandlers` answers both.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -34,10 +33,28 @@ from toolcrib.errors import (
 )
 from toolcrib.validation import codec
 
+logger = logging.getLogger("toolcrib")
+
 Ask = Callable[[Form | Visit], Awaitable[Answer]]
 Sample = Callable[[Prompt], Awaitable[Completion]]
+OnProgress = Callable[[float, float | None, str | None], object]
+OnLog = Callable[[str, Any], object]
 
-_UNKNOWN, _INVALID = -32601, -32602
+MODERN = "2026-07-28"
+LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+VERSIONS = (MODERN, *LEGACY)
+DISCOVER_WAIT_S = 5.0
+"""How long to wait for `server/discover` before also trying `initialize`: some servers start slowly, and some
+never respond to unknown methods."""
+
+_PREFIX = "io.modelcontextprotocol/"
+SERVER_INFO = f"{_PREFIX}serverInfo"
+SUBSCRIPTION = f"{_PREFIX}subscriptionId"
+_UNKNOWN, _INVALID, _INTERNAL, _UNSUPPORTED_VERSION = -32601, -32602, -32603, -32022
+_ACCESS_STATUSES = (401, 403, 407)
+_CLOSE_S = 2.0
+_MAX_TASKS = 64
+_MAX_WARNINGS = 5
 
 
 class CannotAnswerError(Exception):
@@ -121,7 +138,7 @@ def _write_answer(answer: Answer, question: Form | Visit) -> dict[str, Any]:
 def _read_prompt(params: Mapping[str, Any]) -> Prompt:
     messages, max_tokens = params.get("messages"), params.get("maxTokens")
     if not isinstance(messages, list):
-        raise CannotAnswerError("message must be a strings", _INVALID)
+        raise CannotAnswerError("messages must be a list", _INVALID)
     known = ("messages", "maxTokens", "systemPrompt", "_meta")
     return Prompt(
         messages,
@@ -154,66 +171,6 @@ def _write_root(folder: Folder) -> dict[str, Any]:
     return {"uri": folder.uri} if folder.name is None else {"uri": folder.uri, "name": folder.name}
 
 
-MODERN = "2026-07-28"
-LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-VERSIONS = (MODERN, *LEGACY)
-
-_PREFIX = "io.modelcontextprotocol/"
-SERVER_INFO = f"{_PREFIX}serverInfo"
-SUBSCRIPTION = f"{_PREFIX}subscriptionId"
-
-
-@dataclass(frozen=True, slots=True)
-class Envelope:
-    """What surrounds the parameters of a request in one protocol version.
-
-    2026-07-28 sends version, client info and capabilities with every request; older versions negotiate once.
-    """
-
-    version: str
-    info: Mapping[str, Any]
-    capabilities: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def is_modern(self) -> bool:
-        return self.version == MODERN
-
-    def wrap(
-        self, params: Mapping[str, Any], token: int | None = None, log_level: str | None = None
-    ) -> dict[str, Any]:
-        """Return the params of a request with the `_meta` that the version requires."""
-        meta: dict[str, Any] = {}
-        if self.is_modern:
-            meta[f"{_PREFIX}protocolVersion"] = self.version
-            meta[f"{_PREFIX}clientCapabilities"] = self.capabilities
-            meta[f"{_PREFIX}clientInfo"] = self.info
-            if log_level is not None:
-                meta[f"{_PREFIX}logLevel"] = log_level
-        if token is not None:
-            meta["progressToken"] = token
-        return {**params, "_meta": meta} if meta else dict(params)
-
-    def headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
-        """Return the HTTP headers specific to one request."""
-        return headers_for(self.version, method, params) if self.is_modern else {}
-
-    @property
-    def session_headers(self) -> dict[str, str]:
-        """The HTTP headers of every message after a legacy handshake."""
-        return {} if self.is_modern or self.version < "2025-06-18" else {"mcp-protocol-version": self.version}
-
-
-logger = logging.getLogger("toolcrib")
-
-OnProgress = Callable[[float, float | None, str | None], object]
-OnLog = Callable[[str, Any], object]
-
-_CLOSE_S = 2.0
-_MAX_TASKS = 64
-_MAX_WARNINGS = 5
-_INTERNAL = -32603
-
-
 @dataclass(frozen=True, slots=True)
 class Listeners:
     """Callbacks for what a server sends while a request runs."""
@@ -242,9 +199,11 @@ class Session:
     """One session with a server; receives the messages of its transport."""
 
     transport: Transport
-    envelope: Envelope
+    info: Mapping[str, Any]
     input_handlers: InputHandlers
     on_tools_changed: Callable[[], object] = lambda: None
+    version: str = LEGACY[0]
+    capabilities: Mapping[str, Any] = field(default_factory=dict)
     _pending: dict[int, _Pending] = field(default_factory=dict)
     _ids: count[int] = field(default_factory=lambda: count(1))
     _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
@@ -256,6 +215,14 @@ class Session:
     @property
     def is_closed(self) -> bool:
         return self._closed_by is not None
+
+    @property
+    def is_modern(self) -> bool:
+        return self.version == MODERN
+
+    def use_version(self, version: str) -> None:
+        self.version = version
+        self.capabilities = self.input_handlers.capabilities(version)
 
     # --- requests ---
 
@@ -274,12 +241,12 @@ class Session:
             raise _copy_error(self._closed_by)
         request_id = next(self._ids)
         token = request_id if listeners.on_progress is not None else None
-        wrapped = self.envelope.wrap(params, token, "debug" if listeners.on_log is not None else None)
+        wrapped = self._wrap(params, token, "debug" if listeners.on_log is not None else None)
         try:
             data = codec.encode({"jsonrpc": "2.0", "id": request_id, "method": method, "params": wrapped})
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise InvalidArgumentsError(f"The arguments are not JSON: {error}") from None
-        sent = Outgoing(data, request_id, {**self.envelope.headers(method, params), **(headers or {})})
+        sent = Outgoing(data, request_id, {**self._headers(method, params), **(headers or {})})
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         pending = self._pending[request_id] = _Pending(listeners, is_handshake, answer)
         try:
@@ -305,13 +272,30 @@ class Session:
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
         if params is not None:
             message["params"] = params
-        await self.transport.send(Outgoing(codec.encode(message), headers=self.envelope.headers(method, {})))
+        await self.transport.send(Outgoing(codec.encode(message), headers=self._headers(method, {})))
+
+    def _wrap(self, params: Mapping[str, Any], token: int | None, log_level: str | None) -> dict[str, Any]:
+        """Return params with the `_meta` of the version: 2026-07-28 describes the client in every request."""
+        meta: dict[str, Any] = {}
+        if self.is_modern:
+            meta[f"{_PREFIX}protocolVersion"] = self.version
+            meta[f"{_PREFIX}clientCapabilities"] = self.capabilities
+            meta[f"{_PREFIX}clientInfo"] = self.info
+            if log_level is not None:
+                meta[f"{_PREFIX}logLevel"] = log_level
+        if token is not None:
+            meta["progressToken"] = token
+        return {**params, "_meta": meta} if meta else dict(params)
+
+    def _headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
+        """Return the HTTP headers specific to one message."""
+        return headers_for(self.version, method, params) if self.is_modern else {}
 
     def _cancel(self, request_id: int, reason: str) -> None:
         """Cancel at the server: by closing the request's stream if it has one, else by a notification."""
         self.transport.cancel(request_id)
         if not self._pending[request_id].is_handshake and not (
-            self.transport.has_request_streams and self.envelope.is_modern
+            self.transport.has_request_streams and self.is_modern
         ):
             text = {"requestId": request_id, "reason": reason}
             self.spawn(self._send_quietly(lambda: self.notify("notifications/cancelled", text)))
@@ -428,13 +412,13 @@ class Session:
         elif method == "notifications/message":
             self._take_log(params, via)
         elif method == "notifications/tools/list_changed":
-            self._notify_listener(self.on_tools_changed)
+            self.call_back(self.on_tools_changed)
         elif method == "notifications/subscriptions/acknowledged":
             meta = params.get("_meta")
             request_id = meta.get(SUBSCRIPTION) if isinstance(meta, dict) else via
             pending = self._pending.get(request_id) if type(request_id) is int else None
             if pending is not None and pending.listeners.on_acknowledged is not None:
-                self._notify_listener(pending.listeners.on_acknowledged)
+                self.call_back(pending.listeners.on_acknowledged)
         elif method == "notifications/cancelled":
             request_id = params.get("requestId")
             question = self._questions.get(request_id) if isinstance(request_id, int | str) else None
@@ -447,7 +431,7 @@ class Session:
         if pending is None or pending.listeners.on_progress is None or not _is_number(progress):
             return
         text = params.get("message")
-        self._notify_listener(
+        self.call_back(
             pending.listeners.on_progress,
             progress,
             total if _is_number(total) else None,
@@ -459,14 +443,15 @@ class Session:
         level = params.get("level")
         for request_id, pending in list(self._pending.items()):
             if pending.listeners.on_log is not None and via in (None, request_id):
-                self._notify_listener(
+                self.call_back(
                     pending.listeners.on_log, level if isinstance(level, str) else "info", params.get("data")
                 )
 
-    def _notify_listener(self, listener: Callable[..., object], *arguments: Any) -> None:
+    def call_back(self, listener: Callable[..., object], *arguments: Any) -> None:
+        """Call a function of the user's, whose failure must not end the session."""
         try:
             listener(*arguments)
-        except Exception as error:  # a failing callback must not end the session
+        except Exception as error:
             logger.warning(
                 "a callback for %s failed: %s: %s", self.transport.label, type(error).__name__, error
             )
@@ -474,7 +459,7 @@ class Session:
     # --- requests from the server in a legacy session ---
 
     def _take_question(self, request_id: Any, method: str, params: dict[str, Any]) -> None:
-        if self.envelope.is_modern or not isinstance(request_id, int | str) or request_id in self._questions:
+        if self.is_modern or not isinstance(request_id, int | str) or request_id in self._questions:
             self._unexpected += 1
             logger.debug(
                 "%s sent a request that the protocol does not allow: %.100s", self.transport.label, method
@@ -538,13 +523,6 @@ def _copy_error(error: ClientError) -> ClientError:
     if isinstance(error, InvalidResponseError):
         return InvalidResponseError(str(error))
     return TransportError(str(error), status=error.status if isinstance(error, TransportError) else None)
-
-
-DISCOVER_WAIT_S = 5.0
-"""How long to wait for `server/discover` before also trying `initialize`: some servers start slowly, and some
-never respond to unknown methods."""
-_NOT_AN_ERA = (401, 403, 407)
-_UNSUPPORTED_VERSION = -32022
 
 
 @dataclass(frozen=True, slots=True)
@@ -611,7 +589,7 @@ async def _cancel_and_wait(greeting: asyncio.Future[Peer]) -> None:
 
 def _may_be_legacy(session: Session, error: ClientError) -> bool:
     if isinstance(error, TransportError):
-        return error.status is not None and error.status not in _NOT_AN_ERA and not session.is_closed
+        return error.status is not None and error.status not in _ACCESS_STATUSES and not session.is_closed
     supported = _supported(error) if isinstance(error, RemoteError) else []
     return not supported or any(version in LEGACY for version in supported)
 
@@ -625,7 +603,7 @@ def _supported(error: RemoteError) -> list[Any]:
 
 
 async def _discover(session: Session, timeout_s: float) -> Peer:
-    _use_version(session, MODERN)
+    session.use_version(MODERN)
     session.transport.reset()
     try:
         result = await session.request("server/discover", {}, timeout_s=timeout_s, is_handshake=True)
@@ -642,12 +620,12 @@ async def _discover(session: Session, timeout_s: float) -> Peer:
 
 
 async def _initialize(session: Session, version: str, timeout_s: float) -> Peer:
-    _use_version(session, version)
+    session.use_version(version)
     session.transport.reset()
     greeting = {
         "protocolVersion": version,
-        "capabilities": session.envelope.capabilities,
-        "clientInfo": session.envelope.info,
+        "capabilities": session.capabilities,
+        "clientInfo": session.info,
     }
     result = await session.request("initialize", greeting, timeout_s=timeout_s, is_handshake=True)
     agreed = result.get("protocolVersion")
@@ -665,18 +643,16 @@ async def _initialize(session: Session, version: str, timeout_s: float) -> Peer:
     return peer
 
 
-def _use_version(session: Session, version: str) -> None:
-    capabilities = session.input_handlers.capabilities(version)
-    session.envelope = replace(session.envelope, version=version, capabilities=capabilities)
-
-
 def _resolve(session: Session, peer: Peer) -> None:
-    if session.envelope.version != peer.protocol_version:
-        _use_version(session, peer.protocol_version)
+    """Continue with the version that was negotiated."""
+    if session.version != peer.protocol_version:
+        session.use_version(peer.protocol_version)
     if peer.is_modern:
         session.transport.reset()
+    elif session.version >= "2025-06-18":  # older servers do not know the header
+        session.transport.set_session_headers({"mcp-protocol-version": session.version})
     else:
-        session.transport.set_session_headers(session.envelope.session_headers)
+        session.transport.set_session_headers({})
 
 
 def _peer(version: str, result: Mapping[str, Any], info: Any) -> Peer:

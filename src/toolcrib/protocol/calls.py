@@ -125,6 +125,10 @@ class PendingRequest:
         self.is_gone = not self.is_cancelled or self.is_gone
         self.cancel()
 
+    def end(self) -> None:
+        """End a request that lasts, such as a subscription, when its credentials have expired."""
+        self.cancel()
+
     def refuse(self) -> None:
         """Drop the request before it runs: the server is overloaded."""
         self.close()
@@ -160,41 +164,34 @@ class CallLimit:
         self.queue: deque[asyncio.Future[None]] = deque()
 
     @property
-    def is_full(self) -> bool:
-        return self.running >= self.max_running or bool(self.queue)
-
-    @property
     def is_overrun(self) -> bool:
         """Whether the queue is full as well."""
         return len(self.queue) >= self.max_waiting
 
-    async def wait(self) -> None:
-        """Wait until a call may start; the caller then counts itself in `running`."""
+    async def enter(self) -> None:
+        """Wait until a call may run."""
+        if self.running < self.max_running:
+            self.running += 1
+            return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.queue.append(turn)
-        self._start_waiting()
         try:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self.running -= 1  # this call had been given a slot
-            elif turn in self.queue:  # or it was skipped when another call ended at the same time
+                self.leave()  # it had been given its turn
+            elif turn in self.queue:
                 self.queue.remove(turn)
-            self._start_waiting()
             raise
-        self.running -= 1
 
     def leave(self) -> None:
-        self.running -= 1
-        if self.queue:
-            self._start_waiting()
-
-    def _start_waiting(self) -> None:
-        while self.queue and self.running < self.max_running:
+        """End a call; the one that has waited longest takes its place."""
+        while self.queue:
             turn = self.queue.popleft()
             if not turn.done():
-                self.running += 1
                 turn.set_result(None)
+                return
+        self.running -= 1
 
 
 class ToolCall(PendingRequest):
@@ -249,9 +246,10 @@ class ToolCall(PendingRequest):
     async def run(self) -> Reply:
         engine = self.engine
         limit = engine.call_limit
-        if limit.queue or limit.running >= limit.max_running:
+        if limit.running < limit.max_running:
+            limit.running += 1
+        else:
             await self._wait(limit)
-        limit.running += 1
         self._started = time.monotonic()
         try:
             if logger.isEnabledFor(logging.INFO):
@@ -268,9 +266,10 @@ class ToolCall(PendingRequest):
             unexpected = "The tool wants an answer to something it did not ask."
             return self._encode(Result([text_block(unexpected)], is_error=True))
         finally:
-            limit.running -= 1
             if limit.queue:
-                limit._start_waiting()
+                limit.leave()
+            else:
+                limit.running -= 1
             if self.peer.inflight is not None:
                 self.close()
         if result.error is not None and (reply := self._error_reply(result.error)) is not None:
@@ -279,7 +278,7 @@ class ToolCall(PendingRequest):
 
     async def _wait(self, limit: CallLimit) -> None:
         try:
-            await limit.wait()
+            await limit.enter()
         except asyncio.CancelledError as error:
             self._drop(error)
             self.close()

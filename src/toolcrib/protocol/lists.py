@@ -7,7 +7,6 @@ every worker understands the cursors of the others, and a cursor of another list
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import logging
 from collections.abc import Sequence
@@ -23,31 +22,22 @@ MAX_LISTS = 64
 """Encoded lists that are kept: one for each revision and visible set of tools."""
 
 
-class _Pages:
-    """One list for one revision: pages of the form `"tools":[...]`, each with the cursor of the next."""
-
-    __slots__ = ("digest", "pages", "tools")
+class _Pages(dict[str | None, bytes]):
+    """One list for one revision: pages of the form `"tools":[...]`, by cursor."""
 
     def __init__(self, tools: Sequence[Tool], revision: Revision, size: int | None) -> None:
         self.tools = tools  # held, so that no other list gets the same id()
         encoded = [codec.write(revision.shape_tool(tool.definition)) for tool in tools]
         step = size or max(1, len(encoded))
-        chunks = [encoded[start : start + step] for start in range(0, len(encoded), step)] or [[]]
-        self.digest = hashlib.sha256(b"\n".join(encoded)).digest()[:12] if len(chunks) > 1 else b""
-        self.pages = []
-        for number, chunk in enumerate(chunks, start=1):
-            page = b'"tools":[' + b",".join(chunk) + b"]"
-            if number < len(chunks):
-                page += b',"nextCursor":"' + _make_cursor(self.digest, number) + b'"'
-            self.pages.append(page)
-
-    def page(self, cursor: str | None) -> bytes:
-        if cursor is None:
-            return self.pages[0]
-        number = _read_cursor(cursor, self.digest)
-        if not 1 <= number < len(self.pages):
-            raise _bad_cursor()
-        return self.pages[number]
+        digest = hashlib.sha256(b"\n".join(encoded)).digest()[:12] if len(encoded) > step else b""
+        cursor: str | None = None
+        for number, start in enumerate(range(0, max(1, len(encoded)), step), start=1):
+            page = b'"tools":[' + b",".join(encoded[start : start + step]) + b"]"
+            following = base64.urlsafe_b64encode(digest + number.to_bytes(4, "big"))
+            if start + step < len(encoded):
+                page += b',"nextCursor":"' + following + b'"'
+            self[cursor] = page
+            cursor = following.decode()
 
 
 class ToolListCache:
@@ -65,7 +55,9 @@ class ToolListCache:
             while len(self._lists) >= MAX_LISTS:
                 del self._lists[next(iter(self._lists))]
             pages = self._lists[key] = _Pages(tools, revision, self.page_size)
-        return pages.page(cursor)
+        if cursor not in pages:
+            raise RPCError(INVALID_PARAMS, "Invalid cursor: list again from the start", status=200)
+        return pages[cursor]
 
     def clear(self) -> None:
         self._lists.clear()
@@ -83,21 +75,3 @@ def log_list(tools: Sequence[Tool], cursor: str | None) -> None:
     for tool in tools:
         summary = tool.definition.description.strip().partition("\n")[0]
         logger.info(" - %s: %s", tool.name, summary, extra={"tool_name": tool.name})
-
-
-def _make_cursor(digest: bytes, number: int) -> bytes:
-    return base64.urlsafe_b64encode(digest + number.to_bytes(4, "big"))
-
-
-def _read_cursor(cursor: str, digest: bytes) -> int:
-    try:
-        raw = base64.b64decode(cursor.encode("ascii"), altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
-        raise _bad_cursor() from None
-    if not digest or len(raw) != len(digest) + 4 or raw[:-4] != digest:
-        raise _bad_cursor()
-    return int.from_bytes(raw[-4:], "big")
-
-
-def _bad_cursor() -> RPCError:
-    return RPCError(INVALID_PARAMS, "Invalid cursor: list again from the start", status=200)

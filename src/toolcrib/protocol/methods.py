@@ -23,10 +23,9 @@ from toolcrib.protocol import messages
 from toolcrib.protocol.calls import Peer, PendingRequest, call_tool, read_cursor, read_options
 from toolcrib.protocol.legacy import initialize, ping, set_level
 from toolcrib.protocol.lists import log_list
-from toolcrib.protocol.messages import ACCEPTED, INVALID_PARAMS, Id, Reply, RPCError
-from toolcrib.protocol.modern import method_not_found
+from toolcrib.protocol.messages import ACCEPTED, Id, Reply, RPCError
 from toolcrib.protocol.revisions import LEGACY, MODERN, Revision
-from toolcrib.protocol.subscriptions import Subscription
+from toolcrib.protocol.subscriptions import listen
 from toolcrib.validation import codec
 
 if TYPE_CHECKING:
@@ -100,28 +99,6 @@ def discover(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Pa
         result["instructions"] = engine.settings.instructions
     result |= {"ttlMs": engine.ttl_ms, "cacheScope": "public", "_meta": engine.server_meta}
     return Reply(messages.encode_result(id_, codec.write(result)))
-
-
-def listen(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> Subscription:  # noqa: ARG001
-    if not engine.settings.dynamic:
-        raise method_not_found("subscriptions/listen")
-    read_options(params)
-    wanted = params.get("notifications")
-    if type(wanted) is not dict:
-        raise RPCError(INVALID_PARAMS, "Invalid params: notifications must be an object", status=200)
-    if engine.subscriptions.is_full_for(peer):
-        raise RPCError(messages.INTERNAL_ERROR, "Too many subscriptions: end one first", status=429)
-    subscription = Subscription(engine, peer, id_, wanted)
-    subscription.register()
-    engine.subscriptions.add(subscription)  # at once: those that come together are all counted
-    return subscription
-
-
-# --- the table ---------------------------------------------------------------------------------------
-
-
-def _tools_capability(engine: Engine) -> Mapping[str, Any]:
-    return {"tools": {"listChanged": True} if engine.settings.dynamic else {}}
 
 
 # --- methods with a simple handler ---------------------------------------------------------------------
@@ -210,6 +187,11 @@ def _encode(engine: Engine, id_: Id, revision: Revision, result: Mapping[str, An
 
 
 # --- the table ---------------------------------------------------------------------------------------
+
+
+def _tools_capability(engine: Engine) -> Mapping[str, Any]:
+    return {"tools": {"listChanged": True} if engine.settings.dynamic else {}}
+
 
 METHODS: tuple[Method, ...] = (
     Method("tools/call", call_tool, capability={"logging": {}}),

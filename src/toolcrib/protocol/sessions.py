@@ -156,12 +156,12 @@ class Sessions:
         owner = principal.binding if is_known else f"address {fold_address(address)}"
         own: Mapping[str, Session] = self._owners.get(owner, {})
         if is_known and len(own) >= self._per_principal:
-            self._drop(_evictable(own.values()) or next(iter(own.values())))
+            self.end(_evictable(own.values()) or next(iter(own.values())))
         if len(self._sessions) >= self._limit:
             idle = _evictable(max(self._owners.values(), key=len).values())
             if idle is None:
                 raise RPCError(messages.INTERNAL_ERROR, "Too many sessions: try again later", status=503)
-            self._drop(idle)
+            self.end(idle)
         return Session(principal, id_=secrets.token_urlsafe(24), owner=owner, touched=self._touch)
 
     def keep(self, session: Session) -> None:
@@ -176,13 +176,10 @@ class Sessions:
         if session is None or session.principal.binding != principal.binding:
             return None
         if not session.is_busy and self._now() - session.used > self.idle_s:
-            self._drop(session)
+            self.end(session)
             return None
         self._touch(session)
         return session
-
-    def end(self, session: Session) -> None:
-        self._drop(session)
 
     def expire(self) -> None:
         """Drop idle sessions."""
@@ -194,11 +191,11 @@ class Sessions:
             if session.is_busy:
                 self._touch(session)
             else:
-                self._drop(session)
+                self.end(session)
 
     def close(self) -> None:
         for session in list(self._sessions.values()):
-            self._drop(session)
+            self.end(session)
 
     def _touch(self, session: Session) -> None:
         if session.id is not None and session.id in self._sessions:
@@ -207,7 +204,7 @@ class Sessions:
             self._sessions.move_to_end(session.id)
             self._owners[session.owner].move_to_end(session.id)
 
-    def _drop(self, session: Session) -> None:
+    def end(self, session: Session) -> None:
         id_ = session.id or ""
         if self._sessions.pop(id_, None) is not None:
             own = self._owners[session.owner]

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.context import ANONYMOUS, LOCAL
 from toolcrib.protocol import messages
-from toolcrib.protocol.calls import Peer, PendingRequest
-from toolcrib.protocol.messages import Id, Reply
+from toolcrib.protocol.calls import Peer, PendingRequest, read_options
+from toolcrib.protocol.messages import INVALID_PARAMS, Id, Reply, RPCError
+from toolcrib.protocol.modern import method_not_found
+from toolcrib.protocol.revisions import Revision
 from toolcrib.validation import codec
 
 if TYPE_CHECKING:
@@ -31,60 +33,51 @@ class Subscription(PendingRequest):
 
     async def run(self) -> Reply:
         try:
-            self.notify("notifications/subscriptions/acknowledged", {"notifications": self.granted})
+            self._notify("notifications/subscriptions/acknowledged", {"notifications": self.granted})
             self._is_acknowledged = True
             await self._ended.wait()
         finally:
             self.close()
-        result = {
-            "resultType": "complete",
-            "_meta": {**self.engine.server_meta, messages.SUBSCRIPTION: self.id},
-        }
+        meta = {**self.engine.server_meta, messages.SUBSCRIPTION: self.id}
+        result = {"resultType": "complete", "_meta": meta}
         return Reply(messages.encode_result(self.id, codec.write(result)))
 
-    def notify(self, method: str, params: dict[str, Any] | None = None) -> None:
-        tagged = {**(params or {}), "_meta": {messages.SUBSCRIPTION: self.id}}
-        self.peer.send(messages.encode_notification(method, tagged))
+    def announce(self, method: str, kind: str) -> None:
+        """Notify the client of a change, if it wants to know of this kind."""
+        if self._is_acknowledged and kind in self.granted:
+            self._notify(method, {})
 
-    def wants(self, kind: str) -> bool:
-        return self._is_acknowledged and kind in self.granted
+    def _notify(self, method: str, params: dict[str, Any]) -> None:
+        tagged = {**params, "_meta": {messages.SUBSCRIPTION: self.id}}
+        self.peer.send(messages.encode_notification(method, tagged))
 
     def end(self) -> None:
         self._ended.set()
 
     def close(self) -> None:
         super().close()
-        self.engine.subscriptions.remove(self)
+        self.engine.subscriptions.discard(self)
 
 
-class Subscriptions:
-    """All subscriptions of one server."""
+def listen(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: dict[str, Any]) -> Subscription:  # noqa: ARG001
+    if not engine.settings.dynamic:
+        raise method_not_found("subscriptions/listen")
+    read_options(params)
+    wanted = params.get("notifications")
+    if type(wanted) is not dict:
+        raise RPCError(INVALID_PARAMS, "Invalid params: notifications must be an object", status=200)
+    if _is_full_for(peer, engine.subscriptions):
+        raise RPCError(messages.INTERNAL_ERROR, "Too many subscriptions: end one first", status=429)
+    subscription = Subscription(engine, peer, id_, wanted)
+    subscription.register()
+    engine.subscriptions.add(subscription)  # at once: those that come together are all counted
+    return subscription
 
-    def __init__(self) -> None:
-        self._subscriptions: set[Subscription] = set()
 
-    def __len__(self) -> int:
-        return len(self._subscriptions)
-
-    def is_full_for(self, peer: Peer) -> bool:
-        if len(self._subscriptions) >= MAX_LISTENERS:
-            return True
-        if peer.principal is LOCAL:
-            return False  # stands for all clients without credentials
-        own = sum(item.peer.principal == peer.principal for item in self._subscriptions)
-        return own >= (MAX_LISTENERS // 2 if peer.principal == ANONYMOUS else MAX_PER_PRINCIPAL)
-
-    def add(self, subscription: Subscription) -> None:
-        self._subscriptions.add(subscription)
-
-    def remove(self, subscription: Subscription) -> None:
-        self._subscriptions.discard(subscription)
-
-    def announce(self, method: str, kind: str) -> None:
-        for subscription in list(self._subscriptions):
-            if subscription.wants(kind):
-                subscription.notify(method)
-
-    def close(self) -> None:
-        for subscription in list(self._subscriptions):
-            subscription.end()
+def _is_full_for(peer: Peer, subscriptions: set[Subscription]) -> bool:
+    if len(subscriptions) >= MAX_LISTENERS:
+        return True
+    if peer.principal is LOCAL:
+        return False  # stands for all clients without credentials
+    own = sum(item.peer.principal == peer.principal for item in subscriptions)
+    return own >= (MAX_LISTENERS // 2 if peer.principal == ANONYMOUS else MAX_PER_PRINCIPAL)

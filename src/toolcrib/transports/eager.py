@@ -16,7 +16,7 @@ import functools
 import logging
 from asyncio.tasks import _enter_task, _leave_task
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any
 
 from toolcrib.dispatch.deadline import SuspendedCoroutine, is_suspended_in
 from toolcrib.dispatch.middleware import RecordWritten
@@ -26,47 +26,42 @@ from toolcrib.protocol.messages import INTERNAL_ERROR, RPCError, error_reply
 logger = logging.getLogger("toolcrib")
 
 ReplyTask = asyncio.Task[Reply]
+Finish = Callable[[Reply | None], None]
+"""Takes the reply to a request, or None for a request that was cancelled."""
 
 
 class AwaitingRecord:
-    """A call that has run, whose reply is sent once its audit record is committed. That takes no task.
+    """A call that has run, whose reply is sent once its audit record is committed. That takes no task."""
 
-    A transport says in `finish` how the reply is sent.
-    """
-
-    __slots__ = ("_coroutine", "_record", "request")
+    __slots__ = ("_coroutine", "_finish", "_record", "_request")
+    _finish: Finish
 
     def __init__(
         self, request: PendingRequest, coroutine: Coroutine[Any, Any, Reply], record: RecordWritten
     ) -> None:
-        self.request = request
+        self._request = request
         self._coroutine = coroutine
         self._record = record
 
-    def finish(self, reply: Reply) -> None:
-        """Take the reply, also that of a request that was cancelled."""
-        raise NotImplementedError
-
-    def wait(self) -> None:
-        """Have `finish` called when the record is committed."""
+    def wait(self, finish: Finish) -> None:
+        """Have `finish` called as by `follow` when the record is committed."""
+        self._finish = finish
         self._record._asyncio_future_blocking = False  # as a task does with a future that it waits for
         self._record.add_done_callback(self._resume)
 
     def _resume(self, _: object) -> None:
+        request = self._request
         try:
             yielded = self._coroutine.send(None)
         except StopIteration as stop:
-            self.finish(stop.value)
+            self._finish(None if request.is_cancelled else stop.value)
         except Exception as error:
-            self.finish(internal_error(self.request, error))
+            self._finish(internal_error(request, error))
         else:  # it has more to wait for
-            follow(self.request, _make_task(self._coroutine, yielded), self.finish)
+            follow(request, _make_task(self._coroutine, yielded), self._finish)
 
     def as_task(self) -> ReplyTask:
         return _make_task(self._coroutine, self._record)
-
-
-AnyAwaiting = TypeVar("AnyAwaiting", bound=AwaitingRecord)
 
 
 class _TaskBody(SuspendedCoroutine):
@@ -121,11 +116,8 @@ class EagerStarter:
         self._body: _TaskBody
         self._context: contextvars.Context
 
-    def start(self, request: PendingRequest, awaiting: type[AnyAwaiting]) -> Reply | ReplyTask | AnyAwaiting:
-        """Run a request up to its end or its first suspension.
-
-        Return its reply, the task that goes on with it, or an `awaiting` if only the record is waited for.
-        """
+    def start(self, request: PendingRequest) -> Reply | ReplyTask | AwaitingRecord:
+        """Run a request up to its end or its first suspension; return its reply, or what it waits in."""
         loop, context, task = self._loop, contextvars.copy_context(), self._task
         if task is None or task.cancelling() or len(context) or len(self._context):
             task = self._spare_task(context)
@@ -146,7 +138,7 @@ class EagerStarter:
             if host is not None:
                 _enter_task(loop, host)
         if type(yielded) is RecordWritten and not is_suspended_in(task):
-            return awaiting(request, coroutine, yielded)
+            return AwaitingRecord(request, coroutine, yielded)
         self._body.adopt(coroutine, yielded)
         self._task = None
         task._log_destroy_pending = True  # type: ignore[attr-defined]
@@ -157,7 +149,7 @@ class EagerStarter:
 
     def start_in_task(self, request: PendingRequest) -> Reply | ReplyTask:
         """Like `start`, for transports that always wait for the record in a task."""
-        outcome = self.start(request, AwaitingRecord)
+        outcome = self.start(request)
         if isinstance(outcome, AwaitingRecord):
             outcome = request.task = outcome.as_task()
         return outcome
@@ -189,20 +181,18 @@ class EagerStarter:
         return self._task
 
 
-def follow(request: PendingRequest, task: ReplyTask, finish: Callable[[Reply], None]) -> None:
-    """Have `finish` called with the reply, unless the request is cancelled."""
+def follow(request: PendingRequest, task: ReplyTask, finish: Finish) -> None:
+    """Have `finish` called with the reply, or with None if the request is cancelled."""
     task.add_done_callback(functools.partial(_finish, request, finish))
 
 
-def _finish(request: PendingRequest, finish: Callable[[Reply], None], task: ReplyTask) -> None:
-    if task.cancelled():
-        if not request.is_cancelled:  # by code that stops the loop, or by the tool itself
-            finish(error_reply(request.id, RPCError(INTERNAL_ERROR, "The call was cut off", status=503)))
-        return
-    error = task.exception()
-    reply = task.result() if error is None else internal_error(request, error)
-    if not request.is_cancelled:
-        finish(reply)
+def _finish(request: PendingRequest, finish: Finish, task: ReplyTask) -> None:
+    if task.cancelled():  # by code that stops the loop, or by the tool itself, unless the client cancelled
+        reply = error_reply(request.id, RPCError(INTERNAL_ERROR, "The call was cut off", status=503))
+    else:
+        error = task.exception()
+        reply = task.result() if error is None else internal_error(request, error)
+    finish(None if request.is_cancelled else reply)
 
 
 def internal_error(request: PendingRequest, error: BaseException) -> Reply:

@@ -95,29 +95,6 @@ class Pipe:
         self._tasks.add(outcome)
         outcome.add_done_callback(self._tasks.discard)
 
-    def _reply(self, reply: Reply) -> None:
-        if reply.body is not None and not self._is_closed:
+    def _reply(self, reply: Reply | None) -> None:
+        if reply is not None and reply.body is not None and not self._is_closed:
             self._send(reply.body)
-
-
-class MemoryPipe:
-    """The server's end of a connection within one process.
-
-    What it sends arrives at the next turn of the loop, as over a network.
-    """
-
-    def __init__(
-        self, engine: Engine, receive: Callable[[bytes], None], principal: Principal = LOCAL
-    ) -> None:
-        loop = asyncio.get_running_loop()
-
-        def send(message: bytes) -> None:
-            loop.call_soon(receive, message)
-
-        self._pipe = Pipe(engine, send, principal)
-
-    def feed(self, message: bytes) -> None:
-        self._pipe.feed(message)
-
-    async def aclose(self) -> None:
-        await self._pipe.aclose()

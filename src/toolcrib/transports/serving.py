@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from toolcrib.transports.http.auth import AuthMiddleware
     from toolcrib.transports.http.endpoint import Endpoint
     from toolcrib.transports.http.server import Timeouts
-    from toolcrib.transports.pipe import MemoryPipe
+    from toolcrib.transports.pipe import Pipe
 
 COALESCE_S = 0.05
 """Changes within this time are announced together."""
@@ -138,10 +139,16 @@ class Transports:
 
         await serve_stdio(self.engine)
 
-    def connect(self, receive: Callable[[bytes], None]) -> MemoryPipe:
-        from toolcrib.transports.pipe import MemoryPipe
+    def connect(self, receive: Callable[[bytes], None]) -> Pipe:
+        """Connect a client in this process. It receives messages at the next turn of the loop."""
+        from toolcrib.transports.pipe import Pipe
 
-        return MemoryPipe(self.engine, receive)
+        loop = asyncio.get_running_loop()
+
+        def send(message: bytes) -> None:
+            loop.call_soon(receive, message)
+
+        return Pipe(self.engine, send)
 
     def endpoint(self, options: HTTPOptions, *, bound: str | None, local_only: bool = False) -> Endpoint:
         from toolcrib.transports.http.endpoint import Endpoint
@@ -160,14 +167,8 @@ class Transports:
             return None
         from toolcrib.transports.http.auth import AuthMiddleware
 
-        return AuthMiddleware(
-            enforcer,
-            self.engine.settings.name,
-            host=options.host,
-            port=options.port,
-            path=options.path,
-            workers=options.workers,
-        )
+        name = self.engine.settings.name
+        return AuthMiddleware(enforcer, name, host=options.host, path=options.path, workers=options.workers)
 
     def _is_unprotected(self, options: HTTPOptions) -> bool:
         """Return whether callers are not authenticated, and nobody has said that this is intended."""
@@ -230,11 +231,10 @@ class Transports:
         if options.ready is not None:
             options.ready([_address(each, options) for each in sockets])
         ended = asyncio.Event()
-        signals = _catch_signals(ended) if options.catches_signals else []
         try:
-            await ended.wait()
+            with _set_by_signals(ended) if options.catches_signals else nullcontext():
+                await ended.wait()
         finally:
-            _release_signals(signals)
             await server.stop(options.drain_s)
             if endpoint.auth is not None:
                 await endpoint.auth.close()
@@ -246,26 +246,24 @@ def _address(each: socket.socket, options: HTTPOptions) -> str:
     return f"http://{shown}:{port}{options.path}"
 
 
-def _catch_signals(ended: asyncio.Event) -> list[signal.Signals]:
-    """Stop in an orderly way on the first SIGTERM or SIGINT; the next one has its usual effect."""
+@contextmanager
+def _set_by_signals(ended: asyncio.Event) -> Iterator[None]:
+    """Have the first SIGTERM or SIGINT set an event; the next one has its usual effect."""
     loop = asyncio.get_running_loop()
+
+    def end(number: signal.Signals) -> None:
+        ended.set()
+        loop.remove_signal_handler(number)
+
     caught = []
     for number in (signal.SIGTERM, signal.SIGINT):
         try:
-            loop.add_signal_handler(number, _end, ended, number)
+            loop.add_signal_handler(number, end, number)
             caught.append(number)
         except (NotImplementedError, RuntimeError, ValueError):
             pass  # not the main thread, or not supported by the system
-    return caught
-
-
-def _end(ended: asyncio.Event, number: signal.Signals) -> None:
-    ended.set()
-    loop = asyncio.get_running_loop()
-    loop.remove_signal_handler(number)
-
-
-def _release_signals(caught: Sequence[signal.Signals]) -> None:
-    loop = asyncio.get_running_loop()
-    for number in caught:
-        loop.remove_signal_handler(number)
+    try:
+        yield
+    finally:
+        for number in caught:
+            loop.remove_signal_handler(number)

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from toolcrib.protocol import Engine
+from toolcrib.transports.lines import LineReader
 from toolcrib.transports.pipe import Pipe
 
 logger = logging.getLogger("toolcrib")
@@ -26,52 +27,6 @@ MAX_LINE = 4 * 1024 * 1024
 DRAIN_S = 0.5
 """Time for running calls when the client disconnects; the process must end promptly."""
 MAX_UNREAD = 16 * 1024 * 1024
-
-
-class Lines:
-    """Splits a stream of bytes into lines of bounded length."""
-
-    def __init__(self, take: Callable[[bytes], None], refuse: Callable[[str], None], longest: int = MAX_LINE):
-        self._take = take
-        self._refuse = refuse
-        self._longest = longest
-        self._rest = bytearray()
-        self._skips = False
-
-    def feed(self, data: bytes) -> None:
-        rest = self._rest
-        if not rest and not self._skips and data.endswith(b"\n") and data.count(b"\n") == 1:
-            self._line(data[:-1])  # the common case: one complete line
-            return
-        rest += data
-        start = 0
-        while (end := rest.find(b"\n", start)) >= 0:
-            if self._skips:
-                self._skips = False
-            else:
-                self._line(bytes(rest[start:end]))
-            start = end + 1
-        del rest[:start]
-        if len(rest) > self._longest:
-            if not self._skips:
-                self._refuse_long()
-            self._skips = True
-            rest.clear()
-
-    def end(self) -> None:
-        """Take what is left as the last line."""
-        if self._rest and not self._skips:
-            self._line(bytes(self._rest))
-        self._rest.clear()
-
-    def _line(self, line: bytes) -> None:
-        if len(line) > self._longest:
-            self._refuse_long()
-        elif line and not line.isspace():
-            self._take(line)
-
-    def _refuse_long(self) -> None:
-        self._refuse(f"Invalid request: a line of more than {self._longest} bytes")
 
 
 class StandardStreams:
@@ -116,17 +71,17 @@ class _Session(asyncio.Protocol):
         self._standard = standard
         self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
-        self._out: _Writer | None = None
+        self._out = _Writer(standard.output, self._overflow)
         self._pipe = Pipe(engine, self._send)
-        self._lines = Lines(self._pipe.feed, self._pipe.refuse)
+        self._lines = LineReader(MAX_LINE)
         self._reader: asyncio.ReadTransport | None = None
 
     async def run(self) -> None:
-        self._out = await open_writer(self._loop, self._standard.output, self._overflow)
+        await self._out.open()
         try:
             await self._open_reader()
             await self._ended.wait()
-            self._lines.end()
+            self._take(self._lines.end())
             await self._pipe.drain(DRAIN_S)
         finally:
             await self._pipe.aclose()
@@ -135,8 +90,7 @@ class _Session(asyncio.Protocol):
             await self._out.close()
 
     async def _open_reader(self) -> None:
-        kind = os.fstat(self._standard.input).st_mode
-        if not (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)):
+        if not _is_pipe(self._standard.input):
             threading.Thread(target=self._read_file, daemon=True, name="toolcrib-stdin").start()
             return
         source = os.fdopen(os.dup(self._standard.input), "rb", buffering=0)
@@ -162,11 +116,17 @@ class _Session(asyncio.Protocol):
         self._ended.set()
 
     def _send(self, message: bytes) -> None:
-        if self._out is not None:
-            self._out.write(message + b"\n")
+        self._out.write(message + b"\n")
 
     def data_received(self, data: bytes) -> None:
-        self._lines.feed(data)
+        for line in self._lines.feed(data):
+            self._take(line)
+
+    def _take(self, line: bytes | None) -> None:
+        if line is None:
+            self._pipe.refuse(f"Invalid request: a line of more than {MAX_LINE} bytes")
+        elif line and not line.isspace():
+            self._pipe.feed(line)
 
     def eof_received(self) -> bool:
         self._ended.set()
@@ -177,17 +137,20 @@ class _Session(asyncio.Protocol):
 
 
 class _Writer(asyncio.BaseProtocol):
-    """Writes lines to a pipe; those of one turn of the loop are written together."""
+    """Writes lines to a pipe, a file or a terminal; those of one turn of the loop are written together."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, overflow: Callable[[], None]) -> None:
-        self._loop = loop
+    def __init__(self, descriptor: int, overflow: Callable[[], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._descriptor = descriptor
         self._overflow = overflow
-        self._transport: Any = None
+        self._transport: Any = None  # of a pipe
         self._waiting: list[bytes] = []
         self._gone = asyncio.Event()
 
-    def connection_made(self, transport: Any) -> None:
-        self._transport = transport
+    async def open(self) -> None:
+        if _is_pipe(self._descriptor):
+            sink = os.fdopen(os.dup(self._descriptor), "wb", buffering=0)
+            self._transport, _ = await self._loop.connect_write_pipe(lambda: self, sink)
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
         self._gone.set()
@@ -199,11 +162,13 @@ class _Writer(asyncio.BaseProtocol):
 
     def _flush(self) -> None:
         data, self._waiting = b"".join(self._waiting), []
-        if not data or self._transport is None or self._transport.is_closing():
-            return
-        self._transport.write(data)
-        if self._transport.get_write_buffer_size() > MAX_UNREAD:
-            self._overflow()
+        if self._transport is None:
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+        elif data and not self._transport.is_closing():
+            self._transport.write(data)
+            if self._transport.get_write_buffer_size() > MAX_UNREAD:
+                self._overflow()
 
     async def close(self) -> None:
         self._flush()
@@ -216,28 +181,7 @@ class _Writer(asyncio.BaseProtocol):
                 self._transport.abort()
 
 
-class _FileWriter(_Writer):
-    """Writes at once, to a standard output that is a file or a terminal."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, descriptor: int) -> None:
-        super().__init__(loop, lambda: None)
-        self._descriptor = descriptor
-
-    def _flush(self) -> None:
-        data, self._waiting = b"".join(self._waiting), []
-        while data:
-            data = data[os.write(self._descriptor, data) :]
-
-    async def close(self) -> None:
-        self._flush()
-
-
-async def open_writer(
-    loop: asyncio.AbstractEventLoop, descriptor: int, overflow: Callable[[], None]
-) -> _Writer:
+def _is_pipe(descriptor: int) -> bool:
+    """Return whether the event loop can wait for a descriptor: it cannot wait for files and terminals."""
     kind = os.fstat(descriptor).st_mode
-    if not (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)):
-        return _FileWriter(loop, descriptor)
-    sink = os.fdopen(os.dup(descriptor), "wb", buffering=0)
-    _, writer = await loop.connect_write_pipe(lambda: _Writer(loop, overflow), sink)
-    return writer
+    return stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)

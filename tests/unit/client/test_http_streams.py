@@ -187,9 +187,9 @@ def pour(stage: Pair, answer: Answer) -> None:
 @pytest.mark.parametrize(
     ("reply", "kind", "words"),
     [
-        (refuse, TransportError, "answered 500: oh no"),
+        (refuse, TransportError, "answered 500 Internal Server Error: oh no"),
         (end, TransportError, "closed the connection"),
-        (pour, InvalidResponseError, "sent an event larger than 32 MiB"),
+        (pour, InvalidResponseError, "sent a response larger than 32 MiB"),
         (lambda stage, answer: hang_up(answer), TransportError, "closed the connection"),
     ],
 )

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.client.http import EventReader, LineReader, ServerSentEvent, TooLongError
+from toolcrib.client.http import EventReader, ServerSentEvent, TooLongError
+from toolcrib.transports.lines import LineReader
 
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from toolcrib.client import Client, StdioTransport
-from toolcrib.client import stdio as stdio_module
+from toolcrib.client import transport as stdio_module
 from toolcrib.errors import InvalidResponseError, ResponseTimeoutError, TransportError
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="looks at processes the POSIX way")

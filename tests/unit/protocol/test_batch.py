@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from toolcrib.context import LOCAL
-from toolcrib.protocol.batch import MAX_BATCH, MAX_CALLS, Batch, check_batch, join, make_batch
 from toolcrib.protocol.calls import Peer, PendingRequest
+from toolcrib.protocol.engine import MAX_BATCH, Batch
+from toolcrib.protocol.engine import MAX_BATCH_CALLS as MAX_CALLS
+from toolcrib.protocol.engine import _check_batch as check_batch
 from toolcrib.protocol.messages import ACCEPTED, Reply, RPCError
 from toolcrib.protocol.revisions import LEGACY
 from toolcrib.protocol.sessions import Session, Sessions
@@ -91,18 +93,14 @@ class Work(PendingRequest):
         self.seen.append("refused")
 
 
-def test_what_is_answered_at_once_is_one_reply_and_silence_is_none() -> None:
-    answered = make_batch(KNOWS, [Reply(b"1"), ACCEPTED, Reply(b"2")])
-    assert isinstance(answered, Reply)
-    assert answered.body == b"[1,2]"
-    assert make_batch(KNOWS, [ACCEPTED, ACCEPTED]) is ACCEPTED
-    assert join([None, Reply(b"1"), None]).body == b"[1]"
+def test_replies_are_joined_and_silence_is_none() -> None:
+    assert Batch.join([Reply(b"1"), ACCEPTED, None, Reply(b"2")]).body == b"[1,2]"
+    assert Batch.join([ACCEPTED, ACCEPTED]) is ACCEPTED
 
 
 async def test_replies_keep_the_order_of_the_messages() -> None:
     first, second = Work(KNOWS, 1), Work(KNOWS, 3)
-    batch = make_batch(KNOWS, [first, Reply(b"2"), second])
-    assert isinstance(batch, Batch)
+    batch = Batch(KNOWS, [first, Reply(b"2"), second])
     running = asyncio.ensure_future(batch.run())
     second.is_let.set()
     await asyncio.sleep(0)
@@ -147,7 +145,7 @@ async def test_a_call_that_nobody_cancelled_but_that_is_ended_ends_the_batch() -
 async def test_what_is_said_of_a_whole_batch_has_the_id_of_none_of_its_messages() -> None:
     work = Work(KNOWS, 0)
     batch = Batch(KNOWS, [work])
-    replies: list[Reply] = []
+    replies: list[Reply | None] = []
     running = EagerStarter().start_in_task(batch)
     assert isinstance(running, asyncio.Task)
     follow(batch, running, replies.append)
@@ -157,6 +155,7 @@ async def test_what_is_said_of_a_whole_batch_has_the_id_of_none_of_its_messages(
     await asyncio.wait([running])
     while not replies:
         await asyncio.sleep(0)
+    assert replies[0] is not None
     assert replies[0].body == b'{"jsonrpc":"2.0","error":{"code":-32603,"message":"The call was cut off"}}'
 
 

@@ -1,4 +1,4 @@
-"""How many calls run at once, and how many wait."""
+"""The limit on calls that run at once, and the queue of calls that wait."""
 
 from __future__ import annotations
 
@@ -9,87 +9,81 @@ import pytest
 from toolcrib.protocol.calls import CallLimit
 
 
-async def enter(gate: CallLimit) -> None:
-    if gate.is_full:
-        await gate.wait()
-    gate.running += 1
-
-
-async def test_as_many_as_there_is_room_for_run_and_the_next_waits_its_turn() -> None:
-    gate = CallLimit(max_running=2)
-    await enter(gate)
-    await enter(gate)
-    third = asyncio.ensure_future(enter(gate))
+async def test_calls_above_the_limit_wait() -> None:
+    limit = CallLimit(max_running=2)
+    await limit.enter()
+    await limit.enter()
+    third = asyncio.ensure_future(limit.enter())
     await asyncio.sleep(0)
-    assert (gate.is_full, third.done(), gate.running) == (True, False, 2)
-    gate.leave()
+    assert (third.done(), limit.running) == (False, 2)
+    limit.leave()
     await third
-    assert gate.running == 2
+    assert limit.running == 2
 
 
-async def test_those_who_wait_come_in_the_order_they_came() -> None:
-    gate = CallLimit(max_running=1)
+async def test_waiting_calls_run_in_order() -> None:
+    limit = CallLimit(max_running=1)
     order: list[int] = []
 
     async def go(number: int) -> None:
-        await enter(gate)
+        await limit.enter()
         order.append(number)
         await asyncio.sleep(0)
-        gate.leave()
+        limit.leave()
 
     await asyncio.gather(*(go(number) for number in range(20)))
     assert order == list(range(20))
-    assert (gate.running, gate.is_full) == (0, False)
+    assert (limit.running, len(limit.queue)) == (0, 0)
 
 
-async def test_a_newcomer_does_not_overtake_those_who_wait() -> None:
-    gate = CallLimit(max_running=1)
-    await enter(gate)
-    waiting = asyncio.ensure_future(enter(gate))
+async def test_a_new_call_does_not_overtake_waiting_ones() -> None:
+    limit = CallLimit(max_running=1)
+    await limit.enter()
+    waiting = asyncio.ensure_future(limit.enter())
     await asyncio.sleep(0)
-    gate.leave()  # the place belongs to who waits, who has not run yet
-    assert gate.is_full
+    limit.leave()  # the place belongs to who waits, who has not run yet
+    assert limit.running == 1
     await waiting
-    assert gate.running == 1
+    assert limit.running == 1
 
 
 @pytest.mark.parametrize("is_let_in", [False, True])
-async def test_who_gives_up_waiting_leaves_no_hole(is_let_in: bool) -> None:
-    gate = CallLimit(max_running=1)
-    await enter(gate)
-    waiting = asyncio.ensure_future(enter(gate))
+async def test_a_cancelled_call_frees_its_slot(is_let_in: bool) -> None:
+    limit = CallLimit(max_running=1)
+    await limit.enter()
+    waiting = asyncio.ensure_future(limit.enter())
     await asyncio.sleep(0)
     if is_let_in:
-        gate.leave()  # the place is given, and given up in the same moment
+        limit.leave()  # the place is given, and given up in the same moment
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
     if not is_let_in:
-        gate.leave()
-    assert (gate.running, gate.is_full) == (0, False)
-    await enter(gate)
+        limit.leave()
+    assert (limit.running, len(limit.queue)) == (0, 0)
+    await limit.enter()
 
 
-async def test_when_too_many_wait_the_gate_is_overrun() -> None:
-    gate = CallLimit(max_running=1, max_waiting=2)
-    await enter(gate)
-    waiting = [asyncio.ensure_future(enter(gate)) for _ in range(2)]
+async def test_a_full_queue_is_overrun() -> None:
+    limit = CallLimit(max_running=1, max_waiting=2)
+    await limit.enter()
+    waiting = [asyncio.ensure_future(limit.enter()) for _ in range(2)]
     await asyncio.sleep(0)
-    assert gate.is_overrun
+    assert limit.is_overrun
     for task in waiting:
-        gate.leave()
+        limit.leave()
         await task
-    assert not gate.is_overrun
+    assert not limit.is_overrun
 
 
-async def test_who_gives_up_in_the_moment_somebody_leaves_disturbs_nobody() -> None:
-    gate = CallLimit(max_running=1, max_waiting=5)
-    gate.running = 1
-    impatient, patient = (asyncio.ensure_future(gate.wait()) for _ in range(2))
+async def test_a_call_cancelled_while_another_ends_loses_no_slot() -> None:
+    limit = CallLimit(max_running=1, max_waiting=5)
+    limit.running = 1
+    impatient, patient = (asyncio.ensure_future(limit.enter()) for _ in range(2))
     await asyncio.sleep(0)
     impatient.cancel()
-    gate.leave()
+    limit.leave()
     done = await asyncio.gather(impatient, patient, return_exceptions=True)
     assert isinstance(done[0], asyncio.CancelledError)
     assert done[1] is None
-    assert (gate.running, len(gate.queue)) == (0, 0)
+    assert (limit.running, len(limit.queue)) == (1, 0)

@@ -12,8 +12,8 @@ import pytest
 from tests.support.feature_server import make_desk
 from toolcrib import Context
 from toolcrib.transports.http.asgi import ASGIApp
-from toolcrib.transports.http.output import MAX_MEMORY
 from toolcrib.transports.http.request import MAX_BODY, MAX_FIELDS
+from toolcrib.transports.http.response import MAX_MEMORY
 
 Message = MutableMapping[str, Any]
 PING = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()

@@ -4,46 +4,49 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.transcripts import Paper
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Auth, OAuth, Policy, Telemetry
 from toolcrib.policy.auth.api_keys import KeyFile
 from toolcrib.policy.enforcer import PolicyEnforcer
 from toolcrib.protocol import Reply
 from toolcrib.transports.http.auth import AuthMiddleware
-from toolcrib.transports.http.pending import PendingAdmission
 from toolcrib.transports.http.request import Head, Request
-from toolcrib.transports.http.response import PendingResponse, Response
+from toolcrib.transports.http.response import Response
 
 ISSUER = "http://127.0.0.1:9"
 
 
 class House:
-    """A reception, and those who came through."""
+    """A middleware, and those who came through."""
 
     def __init__(self, policy: Policy, host: str = "127.0.0.1") -> None:
         self.enforcer = PolicyEnforcer(policy)
-        self.reception = AuthMiddleware(self.enforcer, "house", host=host, port=0, path="/mcp")
+        self.middleware = AuthMiddleware(self.enforcer, "house", host=host, path="/mcp")
         self.visitors: list[str] = []
 
     def handle(self, request: Request) -> Response:
         self.visitors.append(request.principal.name)
         return Response(200, b"welcome")
 
-    def come(self, path: str = "/mcp", method: str = "POST", **headers: str) -> Response | PendingResponse:
+    def come(
+        self, path: str = "/mcp", method: str = "POST", **headers: str
+    ) -> Response | Awaitable[Response]:
         fields = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
         request = Request(Head(method, path, fields), remote="127.0.0.1")
-        refusal = self.reception.admit(request)
+        refusal = self.middleware.admit(request)
         if refusal is None or isinstance(refusal, Reply):
             return refusal or self.handle(request)
-        return PendingAdmission(asyncio.ensure_future(refusal), lambda: self.handle(request))
+        return self.wait(refusal, request)
+
+    async def wait(self, admission: Awaitable[Response | None], request: Request) -> Response:
+        return await admission or self.handle(request)
 
     def ask(self, *given: Any, **headers: str) -> Response:
         answer = self.come(*given, **headers)
@@ -54,11 +57,11 @@ class House:
 @asynccontextmanager
 async def open_house(*, host: str = "127.0.0.1", **demands: Any) -> AsyncIterator[House]:
     house = House(Policy(**demands), host)
-    await house.reception.open(8123)
+    await house.middleware.open(8123)
     try:
         yield house
     finally:
-        await house.reception.close()
+        await house.middleware.close()
 
 
 @pytest.fixture
@@ -95,11 +98,11 @@ async def test_before_it_is_open_and_after_it_is_closed_nobody_comes_in(keys: tu
     for _ in range(2):
         early = house.ask(x_api_key=keys[1])
         assert (early.status, dict(early.headers)[b"retry-after"]) == (503, b"1")
-        await house.reception.open(8123)
-        await house.reception.open(8123)  # again does no harm
+        await house.middleware.open(8123)
+        await house.middleware.open(8123)  # again does no harm
         assert house.ask(x_api_key=keys[1]).status == 200
-        await house.reception.close()
-        await house.reception.close()
+        await house.middleware.close()
+        await house.middleware.close()
     assert house.ask(x_api_key=keys[1]).status == 503
     assert house.visitors == ["key:ana"] * 2
 
@@ -180,7 +183,7 @@ async def test_without_auth_everybody_can_call_and_read_metrics() -> None:
         assert house.ask().body == b"welcome"
         assert house.ask("/metrics", "GET").status == 200
         assert house.visitors == ["local"]
-        assert house.reception.challenge(["a"]) == ()
+        assert house.middleware.challenge(["a"]) == ()
 
 
 async def test_without_prometheus_there_are_no_metrics(keys: tuple[Path, str]) -> None:
@@ -204,74 +207,11 @@ async def test_who_gives_tokens_is_told_to_everybody(host: str, resource: str) -
         challenge = dict(house.ask().headers)[b"www-authenticate"]
         assert b"/.well-known/oauth-protected-resource/mcp" in challenge
         assert b'scope="orders:read"' in challenge
-        lacking = dict(house.reception.challenge(["orders:write"]))[b"www-authenticate"]
+        lacking = dict(house.middleware.challenge(["orders:write"]))[b"www-authenticate"]
         assert lacking.startswith(b'Bearer error="insufficient_scope", scope="orders:write"')
 
 
 # --- tokens that take time to check ------------------------------------------------------------------
-
-
-async def settle() -> None:
-    for _ in range(3):
-        await asyncio.sleep(0)
-
-
-async def verdict(known: asyncio.Future[Response | None]) -> Response | None:
-    return await known
-
-
-class Waiting:
-    """A request whose caller is not known yet."""
-
-    def __init__(self, handle: Callable[[], Response | PendingResponse]) -> None:
-        self.known: asyncio.Future[Response | None] = asyncio.get_running_loop().create_future()
-        self.paper = Paper()
-        self.admission = PendingAdmission(asyncio.ensure_future(verdict(self.known)), handle)
-
-
-async def test_a_request_goes_on_when_its_caller_is_known() -> None:
-    for refusal, answer in ((None, (200, b"welcome")), (Response(401), (401, b""))):
-        waiting = Waiting(lambda: Response(200, b"welcome"))
-        waiting.admission.begin(waiting.paper)
-        await settle()
-        assert waiting.paper.answered is None
-        waiting.known.set_result(refusal)
-        await settle()
-        assert waiting.paper.answered is not None
-        assert (waiting.paper.answered.status, waiting.paper.answered.body) == answer
-
-
-class Conversation:
-    def __init__(self) -> None:
-        self.events: list[Any] = []
-
-    def begin(self, writer: Any) -> None:
-        self.events.append(writer)
-
-    def lost(self) -> None:
-        self.events.append("lost")
-
-
-async def test_a_conversation_that_follows_has_the_writer_and_hears_of_the_end() -> None:
-    talk = Conversation()
-    waiting = Waiting(lambda: talk)
-    waiting.admission.begin(waiting.paper)
-    waiting.known.set_result(None)
-    await settle()
-    waiting.admission.lost()
-    assert talk.events == [waiting.paper, "lost"]
-
-
-@pytest.mark.parametrize("has_begun", [True, False])
-async def test_who_goes_before_they_are_known_is_not_waited_for(has_begun: bool) -> None:
-    waiting = Waiting(lambda: pytest.fail("handled"))
-    if has_begun:
-        waiting.admission.begin(waiting.paper)
-    await settle()
-    waiting.admission.lost()
-    await settle()
-    assert waiting.known.cancelled()
-    assert waiting.paper.answered is None
 
 
 async def test_a_token_is_looked_into_and_a_bad_one_is_refused() -> None:
@@ -280,12 +220,7 @@ async def test_a_token_is_looked_into_and_a_bad_one_is_refused() -> None:
     async with open_house(auth=Auth(oauth=[OAuth(issuer=ISSUER)])) as house:
         talk = house.come(authorization=f"Bearer {head}.{claims}.c2lnbmF0dXJl")
         if not isinstance(talk, Response):
-            paper = Paper()
-            talk.begin(paper)
-            async with asyncio.timeout(10):
-                while paper.answered is None:
-                    await asyncio.sleep(0.01)
-            talk = paper.answered
+            talk = await asyncio.wait_for(talk, 10)
         assert talk.status in (401, 503)
         assert not house.visitors
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -11,22 +11,20 @@ from typing import Any
 import pytest
 
 from tests.support.token_issuer import KeyHouse, Mint, house
-from tests.support.transcripts import Paper
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Auth, OAuth, Policy
 from toolcrib.policy.auth.api_keys import KeyFile
 from toolcrib.policy.enforcer import PolicyEnforcer
 from toolcrib.protocol import Reply
-from toolcrib.transports.http import sse as attendance
+from toolcrib.transports.http import auth as http_auth
 from toolcrib.transports.http.auth import AuthMiddleware
-from toolcrib.transports.http.pending import PendingAdmission
 from toolcrib.transports.http.request import Head, Request
-from toolcrib.transports.http.response import OpenStream, PendingResponse, Response
+from toolcrib.transports.http.response import Response
 
 __all__ = ["house"]
 
 
-class Stream(OpenStream):
+class Stream:
     """Goes on until it is ended."""
 
     def __init__(self) -> None:
@@ -44,30 +42,32 @@ class Stream(OpenStream):
 
 @asynccontextmanager
 async def open_door(auth: Auth) -> AsyncIterator[AuthMiddleware]:
-    reception = AuthMiddleware(
-        PolicyEnforcer(Policy(auth=auth)), "house", host="127.0.0.1", port=0, path="/mcp"
-    )
-    await reception.open(8123)
+    middleware = AuthMiddleware(PolicyEnforcer(Policy(auth=auth)), "house", host="127.0.0.1", path="/mcp")
+    await middleware.open(8123)
     try:
-        yield reception
+        yield middleware
     finally:
-        await reception.close()
+        await middleware.close()
 
 
-def come(
-    reception: AuthMiddleware, handle: Callable[[Request], Response | PendingResponse], **headers: str
-) -> Response | PendingResponse:
+def come(middleware: AuthMiddleware, handle: Callable[[Request], Any], **headers: str) -> Any:
     fields = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
     request = Request(Head("GET", "/mcp", fields), remote="127.0.0.1")
-    refusal = reception.admit(request)
+    refusal = middleware.admit(request)
     if isinstance(refusal, Reply):
         return refusal
     if refusal is not None:
-        return PendingAdmission(asyncio.ensure_future(refusal), lambda: handle(request))
+        return _wait(refusal, request, handle)
     outcome = handle(request)
-    if isinstance(outcome, OpenStream):
-        reception.watch(outcome, request)
+    if not isinstance(outcome, Reply):
+        middleware.watch(outcome, request)
     return outcome
+
+
+async def _wait(
+    admission: Awaitable[Response | None], request: Request, handle: Callable[[Request], Any]
+) -> Any:
+    return await admission or handle(request)
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -85,13 +85,13 @@ def keys(tmp_path: Path) -> tuple[Path, str]:
 async def test_a_stream_ends_soon_after_the_key_that_opened_it(
     keys: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attendance, "CHECK_S", 0.01)
+    monkeypatch.setattr(http_auth, "CHECK_S", 0.01)
     file, secret = keys
     other = KeyFile(file).create("ben")[0]
-    async with open_door(Auth(keys=file)) as reception:
+    async with open_door(Auth(keys=file)) as middleware:
         ana, ben = Stream(), Stream()
-        assert come(reception, lambda _: ana, x_api_key=secret) is ana
-        assert come(reception, lambda _: ben, authorization=f"Bearer {other}") is ben
+        assert come(middleware, lambda _: ana, x_api_key=secret) is ana
+        assert come(middleware, lambda _: ben, authorization=f"Bearer {other}") is ben
         KeyFile(file).revoke("ana")
         await until(lambda: ana.is_ended)
         assert not ben.is_ended
@@ -100,12 +100,12 @@ async def test_a_stream_ends_soon_after_the_key_that_opened_it(
 async def test_a_stream_of_one_who_showed_nothing_goes_on(
     keys: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attendance, "CHECK_S", 0.01)
+    monkeypatch.setattr(http_auth, "CHECK_S", 0.01)
     file, secret = keys
-    async with open_door(Auth(keys=file, optional=True)) as reception:
+    async with open_door(Auth(keys=file, optional=True)) as middleware:
         nobody, ana = Stream(), Stream()
-        assert come(reception, lambda _: nobody) is nobody
-        come(reception, lambda _: ana, x_api_key=secret)
+        assert come(middleware, lambda _: nobody) is nobody
+        come(middleware, lambda _: ana, x_api_key=secret)
         KeyFile(file).revoke("ana")
         await until(lambda: ana.is_ended)
         assert not nobody.is_ended
@@ -120,14 +120,10 @@ async def test_a_caller_with_a_token_waits_for_the_keys_and_comes_in(house: KeyH
         seen.append(request.principal.name)
         return Response(200, b"welcome")
 
-    async with open_door(Auth(oauth=[OAuth(issuer=house.origin)])) as reception:
-        waiting = come(reception, handle, authorization=f"Bearer {mint()}")
-        assert not isinstance(waiting, Response)
-        paper = Paper()
-        waiting.begin(paper)
-        await until(lambda: paper.answered is not None)
-        assert paper.answered is not None
-        assert (paper.answered.status, paper.answered.body) == (200, b"welcome")
+    async with open_door(Auth(oauth=[OAuth(issuer=house.origin)])) as middleware:
+        waiting = come(middleware, handle, authorization=f"Bearer {mint()}")
+        answer = await asyncio.wait_for(waiting, 10)
+        assert (answer.status, answer.body) == (200, b"welcome")
         assert len(seen) == 1
 
 

@@ -1,4 +1,4 @@
-"""Streams that last: looked at while there are some, ended when they may not go on."""
+"""Streams are ended when their credentials are no longer valid."""
 
 from __future__ import annotations
 
@@ -6,70 +6,73 @@ import asyncio
 import gc
 from typing import Any
 
-from toolcrib.transports.http.response import OpenStream
-from toolcrib.transports.http.sse import CredentialWatch
+from toolcrib.transports.http.auth import CredentialWatch
 
 
-class Stream(OpenStream):
+class Stream:
     def __init__(self) -> None:
         self.ended = asyncio.Event()
+
+    def begin(self, writer: Any) -> None: ...
+
+    def lost(self) -> None: ...
 
     def end(self) -> None:
         self.ended.set()
 
 
-async def test_only_those_that_are_not_good_any_more_are_ended() -> None:
-    good = {"ana", "ben"}
-    attendance = CredentialWatch(good.__contains__, every_s=0.005)
-    streams = {name: Stream() for name in good}
+async def test_only_streams_with_invalid_credentials_are_ended() -> None:
+    valid = {"ana", "ben"}
+    watch = CredentialWatch(valid.__contains__, every_s=0.005)
+    streams = {name: Stream() for name in valid}
     for name, stream in streams.items():
-        attendance.add(stream, name)
-    good.remove("ana")
+        watch.add(stream, name)
+    valid.remove("ana")
     async with asyncio.timeout(10):
         await streams["ana"].ended.wait()
     assert not streams["ben"].ended.is_set()
-    assert len(attendance) == 1
-    good.clear()
+    assert len(watch) == 1
+    valid.clear()
     async with asyncio.timeout(10):
         await streams["ben"].ended.wait()
-    attendance.close()
+    watch.close()
 
 
-async def test_a_stream_that_is_gone_is_forgotten_and_nobody_is_looked_at_then() -> None:
-    looked: list[Any] = []
-    attendance = CredentialWatch(lambda shown: not looked.append(shown), every_s=60)
-    attendance.add(Stream(), "ana")
-    assert attendance._timer is not None
+async def test_nothing_is_checked_once_all_streams_are_gone() -> None:
+    checked: list[Any] = []
+    watch = CredentialWatch(lambda shown: not checked.append(shown), every_s=60)
+    watch.add(Stream(), "ana")
+    assert watch._timer is not None
     gc.collect()
-    assert len(attendance) == 0
-    attendance._timer.cancel()
-    attendance._tick()
-    assert (looked, attendance._timer) == ([], None)
+    assert len(watch) == 0
+    watch._timer.cancel()
+    watch._tick()
+    assert (checked, watch._timer) == ([], None)
 
 
-async def test_when_the_server_ends_nobody_is_looked_at() -> None:
-    attendance = CredentialWatch(lambda _: False, every_s=60)
+async def test_nothing_is_checked_after_close() -> None:
+    watch = CredentialWatch(lambda _: False, every_s=60)
     stream = Stream()
-    attendance.add(stream, "ana")
-    attendance.close()
-    attendance.check()
+    watch.add(stream, "ana")
+    watch.close()
+    watch.check()
     assert not stream.ended.is_set()
-    assert attendance._timer is None
+    assert watch._timer is None
 
 
-async def test_a_look_that_fails_is_not_the_last_one() -> None:
+async def test_checking_goes_on_after_a_check_that_failed() -> None:
     asyncio.get_running_loop().set_exception_handler(lambda *_: None)
     tries: list[str] = []
 
-    def is_good(shown: str) -> bool:
+    def is_valid(shown: str) -> bool:
         tries.append(shown)
         if len(tries) == 1:
             raise OSError("not now")
         return False
 
-    attendance = CredentialWatch(is_good, every_s=0.005)
+    watch = CredentialWatch(is_valid, every_s=0.005)
     stream = Stream()
-    attendance.add(stream, "ana")
+    watch.add(stream, "ana")
     async with asyncio.timeout(10):
         await stream.ended.wait()
-    attendance.close()
+    watch.close()

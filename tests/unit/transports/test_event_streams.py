@@ -1,4 +1,4 @@
-"""The streams of a session: what is sent, what is kept, and what who comes back is told."""
+"""The streams of a session: events are numbered, kept, and sent again to clients that resume."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_events_are_numbered_and_named_by_their_stream() -> None:
     )
 
 
-def test_who_comes_back_hears_what_it_has_missed_and_what_comes() -> None:
+def test_a_client_that_resumes_gets_missed_and_new_events() -> None:
     stream = SessionStreams().new()
     reader = opened(stream)
     stream.send(b"1")
@@ -53,7 +53,7 @@ def test_who_comes_back_hears_what_it_has_missed_and_what_comes() -> None:
     assert ids(resumed(stream, 3)) == ["1-4"]
 
 
-def test_a_stream_that_was_lost_by_another_reader_keeps_its_own() -> None:
+def test_losing_an_old_reader_does_not_detach_the_new_one() -> None:
     stream = SessionStreams().new()
     first = opened(stream)
     second = resumed(stream, 0)
@@ -68,10 +68,9 @@ def test_nothing_is_sent_after_the_end() -> None:
     stream.finish()
     stream.send(b"late")
     assert ids(reader) == []
-    assert stream.is_lost
 
 
-def test_of_a_long_stream_the_end_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_latest_events_of_a_long_stream_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "MAX_KEPT_BYTES", 1000)
     stream = SessionStreams().new()
     for _ in range(5):
@@ -81,23 +80,23 @@ def test_of_a_long_stream_the_end_is_kept(monkeypatch: pytest.MonkeyPatch) -> No
     assert ids(resumed(stream, 0)) == ["1-6"]
 
 
-def test_of_all_streams_together_those_written_last_are_kept() -> None:
-    shelf = ReplayBudget(2000)
-    mine, yours = SessionStreams(shelf), SessionStreams(shelf)
+def test_the_budget_of_the_server_drops_the_oldest_events() -> None:
+    budget = ReplayBudget(2000)
+    mine, yours = SessionStreams(budget), SessionStreams(budget)
     first, second, third = mine.new(), yours.new(), mine.new()
     for stream in (first, second, first, third):
         stream.send(b"x" * 300)
         stream.finish() if stream is third else None
-    assert shelf.bytes <= shelf.limit
+    assert budget.bytes <= budget.limit
     assert ids(resumed(second, 0)) == []  # written to before the others
     assert ids(resumed(third, 0)) == ["2-1"]
     mine.close(), yours.close()
-    assert shelf.bytes == 0
+    assert budget.bytes == 0
 
 
-def test_a_stream_of_which_nothing_is_left_is_not_found() -> None:
-    shelf = ReplayBudget(600)
-    mine = SessionStreams(shelf)
+def test_a_finished_stream_without_events_is_not_found() -> None:
+    budget = ReplayBudget(600)
+    mine = SessionStreams(budget)
     old = mine.new()
     old.send(b"{}")
     old.finish()
@@ -120,13 +119,13 @@ def test_only_some_of_the_streams_that_ended_are_kept() -> None:
 @pytest.mark.parametrize(
     "last", [b"", b"-", b"1-", b"-1", b"1-x", b"1--1", b"9-1", b"\xff-1", b"1-" + b"9" * 13]
 )
-def test_what_is_no_event_is_not_found(last: bytes) -> None:
+def test_an_invalid_event_id_is_not_found(last: bytes) -> None:
     mine = SessionStreams()
     mine.new()
     assert mine.find(last) is None
 
 
-def test_the_session_has_a_stream_of_its_own() -> None:
+def test_the_stream_of_the_session_itself() -> None:
     mine = SessionStreams()
     assert mine.find(b"0-0") == (mine.own, 0)
     assert not mine.is_read
@@ -142,7 +141,7 @@ def test_the_session_has_a_stream_of_its_own() -> None:
     assert ids(resumed(mine.own, 3)) == ["0-4"]
 
 
-def test_one_session_keeps_its_share_and_not_that_of_others() -> None:
+def test_one_session_cannot_use_the_share_of_another() -> None:
     whole = ReplayBudget()
     mine, theirs = SessionStreams(whole), SessionStreams(whole)
     theirs.own.send(b"x")

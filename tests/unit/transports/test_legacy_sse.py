@@ -13,8 +13,8 @@ from toolcrib.context import Principal
 from toolcrib.policy import Auth, Policy
 from toolcrib.protocol import Engine, EngineSettings
 from toolcrib.protocol.sessions import MAX_PER_PRINCIPAL
-from toolcrib.transports.http.legacy_sse import LegacySSE, LegacyStream
 from toolcrib.transports.http.response import Response
+from toolcrib.transports.http.sse import LegacySSE, LegacyStream
 
 
 async def test_what_is_posted_may_what_its_own_token_may_and_not_that_of_the_stream() -> None:

@@ -9,13 +9,13 @@ from typing import IO
 
 import pytest
 
-from toolcrib.transports.http.output import MAX_MEMORY, BufferStore, OutputBuffer
+from toolcrib.transports.http.response import MAX_MEMORY, MEMORY_WEIGHT, OutputBuffer, OutputStore
 
 SMALL, LARGE = b"abc", bytes(range(256)) * (MAX_MEMORY // 128)
 
 
 class Client:
-    def __init__(self, store: BufferStore) -> None:
+    def __init__(self, store: OutputStore) -> None:
         self.is_cut = False
         self.unread = OutputBuffer(store, self.cut)
 
@@ -23,14 +23,14 @@ class Client:
         self.is_cut = True
 
 
-class NoFiles(BufferStore):
+class NoFiles(OutputStore):
     """A machine without room for temporary files."""
 
     def open_file(self) -> IO[bytes]:
         raise OSError(28, "No space left on device")
 
 
-class FullAfterFirst(BufferStore):
+class FullAfterFirst(OutputStore):
     """A disk with room for one write."""
 
     def open_file(self) -> IO[bytes]:
@@ -44,10 +44,10 @@ class _Full(io.BytesIO):
         return super().write(data)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("store_type", [BufferStore, NoFiles])
+@pytest.mark.parametrize("store_type", [OutputStore, NoFiles])
 @pytest.mark.parametrize("seed", range(20))
 def test_what_is_put_in_comes_out_in_order_whatever_the_pieces(
-    store_type: type[BufferStore], seed: int
+    store_type: type[OutputStore], seed: int
 ) -> None:
     chance = random.Random(seed)
     store = store_type()
@@ -64,22 +64,22 @@ def test_what_is_put_in_comes_out_in_order_whatever_the_pieces(
     while unread.size:
         taken += unread.take(64 * 1024)
     assert taken == put
-    assert (store.size, store.memory, unread.take(10)) == (0, 0, b"")
+    assert (store.size, unread.take(10)) == (0, b"")
 
 
 def test_a_little_stays_in_memory_and_much_goes_to_a_file() -> None:
-    store = BufferStore()
+    store = OutputStore()
     unread = Client(store).unread
     unread.append(SMALL)
     assert store.size == 0
     unread.append(LARGE)
-    assert (store.size, store.memory) == (len(LARGE), 0)
+    assert store.size == len(SMALL + LARGE)
     unread.clear()
     assert (unread.size, store.size) == (0, 0)
 
 
 def test_above_the_limit_the_client_that_read_nothing_for_longest_is_cut_off() -> None:
-    store = BufferStore(limit=3 * len(LARGE))
+    store = OutputStore(limit=3 * len(LARGE))
     clients = [Client(store) for _ in range(3)]
     for client in clients:
         client.unread.append(LARGE)
@@ -94,20 +94,20 @@ def test_above_the_limit_the_client_that_read_nothing_for_longest_is_cut_off() -
 
 
 def test_one_answer_larger_than_the_limit_is_kept_all_the_same() -> None:
-    client = Client(BufferStore(limit=10))
+    client = Client(OutputStore(limit=10))
     client.unread.append(LARGE)
     assert not client.is_cut
     client.unread.close()
 
 
 def test_where_no_file_can_be_made_memory_serves_up_to_a_limit(caplog: pytest.LogCaptureFixture) -> None:
-    store = NoFiles(memory_limit=2 * len(LARGE))
+    store = NoFiles(limit=2 * len(LARGE) * MEMORY_WEIGHT)
     clients = [Client(store) for _ in range(3)]
     with caplog.at_level(logging.WARNING, "toolcrib"):
         for client in clients:
             client.unread.append(LARGE)
     assert [client.is_cut for client in clients] == [True, False, False]
-    assert store.memory == 2 * len(LARGE)
+    assert store.size == 2 * len(LARGE) * MEMORY_WEIGHT
     assert caplog.text.count("No space left on device") == 1
     assert clients[1].unread.take(2 * len(LARGE)) == LARGE
 
@@ -122,7 +122,7 @@ def test_a_client_whose_file_takes_no_more_is_cut_off() -> None:
 
 
 def test_after_it_is_closed_nobody_is_told() -> None:
-    client = Client(BufferStore())
+    client = Client(OutputStore())
     client.unread.close()
     client.unread.cut()
     assert not client.is_cut

@@ -1,4 +1,4 @@
-"""Answers that take time: when they become streams, and what becomes of them when the client goes."""
+"""Responses that take time: when they become streams, and what happens when the client disconnects."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ import pytest
 from tests.support.feature_server import make_desk
 from tests.support.transcripts import Paper, Voice, receive
 from toolcrib.protocol import Reply
-from toolcrib.transports.http import pending as conversation
+from toolcrib.transports.http import request as http_request
 from toolcrib.transports.http.endpoint import Endpoint
 from toolcrib.transports.http.hosts import HostCheck
-from toolcrib.transports.http.pending import KeepAlive, SessionStreamResponse
 from toolcrib.transports.http.request import Head, Request
 from toolcrib.transports.http.response import PendingResponse, Response
 
@@ -45,18 +44,18 @@ class Client:
     def call(self, tool: str, _token: Any = None, **arguments: Any) -> PendingResponse:
         meta = {} if _token is None else {"progressToken": _token}
         params = {"name": tool, "arguments": arguments}
-        talk = self.send(self.voice.request("tools/call", params, **meta))
-        assert not isinstance(talk, Response)
-        return talk
+        response = self.send(self.voice.request("tools/call", params, **meta))
+        assert not isinstance(response, Response)
+        return response
 
     async def ask(self, tool: str, **arguments: Any) -> bytes:
         """The whole answer to a call that ends by itself."""
         outcome = self.send(self.voice.request("tools/call", {"name": tool, "arguments": arguments}))
         if isinstance(outcome, Reply):
             return outcome.body
-        paper = begin(outcome)
+        written = begin(outcome)
         await turn()
-        return answered(paper).body
+        return answered(written).body
 
     def cancel(self) -> None:
         """Cancel the last request."""
@@ -84,114 +83,96 @@ async def turn(times: int = 20) -> None:
         await asyncio.sleep(0)
 
 
-def begin(talk: PendingResponse) -> Paper:
-    paper = Paper()
-    talk.begin(paper)
-    return paper
+def begin(response: PendingResponse) -> Paper:
+    written = Paper()
+    response.begin(written)
+    return written
 
 
-def answered(paper: Paper) -> Response:
-    assert paper.answered is not None
-    return paper.answered
+def answered(written: Paper) -> Response:
+    assert written.answered is not None
+    return written.answered
 
 
-async def test_a_call_without_news_is_answered_when_it_ends(client: Client) -> None:
-    paper = begin(client.call("wait", key="k"))
+async def test_a_call_without_messages_gets_a_plain_response(client: Client) -> None:
+    written = begin(client.call("wait", key="k"))
     await turn()
-    assert paper.text == b""
+    assert written.text == b""
     await client.ask("ring", key="k")
     await turn()
-    assert b"waited for k" in answered(paper).body
+    assert b"waited for k" in answered(written).body
 
 
-async def test_a_call_that_takes_long_becomes_a_stream_and_shows_that_it_is_alive(
+async def test_a_call_that_takes_long_becomes_a_stream(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conversation, "HOLD_S", 0.01)
-    paper = begin(client.call("wait", key="k"))
+    monkeypatch.setattr(http_request, "HOLD_S", 0.01)
+    written = begin(client.call("wait", key="k"))
     async with asyncio.timeout(5):
-        while b": alive" not in paper.text:
+        while not written.text:
             await asyncio.sleep(0.005)
-    assert paper.text.startswith(b"200 text/event-stream\n")
+    assert written.text.startswith(b"200 text/event-stream\n")
 
 
-async def test_who_goes_before_anything_was_told_ends_its_call(client: Client) -> None:
-    talk = client.call("wait", key="k")
-    paper = begin(talk)
+async def test_a_disconnect_before_any_message_cancels_the_call(client: Client) -> None:
+    response = client.call("wait", key="k")
+    written = begin(response)
     await turn()
-    talk.lost()
+    response.lost()
     await asyncio.sleep(0.01)
     assert b'\\"k\\"' in await client.ask("cancelled")
-    assert not paper.is_done
+    assert not written.is_done
 
 
-async def test_who_goes_in_mid_stream_ends_its_call_unless_it_can_come_back(client: Client) -> None:
-    talk = client.call("wait", "t", key="k", news=1)
-    begin(talk)
+async def test_a_disconnect_in_mid_stream_cancels_a_call_that_cannot_be_resumed(client: Client) -> None:
+    response = client.call("wait", "t", key="k", news=1)
+    begin(response)
     await turn()
-    talk.lost()
+    response.lost()
     await asyncio.sleep(0.01)
     assert (b'\\"k\\"' in await client.ask("cancelled")) == (client.session is None)
 
 
-async def test_a_call_that_is_cancelled_before_it_told_anything_is_answered_with_nothing(
+async def test_a_cancelled_call_without_messages_gets_an_empty_response(
     endpoint: Endpoint,
 ) -> None:
     client = Client(endpoint, "2025-11-25")
     client.initialize()
-    paper = begin(client.call("wait", key="k"))
+    written = begin(client.call("wait", key="k"))
     client.cancel()
     await asyncio.sleep(0.01)
-    assert (answered(paper).status, answered(paper).body) == (202, b"")
+    assert (answered(written).status, answered(written).body) == (202, b"")
 
 
-async def test_a_call_that_is_cancelled_in_mid_stream_ends_its_stream(endpoint: Endpoint) -> None:
+async def test_cancelling_a_call_in_mid_stream_ends_its_stream(endpoint: Endpoint) -> None:
     client = Client(endpoint, "2025-11-25")
     client.initialize()
-    paper = begin(client.call("wait", "t", key="k", news=1))
+    written = begin(client.call("wait", "t", key="k", news=1))
     await turn()
     client.cancel()
     await asyncio.sleep(0.01)
-    assert paper.is_done
-    assert b'"result"' not in paper.text
+    assert written.is_done
+    assert b'"result"' not in written.text
 
 
-async def test_a_reader_that_is_replaced_is_not_told_that_the_stream_is_alive(
-    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its connection may serve something else by then."""
-    monkeypatch.setattr(conversation, "HOLD_S", 0.01)
+async def test_of_two_readers_of_a_stream_the_newer_one_goes_on(endpoint: Endpoint) -> None:
     client = Client(endpoint, "2025-11-25")
     client.initialize()
-    call = begin(client.call("wait", "t", key="k", news=1))
+    readers = [begin(client.call("wait", "t", key="k", news=1))]
     await turn()
-    readers = [call]
     for _ in range(2):
-        talk = client.send(method="GET", Last_Event_ID="1-1")
-        assert isinstance(talk, SessionStreamResponse)
-        readers.append(begin(talk))
-    before = [reader.text for reader in readers]
-    await asyncio.sleep(0.05)
-    assert [reader.text for reader in readers[:2]] == before[:2]
-    assert b": alive" in readers[2].text
+        response = client.send(method="GET", Last_Event_ID="1-1")
+        assert not isinstance(response, Reply)
+        readers.append(begin(response))
+    assert [reader.is_done for reader in readers] == [True, True, False]
     client.send(method="DELETE")
-    ended = readers[2].text
-    await asyncio.sleep(0.05)
-    assert readers[2].text == ended
+    assert readers[2].is_done
 
 
-async def test_a_pulse_that_was_stopped_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversation, "HOLD_S", 0.01)
-    paper = Paper()
-    KeepAlive(paper).stop()
-    await asyncio.sleep(0.03)
-    assert paper.text == b""
-
-
-async def test_what_has_come_while_a_call_was_begun_is_told_first(client: Client) -> None:
+async def test_messages_sent_before_there_is_a_writer_come_first(client: Client) -> None:
     """A tool that runs at once has told its news before there was anybody to write to."""
     await client.ask("steps", count=0)  # from now on it is known to need no waiting
-    paper = begin(client.call("steps", "t", count=2))
-    assert paper.is_done
-    assert paper.text.count(b"notifications/progress") == 2
-    assert paper.text.rstrip().endswith(b"}")
+    written = begin(client.call("steps", "t", count=2))
+    assert written.is_done
+    assert written.text.count(b"notifications/progress") == 2
+    assert written.text.rstrip().endswith(b"}")

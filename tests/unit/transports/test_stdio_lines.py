@@ -5,17 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.transports.stdio import Lines
+from toolcrib.transports.lines import LineReader
 
 
 def cut(pieces: list[bytes], longest: int = 100) -> tuple[list[bytes], int]:
-    taken: list[bytes] = []
-    refused: list[str] = []
-    lines = Lines(taken.append, refused.append, longest)
-    for piece in pieces:
-        lines.feed(piece)
-    lines.end()
-    return taken, len(refused)
+    reader = LineReader(longest)
+    lines = [line for piece in pieces for line in reader.feed(piece)]
+    lines.append(reader.end())
+    return [line for line in lines if line and not line.isspace()], lines.count(None)
 
 
 def test_whole_lines_and_pieces_of_lines_are_lines() -> None:

@@ -12,7 +12,6 @@ from typing import Any
 from toolcrib.protocol import Reply
 from toolcrib.transports.eager import EagerStarter
 from toolcrib.transports.http.endpoint import Endpoint
-from toolcrib.transports.http.output import MAX_MEMORY, PIECE, BufferStore, OutputBuffer
 from toolcrib.transports.http.request import (
     FREE_BYTES,
     LONG_HEAD,
@@ -25,7 +24,17 @@ from toolcrib.transports.http.request import (
     Request,
     collect_headers,
 )
-from toolcrib.transports.http.response import JSON, SSE_HEADERS, PendingResponse, Response, error_response
+from toolcrib.transports.http.response import (
+    JSON,
+    MAX_MEMORY,
+    PIECE,
+    SSE_HEADERS,
+    OutputBuffer,
+    OutputStore,
+    PendingResponse,
+    Response,
+    error_response,
+)
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -45,7 +54,7 @@ class ASGIApp:
         self._endpoint = endpoint
         self._open = open_
         self._close = close
-        self._buffers = BufferStore()
+        self._store = OutputStore()
         self._is_open = False
         self._lock = asyncio.Lock()
 
@@ -65,6 +74,7 @@ class ASGIApp:
             if not self._is_open:
                 await self._open()
                 self._endpoint.starter = EagerStarter()
+                self._store = OutputStore()  # its timer belongs to the running loop
                 self._is_open = True
 
     async def _run_lifespan(self, receive: Receive, send: Send) -> None:
@@ -108,7 +118,7 @@ class ASGIApp:
             if isinstance(outcome, Reply) and len(outcome.body or b"") <= PIECE:
                 await _send_reply(send, outcome)
                 return
-            writer = _Writer(send, self._buffers)
+            writer = _Writer(send, self._store)
             try:
                 if isinstance(outcome, Reply):
                     writer.respond(outcome)
@@ -169,9 +179,10 @@ async def _send_reply(send: Send, reply: Reply) -> None:
 class _Writer:
     """Takes a response and sends it in order, as fast as the ASGI server takes it."""
 
-    def __init__(self, send: Send, store: BufferStore) -> None:
+    def __init__(self, send: Send, store: OutputStore) -> None:
         self._send = send
         self._start: Message | None = None
+        self._store = store
         self._unread = OutputBuffer(store, self._cut)
         self._wake = asyncio.Event()
         self._is_done = False
@@ -217,6 +228,7 @@ class _Writer:
 
     def open(self) -> None:
         self._start = {"type": "http.response.start", "status": 200, "headers": [*SSE_HEADERS]}
+        self._store.add_stream(self)
         self._wake.set()
 
     def write(self, data: bytes) -> None:
@@ -233,6 +245,7 @@ class _Writer:
         self._wake.set()
 
     def close(self) -> None:
+        self._store.remove_stream(self)
         self._unread.close()
 
     def _cut(self) -> None:

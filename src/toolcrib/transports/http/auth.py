@@ -1,44 +1,91 @@
 """Authentication of HTTP requests, and the pages that are served before it: OAuth metadata and metrics.
 
-Every request passes here first, on every path: MCP, sessions, the older HTTP+SSE transport and metrics.
+Every request passes here first, on every path: MCP, sessions, the older HTTP+SSE transport and metrics. A
+stream is one request that lasts for hours, so `CredentialWatch` ends it when its key is revoked or its token
+expires.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Awaitable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError
-from toolcrib.policy.auth import ANONYMOUS, Authenticator, Credential, Rejection
+from toolcrib.policy.auth import ANONYMOUS, Authenticator, Rejection
 from toolcrib.protocol.messages import Headers
 from toolcrib.protocol.modern import REPEATED
 from toolcrib.transports.http.request import Request
-from toolcrib.transports.http.response import OpenStream, Response, error_response
-from toolcrib.transports.http.sse import CredentialWatch
+from toolcrib.transports.http.response import PendingResponse, Response, error_response
 
 if TYPE_CHECKING:
     from toolcrib.policy.enforcer import PolicyEnforcer
 
 _READ_ONLY = ((b"allow", b"GET, HEAD"),)
 _KNOWN = (Principal, Rejection)
+CHECK_S = 1.0
+"""Time between two checks of the credentials of open streams."""
+
+
+class CredentialWatch:
+    """Open streams and the credentials they were opened with; ends those whose credentials are no longer
+    valid."""
+
+    def __init__(self, is_valid: Callable[[Any], bool], *, every_s: float | None = None) -> None:
+        self._is_valid = is_valid
+        self._every_s = every_s or CHECK_S
+        # The connection holds its stream; one that has ended disappears from here by itself.
+        self._streams: WeakKeyDictionary[PendingResponse, Any] = WeakKeyDictionary()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def add(self, stream: PendingResponse, credentials: Any) -> None:
+        self._streams[stream] = credentials
+        if self._timer is None:
+            self._schedule()
+
+    def check(self) -> None:
+        for stream, credentials in list(self._streams.items()):
+            if not self._is_valid(credentials):
+                del self._streams[stream]
+                stream.end()
+
+    def close(self) -> None:
+        self._streams.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _schedule(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._every_s, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        try:
+            self.check()
+        finally:
+            if self._streams:
+                self._schedule()
 
 
 class AuthMiddleware:
     """Authentication for one server. `open` has to be awaited before the first request."""
 
     def __init__(
-        self, enforcer: PolicyEnforcer, name: str, *, host: str, port: int, path: str, workers: int = 1
+        self, enforcer: PolicyEnforcer, name: str, *, host: str, path: str, workers: int = 1
     ) -> None:
         self._enforcer = enforcer
         self._name = name
         self._host = host
-        self._port = port
         self._path = path
         self._workers = workers
         self._authenticator: Authenticator | None = None
-        self._credentials: CredentialWatch[Credential] | None = None
+        self._credentials: CredentialWatch | None = None
         self._telemetry = enforcer.telemetry
         telemetry = enforcer.policy.telemetry
         shows = self._telemetry is not None and telemetry is not None and telemetry.prometheus
@@ -122,7 +169,7 @@ class AuthMiddleware:
         request.principal, request.is_admitted = who, True
         return self._show_metrics(request) if is_metrics else None
 
-    def watch(self, stream: OpenStream, request: Request) -> None:
+    def watch(self, stream: PendingResponse, request: Request) -> None:
         """End this stream when the credentials of its request are no longer valid."""
         credentials = (
             None if self._authenticator is None else self._authenticator.credential_of(request.head.headers)

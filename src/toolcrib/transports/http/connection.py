@@ -1,23 +1,20 @@
 """One HTTP/1.1 connection: requests in, responses out, one after the other, with time-outs.
 
 A request that arrives in one piece, with a head that was seen before, is served at once. All others are
-parsed by httptools. Credentials are checked when the head is complete, before any of the body is kept. While
-a request is served, what the client sends next is held unparsed; above `MAX_HELD` bytes the socket is not
-read until the response has been taken. So a connection costs one request, one response and a little more,
-whatever its client does.
+parsed by httptools, one request at a time. Credentials are checked when the head is complete, before any of
+the body is kept. While a request is served, what the client sends next is held unparsed; above `MAX_HELD`
+bytes the socket is not read until the response has been taken. So a connection costs one request, one
+response and a little more, whatever its client does.
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
-from collections import deque
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.protocol import Reply
-from toolcrib.transports.http.output import Output
-from toolcrib.transports.http.pending import PendingAdmission, start_admission
 from toolcrib.transports.http.request import (
     FREE_BYTES,
     LONG_HEAD,
@@ -29,7 +26,7 @@ from toolcrib.transports.http.request import (
     Request,
     collect_headers,
 )
-from toolcrib.transports.http.response import PendingResponse, Response, error_response
+from toolcrib.transports.http.response import Output, PendingResponse, Response, error_response
 
 if TYPE_CHECKING:
     from toolcrib.transports.http.server import HTTPServer
@@ -37,7 +34,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("toolcrib")
 
 SLICE = 4 * 1024
-"""Bytes parsed at a time: the parser cannot be stopped between two requests."""
+"""Bytes of a head, or of a body in chunks, that are parsed before limits are checked."""
 MAX_HELD = 32 * 1024
 """Bytes that a client may send ahead of its responses."""
 MAX_CHUNKS = 1_000
@@ -51,41 +48,39 @@ LINGER_S = 5.0
 """A refused client may still be sending its body; closing the connection at once could lose the response."""
 NEVER = float("inf")
 
-QueuedRequest = tuple[Request, Reply | PendingResponse | None, bool]
-"""A request, its response if there is one already, and whether the connection stays open after it."""
+_READY, _RECEIVING, _ADMITTING, _SERVING = range(4)
+"""The states of a connection: the next byte begins a request, a request has begun, its caller has to be
+authenticated before the body is read, and a response is due."""
 
 
 class Connection(asyncio.BufferedProtocol):
     """One client's connection. `read_by` and `write_by` are when the client must have sent, or read, more."""
 
     __slots__ = (
-        "_admission",
         "_body",
         "_body_by",
         "_body_left",
         "_buffer",
         "_chunks",
+        "_complete",
         "_fed",
         "_fields",
-        "_has_served",
-        "_is_in_message",
+        "_head_end",
+        "_held",
         "_is_last",
         "_is_reading_paused",
-        "_is_ready",
         "_is_refused",
         "_linger_by",
         "_linger_bytes",
         "_parser",
         "_pending",
-        "_piece",
-        "_queue",
         "_receiving",
         "_refusal",
         "_server",
         "_serving",
         "_size",
+        "_state",
         "_surplus",
-        "_unparsed",
         "_url",
         "local",
         "output",
@@ -106,30 +101,27 @@ class Connection(asyncio.BufferedProtocol):
         self.read_by = server.now + server.timeouts.header_s
         self.write_by = NEVER
         self._buffer = server.read_buffer()
-        self._is_ready = True  # nothing is received or served: the next byte begins a request
-        self._unparsed = b""
+        self._state = _READY
+        self._held = b""  # input that has to wait
         self._is_reading_paused = False
-        # The message that is being received.
-        self._is_in_message = False
-        self._piece = b""  # what it began with
-        self._fed = 0  # its bytes so far, without the piece that it began in
+        # The request that is being received.
+        self._fed = 0  # its bytes so far
+        self._head_end = b""  # the bytes that its head ended with: all of it, if it came in one piece
         self._url = b""
         self._fields: list[tuple[bytes, bytes]] = []
         self._receiving: Request | None = None  # from the end of its head on
         self._refusal: Response | None = None  # what it gets instead of being handled
-        self._admission: asyncio.Task[Response | None] | None = None
         self._body: bytes | bytearray = b""
         self._chunks = 0  # the pieces that the body came in
         self._size = 0
         self._body_left = 0  # of a declared length; negative for a body in chunks
         self._body_by = NEVER
-        # The messages to answer.
-        self._queue: deque[QueuedRequest] = deque()
+        self._complete: Request | None = None
+        # The request that is being served.
         self._serving: Request | None = None
         self._pending: PendingResponse | None = None
         self._is_last = False  # nothing after what was received so far is a request
         self._is_refused = False
-        self._has_served = False  # in this turn of the loop
         self._surplus = 0  # bytes behind the last request
         self._linger_by = NEVER
         self._linger_bytes = LINGER_BYTES
@@ -138,7 +130,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
-        self.output = Output(self, transport, self._server.buffers)
+        self.output = Output(self, transport, self._server.output_store)
         name = transport.get_extra_info("sockname")
         self.local = name[0] if isinstance(name, tuple) else None
         peer = transport.get_extra_info("peername")
@@ -148,16 +140,15 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
         self._server.forget(self)
-        self._is_last, self._is_ready = True, False
-        for request in (self._serving, self._receiving, *(queued[0] for queued in self._queue)):
+        self._is_last, self._state = True, _SERVING
+        for request in (self._serving, self._receiving):
             if request is not None:
                 self._server.endpoint.bodies.release(request)
-        self._serving = self._receiving = self._parser = None
-        self._queue.clear()
+                if request.admission is not None:
+                    request.admission.cancel()
+        self._serving = self._receiving = self._complete = self._parser = None
         self._fields = []
-        self._unparsed = self._body = self._piece = b""
-        if self._admission is not None:
-            self._admission.cancel()
+        self._held = self._body = self._head_end = b""
         pending, self._pending = self._pending, None
         self.output.lost()
         if pending is not None:
@@ -168,75 +159,84 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, size: int) -> None:
         data = self._buffer[:size].tobytes()
-        if self._is_ready:
+        if self._state == _READY:
             end = data.find(b"\r\n\r\n") + 4
             head = self._server.endpoint.heads.get(data[:end])
             if head is not None and end + head.length == size:
-                self._serve_whole(Request(head, data[end:], self.local, self.remote))
+                self.read_by = NEVER
+                self._is_last = not head.keeps_alive or self._server.is_draining
+                self._serve(Request(head, data[end:], self.local, self.remote), None)
                 return
         self.data_received(data)
 
     def data_received(self, data: bytes) -> None:
-        self._is_ready = False
-        if self._is_last:
-            self._discard(len(data))
-        elif self._unparsed or not self.output.is_idle or self._admission is not None or self._queue:
+        if self._receiving is not None:
+            self._head_end = b""  # the request has not come in one piece
+        if self._held:
             self._hold(data)
-        elif len(data) > SLICE:
-            self._parse(data)
         else:
-            self._has_served = False
-            if rest := self._feed(data):
-                self._hold(rest)
-                self._continue_soon()
+            self._parse(data)
 
     def pause_writing(self) -> None:
         self.output.pause()
         self._pause_reading()
 
     def resume_writing(self) -> None:
-        if len(self._unparsed) <= MAX_HELD:
+        if len(self._held) <= MAX_HELD:
             self._resume_reading()
         self.output.resume()
 
     # --- input ---
 
     def _parse(self, data: bytes) -> None:
-        """Parse until the input is used up, or until a request was served: then other connections have a
-        turn."""
-        self._has_served = False
-        while data and not self._is_last:
-            if self._has_served or self._is_busy:
+        """Parse up to the end of one request, and serve it; hold the rest, so that others have a turn."""
+        while data:
+            if self._is_last:
+                self._discard(len(data))
+                return
+            if self._state >= _ADMITTING:
                 self._hold(data)
-                self._continue_soon()
-                break
-            size = max(SLICE, self._body_left)
-            data = self._feed(data[:size]) + data[size:]
+                return
+            size = self._find_size(data)
+            piece, data = data[:size], data[size:]
+            self._feed(piece)
+            request, self._complete = self._complete, None
+            if request is not None:
+                refusal, self._refusal = self._refusal, None
+                self._fed = 0
+                if data and self._is_last:
+                    self._discard(len(data))
+                elif data:
+                    self._hold(data)
+                self._serve(request, refusal)
+                return
 
-    def _feed(self, piece: bytes) -> bytes:
-        """Parse one piece; return what was not used of it."""
-        rest = b""
-        if self._is_in_message:
-            self._fed += len(piece)
-        else:
-            self._piece = piece
+    def _find_size(self, data: bytes) -> int:
+        """Return how much of the input to parse: not beyond a head or a body, as the parser cannot stop."""
+        if self._receiving is not None:
+            return self._body_left if self._body_left > 0 else SLICE
+        before = b"" if self._state == _READY else self._head_end[-3:]
+        end = (before + data[:SLICE]).find(b"\r\n\r\n") if before else data.find(b"\r\n\r\n", 0, SLICE)
+        size = SLICE if end < 0 else end + 4 - len(before)
+        self._head_end = before + data[:size]
+        return size
+
+    def _feed(self, piece: bytes) -> None:
+        self._fed += len(piece)
         try:
             self._parser.feed_data(piece)
-        except self._server.parser_upgrade as upgrade:
-            rest = piece[upgrade.args[0] :]
+        except self._server.parser_upgrade:
             self._decline_upgrade()
         except self._server.parser_error:
-            self._refuse(400, "Malformed HTTP request")
-        self._piece = b""
-        if self._queue:
-            self._continue_soon()
-        if self._is_in_message:
+            if self._complete is None:
+                self._refuse(400, "Malformed HTTP request")
+            self._is_last = True
+        if self._state == _RECEIVING and self._complete is None:
             overhead = self._fed - self._size - CHUNK_FRAME * self._chunks
             if overhead > MAX_HEADERS or len(self._fields) > MAX_FIELDS:
                 self._refuse(431, LONG_HEAD)
             elif self._refusal is not None and not self._is_rest_small:
                 self._end_with(self._refusal, self._rest_size)
-        return rest
 
     @property
     def _rest_size(self) -> int:
@@ -249,20 +249,23 @@ class Connection(asyncio.BufferedProtocol):
         request = self._receiving
         return self._rest_size <= FREE_BYTES and request is not None and b"expect" not in request.head.headers
 
-    @property
-    def _is_busy(self) -> bool:
-        """Whether something has to be done before more is parsed."""
-        return not self.output.is_idle or self._admission is not None or bool(self._queue)
-
     def _hold(self, data: bytes) -> None:
-        self._is_ready = False
-        self._unparsed += data
-        if len(self._unparsed) <= MAX_HELD:
+        self._held += data
+        if len(self._held) <= MAX_HELD:
             return
         if self._serving is None or self._serving.is_admitted:
             self._pause_reading()
         else:  # the client is refused, does not read that, and goes on sending
             self._drop()
+
+    def _continue(self) -> None:
+        """Parse what was held."""
+        if self.transport.is_closing():
+            return
+        data, self._held = self._held, b""
+        self._parse(data)
+        if len(self._held) <= MAX_HELD:
+            self._resume_reading()
 
     def _pause_reading(self) -> None:
         if not self._is_reading_paused and not self.transport.is_closing():
@@ -285,8 +288,10 @@ class Connection(asyncio.BufferedProtocol):
     # --- called by the parser ---
 
     def on_message_begin(self) -> None:
-        self._is_in_message, self._is_ready = True, False
-        self._fed = 0
+        if self._complete is not None:  # behind a body in chunks, whose end is known to the parser only
+            self._is_last = True
+            return
+        self._state = _RECEIVING
         self._fields = []
         self._url = b""
         self._body = b""
@@ -305,8 +310,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         fields = self._fields
         self._fields = []  # from here on for trailers, which are ignored
-        # A head that came in one piece is not too long.
-        if len(fields) > MAX_FIELDS or (self._fed and self._is_head_long(fields)):
+        if len(fields) > MAX_FIELDS or self._fed > MAX_HEADERS:
             self._refuse(431, LONG_HEAD)
             return
         version = parser.get_http_version()
@@ -334,13 +338,12 @@ class Connection(asyncio.BufferedProtocol):
             self._refuse(400, "Transfer-Encoding must be chunked, and only on HTTP/1.1")
             return
         if declared is not None or encoding is not None:
-            now, timeouts = self._server.now, self._server.timeouts
-            self._body_by = now + timeouts.body_s
-            self.read_by = now + timeouts.body_idle_s
+            self._wait_for_body()
         self._admit(request)
 
-    def _is_head_long(self, fields: list[tuple[bytes, bytes]]) -> bool:
-        return len(self._url) + sum([len(key) + len(value) + 4 for key, value in fields]) > MAX_HEADERS
+    def _wait_for_body(self) -> None:
+        now, timeouts = self._server.now, self._server.timeouts
+        self._body_by, self.read_by = now + timeouts.body_s, now + timeouts.body_idle_s
 
     def on_body(self, body: bytes) -> None:
         if self._is_last or self._refusal is not None:
@@ -365,45 +368,31 @@ class Connection(asyncio.BufferedProtocol):
             self._refusal = self._server.endpoint.bodies.reserve(self._receiving, MAX_BODY)
 
     def on_message_complete(self) -> None:
-        self._is_in_message = False
         request, self._receiving = self._receiving, None
         if self._is_last or request is None:
             return
-        request.head.keeps_alive = self._parser.should_keep_alive()
-        keeps_alive = request.head.keeps_alive and not self._server.is_draining
-        self._is_last = not keeps_alive
         self.read_by = NEVER
+        request.head.keeps_alive = self._parser.should_keep_alive()
+        self._is_last = not request.head.keeps_alive or self._server.is_draining
         request.body = bytes(self._body)
         self._body = b""
         if request.reserved:
             self._server.endpoint.bodies.shrink(request)
-        response: Reply | PendingResponse | None = self._refusal
-        self._refusal = None
-        if self._admission is not None:
-            handle = functools.partial(self._server.endpoint.handle, request)
-            response = PendingAdmission(self._admission, handle)
-            self._admission = None
-        elif response is None:
+        if self._refusal is None and request.admission is None:
             self._remember_head(request)
-        if self._has_served or self._queue or not self.output.is_idle:
-            self._queue.append((request, response, keeps_alive))
-        else:
-            self._has_served = True
-            self._serve(request, response, keeps_alive)
+        self._complete = request
 
     def _remember_head(self, request: Request) -> None:
         """Cache the head of a request that came in one piece, so that its next occurrence is not parsed.
 
-        The bytes up to the first empty line are the head if as many bytes as it declares follow as the body,
-        and if the parser saw no other line ends than this search does.
+        The bytes up to the first empty line are the head if the parser saw no other line ends than the search
+        for that line does.
         """
-        head, piece = request.head, self._piece
-        end = piece.find(b"\r\n\r\n") + 4
-        raw = piece[:end]
+        head, raw = request.head, self._head_end
         if (
-            end > 3
-            and piece[end:] == request.body
+            len(raw) == self._fed - len(request.body)
             and len(request.body) == head.length <= FREE_BYTES
+            and raw.endswith(b"\r\n\r\n")
             and raw.count(b"\n") == raw.count(b"\r\n")
             and not raw.startswith(b"\r\n")
             and b"expect" not in head.headers
@@ -411,56 +400,37 @@ class Connection(asyncio.BufferedProtocol):
         ):
             self._server.endpoint.heads.store(raw, len(raw), head)
 
-    # --- one request ---
-
-    def _serve_whole(self, request: Request) -> None:
-        """Serve a request that has arrived in one piece, with a head that was parsed before."""
-        self._is_ready = False
-        self.read_by = NEVER
-        output, head, server = self.output, request.head, self._server
-        keeps_alive = head.keeps_alive and not server.is_draining
-        self._is_last = not keeps_alive
-        self._serving = request
-        output.is_idle, output.closes, output.head = False, not keeps_alive, head
-        try:
-            response = server.endpoint.serve(request)
-        except Exception:
-            response = self._internal_error()
-        if isinstance(response, Reply):
-            output.respond(response)
-        else:
-            self._pending = response
-            response.begin(output)
-
     def _admit(self, request: Request) -> None:
         """Decide whether this request is let in, before its body is kept."""
         endpoint = self._server.endpoint
         try:
             outcome = endpoint.admit(request)
         except Exception:
-            outcome = self._internal_error()
+            outcome = _internal_error()
         if outcome is None and self._body_left > FREE_BYTES:
             outcome = endpoint.bodies.reserve(request, self._body_left)
         if outcome is not None and not isinstance(outcome, Response):
-            self._admission = start_admission(outcome)
-            self._admission.add_done_callback(self._admitted)
+            request.admission = self._server.loop.create_task(_admit_later(outcome))
+            request.admission.add_done_callback(self._admitted)
+            self._state = _ADMITTING
             return
         self._refusal = outcome
         if b"expect" in request.head.headers:
             self._ask_for_body(request)
 
     def _admitted(self, admission: asyncio.Task[Response | None]) -> None:
-        """Continue with a body that had to wait; a request that is complete waits by itself."""
-        if admission is not self._admission or admission.cancelled():
+        """Continue with a body that had to wait. One that was complete by then is served later."""
+        request = self._receiving
+        if request is None or admission is not request.admission or admission.cancelled():
             return
-        self._admission = None
+        request.admission = None
+        self._state = _RECEIVING
         self._refusal = admission.result()
         if self._refusal is not None:
             self._end_with(self._refusal, self._rest_size)
             return
-        if self._receiving is not None:
-            self._ask_for_body(self._receiving)
-        self._wait_for_rest()
+        self._ask_for_body(request)
+        self._wait_for_body()
         self._continue()
 
     def _ask_for_body(self, request: Request) -> None:
@@ -468,7 +438,7 @@ class Connection(asyncio.BufferedProtocol):
         headers = request.head.headers
         has_body = self._body_left > 0 or b"transfer-encoding" in headers
         is_waiting = has_body and headers.get(b"expect", b"").lower() == b"100-continue"
-        if is_waiting and request.head.is_http11 and self._refusal is None and not self._is_busy:
+        if is_waiting and request.head.is_http11 and self._refusal is None:
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def _decline_upgrade(self) -> None:
@@ -477,34 +447,48 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_last or method == b"CONNECT":
             self._refuse(400, "CONNECT is not supported")
             return
-        if self._is_head_long(self._fields):
+        if self._fed > MAX_HEADERS:
             self._refuse(431, LONG_HEAD)
             return
         lines = [b"%b %b HTTP/%b" % (method, self._url, self._parser.get_http_version().encode())]
         lines += [b"%b: %b" % field for field in self._fields if field[0] != b"upgrade"]
         self._parser = self._server.new_parser(self)
+        self._fed, self._head_end = 0, b""
         self._feed(b"\r\n".join(lines) + b"\r\n\r\n")
 
     # --- responding ---
 
-    def _serve(self, request: Request, response: Reply | PendingResponse | None, keeps_alive: bool) -> None:
-        output = self.output
-        output.is_idle, output.closes, output.head = False, not keeps_alive, request.head
-        self._serving = request
-        if response is None:
-            try:
-                response = self._server.endpoint.handle(request)
-            except Exception:
-                response = self._internal_error()
+    def _serve(self, request: Request, refusal: Response | None) -> None:
+        """Respond to a request that is complete. One with a head that was seen before is admitted here."""
+        output, endpoint = self.output, self._server.endpoint
+        output.is_idle, output.closes, output.head = False, self._is_last, request.head
+        self._state, self._serving = _SERVING, request
+        response: Any = refusal
+        try:
+            if response is None and request.admission is None:
+                if not request.is_admitted:
+                    response = endpoint.admit(request)
+                if response is None:
+                    response = endpoint.handle(request)
+                elif not isinstance(response, Response):
+                    request.admission = self._server.loop.create_task(_admit_later(response))
+                    response = None
+        except Exception:
+            response = _internal_error()
+        if response is None and request.admission is not None:
+            request.admission.add_done_callback(self._serve_admitted)
+            return
         if isinstance(response, Reply):
             output.respond(response)
         else:
             self._pending = response
             response.begin(output)
 
-    def _internal_error(self) -> Response:
-        logger.exception("a request failed inside toolcrib")
-        return error_response(500, "Internal error", closes=True)
+    def _serve_admitted(self, admission: asyncio.Task[Response | None]) -> None:
+        request = self._serving
+        if request is not None and not admission.cancelled():
+            request.admission = None
+            self._serve(request, admission.result())
 
     def responded(self, closes: bool) -> None:
         """Continue with the next request, if there is one: the response was written."""
@@ -512,47 +496,20 @@ class Connection(asyncio.BufferedProtocol):
         request, self._serving = self._serving, None
         if request is not None and request.reserved:
             self._server.endpoint.bodies.release(request)
-        if closes or (self._is_last and not self._queue):
+        if closes or self._is_last:
             self._is_last = True
             if self._is_refused or self._surplus:
                 self._linger()
             else:
                 self._drop()
-        elif self._queue or self._unparsed:
-            self._continue_soon()
+        elif self._held:
+            self._state = _READY
+            self._server.loop.call_soon(self._continue)
         elif self._server.is_draining:
             self._drop()
-        elif self._is_in_message:
-            self._wait_for_rest()
         else:
-            self._is_ready = True
+            self._state = _READY
             self.read_by = self._server.now + self._server.timeouts.idle_s
-
-    def _wait_for_rest(self) -> None:
-        now, timeouts = self._server.now, self._server.timeouts
-        if self._receiving is None:
-            self.read_by = now + timeouts.header_s
-        else:
-            self._body_by, self.read_by = now + timeouts.body_s, now + timeouts.body_idle_s
-
-    def _continue_soon(self) -> None:
-        """Continue in the next turn of the loop, unless the end of a response triggers that anyway."""
-        if self.output.is_idle and self._admission is None:
-            self._server.loop.call_soon(self._continue)
-
-    def _continue(self) -> None:
-        """Serve the next request, or parse what was held."""
-        if self.transport.is_closing():
-            return
-        if self._queue:
-            if self.output.is_idle:
-                self._serve(*self._queue.popleft())
-            return
-        data, self._unparsed = self._unparsed, b""
-        if data and not self._is_last:
-            self._parse(data)
-        if len(self._unparsed) <= MAX_HELD:
-            self._resume_reading()
 
     # --- ending ---
 
@@ -560,16 +517,16 @@ class Connection(asyncio.BufferedProtocol):
         """Act on a time-out: the client has not sent, or not read, in time."""
         if self.write_by < self._server.now or self._linger_by != NEVER:
             self.transport.abort()
-        elif self._is_busy:
+        elif self._state >= _ADMITTING:
             self.read_by = NEVER  # the client waits for us
-        elif self._is_in_message:
+        elif self._state == _RECEIVING:
             self._refuse(408, "The request did not arrive in time")
         else:
             self._drop()
 
     def end(self) -> None:
         """Close the connection when the server stops, unless a response is due."""
-        if not self._is_busy:
+        if self._state < _ADMITTING:
             self._drop()
 
     def wait_for_reader(self) -> None:
@@ -584,18 +541,13 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_last or self.transport.is_closing():
             return
         self._is_last = self._is_refused = True
-        self._is_ready = False
         response.closes = True
         request = self._receiving or Request(_NO_HEAD)
         self._receiving = self._refusal = None
-        self._is_in_message = False
-        self._unparsed = self._body = b""
+        self._held = self._body = b""
         self._linger_bytes = LINGER_BYTES + more
         self._resume_reading()
-        if self.output.is_idle and not self._queue:
-            self._serve(request, response, False)
-        else:
-            self._queue.append((request, response, False))
+        self._serve(request, response)
 
     def _linger(self) -> None:
         self._linger_by = self._server.now + LINGER_S
@@ -604,8 +556,8 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.write_eof()
 
     def _drop(self) -> None:
-        self._is_last, self._is_ready = True, False
-        self._unparsed = b""
+        self._is_last, self._state = True, _SERVING
+        self._held = b""
         self.read_by = NEVER
         self.wait_for_reader()
         if not self.transport.is_closing():
@@ -613,3 +565,16 @@ class Connection(asyncio.BufferedProtocol):
 
 
 _NO_HEAD = Head("", "", {})
+
+
+async def _admit_later(admission: Awaitable[Response | None]) -> Response | None:
+    """Wait for an admission; a request is refused if that fails."""
+    try:
+        return await admission
+    except Exception:
+        return _internal_error()
+
+
+def _internal_error() -> Response:
+    logger.exception("a request failed inside toolcrib")
+    return error_response(500, "Internal error", closes=True)

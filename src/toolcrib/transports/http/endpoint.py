@@ -6,7 +6,6 @@ the protocol engine. Has no sockets.
 
 from __future__ import annotations
 
-import functools
 import secrets
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
@@ -14,24 +13,13 @@ from urllib.parse import parse_qs
 
 from toolcrib.protocol import Engine, Reply
 from toolcrib.protocol.messages import RETRY_AFTER, VERSION
-from toolcrib.protocol.modern import REPEATED, is_marked
-from toolcrib.protocol.revisions import LEGACY
+from toolcrib.protocol.modern import REPEATED, is_marked, is_modern_header
 from toolcrib.protocol.subscriptions import Subscription
 from toolcrib.transports.eager import EagerStarter
 from toolcrib.transports.http.hosts import HostCheck
-from toolcrib.transports.http.legacy_sse import LegacySSE
-from toolcrib.transports.http.pending import (
-    CallResponse,
-    PendingAdmission,
-    RecordedResponse,
-    SessionStreamResponse,
-    SubscriptionResponse,
-    start_admission,
-    streams_of,
-)
 from toolcrib.transports.http.request import BodyBudget, HeadCache, Request
-from toolcrib.transports.http.response import OpenStream, PendingResponse, Response, error_response
-from toolcrib.transports.http.sse import ReplayBudget, SessionStreams
+from toolcrib.transports.http.response import PendingResponse, Response, error_response
+from toolcrib.transports.http.sse import LegacySSE, ReplayBudget, SessionStreamResponse, SessionStreams
 from toolcrib.validation import codec
 
 if TYPE_CHECKING:
@@ -87,36 +75,15 @@ class Endpoint:
         request.is_admitted = True
         return None
 
-    def serve(self, request: Request) -> Reply | PendingResponse:
-        """Return the response to a request that is complete: admit it and handle it."""
-        refused = self.admit(request)
-        if refused is None:
-            return self.handle(request)
-        if isinstance(refused, Reply):
-            return refused
-        return PendingAdmission(start_admission(refused), functools.partial(self.handle, request))
-
     def handle(self, request: Request) -> Reply | PendingResponse:
         """Return the response to a request that was admitted."""
         if not request.is_admitted:
             raise PermissionError("a request has to be admitted before it is handled")
-        head = request.head
-        if not head.is_post:
-            if head.path != self.path and head.path != self.path + "/":
-                return self._handle_other_path(request)
-            if head.method != "POST":
-                return self._get_or_delete(request)
-            refused = _check_accept(request, *_BOTH) or _check_type(request)
-            if refused is not None:
-                return refused
-            head.is_post = True
-        return self._post(request)
-
-    def busy(self) -> Response:
-        message = "The server is stopping or busy: try again later"
-        return error_response(503, message, RETRY_AFTER, closes=self.is_draining)
-
-    def _post(self, request: Request) -> Reply | PendingResponse:
+        if not request.head.is_post:
+            response = self._handle_others(request)
+            if response is not None:
+                return response
+            request.head.is_post = True
         if self.is_draining:
             return self.busy()
         if self.auth is not None:
@@ -137,17 +104,24 @@ class Endpoint:
         starter = self.starter
         if starter is None:
             starter = self.starter = EagerStarter()
-        outcome = starter.start(pending, RecordedResponse)
-        if isinstance(outcome, RecordedResponse):
-            if request.held is None and request.session is None:
-                request.discard_messages()
-                return outcome
-            outcome = pending.task = outcome.as_task()
+        outcome = starter.start(pending)
         if isinstance(outcome, Reply) and request.held is None:
             return outcome
-        if isinstance(pending, Subscription):
-            return self._watch(SubscriptionResponse(pending, outcome, request), request)
-        return CallResponse(pending, outcome, request)
+        request.respond_with(pending, outcome)
+        return self._watch(request, request) if isinstance(pending, Subscription) else request
+
+    def busy(self) -> Response:
+        message = "The server is stopping or busy: try again later"
+        return error_response(503, message, RETRY_AFTER, closes=self.is_draining)
+
+    def _handle_others(self, request: Request) -> Reply | PendingResponse | None:
+        """Return the response to a request that is not a POST of a message; None if it is one."""
+        head = request.head
+        if head.path != self.path and head.path != self.path + "/":
+            return self._handle_other_path(request)
+        if head.method != "POST":
+            return self._get_or_delete(request)
+        return _check_accept(request, *_BOTH) or _check_type(request)
 
     def _handle_other_path(self, request: Request) -> Reply | PendingResponse:
         sse, head = self._legacy_sse, request.head
@@ -165,7 +139,7 @@ class Endpoint:
 
     def _watch(self, outcome: Reply | PendingResponse, request: Request) -> Reply | PendingResponse:
         """End a stream when the credentials of its request expire."""
-        if self.auth is not None and isinstance(outcome, OpenStream):
+        if self.auth is not None and not isinstance(outcome, Reply):
             self.auth.watch(outcome, request)
         return outcome
 
@@ -173,7 +147,7 @@ class Endpoint:
         """Attach the session that a legacy request names."""
         headers = request.head.headers
         id_ = headers.get(b"mcp-session-id")
-        if id_ is None or _is_modern_version(headers.get(b"mcp-protocol-version")):
+        if id_ is None or is_modern_header(headers):
             return None  # sessions mean nothing to 2026-07-28
         session = self.engine.sessions.find(id_.decode("latin-1"), request.principal)
         if session is None:
@@ -186,7 +160,7 @@ class Endpoint:
 
     def _get_or_delete(self, request: Request) -> Reply | PendingResponse:
         head = request.head
-        if _is_modern_version(head.headers.get(b"mcp-protocol-version")):
+        if is_modern_header(head.headers):
             return error_response(405, "Only POST is allowed", _POST_ONLY)
         if head.method == "GET":
             return self._get(request)
@@ -208,7 +182,7 @@ class Endpoint:
             message = "A stream belongs to a session: initialize first, and send its Mcp-Session-Id"
             status = 400 if self.engine.settings.keeps_sessions else 405
             return error_response(status, message, _POST_ONLY)
-        streams = streams_of(session)
+        streams: SessionStreams = session.streams
         last = request.head.headers.get(b"last-event-id")
         if last is None:
             if streams.own.writer is not None:
@@ -227,10 +201,6 @@ class Endpoint:
             return error_response(400, "Missing Mcp-Session-Id header")
         self.engine.sessions.end(request.session)
         return Response(200)
-
-
-def _is_modern_version(version: bytes | None) -> bool:
-    return version is not None and version.decode("latin-1").strip() not in LEGACY
 
 
 def _is_modern(body: bytes) -> bool:

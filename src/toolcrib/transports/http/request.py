@@ -1,4 +1,4 @@
-"""HTTP requests: parsed heads, which are cached because clients repeat them, and the memory for their bodies.
+"""HTTP requests: parsed heads, the response while a request runs, and the memory for bodies.
 
 A head is parsed once. Clients send the same head again with every call on a connection, byte for byte, so
 `HeadCache` maps these bytes to the parsed head and to the checks that depend on nothing else. On Python 3.11
@@ -7,15 +7,20 @@ that saves 12 of 35 us per call: httptools calls back into Python for every head
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from toolcrib.context import ANONYMOUS, LOCAL, Principal
-from toolcrib.protocol import Peer
+from toolcrib.protocol import Peer, PendingRequest, Reply
 from toolcrib.protocol.messages import RETRY_AFTER, Headers
 from toolcrib.protocol.modern import REPEATED
-from toolcrib.transports.http.response import Response, error_response
+from toolcrib.transports.eager import AwaitingRecord, ReplyTask, follow
+from toolcrib.transports.http.response import Response, ResponseWriter, error_response, event
+from toolcrib.transports.http.sse import EventStream
 
+HOLD_S = 15.0
+"""How long the head of a response is held back."""
 MAX_BODY = 4 * 1024 * 1024
 MAX_HEADERS = 32 * 1024
 MAX_FIELDS = 200
@@ -86,15 +91,27 @@ class HeadCache(dict[Hashable, Head]):
 
 
 class Request(Peer):
-    """One HTTP request, which is the peer of its message for the protocol engine.
+    """One HTTP request: the peer of its message for the protocol engine, and the response while it runs.
+
+    The head of the response is held back until there is something to send. So a short call gets plain JSON,
+    an error gets its own status, and only a call that sends messages, or takes long, becomes a stream. The
+    stream of a session can be resumed by its client.
 
     `root` is the path below which the application is mounted; the path of the head does not repeat it.
     `local` is the address that the client connected to. `principal` is known once the request `is_admitted`;
-    `reserved` are the bytes that its body takes of the budget. Messages for the client are kept in `held`
-    until a response takes them over.
+    `admission` is the task that decides that, if it takes time. `reserved` are the bytes that the body takes
+    of the budget. `held` are messages that were sent before there was anybody to write to.
     """
 
     __slots__ = (
+        "__weakref__",
+        "_hold_timer",
+        "_outcome",
+        "_pending",
+        "_phase",
+        "_stream",
+        "_writer",
+        "admission",
         "body",
         "head",
         "held",
@@ -102,9 +119,13 @@ class Request(Peer):
         "issue_challenge",
         "local",
         "reserved",
-        "response",
         "root",
     )
+    _pending: PendingRequest | None
+    _outcome: Reply | ReplyTask | AwaitingRecord | None
+    _writer: ResponseWriter | None
+    _stream: EventStream | None
+    _hold_timer: asyncio.TimerHandle | None
 
     def __init__(
         self,
@@ -126,45 +147,119 @@ class Request(Peer):
         self.local = local
         self.root = root
         self.is_admitted = False
+        self.admission: asyncio.Task[Response | None] | None = None
         self.reserved = 0
-        self.held: list[bytes | None] | None = None
-        self.response: Any = None
         self.issue_challenge: Callable[[Sequence[str]], Headers] | None = None
-
-    def send(self, message: bytes) -> None:
-        if self.response is not None:
-            self.response.send(message)
-        elif self.held is None:
-            self.held = [message]
-        else:
-            self.held.append(message)
-
-    def close_stream(self) -> None:
-        """Close the stream of the response; before there is one, note that by a None among the messages."""
-        if self.response is not None:
-            self.response.close_stream()
-        elif self.held is None:
-            self.held = [None]
-        else:
-            self.held.append(None)
-
-    def discard_messages(self) -> None:
-        """Drop all further messages: the response is complete."""
-        self.held, self.response = None, _Discard
+        self.held: list[bytes | None] | None = None  # None among them: close_stream
+        self._phase = _NEW
 
     def challenge(self, scopes: Sequence[str]) -> Headers:
         return () if self.issue_challenge is None else self.issue_challenge(scopes)
 
+    def send(self, message: bytes) -> None:
+        if self._phase == _NEW:
+            self._hold(message)
+        elif self._phase != _OVER:
+            self._open()
+            if self._stream is not None:
+                self._stream.send(message)
+            elif self._writer is not None:
+                self._writer.write(event(message))
 
-class _Discard:
-    """Takes the place of a response that is complete; refers to nothing, so that it keeps no request
-    alive."""
+    def close_stream(self) -> None:
+        if self._phase == _NEW:
+            self._hold(None)
+        elif self._phase != _OVER and self.session is not None and self.session.revision.resumable_streams:
+            self._open()
+            self._writer = None
+            if self._stream is not None:
+                self._stream.release()
 
-    @staticmethod
-    def send(message: bytes) -> None: ...
+    def _hold(self, message: bytes | None) -> None:
+        if self.held is None:
+            self.held = [message]
+        else:
+            self.held.append(message)
 
-    @staticmethod
-    def close_stream() -> None: ...
+    # --- the response ---
+
+    def respond_with(self, pending: PendingRequest, outcome: Reply | ReplyTask | AwaitingRecord) -> None:
+        """Send the outcome of a request that runs, and the messages that it sends before."""
+        self._pending, self._outcome = pending, outcome
+
+    def begin(self, writer: ResponseWriter) -> None:
+        pending, outcome = self._pending, self._outcome
+        self._writer, self._stream, self._hold_timer, self._phase = writer, None, None, _BEGUN
+        held, self.held = self.held, None
+        for message in held or ():
+            if message is None:
+                self.close_stream()
+            else:
+                self.send(message)
+        if isinstance(outcome, Reply):
+            self._finish(outcome)
+        elif isinstance(outcome, AwaitingRecord):
+            outcome.wait(self._finish)
+        elif outcome is not None and pending is not None:
+            if self._phase == _BEGUN:
+                self._hold_timer = outcome.get_loop().call_later(HOLD_S, self._open)
+            follow(pending, outcome, self._finish)
+
+    def lost(self) -> None:
+        """Note that the client has disconnected. A call whose client cannot come back for the rest is
+        cancelled."""
+        self._stop_timer()
+        writer, self._writer = self._writer, None
+        if self._stream is not None and writer is not None:
+            self._stream.lost(writer)
+        elif self._stream is None and self._pending is not None:
+            self._pending.abandon()
+
+    def end(self) -> None:
+        if self._pending is not None:
+            self._pending.end()
+
+    def _open(self) -> None:
+        """Make the response a stream, unless it is one."""
+        if self._phase != _BEGUN or self._writer is None:
+            return
+        self._phase = _OPEN
+        self._stop_timer()
+        if self.session is not None:
+            self._stream = self.session.streams.new()
+            self._stream.open(self._writer, resumable=self.session.revision.resumable_streams)
+        else:
+            self._writer.open()
+
+    def _finish(self, reply: Reply | None) -> None:
+        """Send the reply, or end the response of a call that was cancelled."""
+        self._stop_timer()
+        if self._phase == _OPEN and reply is not None and reply.body is not None:
+            self.send(reply.body)
+        phase, self._phase = self._phase, _OVER
+        # Nothing is kept of a reply that its client may take long to read, and nothing of this request may
+        # get into the next response of its connection.
+        writer, self._writer = self._writer, None
+        if self._pending is not None:
+            self._pending.task = None
+        self._pending = self._outcome = None
+        if self.session is not None:
+            self.session.touch()
+        if self._stream is not None:
+            self._stream.finish()
+        elif writer is not None and phase == _OPEN:
+            writer.finish()
+        elif writer is not None:
+            writer.respond(Response(202) if reply is None else reply)
+
+    def _stop_timer(self) -> None:
+        if self._hold_timer is not None:
+            self._hold_timer.cancel()
+            self._hold_timer = None
+
+
+_NEW, _BEGUN, _OPEN, _OVER = range(4)
+"""The phases of a response: nobody to write to yet, the head held back, a stream, and done."""
 
 
 def collect_headers(fields: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:

@@ -1,12 +1,30 @@
-"""HTTP responses: complete ones, and the interfaces between a response that takes time and its connection."""
+"""HTTP responses: complete ones, streams of events, and the writing side of a connection.
+
+Nothing is handed to the transport while its buffer is full: it waits in an `OutputBuffer`, and the next
+request is not read before the response to this one was sent. The buffer keeps up to 1 MiB in memory and the
+rest in a temporary file: a slow client gets its result whole, and clients that never read cost neither memory
+nor time of others. The buffers of a server are bounded together: above the limit, the client that has read
+nothing for longest is cut off.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import io
+import logging
+import time
+from collections.abc import Callable
 from http import HTTPStatus
-from typing import Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from toolcrib.protocol import Reply
 from toolcrib.protocol.messages import INVALID_REQUEST, Headers, RPCError, encode_error
+
+if TYPE_CHECKING:
+    from toolcrib.transports.http.connection import Connection
+    from toolcrib.transports.http.request import Head
+
+logger = logging.getLogger("toolcrib")
 
 JSON = b"application/json"
 SSE_HEADERS = (
@@ -14,7 +32,15 @@ SSE_HEADERS = (
     (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),
 )
-PHRASES = {status.value: status.phrase.encode() for status in HTTPStatus}
+ALIVE_S = 15.0
+"""Time between two comments in a stream, which keep proxies from closing it."""
+MAX_MEMORY = 1024 * 1024
+"""Bytes kept in memory for one client."""
+MAX_FILES = 1024 * 1024 * 1024
+"""Bytes kept in the files of all clients together."""
+MEMORY_WEIGHT = 32
+"""A byte that has to be kept in memory, as there can be no file, counts as many."""
+PIECE = 64 * 1024
 
 
 class Response(Reply):
@@ -42,6 +68,13 @@ def error_response(status: int, message: str, headers: Headers = (), *, closes: 
     return Response(status, body, headers=headers, closes=closes)
 
 
+def event(message: bytes, id_: bytes | None = None) -> bytes:
+    """Return a message as a server-sent event."""
+    if id_ is None:
+        return b"event: message\ndata: " + message + b"\n\n"
+    return b"event: message\nid: " + id_ + b"\ndata: " + message + b"\n\n"
+
+
 class ResponseWriter(Protocol):
     """What a connection offers to write with: either one response, or a stream of events. Never blocks."""
 
@@ -63,20 +96,311 @@ class PendingResponse(Protocol):
 
     def lost(self) -> None: ...
 
+    def end(self) -> None:
+        """End a stream that the client listens to; it may have disconnected before."""
+        ...
 
-class OpenStream:
-    """A pending response that lasts until it is ended: a stream that a client listens to.
 
-    Not an abstract class: `isinstance` is called with every request, and is slow for those.
+# --- unread output -----------------------------------------------------------------------------------
+
+
+class OutputStore:
+    """The unread output and the open streams of all clients of one server."""
+
+    def __init__(self, limit: int = MAX_FILES) -> None:
+        self.size = 0
+        self._limit = limit
+        self._large: set[OutputBuffer] = set()
+        self._streams: set[ResponseWriter] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_warned = False
+
+    def open_file(self) -> IO[bytes]:
+        """Return a file that is deleted when it is closed. Raise OSError."""
+        import tempfile  # needed for large responses to slow clients only
+
+        return tempfile.TemporaryFile(prefix="toolcrib-", buffering=0)
+
+    def warn(self, error: OSError) -> None:
+        if not self._is_warned:
+            self._is_warned = True
+            logger.warning("cannot use a temporary file, so unread output is kept in memory: %s", error)
+
+    def add(self, buffer: OutputBuffer, size: int) -> None:
+        """Count a large buffer. Above the limit, cut off clients that have read nothing for longest."""
+        self._large.add(buffer)
+        self.size += size
+        while self.size > self._limit and len(self._large) > 1:
+            min(self._large - {buffer}, key=lambda item: item.read_at).cut()
+
+    def remove(self, buffer: OutputBuffer, size: int) -> None:
+        self._large.discard(buffer)
+        self.size -= size
+
+    def add_stream(self, writer: ResponseWriter) -> None:
+        """Write a comment to this stream at intervals, so that no proxy takes it for a dead one."""
+        self._streams.add(writer)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(ALIVE_S, self._keep_alive)
+
+    def remove_stream(self, writer: ResponseWriter) -> None:
+        self._streams.discard(writer)
+
+    def _keep_alive(self) -> None:
+        self._timer = None
+        for writer in list(self._streams):
+            writer.write(b": alive\n\n")
+        if self._streams:
+            self._timer = asyncio.get_running_loop().call_later(ALIVE_S, self._keep_alive)
+
+
+class OutputBuffer:
+    """The unread output of one client, first in, first out. `on_cut` is called when it is thrown away."""
+
+    __slots__ = ("_counted", "_file", "_offset", "_on_cut", "_store", "read_at", "size")
+
+    def __init__(self, store: OutputStore, on_cut: Callable[[], None]) -> None:
+        self.size = 0
+        self.read_at = 0.0  # when the client last took something, or could have
+        self._store = store
+        self._on_cut: Callable[[], None] | None = on_cut
+        self._file: IO[bytes] | None = None
+        self._offset = 0
+        self._counted = 0  # of the limit for all clients
+
+    def append(self, data: bytes | memoryview) -> None:
+        if self._file is None:
+            self._file, self.read_at = io.BytesIO(), time.monotonic()
+        is_large = self.size + len(data) > MAX_MEMORY
+        if is_large and not self._counted:
+            self._move_to_file(self._file)
+        try:
+            _write(self._file, data)
+        except OSError as error:  # the disk is full
+            self._store.warn(error)
+            self.cut()
+            return
+        self.size += len(data)
+        if is_large:
+            weight = MEMORY_WEIGHT if isinstance(self._file, io.BytesIO) else 1
+            added = weight * (len(data) if self._counted else self.size)
+            self._counted += added
+            self._store.add(self, added)
+
+    def take(self, limit: int) -> bytes:
+        """Return the next bytes, at most `limit` of them."""
+        if self._file is None:
+            return b""
+        self.read_at = time.monotonic()
+        self._file.seek(self._offset)
+        data = self._file.read(limit)
+        self._offset += len(data)
+        self.size -= len(data)
+        if not self.size:
+            self.clear()
+        return data
+
+    def clear(self) -> None:
+        if self._counted:
+            self._store.remove(self, self._counted)
+        if self._file is not None:
+            self._file.close()
+        self._file = None
+        self.size = self._offset = self._counted = 0
+
+    def cut(self) -> None:
+        """Throw away the output and call `on_cut`."""
+        self.clear()
+        if self._on_cut is not None:
+            self._on_cut()
+
+    def close(self) -> None:
+        """Keep nothing more, and refer to nobody."""
+        self.clear()
+        self._on_cut = None
+
+    def _move_to_file(self, memory: IO[bytes]) -> None:
+        """Go on in a temporary file, or in memory where there can be none."""
+        try:
+            file = self._store.open_file()
+            memory.seek(self._offset)
+            _write(file, memory.read())
+        except OSError as error:
+            self._store.warn(error)
+        else:
+            self._file, self._offset = file, 0
+
+
+def _write(file: IO[bytes], data: bytes | memoryview) -> None:
+    file.seek(0, io.SEEK_END)
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) :]
+
+
+# --- the writing side of a connection ----------------------------------------------------------------
+
+_LINES = {
+    status.value: b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode())
+    for status in HTTPStatus
+    if status >= 200
+}
+_OK_JSON = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\ndate: %b\r\n\r\n"
+
+
+class Output:
+    """A `ResponseWriter` for one response of a connection after the other.
+
+    To begin a response, the connection sets `is_idle`, `closes` and `head` (of the request).
     """
 
-    def end(self) -> None:
-        """End the stream. The client may have disconnected before, or not have begun to read."""
-        raise NotImplementedError
+    __slots__ = (
+        "_connection",
+        "_is_chunked",
+        "_is_ending",
+        "_is_paused",
+        "_is_stream",
+        "_store",
+        "_transport",
+        "_unread",
+        "closes",
+        "head",
+        "is_idle",
+    )
+
+    head: Head
+
+    def __init__(self, connection: Connection, transport: Any, store: OutputStore) -> None:
+        self._connection: Any = connection
+        self._transport: Any = transport
+        self._store = store
+        self._unread = OutputBuffer(store, transport.abort)
+        self._is_paused = False
+        self._is_stream = False
+        self._is_chunked = False
+        self._is_ending = False  # everything was written; what is unread still has to go
+        self.closes = False
+        self.is_idle = True
+
+    def respond(self, reply: Reply) -> None:
+        if self.is_idle:
+            return
+        body = reply.body or b""
+        if type(reply) is Reply and reply.status == 200 and body and not (reply.headers or self.closes):
+            head = _OK_JSON % (len(body), http_date())
+        else:
+            head = self._format_head(reply, body)
+        if self.head.method == "HEAD":
+            body = b""
+        if len(body) <= PIECE:
+            self._transport.write(head + body)
+        else:
+            self._transport.write(head)
+            self._put(body)
+        if self._is_paused or self._unread.size:
+            self._is_ending = True
+        else:  # as in `_end`, without a call
+            self.is_idle = True
+            self._connection.responded(self.closes)
+
+    def open(self) -> None:
+        if self.is_idle:
+            return
+        lines = [_LINES[200], *(b"%b: %b\r\n" % item for item in SSE_HEADERS)]
+        lines.append(b"date: %b\r\n" % http_date())
+        if self.head.is_http11:
+            lines.append(b"transfer-encoding: chunked\r\n")
+        else:
+            self.closes = True
+        if self.closes:
+            lines.append(b"connection: close\r\n")
+        self._is_stream, self._is_chunked = True, self.head.is_http11
+        self._store.add_stream(self)
+        self._transport.write(b"".join(lines) + b"\r\n")
+
+    def write(self, data: bytes) -> None:
+        if not self._is_stream:
+            return
+        if self._unread.size > MAX_MEMORY:
+            self._transport.abort()  # the client does not read
+            return
+        self._put(b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data)
+
+    def finish(self) -> None:
+        if not self._is_stream:
+            return
+        self._is_stream = False
+        self._store.remove_stream(self)
+        if self._is_chunked:
+            self._put(b"0\r\n\r\n")
+        self._end()
+
+    # --- flow ---
+
+    def pause(self) -> None:
+        self._is_paused = True
+        self._connection.wait_for_reader()
+
+    def resume(self) -> None:
+        self._is_paused = False
+        self._connection.write_by = float("inf")
+        while not self._is_paused and self._unread.size:
+            self._transport.write(self._unread.take(PIECE))
+        if self._is_ending:
+            self._end()
+
+    def lost(self) -> None:
+        self._unread.close()
+        self._store.remove_stream(self)
+        self._is_stream = self._is_ending = False
+        self.is_idle = True
+        self._connection = self._transport = None  # breaks a reference cycle
+
+    def _put(self, data: bytes) -> None:
+        """Write what the socket takes now; `resume` goes on with the rest."""
+        if not self._is_paused and len(data) <= PIECE:
+            self._transport.write(data)
+            return
+        rest = memoryview(data)
+        while rest and not self._is_paused:
+            self._transport.write(bytes(rest[:PIECE]))
+            rest = rest[PIECE:]
+        if rest:
+            self._unread.append(rest)
+
+    def _end(self) -> None:
+        """End the response once the client has taken it, but for what the socket buffers."""
+        if self._is_paused or self._unread.size:
+            self._is_ending = True
+        else:
+            self._is_ending = False
+            self.is_idle = True
+            self._connection.responded(self.closes)
+
+    def _format_head(self, reply: Reply, body: bytes) -> bytes:
+        content_type = JSON
+        if isinstance(reply, Response):
+            content_type = reply.content_type
+            self.closes = self.closes or reply.closes
+        line = _LINES.get(reply.status) or b"HTTP/1.1 %d Unknown\r\n" % reply.status
+        lines = [line, b"content-length: %d\r\ndate: %b\r\n" % (len(body), http_date())]
+        if body:
+            lines.append(b"content-type: %b\r\n" % content_type)
+        lines += [b"%b: %b\r\n" % item for item in reply.headers]
+        if self.closes:
+            lines.append(b"connection: close\r\n")
+        return b"".join(lines) + b"\r\n"
 
 
-def event(message: bytes, id_: bytes | None = None) -> bytes:
-    """Return a message as a server-sent event."""
-    if id_ is None:
-        return b"event: message\ndata: " + message + b"\n\n"
-    return b"event: message\nid: " + id_ + b"\ndata: " + message + b"\n\n"
+_date = (0, b"")
+
+
+def http_date() -> bytes:
+    """Return the current time in the format of HTTP; formatted once a second."""
+    global _date
+    now = int(time.time())
+    if _date[0] != now:
+        from email.utils import formatdate  # only a server that speaks HTTP needs it
+
+        _date = (now, formatdate(now, usegmt=True).encode())
+    return _date[1]

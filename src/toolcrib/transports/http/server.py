@@ -13,7 +13,7 @@ from typing import Any
 from toolcrib.transports.eager import EagerStarter
 from toolcrib.transports.http.connection import Connection
 from toolcrib.transports.http.endpoint import Endpoint
-from toolcrib.transports.http.output import BufferStore
+from toolcrib.transports.http.response import OutputStore
 
 logger = logging.getLogger("toolcrib")
 
@@ -54,7 +54,7 @@ class HTTPServer:
         self.loop = asyncio.get_running_loop()
         endpoint.starter = EagerStarter(self.loop, is_in_task=False)
         self.now = self.loop.time()
-        self.buffers = BufferStore()
+        self.output_store = OutputStore()
         self.is_draining = False
         self._max_connections = _affordable(max_connections)
         self._connections: set[Connection] = set()
@@ -73,10 +73,6 @@ class HTTPServer:
 
     def new_parser(self, connection: Connection) -> Any:
         return self._new_parser(connection)
-
-    @property
-    def connections(self) -> int:
-        return len(self._connections)
 
     async def listen(self, sockets: Sequence[socket.socket]) -> None:
         for each in sockets:

@@ -1,192 +1,65 @@
-"""Server-sent event streams of legacy sessions, which clients can resume, and streams that end with
-credentials.
+"""Streams of server-sent events that clients of older revisions read.
 
-Every request proves who sent it, but a stream is one request that lasts for hours: it must end when its key
-is revoked or its token expires. `CredentialWatch` checks that, while there are such streams.
+A stream of a session can be resumed: its events are numbered and kept for a while. The HTTP+SSE transport of
+2024-11-05 is one stream that carries everything, and a path to post to.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Callable
-from typing import Generic, TypeVar
-from weakref import WeakKeyDictionary
+from typing import Any
 
-from toolcrib.transports.http.response import OpenStream, ResponseWriter, event
+from toolcrib.context import LOCAL, Principal
+from toolcrib.protocol import Engine
+from toolcrib.protocol.messages import RETRY_AFTER
+from toolcrib.protocol.sessions import MAX_PER_PRINCIPAL, Session
+from toolcrib.transports.http.response import Response, ResponseWriter, error_response, event
+from toolcrib.transports.pipe import Pipe
 
-CHECK_S = 1.0
-"""Time between two checks of the credentials of open streams."""
 RETRY_MS = 500
 MAX_KEPT_BYTES = 4 * 1024 * 1024
 """Events kept for one session; beyond that, the oldest are dropped."""
 MAX_KEPT_STREAMS = 32
 MAX_SERVER_BYTES = 64 * 1024 * 1024
 """Events kept for all sessions of a server; beyond that, the oldest are dropped."""
+MAX_LEGACY_STREAMS = 1_000
 _EVENT_BYTES = 200
 """Memory of an event besides its data."""
 
-Credentials = TypeVar("Credentials")
-
-
-class CredentialWatch(Generic[Credentials]):
-    """Open streams and the credentials they were opened with; ends those whose credentials are no longer
-    valid."""
-
-    def __init__(self, is_valid: Callable[[Credentials], bool], *, every_s: float | None = None) -> None:
-        self._is_valid = is_valid
-        self._every_s = CHECK_S if every_s is None else every_s
-        # The connection holds its stream; one that has ended disappears from here by itself.
-        self._streams: WeakKeyDictionary[OpenStream, Credentials] = WeakKeyDictionary()
-        self._timer: asyncio.TimerHandle | None = None
-
-    def __len__(self) -> int:
-        return len(self._streams)
-
-    def add(self, stream: OpenStream, credentials: Credentials) -> None:
-        self._streams[stream] = credentials
-        if self._timer is None:
-            self._schedule()
-
-    def check(self) -> None:
-        for stream, credentials in list(self._streams.items()):
-            if not self._is_valid(credentials):
-                del self._streams[stream]
-                stream.end()
-
-    def close(self) -> None:
-        self._streams.clear()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _schedule(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(self._every_s, self._tick)
-
-    def _tick(self) -> None:
-        self._timer = None
-        try:
-            self.check()
-        finally:
-            if self._streams:
-                self._schedule()
-
 
 class ReplayBudget:
-    """Bounds the events kept by a group of streams: those of a session and, as `parent`, those of the
-    server."""
+    """Bounds the events that all sessions of a server keep."""
 
-    def __init__(self, limit: int = MAX_SERVER_BYTES, parent: ReplayBudget | None = None) -> None:
+    def __init__(self, limit: int = MAX_SERVER_BYTES) -> None:
         self.limit = limit
         self.bytes = 0
-        self._parent = parent
-        self._streams: OrderedDict[EventStream, None] = OrderedDict()  # least recently written first
+        self._sessions: OrderedDict[SessionStreams, None] = OrderedDict()  # least recently written first
 
-    def add(self, stream: EventStream, size: int) -> None:
+    def add(self, streams: SessionStreams, size: int) -> None:
         self.bytes += size
-        self._streams[stream] = None
-        self._streams.move_to_end(stream)
-        if self._parent is not None:
-            self._parent.add(stream, size)
-        while self.bytes > self.limit and len(self._streams) > 1:
-            next(iter(self._streams)).forget()
+        self._sessions[streams] = None
+        self._sessions.move_to_end(streams)
+        while self.bytes > self.limit and next(iter(self._sessions)).drop_oldest(keeps_last=streams):
+            pass
 
-    def subtract(self, size: int) -> None:
+    def subtract(self, streams: SessionStreams, size: int, *, is_empty: bool) -> None:
         self.bytes -= size
-        if self._parent is not None:
-            self._parent.subtract(size)
-
-    def remove(self, stream: EventStream, size: int) -> None:
-        self.bytes -= size
-        self._streams.pop(stream, None)
-        if self._parent is not None:
-            self._parent.remove(stream, size)
-
-
-class EventStream:
-    """One stream of numbered events. Written to one writer at a time, or to none while the client is away."""
-
-    def __init__(self, name: str, budget: ReplayBudget) -> None:
-        self.name = name
-        self._budget = budget
-        self.writer: ResponseWriter | None = None
-        self.is_done = False
-        self._events: deque[tuple[int, bytes]] = deque()
-        self._bytes = 0
-        self._number = 0
-
-    def open(self, writer: ResponseWriter, *, resumable: bool) -> None:
-        """Attach the first writer. With `resumable` the client first gets an empty event, to resume from."""
-        self.writer = writer
-        writer.open()
-        if resumable:
-            writer.write(b"id: %b\nretry: %d\ndata: \n\n" % (self._id(0), RETRY_MS))
-
-    def resume(self, writer: ResponseWriter, after: int) -> None:
-        """Attach the writer of a client that comes back, and write the events that it has missed."""
-        if self.writer is not None:
-            self.writer.finish()  # of two readers of one stream, the newer one goes on
-        self.writer = writer
-        writer.open()
-        missed = b"".join([data for number, data in self._events if number > after])
-        if missed:
-            writer.write(missed)  # in one piece: a writer refuses further data of a client that does not read
-        if self.is_done:
-            self.finish()
-
-    def send(self, message: bytes) -> None:
-        if self.is_done:
-            return
-        self._number += 1
-        data = event(message, self._id(self._number))
-        self._events.append((self._number, data))
-        self._bytes += len(data) + _EVENT_BYTES
-        self._budget.add(self, len(data) + _EVENT_BYTES)
-        while self._bytes > MAX_KEPT_BYTES and len(self._events) > 1:
-            size = len(self._events.popleft()[1]) + _EVENT_BYTES
-            self._bytes -= size
-            self._budget.subtract(size)
-        if self.writer is not None:
-            self.writer.write(data)
-
-    def forget(self) -> None:
-        """Drop all events kept so far."""
-        self._events.clear()
-        self._budget.remove(self, self._bytes)
-        self._bytes = 0
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether there is nothing to come back for."""
-        return self.is_done and not self._events
-
-    def finish(self) -> None:
-        self.is_done = True
-        self.release()
-
-    def release(self) -> None:
-        """End the response that is being read; the client may come back."""
-        writer, self.writer = self.writer, None
-        if writer is not None:
-            writer.finish()
-
-    def lost(self, writer: ResponseWriter) -> None:
-        if self.writer is writer:
-            self.writer = None
-
-    def _id(self, number: int) -> bytes:
-        return f"{self.name}-{number}".encode()
+        if is_empty:
+            self._sessions.pop(streams, None)
 
 
 class SessionStreams:
-    """All streams of one session. The one called `0` belongs to no request."""
+    """All streams of one session, and their latest events. The stream called `0` belongs to no request."""
 
-    def __init__(self, server_budget: ReplayBudget | None = None) -> None:
-        self._budget = ReplayBudget(MAX_KEPT_BYTES, server_budget)
+    def __init__(self, budget: ReplayBudget | None = None) -> None:
+        self._budget = budget or ReplayBudget()
+        self._events: deque[tuple[EventStream, int, bytes]] = deque()
+        self._bytes = 0
         self._streams: dict[str, EventStream] = {}
         self._number = 0
         self._missed = b""
-        self.own = EventStream("0", self._budget)
+        self.own = EventStream("0", self)
 
     @property
     def is_read(self) -> bool:
@@ -206,9 +79,9 @@ class SessionStreams:
     def new(self) -> EventStream:
         done = [name for name, stream in self._streams.items() if stream.is_done]
         for name in done[:-MAX_KEPT_STREAMS]:
-            self._streams.pop(name).forget()
+            del self._streams[name]
         self._number += 1
-        stream = self._streams[str(self._number)] = EventStream(str(self._number), self._budget)
+        stream = self._streams[str(self._number)] = EventStream(str(self._number), self)
         return stream
 
     def find(self, last_event_id: bytes) -> tuple[EventStream, int] | None:
@@ -217,12 +90,178 @@ class SessionStreams:
         stream = self.own if name == "0" else self._streams.get(name)
         if not dash or not (number.isascii() and number.isdigit()) or len(number) > 12:
             return None
-        if stream is None or stream.is_lost:
+        if stream is None or (stream.is_done and not self.events_of(stream, -1)):
             return None
         return stream, int(number)
+
+    def keep(self, stream: EventStream, number: int, data: bytes) -> None:
+        size = len(data) + _EVENT_BYTES
+        self._events.append((stream, number, data))
+        self._bytes += size
+        self._budget.add(self, size)
+        while self._bytes > MAX_KEPT_BYTES and self.drop_oldest(keeps_last=self):
+            pass
+
+    def events_of(self, stream: EventStream, after: int) -> list[bytes]:
+        return [data for owner, number, data in self._events if owner is stream and number > after]
+
+    def drop_oldest(self, *, keeps_last: SessionStreams | None = None) -> bool:
+        """Drop the oldest event; return False if it is the only one of a session that keeps its last."""
+        if len(self._events) <= (keeps_last is self):
+            return False
+        size = len(self._events.popleft()[2]) + _EVENT_BYTES
+        self._bytes -= size
+        self._budget.subtract(self, size, is_empty=not self._events)
+        return True
 
     def close(self) -> None:
         for stream in (self.own, *self._streams.values()):
             stream.finish()
-            stream.forget()
         self._streams.clear()
+        while self.drop_oldest():
+            pass
+
+
+class EventStream:
+    """One stream of numbered events. Written to one writer at a time, or to none while the client is away."""
+
+    def __init__(self, name: str, session: SessionStreams) -> None:
+        self.name = name
+        self._session = session
+        self.writer: ResponseWriter | None = None
+        self.is_done = False
+        self._number = 0
+
+    def open(self, writer: ResponseWriter, *, resumable: bool) -> None:
+        """Attach the first writer. With `resumable` the client first gets an empty event, to resume from."""
+        self.writer = writer
+        writer.open()
+        if resumable:
+            writer.write(b"id: %b-0\nretry: %d\ndata: \n\n" % (self.name.encode(), RETRY_MS))
+
+    def resume(self, writer: ResponseWriter, after: int) -> None:
+        """Attach the writer of a client that comes back, and write the events that it has missed."""
+        self.release()  # of two readers of one stream, the newer one goes on
+        self.writer = writer
+        writer.open()
+        if missed := b"".join(self._session.events_of(self, after)):
+            writer.write(missed)  # in one piece: a writer refuses further data of a client that does not read
+        if self.is_done:
+            self.finish()
+
+    def send(self, message: bytes) -> None:
+        if self.is_done:
+            return
+        self._number += 1
+        data = event(message, f"{self.name}-{self._number}".encode())
+        self._session.keep(self, self._number, data)
+        if self.writer is not None:
+            self.writer.write(data)
+
+    def finish(self) -> None:
+        self.is_done = True
+        self.release()
+
+    def release(self) -> None:
+        """End the response that is being read; the client may come back."""
+        writer, self.writer = self.writer, None
+        if writer is not None:
+            writer.finish()
+
+    def lost(self, writer: ResponseWriter) -> None:
+        if self.writer is writer:
+            self.writer = None
+
+
+class SessionStreamResponse:
+    """A stream of a session that its client reads: the session's own, or one that it resumes."""
+
+    def __init__(self, session: Session, stream: EventStream, after: int | None) -> None:
+        self._session = session
+        self._stream = stream
+        self._after = after
+        self._writer: ResponseWriter | None = None
+
+    def begin(self, writer: ResponseWriter) -> None:
+        self._writer = writer
+        if self._after is None:
+            self._stream.open(writer, resumable=self._session.revision.resumable_streams)
+        else:
+            self._stream.resume(writer, self._after)
+        if self._stream is self._session.streams.own:
+            self._session.notify = self._session.streams.notify  # from now on, also while the client is away
+
+    def lost(self) -> None:
+        if self._writer is not None:
+            self._stream.lost(self._writer)
+        self._session.touch()
+
+    def end(self) -> None:
+        """End the stream; the client may resume it, with valid credentials."""
+        if self._writer is not None and self._stream.writer is self._writer:
+            self._stream.release()
+        self.lost()
+
+
+class LegacySSE:
+    """The HTTP+SSE transport of 2024-11-05: its open streams, by an unguessable id."""
+
+    paths = ("/sse", "/messages")
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._streams: dict[str, LegacyStream] = {}
+        self._closing: set[asyncio.Task[Any]] = set()
+
+    def open(self, key: str, root: str = "", principal: Principal = LOCAL) -> Response | LegacyStream:
+        """Return a stream whose client posts below `root`, or the response that refuses it."""
+        if principal is not LOCAL:  # callers with credentials cannot take the places of others
+            own = sum(item.principal.binding == principal.binding for item in self._streams.values())
+            if own >= MAX_PER_PRINCIPAL:
+                return error_response(429, "Too many sessions: end one first", RETRY_AFTER)
+        if len(self._streams) >= MAX_LEGACY_STREAMS:
+            return error_response(503, "Too many sessions: try again later", RETRY_AFTER)
+        stream = self._streams[key] = LegacyStream(self, key, root + self.paths[1], principal)
+        return stream
+
+    def post(self, key: str, body: bytes, principal: Principal = LOCAL) -> Response:
+        stream = self._streams.get(key)
+        if stream is None or stream.pipe is None or stream.principal.binding != principal.binding:
+            return error_response(404, "Unknown session")
+        stream.pipe.feed(body, principal)  # a token may have fewer scopes than the one that opened the stream
+        return Response(202)
+
+    def forget(self, stream: LegacyStream) -> None:
+        self._streams.pop(stream.key, None)
+        if stream.pipe is not None:
+            task = asyncio.get_running_loop().create_task(stream.pipe.aclose())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+
+class LegacyStream:
+    """One client of the HTTP+SSE transport, and the stream that carries everything to it."""
+
+    def __init__(self, transport: LegacySSE, key: str, path: str, principal: Principal) -> None:
+        self.key = key
+        self.principal = principal
+        self.pipe: Pipe | None = None
+        self._path = path
+        self._transport = transport
+        self._writer: ResponseWriter | None = None
+
+    def begin(self, writer: ResponseWriter) -> None:
+        self._writer = writer
+        writer.open()
+        writer.write(f"event: endpoint\ndata: {self._path}?session_id={self.key}\n\n".encode())
+        self.pipe = Pipe(self._transport.engine, lambda message: writer.write(event(message)), self.principal)
+
+    def lost(self) -> None:
+        self._writer = None
+        self._transport.forget(self)
+
+    def end(self) -> None:
+        writer = self._writer
+        self.lost()
+        if writer is not None:
+            writer.finish()
