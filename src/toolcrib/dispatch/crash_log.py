@@ -33,6 +33,14 @@ MAX_DEPTH = 8
 HIDDEN = "[value]"
 
 
+class Raised(Exception):  # noqa: N818 - wraps the error of a tool
+    """Wraps `error`, which the tool raised: anything, also `SystemExit` and `KeyboardInterrupt`."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
+
+
 @dataclass(slots=True, eq=False)
 class _Report:
     tool_name: str

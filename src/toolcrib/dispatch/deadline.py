@@ -26,8 +26,9 @@ from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass, field
 from typing import Any
 
+from toolcrib.dispatch.crash_log import Raised
 from toolcrib.dispatch.event_loop import HERE, WATCHDOG, Marker, complete
-from toolcrib.dispatch.runners import AbandonedCount, Clock, Outlive, Raised, ToolSlots
+from toolcrib.dispatch.runners import AbandonedCount, Clock, Outlive, ToolSlots
 from toolcrib.errors import ToolTimeoutError
 
 logger = logging.getLogger("toolcrib")

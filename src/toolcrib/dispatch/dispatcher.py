@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 from toolcrib.content import BUILT_IN, Result, text_block
 from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Context, InputNeeded, Principal
 from toolcrib.definition import MAX_TIMEOUT_S, Mirrored
-from toolcrib.dispatch.crash_log import CrashReporter
+from toolcrib.dispatch.crash_log import CrashReporter, Raised
 from toolcrib.dispatch.deadline import run_steps
 from toolcrib.dispatch.lifespan import Applications
 from toolcrib.dispatch.middleware import Call, Next, Pipeline, refusal_result
-from toolcrib.dispatch.runners import Clock, Outlive, Raised, Runner, ToolSlots
+from toolcrib.dispatch.runners import Clock, Outlive, Runner, ToolSlots
 from toolcrib.dispatch.tool_search import ToolSearch, is_search_name
 from toolcrib.errors import (
     CallError,

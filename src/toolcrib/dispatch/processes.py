@@ -28,7 +28,7 @@ from typing import Any
 from toolcrib import errors
 from toolcrib.dispatch import process_worker
 from toolcrib.dispatch.child_process import HAS_GROUPS, KILL, signal_group
-from toolcrib.dispatch.runners import Raised
+from toolcrib.dispatch.crash_log import Raised
 from toolcrib.errors import (
     APIError,
     CallError,

@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from toolcrib.dispatch.crash_log import Raised
 from toolcrib.dispatch.event_loop import HERE, complete, waker_of
 from toolcrib.dispatch.rate_limit import LogLimiter
 from toolcrib.errors import CallError, DefinitionError, ToolBusyError, ToolTimeoutError
@@ -36,14 +37,6 @@ NOTICE_EVERY_S = 60.0
 Outlive = Callable[[], Callable[[], None]]
 """Called when a call is abandoned whose code may still run. Returns a function that is called, perhaps on
 another thread, when that code has ended. So quotas go on counting the call."""
-
-
-class Raised(Exception):  # noqa: N818 - wraps the error of a tool
-    """Wraps `error`, which the tool raised: anything, also `SystemExit` and `KeyboardInterrupt`."""
-
-    def __init__(self, error: BaseException) -> None:
-        super().__init__(error)
-        self.error = error
 
 
 class Clock:

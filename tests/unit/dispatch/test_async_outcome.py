@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.unit.dispatch.support import assert_nothing_is_kept, run_async
-from toolcrib.dispatch.runners import Raised
+from toolcrib.dispatch.crash_log import Raised
 
 # --- results and errors ---
 

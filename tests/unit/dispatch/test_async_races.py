@@ -10,7 +10,8 @@ import pytest
 
 from tests.unit.dispatch.support import assert_nothing_is_kept, run_async, wait_until
 from toolcrib.dispatch import deadline as steps
-from toolcrib.dispatch.runners import Raised, Runner, ToolSlots
+from toolcrib.dispatch.crash_log import Raised
+from toolcrib.dispatch.runners import Runner, ToolSlots
 from toolcrib.errors import ToolTimeoutError
 
 ROUNDS = 500

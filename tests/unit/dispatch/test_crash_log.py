@@ -13,8 +13,8 @@ import pytest
 
 from tests.unit.dispatch.support import run_async, wait_until
 from toolcrib.dispatch import crash_log as crash
-from toolcrib.dispatch.crash_log import CrashReporter, hide_values
-from toolcrib.dispatch.runners import Raised, Runner, ToolSlots
+from toolcrib.dispatch.crash_log import CrashReporter, Raised, hide_values
+from toolcrib.dispatch.runners import Runner, ToolSlots
 
 FLUSH_S = 10.0
 

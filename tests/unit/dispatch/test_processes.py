@@ -15,8 +15,9 @@ import pytest
 
 from tests.unit.dispatch import targets
 from tests.unit.dispatch.support import SOON_S, wait_until
+from toolcrib.dispatch.crash_log import Raised
 from toolcrib.dispatch.processes import read_reply
-from toolcrib.dispatch.runners import Raised, Runner, ToolSlots
+from toolcrib.dispatch.runners import Runner, ToolSlots
 from toolcrib.errors import (
     APIError,
     DefinitionError,

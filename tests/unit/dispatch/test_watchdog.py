@@ -13,8 +13,9 @@ import pytest
 
 from tests.unit.dispatch.support import run_async, wait_until
 from toolcrib.dispatch import event_loop
+from toolcrib.dispatch.crash_log import Raised
 from toolcrib.dispatch.event_loop import HERE, WATCHDOG
-from toolcrib.dispatch.runners import Raised, ToolSlots
+from toolcrib.dispatch.runners import ToolSlots
 
 
 class Log(logging.Handler):
