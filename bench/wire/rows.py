@@ -15,7 +15,7 @@ from bench.lab import Job, Lab, Outcome, ProbeError, median
 from bench.lines import OURS, PEERS, AtLeast, AtMost, Bar, Goal, Line, NoLess, Panel, Unit, quotient, show
 from bench.trace import count as counts_of
 from bench.trace import trace as steps_of
-from bench.wire import contenders, guarded, jobs, watch
+from bench.wire import contenders, guarded, jobs, watch, wrk
 from bench.wire.contenders import Contender, Running, serving
 from bench.wire.messages import ERAS, LEGACY, MODERN, Era
 
@@ -23,6 +23,12 @@ CONNECTIONS = (1, 16, 64)
 IN_FLIGHT = (1, 64)
 FEW, MANY, CALLS = 10, 10_000, 1000
 STOCKED = 50
+
+CALL_GOALS: dict[Era, tuple[Goal, ...]] = {
+    MODERN: (AtLeast("mcp", 10, aim=20), AtLeast("fastmcp", 45, aim=90)),
+    LEGACY: (AtLeast("mcp", 20, aim=40), AtLeast("fastmcp", 30, aim=60)),
+}
+"""How much less CPU a call over HTTP takes than with the peers, at 16 connections."""
 
 Outcomes = Mapping[str, list[Outcome]]
 
@@ -33,16 +39,12 @@ def http_call(lab: Lab) -> list[Line]:
     racing = present(lab, "http")
     made = {one.name: jobs.http_calls(one, span, CONNECTIONS) for one in racing}
     outcomes = lab.rounds("http-call", 2 if lab.quick else 5, made)
-    goals: dict[Era, tuple[Goal, ...]] = {
-        MODERN: (AtLeast("mcp", 10, aim=20), AtLeast("fastmcp", 45, aim=90)),
-        LEGACY: (AtLeast("mcp", 20, aim=40), AtLeast("fastmcp", 30, aim=60)),
-    }
     lines = []
     for era in ERAS:
         for count in CONNECTIONS:
             place = f"{era}, {count}"
             words = f"{era}, {count} connection{'s' if count > 1 else ''}"
-            held = goals[era] if count == 16 else ()
+            held = CALL_GOALS[era] if count == 16 else ()
             cpu = _figures(outcomes, f"{place}: cpu_per_call_s")
             lines.append(Line("http-call", f"{words}, CPU", "time", cpu, held))
             rate = _figures(outcomes, f"{place}: calls_per_s")
@@ -69,6 +71,28 @@ def _stocked(lab: Lab, span: jobs.Span) -> list[Line]:
         Line("http-call", label.format(era), "time", _figures(outcomes, f"{era}, 16: cpu_per_call_s"))
         for era in ERAS
     ]
+
+
+def http_wrk(lab: Lab) -> list[Line]:
+    """The same call with wrk as the client. All servers run, and are loaded in turn."""
+    if not wrk.is_installed():
+        raise ProbeError("wrk is not installed")
+    lines = []
+    with ExitStack() as stack:
+        racing = present(lab, "http", OURS, "toolcrib ASGI", *PEERS)
+        servers = {one.name: stack.enter_context(serving(one)) for one in racing}
+        for era in ERAS:
+            made: dict[str, Job] = {
+                name: partial(wrk.load, server, era, 16, 1.0) for name, server in servers.items()
+            }
+            outcomes = lab.rounds(f"http-wrk, {era}", 3 if lab.quick else 9, made, warm_up=1)
+            words = f"{era}, 16 connections"
+            cpu = _figures(outcomes, "cpu_per_call_s")
+            lines.append(Line("http-wrk", f"{words}, CPU", "time", cpu, CALL_GOALS[era]))
+            lines.append(Line("http-wrk", f"{words}, ASGI, CPU", "time", {OURS: cpu.get("toolcrib ASGI")}))
+            rate = _figures(outcomes, "calls_per_s")
+            lines.append(Line("http-wrk", f"{words}, calls", "rate", rate))
+    return lines
 
 
 def trace(lab: Lab) -> list[Line]:  # noqa: ARG001
@@ -248,6 +272,7 @@ def policy(lab: Lab) -> list[Line]:
 # By the names that --only takes.
 ROWS: dict[str, Callable[[Lab], list[Line]]] = {
     "http-call": http_call,
+    "http-wrk": http_wrk,
     "trace": trace,
     "engine": engine,
     "stdio": stdio,
