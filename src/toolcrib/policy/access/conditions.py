@@ -491,7 +491,7 @@ def _distinct(items: Sequence[Any], kinds: set[type]) -> Iterable[Any]:
     if dict in kinds or (bool in kinds and kinds & {int, float}):
         return items
     integers = [item for item in items if type(item) is int] if int in kinds else [0]
-    return dict.fromkeys(items) if -(2**60) < min(integers) and max(integers) < 2**60 else items
+    return dict.fromkeys(items) if min(integers) > -(2**60) and max(integers) < 2**60 else items
 
 
 def _read_steps(
