@@ -158,6 +158,17 @@ async def test_signed_parts_are_sent_back_to_gemini() -> None:
     assert contents[2]["parts"][0]["functionResponse"]["id"] == "f1"
 
 
+async def test_text_that_an_openai_service_sends_in_parts_is_joined() -> None:
+    parts = [
+        {"type": "thinking", "thinking": []},
+        {"type": "text", "text": "Fi"},
+        {"type": "text", "text": "ve."},
+    ]
+    chunk = {"choices": [{"index": 0, "delta": {"content": parts}, "finish_reason": "stop"}]}
+    async with Endpoint(Reply([event(chunk)])) as endpoint, talk(Bench(), VOICES[0], endpoint) as runner:
+        assert await runner.ask("2 and 3?") == "Five."
+
+
 async def test_signed_thinking_is_sent_back_to_anthropic() -> None:
     voice = VOICES[1]
     usage = {"input_tokens": 1, "output_tokens": 1}

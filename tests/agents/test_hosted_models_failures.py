@@ -14,7 +14,8 @@ import pytest
 from tests.agents.test_hosted_models import every_voice, talk
 from tests.support.agents import Bench, collect
 from tests.support.model_endpoints import VOICES, Endpoint, OpenAIVoice, Reply, Voice, event, whole
-from toolcrib.agents import AgentRunner, Failure, Final, Limits, Token, ToolCall
+from toolcrib.agents import AgentRunner, Failure, Final, Limits, SessionCtx, Token, ToolCall
+from toolcrib.errors import ConfigurationError
 
 OPENAI = OpenAIVoice()
 
@@ -227,6 +228,56 @@ async def test_a_key_from_the_environment_is_not_sent_over_plain_http(
     for base_url, key in sent.items():
         provider: Any = AgentRunner([], provider="openai", model="m", base_url=base_url).provider
         assert provider.key == key, base_url
+
+
+@every_voice
+@pytest.mark.parametrize("base_url", ["http://models.example", "https://models.example"])
+async def test_headers_from_the_environment_are_not_sent_over_plain_http(
+    voice: Voice, base_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "ANTHROPIC_AUTH_TOKEN", "GOOGLE_API_KEY"):
+        monkeypatch.setenv(name, "fr0m-outside")
+    for name in ("OPENAI_CUSTOM_HEADERS", "ANTHROPIC_CUSTOM_HEADERS"):
+        monkeypatch.setenv(name, "Authorization: Bearer fr0m-outside\nX-Other: fr0m-outside")
+    options = {"model": "m", "base_url": base_url, "headers": {"X-Mine": "given"}}
+    provider: Any = AgentRunner([], provider=voice.name, **options).provider
+    await provider.start(SessionCtx())
+    client = provider._client
+    headers = client.default_headers if voice.name != "gemini" else client._api_client._http_options.headers
+    assert headers["X-Mine"] == "given"
+    assert ("fr0m-outside" in str(headers)) is base_url.startswith("https")
+    await provider.stop()
+
+
+@every_voice
+async def test_a_key_may_end_with_a_line_feed(voice: Voice) -> None:
+    async with (
+        Endpoint(voice.stream("Here.")) as endpoint,
+        talk(Bench(), voice, endpoint, api_key="k3y\n") as runner,
+    ):
+        assert await runner.ask("There?") == "Here."
+    assert any(value.endswith("k3y") for value in endpoint.requests[0].headers.values())
+
+
+@pytest.mark.parametrize("key", ["k3y\nx", "k3y\N{HORIZONTAL ELLIPSIS}"])
+def test_a_key_that_cannot_be_sent_is_refused_without_showing_it(key: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        AgentRunner([], provider="openai", model="m", api_key=key)
+    assert str(caught.value) == "api_key: the key of openai has invalid characters"
+
+
+async def test_an_sdk_that_cannot_be_used_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**options: Any) -> None:
+        raise TypeError(f"unexpected {options['api_key']}")
+
+    monkeypatch.setattr("openai.AsyncOpenAI", fail)
+    async with AgentRunner([], provider="openai", model="m", api_key="k3y") as runner:
+        failure = (await collect(runner))[-1]
+    assert failure == Failure(
+        "missing",
+        "the package 'openai' cannot be used: TypeError: unexpected ***",
+        "pip install -U 'toolcrib[openai]'",
+    )
 
 
 @every_voice

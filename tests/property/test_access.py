@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from toolcrib import Principal, Tool
 from toolcrib.policy import Policy, Rule
 from toolcrib.policy.access import Access
+from toolcrib.policy.access.explain import explain
 
 TEXTS = ("", "a", "ab", "abc", "b", "ba", "c")
 SMALL = {"type": "integer", "minimum": 0, "maximum": 5}
@@ -192,6 +193,10 @@ def test_every_call_is_judged_as_the_rules_read(
         passing |= expected[0]
     if passing:
         assert decision.is_visible
+    witness = explain(access, caller, TOOLS[name]).witness
+    if witness is not None:
+        assert passing
+        assert decision.judge(witness).is_allowed
     if decision.is_final:
         assert all(read(written, said, caller, name, call) == (True, False) for call in list_calls(name))
 
@@ -211,6 +216,7 @@ def test_a_tool_is_shown_exactly_where_some_call_passes(
     said = "deny" if access.policy.denies_by_default else "allow"
     passing = any(read(written, said, caller, name, call)[0] for call in list_calls(name))
     assert decision.is_visible is passing
+    assert (explain(access, caller, TOOLS[name]).witness is not None) is passing
 
 
 @given(many, defaults, st.randoms(use_true_random=False), st.sampled_from(CALLERS))
@@ -288,7 +294,11 @@ EVERY = ["".join(letters) for length in range(6) for letters in product("abz", r
     )
 )
 def test_a_tool_is_not_hidden_where_some_text_passes(written: list[Rule]) -> None:
-    decision = make(written).decide(CALLERS[0], FREE)
+    access = make(written)
+    decision = access.decide(CALLERS[0], FREE)
     passing = any(decision.rules.judge({"t": text}).is_allowed for text in EVERY)
     if passing:  # else it may be shown all the same: patterns are compared as far as they are alike
         assert decision.is_visible
+    witness = explain(access, CALLERS[0], FREE).witness
+    if witness is not None:
+        assert decision.judge(witness).is_allowed

@@ -26,6 +26,7 @@ from toolcrib.errors import (
     NotConfirmedError,
 )
 from toolcrib.policy import Policy, Rule
+from toolcrib.policy.access.explain import explain
 
 pytestmark = pytest.mark.row("D2")
 
@@ -204,6 +205,17 @@ class Shop(RuleBasedStateMachine):
                 assert set(ends) == {InsufficientScopeError} if lacking else ends == further
             else:  # a version that is not the newest: hidden from every side
                 assert set(ends) == {ToolNotFoundError}
+
+    @invariant()
+    def a_witness_is_a_call_that_passes(self) -> None:
+        assert self.server.enforcer is not None
+        access = self.server.enforcer.access
+        for tool in self.server.dispatcher.view(self.caller):
+            witness = explain(access, self.caller, tool).witness
+            assert witness is not None
+            end = self._call(tool.name, {"n": 0, **witness}, self.caller)
+            is_missing = access.decide(self.caller, tool).missing
+            assert end in ({InsufficientScopeError} if is_missing else {None, NotConfirmedError})
 
     @invariant()
     def the_tool_that_calls_others_calls_the_same(self) -> None:

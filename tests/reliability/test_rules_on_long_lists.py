@@ -46,9 +46,17 @@ async def best_of(server: MCPServer, name: str, values: list[Any]) -> float:
         (load, [number / 8 for number in range(COUNT)], {"above": COUNT}),
         (note, ["a"] * COUNT, {"one_of": [f"q{number}" for number in range(20)]}),
         (note, [f"{number}" for number in range(COUNT)], {"one_of": [f"q{number}" for number in range(20)]}),
+        (keep, ["a", None] * (COUNT // 2), {"one_of": list(range(200))}),
         (keep, COLLIDING, {"above": 2**90}),
     ],
-    ids=["numbers", "numbers that differ", "texts", "texts that differ", "numbers with one hash"],
+    ids=[
+        "numbers",
+        "numbers that differ",
+        "texts",
+        "texts that differ",
+        "texts and null",
+        "numbers with one hash",
+    ],
 )
 async def test_judging_a_long_list_takes_a_few_times_as_long_as_reading_it(
     function: Any, values: list[Any], demand: dict[str, Any]

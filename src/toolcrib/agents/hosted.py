@@ -92,9 +92,11 @@ class HostedModel(ABC):
         self.label = address.authority
         self.streams, self.max_tokens, self.temperature = stream, max_tokens, temperature
         self.headers, self.extra = dict(headers or {}), dict(extra or {})
-        self.key = api_key
-        if not api_key and (address.scheme == "https" or is_loopback(address.host.strip("[]"))):
-            self.key = next((os.environ[name] for name in self.key_variables if os.environ.get(name)), None)
+        self.is_private = address.scheme == "https" or is_loopback(address.host.strip("[]"))
+        found = [api_key, *(os.environ.get(name) for name in self.key_variables if self.is_private)]
+        self.key = next((key.strip() for key in found if key and key.strip()), None)
+        if self.key and not (self.key.isascii() and self.key.isprintable()):
+            raise ConfigurationError(f"the key of {self.name} has invalid characters", key="api_key")
         variables = " or ".join(self.key_variables)
         self._key_hint = f"check the key from {'api_key' if api_key else variables}"
         if not self.key:
@@ -159,6 +161,15 @@ class HostedModel(ABC):
             message = f"provider '{self.name}' needs the package '{self.package}': {error}"
             hint = f"pip install 'toolcrib[{self.name}]'"
             raise AgentError(message, kind="missing", hint=hint) from None
+        except Exception as error:
+            problem = f"{type(error).__name__}: {self._error_text(error)}"
+            message = f"the package '{self.package}' cannot be used: {problem}"
+            hint = f"pip install -U 'toolcrib[{self.name}]'"
+            raise AgentError(message, kind="missing", hint=hint) from None
+        if not self.is_private:
+            # SDKs add headers from variables such as ANTHROPIC_CUSTOM_HEADERS and OPENAI_ORG_ID.
+            self._client.organization = self._client.project = None
+            self._client._custom_headers = self.headers
         self._session, self._exported = session, None
         self._messages = [self.make_message(item.role, item.text) for item in session.messages]
 
@@ -349,7 +360,10 @@ class _OpenAITurn:
             piece = choice.get("delta") or choice.get("message") or {}
             refusal = piece.get("refusal") or ""
             self.is_refusal = self.is_refusal or bool(refusal)
-            added += (piece.get("content") or "") + refusal
+            content = piece.get("content") or ""
+            if isinstance(content, list):  # some servers send it in parts
+                content = "".join(part.get("text") or "" for part in content)
+            added += content + refusal
             for call in piece.get("tool_calls") or ():
                 self._add_call(call)
             self.reason = choice.get("finish_reason") or self.reason

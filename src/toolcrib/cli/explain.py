@@ -21,6 +21,7 @@ from toolcrib.policy.access import Access
 from toolcrib.policy.access.explain import Explanation, Verdict, decided_by, explain
 from toolcrib.policy.auth.api_keys import KeyFile, State
 from toolcrib.tool import Tool
+from toolcrib.validation import codec
 
 EXAMPLES = """
 toolcrib explain --as key:ana                    every tool
@@ -192,8 +193,15 @@ def _format_verdict(found: Explanation) -> str:
         case "denied":
             return f"denied for these arguments by {decider}{because}."
         case "depends":
-            return "depends on the arguments."
+            return f"depends on the arguments.{_format_witness(found)}"
         case "confirm":
             return f"allowed by {decider} after confirmation: {one_line(found.confirm).rstrip('.')}."
         case _:
             return f"allowed by {decider}."
+
+
+def _format_witness(found: Explanation) -> str:
+    if not found.witness:
+        return ""
+    shown = ", ".join(f"{key}={one_line(codec.encode_text(value))}" for key, value in found.witness.items())
+    return f" Allowed for example: {shown}."

@@ -112,7 +112,7 @@ def test_the_default_caller_is_local(shop: CommandLine) -> None:
         (
             ["--as", "key:ana", "--scope", "orders:write", "refund"],
             0,
-            "key:ana calls refund: depends on the arguments.",
+            "key:ana calls refund: depends on the arguments. Allowed for example: amount=0.",
         ),
         (
             ["--as", "key:ana", "--scope", "orders:write", "refund", "order=1"],
@@ -156,7 +156,7 @@ def test_the_default_caller_is_local(shop: CommandLine) -> None:
             "local calls wipe: denied for these arguments by rule 4 (toolcrib.toml:22).",
         ),
         (["find"], 0, "local calls find: allowed by rule 1 (toolcrib.toml:8)."),
-        (["wipe"], 0, "local calls wipe: depends on the arguments."),
+        (["wipe"], 0, 'local calls wipe: depends on the arguments. Allowed for example: path="/srv/tmp".'),
     ],
 )
 def test_the_first_line_is_the_verdict(

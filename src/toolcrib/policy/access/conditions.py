@@ -197,11 +197,11 @@ def parse_predicate(policy: Policy, key: str, given: Any) -> Predicate:
     return Predicate(tuple(operators), exists)
 
 
-def _spells(text: str, number: Any) -> bool:
+def _read_number(text: str) -> float | None:
     try:
-        return bool(float(text) == number)  # accepts spaces, underscores and exponents, as converters do
-    except (ValueError, OverflowError):
-        return False
+        return float(text)  # accepts spaces, underscores and exponents, as converters do
+    except ValueError:
+        return None
 
 
 def _parse_equals(policy: Policy, key: str, constant: Any) -> Operator:
@@ -219,14 +219,16 @@ def _compare(policy: Policy, key: str, name: str, constants: tuple[Any, ...]) ->
     for constant in constants:
         _check_constant(policy, key, constant)
     texts = frozenset(item for item in constants if isinstance(item, str))
-    numbers = tuple(item for item in constants if is_number(item))
+    numbers = frozenset(item for item in constants if is_number(item))
 
     def check(value: Any) -> Verdict:
-        if type(value) is not str:
-            return any(is_same(value, item) for item in constants)
-        if value in texts:
-            return True
-        return None if numbers and any(_spells(value, item) for item in numbers) else False
+        if isinstance(value, str):
+            if value in texts:
+                return True
+            return None if numbers and _read_number(value) in numbers else False
+        if type(value) in (int, float):  # sets, because lists in calls and in rules may be long
+            return value in numbers
+        return any(is_same(value, item) for item in constants)
 
     enum = {"enum": list(constants)}
     return Operator(name, constants, check, enum, {"not": enum})
@@ -483,11 +485,13 @@ def _spread(value: Any, is_given: bool, found: list[Found]) -> None:
 def _distinct(items: Sequence[Any], kinds: set[type]) -> Iterable[Any]:
     """Return equal strings and numbers once: of half a million in a megabyte few differ.
 
-    Not integers beyond 60 bits, of which an attacker can choose many with one hash.
+    Not booleans beside numbers, which equal them and are judged differently, and not integers beyond 60 bits,
+    of which an attacker can choose many with one hash.
     """
-    if kinds == {str} or (kinds <= {int, float} and min(items) > -(2**60) and max(items) < 2**60):
-        return dict.fromkeys(items)
-    return items
+    if dict in kinds or (bool in kinds and kinds & {int, float}):
+        return items
+    integers = [item for item in items if type(item) is int] if int in kinds else [0]
+    return dict.fromkeys(items) if min(integers) > -(2**60) and max(integers) < 2**60 else items
 
 
 def _read_steps(
@@ -581,7 +585,7 @@ class Condition:
     def holds(self, arguments: Mapping[str, Any], received: Received | None = None) -> Verdict:
         """Judge the values that were sent and, if they may differ, those that the tool gets: True if the
         predicate holds for all of them, False if for none, else None."""
-        found = follow_steps(self.path.steps, arguments)
+        found = self.path.find(arguments)
         if received is None and len(found) == 1:  # nearly always
             return self.judge(*found[0])
         verdicts: Iterator[Verdict] = itertools.starmap(self.judge, found)

@@ -1,4 +1,4 @@
-"""Satisfiability of access rules: can any arguments pass the rules of a tool?
+"""Satisfiability of access rules: can any arguments pass the rules of a tool, and which do, for example?
 
 A tool whose rules no arguments pass is hidden. The rules are translated into a JSON Schema that accepts at
 least everything that passes, together with the input schema of the tool; the schema engine then decides
@@ -10,22 +10,25 @@ refused in any case, so a proof holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice, pairwise, product
 from typing import Any
 
 from toolcrib.errors import DefinitionError
 from toolcrib.policy.access.conditions import (
     ABSENT,
+    ArgumentPath,
     Condition,
     Schema,
     Step,
     arguments_of,
     follow_steps,
     forms_of,
+    is_number,
 )
 from toolcrib.tool import Tool
 from toolcrib.validation.schema_tree import Resolver, rewrite
-from toolcrib.validation.validator import satisfiability
+from toolcrib.validation.validator import Validator, satisfiability
 
 Conditions = Sequence[Condition]
 Demand = tuple[Condition, bool]
@@ -145,3 +148,89 @@ def _in_lists(schema: Schema, *, accepts_empty: bool) -> Schema:
         items = {"type": "array", "items": accepted, "minItems": 0 if accepts_empty else 1}
         accepted = {"anyOf": [schema, items]}
     return accepted
+
+
+# --- examples ---
+
+_MAX_EXAMPLES = 1_000
+_MAX_TEXTS = 8
+_MAX_DEPTH = 8
+_SIMPLE: Mapping[str, Any] = {"string": "", "boolean": False, "array": [], "null": None}
+
+
+def find_example(
+    tool: Tool, conditions: Conditions, passes: Callable[[Mapping[str, Any]], bool]
+) -> dict[str, Any] | None:
+    """Return arguments that pass, as far as conditions look at them; None if none are easily found.
+
+    Tries the values that occur in the conditions and in the schema, beginning with nothing.
+    """
+    accepted = _accepted(tool, conditions)
+    resolver = Resolver(accepted)
+    try:
+        required, optional = Validator(accepted), Validator({**accepted, "required": []})
+    except DefinitionError:
+        return None
+    tried: dict[ArgumentPath, list[Any]] = {}
+    for path in {each.path.path: each.path for each in conditions}.values():
+        alike = [each for each in conditions if each.path.path == path.path]
+        values = list(_example_values(path, alike, resolver))
+        values = [ABSENT, *values, *([item] for item in values)]
+        tried[path] = [item for item in values if _is_valid(optional, _put({}, path, item, resolver))]
+    for combination in islice(product(*tried.values()), _MAX_EXAMPLES):
+        example = {name: _sample(accepted["properties"][name], resolver) for name in accepted["required"]}
+        for path, value in zip(tried, combination, strict=True):
+            _put(example, path, value, resolver)
+        if _is_valid(required, example) and passes(example):
+            return example
+    return None
+
+
+def _is_valid(validator: Validator, value: Any) -> bool:
+    try:
+        return bool(validator.is_valid(value))
+    except ValueError:  # not JSON: a lone surrogate in a rule
+        return False
+
+
+def _example_values(path: ArgumentPath, conditions: Conditions, resolver: Resolver) -> Iterator[Any]:
+    """Yield simple values, those of the conditions and schema, and values beside them."""
+    yield from ("", 0, False, True, None, [])
+    constants = [
+        item for each in conditions for operator in each.predicate.walk() for item in operator.constants
+    ]
+    for form in (form for schema in path.steps[-1].schemas for form in forms_of(schema, resolver)):
+        constants += form.get("enum", ())
+        constants += [form[key] for key in ("const", "minimum", "maximum") if key in form]
+    texts = [item.replace("*", "").replace("?", "x") for item in constants if isinstance(item, str)]
+    texts = texts[:_MAX_TEXTS]
+    yield from sorted(map("".join, product(texts, ("", "x", "/x"), ("", *texts))), key=len)
+    for item in constants:
+        yield from (item, item + 1, item - 1) if is_number(item) else (item,)
+    yield "x"
+
+
+def _put(arguments: dict[str, Any], path: ArgumentPath, value: Any, resolver: Resolver) -> dict[str, Any]:
+    """Set the value at a path, in objects with the members that they require."""
+    target = arguments
+    for step, _ in pairwise(path.steps) if value is not ABSENT else ():
+        if not isinstance(target.get(step.name), dict):
+            made = _sample(step.schemas[0] if step.schemas else {}, resolver)
+            target[step.name] = made if isinstance(made, dict) else {}
+        target = target[step.name]
+    if value is not ABSENT:
+        target[path.steps[-1].name] = value
+    return arguments
+
+
+def _sample(schema: Any, resolver: Resolver, depth: int = 0) -> Any:
+    """Return a simple value, which is likely to be valid."""
+    form = next(iter(forms_of(schema, resolver)), {})
+    if found := [form[key] for key in ("default", "const") if key in form] or form.get("enum"):
+        return found[0]
+    kind = form.get("type", "object")
+    kind = kind if isinstance(kind, str) else kind[0]
+    if kind != "object" or depth > _MAX_DEPTH:
+        return _SIMPLE.get(kind, form.get("minimum", 0))
+    properties = form.get("properties", {})
+    return {name: _sample(properties.get(name, {}), resolver, depth + 1) for name in form.get("required", ())}

@@ -3,7 +3,7 @@
 Kinds: `checkpoint` holds number and hash of the last record; `pruned` the last record that retention removed,
 which anchors the rest of the chain; `accepted` marks where an operator decided to continue after damage.
 
-It is read from a file, or from the environment variable TOOLCRIB_AUDIT_KEY if no file is configured.
+The key is read from a file, or from the environment variable TOOLCRIB_AUDIT_KEY if no file is configured.
 """
 
 from __future__ import annotations

@@ -126,14 +126,16 @@ class SteadyClock:
         return self._value
 
 
-def expired_through(checkpoints: Iterable[Checkpoint], keep_days: int, clock: float) -> int:
-    """Return the number of the last record that is too old; 0 if none is.
+def expired_through(checkpoints: Iterable[Checkpoint], keep_days: int, clock: float, wall: float) -> int:
+    """Return the number of the last record that is too old by both clocks; 0 if none is.
 
-    A record is as old as the first checkpoint after it.
+    A record is as old as the first checkpoint after it. The steady clock alone would remove records too early
+    after the wall clock was ahead for a while.
     """
+    oldest, oldest_at = clock - keep_days * DAY_S, format_time(max(0.0, wall - keep_days * DAY_S))
     # `accepted` names numbers that may never have been used.
     sealed = (each for each in checkpoints if each.kind == "checkpoint")
-    return max((each.seq for each in sealed if each.clock < clock - keep_days * DAY_S), default=0)
+    return max((each.seq for each in sealed if each.clock < oldest and each.at < oldest_at), default=0)
 
 
 class _Attempt(NamedTuple):
@@ -277,8 +279,9 @@ class RecordWriter:
         If the file was deleted or replaced while this process wrote it, and nothing is wrong but missing
         records, the log continues after them; the loss remains a problem for `verify` and for the next start.
         """
-        # The second time, because another process may have removed old records meanwhile.
-        damage = self._find_damage(store) and self._find_damage(store)
+        # A second time, because another process may have removed old records meanwhile, and in full: what is
+        # accepted begins with the first damage, wherever it is.
+        damage = self._find_damage(store) and self._find_damage(store, is_full=True)
         if damage is None:
             return
         count = sum(1 for _ in store.lines(0))
@@ -302,8 +305,8 @@ class RecordWriter:
         else:
             raise DamagedError(damage.message, damage.good.seq + 1)
 
-    def _find_damage(self, store: SQLiteStore) -> _Damage | None:
-        """Check what came after the newest checkpoint, and all of a short log."""
+    def _find_damage(self, store: SQLiteStore, *, is_full: bool = False) -> _Damage | None:
+        """Check what came after the newest checkpoint; with `is_full`, and if the log is short, all of it."""
         recent = self._read_recent_checkpoints(store)
         # Of two with the same number the later one counts, which `max` meets first.
         newest = max(reversed(recent.checkpoints), key=lambda each: each.seq, default=None)
@@ -311,7 +314,7 @@ class RecordWriter:
             good = NO_RECORD if newest is None else newest.head
             message = FOREIGN_CHECKPOINTS if recent.forged else NO_CHECKPOINT
             return _Damage(message, good, _last_head(store, good))
-        if newest.seq - (store.first_seq() or 1) >= FULL_CHECK_RECORDS:
+        if newest.seq - (store.first_seq() or 1) >= FULL_CHECK_RECORDS and not is_full:
             checkpoints = [each for each in recent.checkpoints if each.seq >= newest.seq]
             after = Head(newest.seq - 1, UNKNOWN) if newest.kind == "checkpoint" else newest.head
         else:
@@ -549,7 +552,7 @@ class RecordWriter:
         ):
             self._ages_checked_at = self._now()
             checkpoints = self._checkpoint_file.read().checkpoints
-            expired = expired_through(checkpoints, options.keep_days, self._read_clock())
+            expired = expired_through(checkpoints, options.keep_days, self._read_clock(), self._wall())
             through = max(through, expired)
         return through
 

@@ -214,7 +214,7 @@ class KeyFile:
             if not SCOPE.fullmatch(word):
                 raise InvalidKeyError(f"invalid scope or role {word!r}: no spaces, quotes or backslashes")
         with self._locked():
-            keys = self.entries() if os.path.lexists(os.path.realpath(self.path)) else ()
+            keys = self.entries() if self._exists() else ()
             now_s = float(int(self._wall()))
             if any(key.name == name and key.state(now_s) == "active" for key in keys):
                 raise NameTakenError(f"an active key {name!r} exists already")
@@ -248,6 +248,14 @@ class KeyFile:
             if revoked:
                 self._write(tuple(revoked.get(key.id, key) for key in keys))
         return tuple(revoked.values())
+
+    def _exists(self) -> bool:
+        """Whether there is a file. In doubt there is: one that cannot be read must not be replaced."""
+        try:
+            os.stat(self.path)
+        except OSError as error:
+            return not isinstance(error, FileNotFoundError)
+        return True
 
     def _write(self, keys: tuple[Key, ...]) -> None:
         entries = [{**key.to_json(), "hash": key.hash} for key in keys]

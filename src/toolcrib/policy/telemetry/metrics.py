@@ -93,7 +93,10 @@ class MetricsSnapshot:
     def decode(cls, data: bytes) -> MetricsSnapshot:
         """Decode metrics. Raises ValueError, TypeError or KeyError for data of another version."""
         facts: dict[str, Any] = json.loads(data)
-        tools = {tool: ToolMetrics(**counts) for tool, counts in facts["tools"].items()}
+        tools = {
+            tool: ToolMetrics(Counter(counts["outcomes"]), counts["buckets"], counts["total_s"])
+            for tool, counts in facts["tools"].items()
+        }
         if any(len(counts.buckets) != len(_BOUNDS) for counts in tools.values()):
             raise ValueError("other bucket boundaries")
         return cls(tools, Counter(facts["refusals"]), facts["gauges"])

@@ -271,6 +271,38 @@ def test_recovery_of_a_long_log_looks_at_what_came_after_the_last_checkpoint_onl
     assert verify(path).problems[0].seq == 5
 
 
+@pytest.mark.parametrize("left", [8, 31])
+def test_the_accepted_end_of_a_long_log_stays_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: int
+) -> None:
+    monkeypatch.setattr("toolcrib.policy.audit.writer.FULL_CHECK_RECORDS", 5)
+    path = tmp_path / "audit.db"
+    make_log(path, 30)  # 32 records
+    replace_lines(path, read_lines(path)[:left])
+    make_log(path, 1, accept_gap=True)
+    assert records(path)[left]["good"] == left
+    assert verify(path).is_sound
+    make_log(path, 1)
+    assert kinds(path) == ["missing"]
+    replace_lines(path, edit(read_lines(path)))
+    assert [problem.is_accepted for problem in verify(path).problems] == [False, True]
+
+
+def test_of_a_long_log_only_the_damaged_records_are_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolcrib.policy.audit.writer.FULL_CHECK_RECORDS", 5)
+    path = tmp_path / "audit.db"
+    make_log(path, 30)
+    make_log(path, 30)
+    replace_lines(path, [*read_lines(path)[:-1], b"nothing"])
+    make_log(path, 1, accept_gap=True)
+    assert verify(path).is_sound
+    assert records(path)[63]["good"] == 32  # the last record before it that a checkpoint covers
+    replace_lines(path, edit(read_lines(path)))
+    assert not verify(path).is_sound
+
+
 def test_a_log_is_short_when_few_records_are_left_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

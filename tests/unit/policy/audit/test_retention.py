@@ -49,6 +49,22 @@ def test_the_last_record_stays_however_old_it_is(tmp_path: Path) -> None:
     writer.close()
 
 
+def test_restarts_with_a_wrong_date_that_was_corrected_remove_nothing(tmp_path: Path) -> None:
+    path, clocks = tmp_path / "audit.db", ManualClocks()
+    make_writer(path, clocks, keep_days=2).start()
+    clocks.wall_s += 365 * DAY_S
+    for _ in range(5):  # each restart may advance the steady clock by a day
+        writer = make_writer(path, clocks)
+        writer.start()
+        writer.close()
+    clocks.wall_s -= 365 * DAY_S
+    writer = make_writer(path, clocks, keep_days=2)
+    writer.start()
+    wait_a_minute(writer, clocks)
+    assert verify(path).first_seq == 1
+    writer.close()
+
+
 def test_a_single_old_record_is_removed(tmp_path: Path) -> None:
     path, clocks = tmp_path / "audit.db", ManualClocks()
     writer = make_writer(path, clocks, keep_days=1)

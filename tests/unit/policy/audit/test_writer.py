@@ -38,6 +38,7 @@ from toolcrib.policy.audit.checkpoints import (
     parse_checkpoint,
     read_checkpoints,
 )
+from toolcrib.policy.audit.record import format_time
 from toolcrib.policy.audit.store import DamagedError, SQLiteStore, StoreError
 from toolcrib.policy.audit.writer import (
     DAY_S,
@@ -201,16 +202,18 @@ def test_over_a_restart_the_clock_gains_little(away_s: float, keep_days: int | N
 
 
 def test_a_record_expires_with_the_first_old_checkpoint_after_it() -> None:
-    def mark(seq: int, clock: float, kind: Any = "checkpoint") -> Checkpoint:
-        return Checkpoint(kind, seq, "a" * 64, seq, "", int(clock))
+    def mark(seq: int, clock: float, kind: Any = "checkpoint", at: float = 0.0) -> Checkpoint:
+        return Checkpoint(kind, seq, "a" * 64, seq, format_time(at or clock), int(clock))
 
     old, young = NOON - 10 * DAY_S - 1, NOON - 10 * DAY_S
     marks = [mark(1, old), mark(3, young)]
-    assert expired_through(marks, 10, NOON) == 1
-    assert expired_through([*marks, mark(4, old)], 10, NOON) == 4
+    assert expired_through(marks, 10, NOON, NOON) == 1
+    assert expired_through([*marks, mark(4, old)], 10, NOON, NOON) == 4
     others = [mark(4, old, "accepted"), mark(5, old, "pruned")]  # of records that may not exist
-    assert expired_through([*marks, *others], 10, NOON) == 1
-    assert expired_through([], 10, NOON) == 0
+    assert expired_through([*marks, *others], 10, NOON, NOON) == 1
+    assert expired_through([], 10, NOON, NOON) == 0
+    assert expired_through([*marks, mark(4, old, at=young)], 10, NOON, NOON) == 1  # old by one clock only
+    assert expired_through(marks, 1_000_000, NOON, NOON) == 0
 
 
 # --- the end of old records ---

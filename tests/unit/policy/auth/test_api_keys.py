@@ -433,6 +433,27 @@ def test_a_name_that_leads_nowhere_says_so(tmp_path: Path) -> None:
         file.create("ana")
 
 
+def test_a_file_that_cannot_be_examined_is_not_replaced(
+    file: KeyFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.create("ana")
+    path = os.path.realpath(file.path)
+
+    def failing(function: Any) -> Any:
+        def examine(name: Any, **options: Any) -> os.stat_result:
+            if str(name) == path:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return function(name, **options)  # type: ignore[no-any-return]
+
+        return examine
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "stat", failing(os.stat))
+        patch.setattr(os, "lstat", failing(os.lstat))
+        file.create("bo")
+    assert [key.name for key in file.entries()] == ["ana", "bo"]
+
+
 def test_a_disk_that_is_full_leaves_the_file_as_it_was(
     file: KeyFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -256,6 +257,13 @@ def test_sheets_add_up() -> None:
     assert whole.tools["b"] == ToolMetrics()
     assert (whole.refusals, whole.gauges) == ({"401": 2, "429": 1}, {"sessions": 5.0})
     assert one.tools["a"].outcomes == {"ok ": 1}
+
+
+def test_metrics_in_another_format_are_refused() -> None:
+    counts = {"outcomes": [["ok", "", 1]], "buckets": [0] * 16, "total_s": 1.5}
+    data = json.dumps({"tools": {"a": counts}, "refusals": {}, "gauges": {}}).encode()
+    with pytest.raises(TypeError):
+        MetricsSnapshot.decode(data)
 
 
 def test_without_prometheus_nothing_is_counted_and_there_is_no_page() -> None:
