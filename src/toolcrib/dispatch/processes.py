@@ -127,8 +127,10 @@ class ProcessPool:
         with self._changed:
             for worker in self._workers:
                 worker.is_outdated = True
-                if worker in self._idle:
-                    worker.kill()
+            for worker in self._idle:
+                worker.kill()
+            for worker in self._idle:
+                worker.clean_up()
 
     def close(self) -> None:
         with self._changed:
