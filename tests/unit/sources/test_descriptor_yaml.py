@@ -46,7 +46,11 @@ def test_a_text_means_what_json_could_say(text: str, value: Any) -> None:
         ("a: 1\n2: x\n", "a key must be a string, got 2", 2),
         ("a: 1\nnull: x\n", "a key must be a string, got None", 2),
         ("? [a, b]\n: x\n", "a key must be a string", 1),
-        ("a: !!python/object/apply:os.system [echo]\n", "the tag !!python/object/apply:os.system is not supported", 1),
+        (
+            "a: !!python/object/apply:os.system [echo]\n",
+            "the tag !!python/object/apply:os.system is not supported",
+            1,
+        ),
         ("a: !thing 5\n", "the tag !thing is not supported", 1),
         ("a: !!binary aGk=\n", "is not supported", 1),
         ("a: &x [1]\nb: *x\n", "the alias *x is not supported; write the value in full", 2),

@@ -63,7 +63,7 @@ _KNOWN = frozenset(
 _LISTS = ("tools", "functionSchema", "functions")
 """The keys of the tools in a document."""
 _MAX_MISSES = 10
-"""Names that may be written with escapes, for example: each search to the end of a long text takes a while."""
+"""Names that may be missing in the text, because they are escaped there: each is searched for to its end."""
 _FORMS = 'use a list of tools, {"tools": [...]}, or one {name, description, schema}'
 
 
