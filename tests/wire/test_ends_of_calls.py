@@ -80,13 +80,14 @@ def served(request: pytest.FixtureRequest) -> Iterator[Served]:
 @pytest.mark.parametrize("token", [{}, {"progressToken": 1}])
 async def test_what_a_call_says_after_its_end_gets_into_nobodys_answer(served: Served, token: Any) -> None:
     socket = await Socket.open(served.port)
-    _, _, first = await socket.ask(call("late_progress", **token))
-    assert b"ended" in first
-    status, fields, body = await socket.ask(call("slow"))
-    assert (status, fields["content-type"]) == (200, "application/json")
-    assert json.loads(body)["result"]["content"][0]["text"] == "slow"
-    socket.abort()
-    Socket.opened.clear()
+    try:
+        _, _, first = await socket.ask(call("late_progress", **token))
+        assert b"ended" in first
+        status, fields, body = await socket.ask(call("slow"))
+        assert (status, fields["content-type"]) == (200, "application/json")
+        assert json.loads(body)["result"]["content"][0]["text"] == "slow"
+    finally:
+        Socket.abort_all()
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

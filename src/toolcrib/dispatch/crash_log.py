@@ -118,7 +118,8 @@ class CrashReporter:
             self._changed.notify_all()
             if not self._changed.wait_for(lambda: self._queue, IDLE_S):
                 self._is_running = False
-                self._limits.clear()
+                # What was left out is still to be mentioned, with the next exception of that tool.
+                self._limits = {name: limits for name, limits in self._limits.items() if limits[1].missed}
                 return None
             self._is_busy = True
             return self._queue.popleft()

@@ -80,9 +80,16 @@ async def run_steps(
 
 
 async def _run_in_task(call: Coroutine[Any, Any, Any], coroutine: Coroutine[Any, Any, Any]) -> Any:
+    marker = HERE.marker
+    outer, marker.slots = marker.slots, None  # an eager task makes its first step now
     try:
-        return await asyncio.create_task(call)
+        task = asyncio.create_task(call)
     finally:
+        marker.slots = outer
+    try:
+        return await task
+    finally:
+        task.cancel()  # has no effect, unless the caller was closed
         if inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
             coroutine.close()  # the task was cancelled before its first step
 

@@ -333,10 +333,11 @@ class CallbackWaker:
     """Completes futures of an event loop from any thread. Works with every event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+        # Weak, because the loop refers to its waker: both are freed at once, without the garbage collector.
+        self._loop = weakref.proxy(loop)
 
     def wake(self, future: asyncio.Future[None]) -> bool:
-        """Complete a future of the loop. False: the loop is closed."""
+        """Complete a future of the loop, which the future refers to. False: the loop is closed."""
         try:
             self._loop.call_soon_threadsafe(complete, future)
         except RuntimeError:

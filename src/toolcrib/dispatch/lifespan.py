@@ -27,6 +27,7 @@ logger = logging.getLogger("toolcrib")
 CLOSE_S = 10.0
 """How long an application may take to close."""
 IDLE_CHECK_S = 0.05
+"""How often an application without tools is checked for running calls."""
 
 
 @dataclass(slots=True, eq=False)

@@ -127,8 +127,10 @@ class ProcessPool:
         with self._changed:
             for worker in self._workers:
                 worker.is_outdated = True
-                if worker in self._idle:
-                    worker.kill()
+            for worker in self._idle:
+                worker.kill()
+            for worker in self._idle:
+                worker.clean_up()
 
     def close(self) -> None:
         with self._changed:
@@ -175,6 +177,7 @@ class ProcessCall:
                 reply = worker.ask(message)
                 if reply is not None:
                     return self._read(worker, reply)
+                exit_code = worker.exit_code
             finally:
                 # From here on `kill` must not reach the worker: it may serve another call.
                 with self._lock:
@@ -186,8 +189,8 @@ class ProcessCall:
                 logger.warning(
                     "the process of tool '%s' ended during a call, exit code %s",
                     self.name,
-                    worker.exit_code,
-                    extra={"tool_name": self.name, "exit_code": worker.exit_code},
+                    exit_code,
+                    extra={"tool_name": self.name, "exit_code": exit_code},
                 )
         raise ToolCrashedError(f"Tool '{self.name}' failed: its process ended before it answered.")
 
@@ -266,8 +269,8 @@ class _Worker:
         return None if self._process is None else self._process.returncode
 
     def start(self) -> None:
-        """Start the process, unless it runs already."""
-        if self._process is not None and self._process.poll() is None:
+        """Start the process, unless it runs already. One that was killed may need a moment to end."""
+        if self._process is not None and not self._is_killed and self._process.poll() is None:
             return
         self.clean_up()
         # -P: modules of ours beside the program must not hide others of the same name.

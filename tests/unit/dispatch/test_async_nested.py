@@ -211,3 +211,52 @@ async def test_an_inner_call_that_has_already_expired_is_not_waited_for_by_the_o
     release.set()
     await wait_until(lambda: slots.running == inner_slots.running == 0)
     assert_nothing_is_kept()
+
+
+def make_eager_task(loop, coroutine, **_):
+    """Make a task as `asyncio.eager_task_factory` of Python 3.12 does: its first step is made at once."""
+    try:
+        yielded = coroutine.send(None)
+    except StopIteration as stop:
+        ended = loop.create_future()
+        ended.set_result(stop.value)
+        return ended
+    return asyncio.Task(steps.SuspendedCoroutine(coroutine, yielded), loop=loop)
+
+
+async def test_tools_call_tools_on_a_loop_with_eager_tasks(runner, slots):
+    inner_slots = ToolSlots("inner")
+
+    async def inner():
+        return inner_slots.running
+
+    async def outer():
+        return await run_async(runner, inner_slots, inner(), 5.0), steps.HERE.marker.slots
+
+    asyncio.get_running_loop().set_task_factory(make_eager_task)
+    try:
+        assert await run_async(runner, slots, outer(), 5.0) == (1, slots)
+    finally:
+        asyncio.get_running_loop().set_task_factory(None)
+
+
+async def test_an_inner_call_ends_with_an_outer_one_that_is_closed(runner, slots):
+    inner_slots = ToolSlots("inner")
+    seen = []
+
+    async def inner():
+        try:
+            await asyncio.sleep(60)
+        finally:
+            seen.append("inner ended")
+
+    async def outer():
+        await run_async(runner, inner_slots, inner(), 5.0)
+
+    call = run_async(runner, slots, outer(), 5.0)
+    call.send(None)
+    await wait_until(lambda: inner_slots.running == 1)
+    call.close()
+    await wait_until(lambda: inner_slots.running == 0)
+    assert seen == ["inner ended"]
+    assert_nothing_is_kept()

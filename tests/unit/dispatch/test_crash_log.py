@@ -304,6 +304,21 @@ async def test_a_thousand_deep_crashes_delay_nobody_and_log_little(reporter, run
     assert sum(len(text.encode()) for text in messages(caplog)) < 1_000_000
 
 
+def test_what_was_left_out_is_counted_after_a_quiet_time_too(reporter, caplog, monkeypatch):
+    monkeypatch.setattr(crash, "IDLE_S", 0.01)
+    monkeypatch.setattr(crash, "FULL_REPORTS", 1)
+    monkeypatch.setattr(crash, "SHORT_LINES", 1)
+    for _ in range(5):
+        reporter.report("probe", ValueError("x"), "c")
+    end = time.monotonic() + FLUSH_S
+    while reporter._is_running and time.monotonic() < end:
+        time.sleep(0.01)
+    time.sleep(1.1)  # another line may be logged
+    reporter.report("probe", ValueError("x"), "c")
+    assert reporter.flush(FLUSH_S)
+    assert "(3 more times since the last message)" in messages(caplog)[-1]
+
+
 def test_a_full_queue_counts_what_it_cannot_take(reporter, caplog, monkeypatch):
     monkeypatch.setattr(crash, "MAX_QUEUE", 0)
     for _ in range(3):

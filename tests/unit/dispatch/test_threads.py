@@ -512,3 +512,18 @@ def test_a_loop_that_has_ended_is_not_kept_by_its_waker():
     ended = [asyncio.run(use()) for _ in range(5)]
     gc.collect()
     assert [ref() for ref in ended] == [None] * 5
+
+
+def test_the_descriptors_of_loops_that_have_ended_do_not_wait_for_the_garbage_collector():
+    async def use() -> None:
+        waker_of(asyncio.get_running_loop())
+
+    asyncio.run(use())
+    gc.disable()
+    try:
+        before = len(os.listdir("/dev/fd"))
+        for _ in range(10):
+            asyncio.run(use())
+        assert len(os.listdir("/dev/fd")) <= before
+    finally:
+        gc.enable()

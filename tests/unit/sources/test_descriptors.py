@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -321,6 +322,20 @@ def test_what_is_written_is_read_back_the_same(form: Format, tmp_path: Path) -> 
     metadata = read.tools[0].definition.metadata
     assert metadata == {"owner": "me", "raises": {"ValueError": "where it is odd"}}
     assert read.tools[0].options.group == "sums"
+
+
+def test_names_that_are_not_found_in_the_text_do_not_make_reading_slow(tmp_path: Path) -> None:
+    entries = [{"name": f"tool_{number}", "description": "Do something useful"} for number in range(1000)]
+    path = save(tmp_path, entries)
+    times, lines = [], []
+    for text in (path.read_text(), path.read_text().replace("tool_", "to\\u006fl_")):
+        path.write_text(text)
+        started = time.process_time()
+        tools = read_descriptors(path).tools
+        times.append(time.process_time() - started)
+        lines.append([tool.definition.source.line for tool in tools])
+    assert (lines[0][1], lines[1]) == (7, [None] * 1000)
+    assert times[1] < 5 * times[0]
 
 
 def test_no_tools_can_be_written_too_and_no_other_format_is_known(tmp_path: Path) -> None:

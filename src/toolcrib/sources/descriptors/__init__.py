@@ -62,6 +62,8 @@ _KNOWN = frozenset(
 )
 _LISTS = ("tools", "functionSchema", "functions")
 """The keys of the tools in a document."""
+_MAX_MISSES = 10
+"""Names that may be missing in the text, because they are escaped there: each is searched for to its end."""
 _FORMS = 'use a list of tools, {"tools": [...]}, or one {name, description, schema}'
 
 
@@ -216,15 +218,21 @@ def _name_in(entry: Any, key: str | None) -> str | None:
 def _find_lines(text: str, names: Sequence[str | None]) -> Iterator[int | None]:
     """Yield the line of each name, in order. Parsers do not keep lines, so the text is searched for
     `"name": "NAME"`, `name = "NAME"`, `NAME:` and `[tools.NAME]`."""
-    line, position = 1, 0
+    line, position, misses = 1, 0, 0
     for name in names:
-        wanted = re.escape(name) if name else "$^"
+        if not name or misses == _MAX_MISSES:
+            yield None
+            continue
+        wanted = re.escape(name)
         pattern = rf"""\b(?:name|id)["']?\s*[:=]\s*["']?{wanted}\b|(?:^|[\s."'{{,]){wanted}["']?\s*[]:=]"""
         found = re.compile(pattern, re.MULTILINE).search(text, position)
-        if found is not None:
-            start = found.start() + (text[found.start()] == "\n")
-            line, position = line + text.count("\n", position, start), start
-        yield None if found is None else line
+        if found is None:
+            misses += 1
+            yield None
+            continue
+        start = found.start() + (text[found.start()] == "\n")
+        line, position = line + text.count("\n", position, start), start
+        yield line
 
 
 # --- entries -----------------------------------------------------------------------------------------

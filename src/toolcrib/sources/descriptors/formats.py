@@ -139,7 +139,7 @@ def _parse_yaml(text: str, path: Path) -> Any:
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "cannot be read"
         _refuse(path, f"is not valid YAML: {problem}", None if mark is None else mark.line + 1)
     except (ValueError, RecursionError) as error:
-        _refuse(path, f"is not valid YAML: {error}", reader.line)
+        _refuse(path, f"cannot be read: {error}", reader.line)
 
 
 class _YamlReader:
@@ -173,11 +173,11 @@ class _YamlReader:
         """Return the value that begins with the current event."""
         event = self._event
         if kind == "Alias":
-            raise ValueError(f"the alias *{event.anchor} is not supported; write the value again")
+            raise ValueError(f"the alias *{event.anchor} is not supported; write the value in full")
         if depth > codec.MAX_DEPTH:
             raise ValueError(f"nested deeper than {codec.MAX_DEPTH}")
         if event.tag not in (None, "!", f"{_STANDARD}str"):
-            raise ValueError(f"the tag {event.tag} is not supported")
+            raise ValueError(f"the tag {event.tag.replace(_STANDARD, '!!')} is not supported; leave it out")
         if kind == "Scalar":
             return _resolve(event.value) if event.tag is None and event.implicit[0] else event.value
         if kind == "MappingStart":
@@ -201,6 +201,8 @@ class _YamlReader:
 
 def _resolve(text: str) -> Any:
     """Return the value of a text without quotes."""
+    if text == "<<":
+        raise ValueError("the merge key << is not supported; write its keys in full")
     if text in _WORDS:
         return _WORDS[text]
     found = _NUMBER.fullmatch(text)

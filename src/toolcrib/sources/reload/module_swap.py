@@ -70,6 +70,10 @@ class ModuleSwap:
         for name, module in self._old.items():
             vars(module).pop(loading.OLD_MODULES, None)
             sys.modules[name] = module
+            parent, _, child = name.rpartition(".")
+            package = sys.modules.get(parent)  # one that was not swapped has got the new module
+            if package is not None and getattr(vars(package).get(child), "__name__", None) == name:
+                setattr(package, child, module)
         sys.path += [root for root in self._roots if root not in sys.path]
         importlib.invalidate_caches()
         _swap_lock.release()

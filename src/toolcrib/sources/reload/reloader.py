@@ -233,7 +233,7 @@ class Reloader:
                 result = self._refuse(states) or self._load_all()
             finally:
                 self._is_loading = False
-            imported, self._imported = self._imported, {}
+            imported = self._take_imported()
             is_steady = self._watched.read_states() == states and all(
                 state_of(file) == state for file, state in imported.items()
             )
@@ -249,11 +249,15 @@ class Reloader:
 
     def _add_late_imports(self) -> None:
         """Watch files that were imported since the last load, for example by a call."""
-        imported, self._imported = self._imported, {}
+        imported = self._take_imported()
         late = {file: state for file, state in imported.items() if file not in self._watched.files}
         if late:
             self._watched = replace(self._watched, files=self._watched.files | late.keys())
             self._states = {**self._states, **late}
+
+    def _take_imported(self) -> dict[str, FileState | None]:
+        imported, self._imported = self._imported, {}
+        return dict(imported)  # calls on other threads may still add to the first
 
     def _wait_until_stable(self) -> FileStates:
         """Return the states of files once none is being saved and nothing changes."""

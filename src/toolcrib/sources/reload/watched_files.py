@@ -97,11 +97,12 @@ def _is_world_writable(path: str) -> bool:
 
 
 def _state_of_names(folder: str) -> FileState | None:
-    """Return a state of the names in a folder."""
+    """Return a state of the names in a folder that can be imported."""
     try:
-        names = sorted(os.listdir(folder))
+        names = [name for name in sorted(os.listdir(folder)) if name.removesuffix(".py").isidentifier()]
     except OSError:
         return None
+    names = [name for name in names if not is_skipped_folder(name)]
     return FileState(folder, _digest("\n".join(names).encode(errors="surrogateescape")), world_writable=False)
 
 

@@ -131,6 +131,11 @@ def test_a_file_that_lost_its_content_is_told(tmp_path: Path) -> None:
 def test_names_in_a_folder_are_part_of_it_on_demand(tmp_path: Path) -> None:
     first = read_states((), (), [str(tmp_path)])
     assert read_states((), (), [str(tmp_path)]) == first
+    (tmp_path / "data.sqlite-journal").write_text("")
+    (tmp_path / "__pycache__").mkdir()
+    assert read_states((), (), [str(tmp_path)]) == first  # neither can be imported
+    (tmp_path / "module.py").write_text("")
+    second = read_states((), (), [str(tmp_path)])
     (tmp_path / "pack").mkdir()
-    assert read_states((), (), [str(tmp_path)]) != first
+    assert first != second != read_states((), (), [str(tmp_path)])
     assert read_states((), (), [str(tmp_path / "gone")]) == {f"{tmp_path / 'gone'}{os.sep}": None}

@@ -117,6 +117,22 @@ def test_taking_a_turn_back_leaves_everything_as_it_was(
     assert old.ask()[:4] == ("old", "old", "old", "old")
 
 
+def test_taking_a_turn_back_restores_modules_in_packages_that_stay(
+    tmp_path: Path, begin: Callable[[], ModuleSwap], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "site-packages"  # the namespace package has a part that is installed
+    write(tmp_path, {"crib_space/part.py": "value = 'old'", "site-packages/crib_space/other.py": ""})
+    monkeypatch.syspath_prepend(str(elsewhere))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    old = importlib.import_module("crib_space.part")
+    renew(tmp_path)
+    swap = begin()
+    new = importlib.import_module("crib_space.part")
+    assert (new.value, sys.modules["crib_space"].part) == ("new", new)
+    swap.undo()
+    assert sys.modules["crib_space"].part is old
+
+
 def test_old_code_gets_what_it_never_imported_from_the_files_of_today(
     tmp_path: Path, begin: Callable[[], ModuleSwap]
 ) -> None:
