@@ -201,7 +201,7 @@ def bind_sockets(host: str, port: int) -> list[socket.socket]:
     except OSError as error:
         match error.errno:
             case errno.EADDRINUSE:
-                raise port_in_use(port)
+                raise port_in_use(host, port)
             case errno.EACCES:
                 hint = "use a port from 1024 up"
                 raise CommandError(f"Permission denied: cannot bind port {port}", hint)
