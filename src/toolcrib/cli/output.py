@@ -197,7 +197,6 @@ def claim_stdout() -> Iterator[IO[str]]:
     try:
         with redirect_stdout(sys.stderr):
             yield out
-        out.flush()
     finally:
         with suppress(OSError, ValueError):  # the reader may have gone
             real.flush()  # what was written around `sys.stdout` still belongs to stderr
