@@ -95,8 +95,9 @@ def suggest(name: str, known: Iterable[str], otherwise: str = "", *, cutoff: flo
     """Return the hint "did you mean 'x'?" for a misspelt name, or `otherwise` if no known name is similar."""
     import difflib  # start-up time
 
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
-    return f"did you mean '{close[0]}'?" if close else otherwise
+    folded = {item.casefold(): item for item in known}
+    close = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=cutoff)
+    return f"did you mean '{folded[close[0]]}'?" if close else otherwise
 
 
 class ToolcribError(Exception):

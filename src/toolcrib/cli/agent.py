@@ -85,6 +85,7 @@ def agent(
     remote = source.remote
     if remote is None:
         loaded = load(source.targets, terminal)
+        loaded.check_config()  # no call bypasses a policy
         tools: Any = loaded.server
         for finding in loaded.errors:
             terminal.finding(finding)

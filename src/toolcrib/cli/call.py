@@ -32,6 +32,7 @@ echo '{"number": 17}' | toolcrib call tools.py:find_order --json -
 toolcrib call -t http://127.0.0.1:8000/mcp find_order number=17
 toolcrib call --command 'python server.py' find_order number=17
 """
+_JSON_EXAMPLES = {"expected array": '["a", "b"]', "expected object": '{"key": "value"}'}
 
 
 class CallCommand(Command):
@@ -102,7 +103,7 @@ def call(
         if isinstance(result.error, ToolCrashedError):
             hint = "--debug shows the traceback"
         elif isinstance(result.error, InvalidArgumentsError):
-            hint = f"parameters: {signature(tool.definition) or 'none'}; write lists and objects as KEY:=JSON"
+            hint = _hint_for(result.error, tool.definition, arguments)
     if as_json is not None:
         terminal.json(result.to_json())
     elif result.is_error:
@@ -157,6 +158,15 @@ def convert_arguments(
             lowered = repairer.repair({key: values[key].lower()})[key]
             values[key] = lowered if isinstance(lowered, bool) else values[key]
     return {**given, **values}
+
+
+def _hint_for(error: InvalidArgumentsError, definition: ToolDefinition, given: dict[str, Any]) -> str:
+    """Return how to write a list or an object as JSON, or else the parameters of the tool."""
+    for problem in error.details or ():
+        key, example = problem["field"], _JSON_EXAMPLES.get(problem["expected"])
+        if key in given and example is not None:
+            return f"give it as JSON: {key}:='{example}'"
+    return f"parameters: {signature(definition) or 'none'}"
 
 
 # --- the call ------------------------------------------------------------------------------------------

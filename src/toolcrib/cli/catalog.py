@@ -165,13 +165,19 @@ def scan_targets(targets: Sequence[str], terminal: Terminal) -> Scan:
             raise CommandError(f"Cannot scan {target}: it is a running server", "use toolcrib list")
     from toolcrib.sources.scan import scan  # delayed: most commands import their targets
 
+    def show_progress(done: int, total: int) -> None:
+        if done and done % 100 == 0:
+            terminal.status(f"reading {done} of {total} files")
+
     try:
         with terminal.log.muted():
-            return scan(*targets)
+            return scan(*targets, progress=show_progress)
     except SourceError as error:
         if error.source.file is None:
             raise CommandError(error.message, error.hint) from None
         raise
+    finally:
+        terminal.status("")
 
 
 def find_lock(targets: Sequence[str], given: str | None = None) -> tuple[Path, LockConfig]:

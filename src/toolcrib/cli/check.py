@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from toolcrib.catalog.lint import advise
 from toolcrib.cli.catalog import scan_targets
-from toolcrib.cli.load import Loaded, build_tools, catalog_json, find_unused_policy, load
+from toolcrib.cli.load import Loaded, build_tools, catalog_json, config_findings, find_unused_policy, load
 from toolcrib.cli.options import Command, json_option, targets_argument
 from toolcrib.cli.output import Terminal, format_source
 from toolcrib.cli.table import Column, break_name, print_findings, print_table
 from toolcrib.cli.text import count, count_findings, safe
-from toolcrib.errors import Finding
+from toolcrib.errors import ConfigurationError, Finding
 from toolcrib.tool import Tool
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def check(terminal: Terminal, targets: Sequence[str], as_json: bool, strict: boo
         findings = list(dict.fromkeys([*found, *find_unused_policy(loaded.server)]))
     errors = [finding for finding in findings if finding.level == "error"]
     built = build_tools([entry.tool for entry in loaded.entries], [])
+    findings += _check_key_file(loaded)
     if scanned is None:
         findings += [finding for tool in built for finding in advise(tool.definition, tool)]
     else:
@@ -82,6 +84,20 @@ def check(terminal: Terminal, targets: Sequence[str], as_json: bool, strict: boo
         terminal.echo(summary)
     levels = ("error", "warning") if strict else ("error",)
     return 1 if any(finding.level in levels for finding in findings) else 0
+
+
+def _check_key_file(loaded: Loaded) -> Iterator[Finding]:
+    """Warn of a key file that `serve` could not read; it need not be on the machine that runs the check."""
+    policy = None if loaded.server.enforcer is None else loaded.server.enforcer.policy
+    if policy is None or policy.auth is None or policy.auth.keys is None:
+        return
+    from toolcrib.policy.auth.api_keys import KeyFile  # delayed: most policies have no key file
+
+    try:
+        KeyFile(policy.auth.keys).entries()
+    except ConfigurationError as error:
+        for found in config_findings(policy.error_from("auth.keys", error)):
+            yield replace(found, level="warning", message=f"{found.message}: serve will not start")
 
 
 def _compare_scan(scanned: Scan, built: Sequence[Tool], findings: Sequence[Finding]) -> Iterator[Finding]:

@@ -243,7 +243,7 @@ def parse_side(text: str) -> Side:
     found = repository.find_commit(name)
     if found is None:
         if is_forced:
-            raise CommandError(f"Unknown commit: {name}", "`git log` lists them")
+            raise _unknown_commit(name)
         return text
     below = repository.here / inside
     if inside and (below.is_absolute() or os.path.normpath(below).startswith("..")):
@@ -260,8 +260,17 @@ def _is_lock(path: Path) -> bool:
 def find_range(text: str) -> list[str] | None:
     """Return both ends of `OLD..NEW`; an omitted end is empty."""
     first, dots, second = text.partition("..")
-    ends = [parse_side(end) for end in (first, second) if end] if dots and not Path(text).exists() else []
-    return [first, second] if ends and all(isinstance(end, Commit) for end in ends) else None
+    ends = [end for end in (first, second) if end] if dots and not Path(text).exists() else []
+    unknown = [end for end in ends if not isinstance(parse_side(end), Commit)]
+    if len(unknown) == len(ends):
+        return None
+    if unknown:
+        raise _unknown_commit(unknown[0])
+    return [first, second]
+
+
+def _unknown_commit(name: str) -> CommandError:
+    return CommandError(f"Unknown commit: {name}", "`git log` lists them")
 
 
 def _read_side(side: Side, other: Side, source: ToolSource, terminal: Terminal) -> ToolSet:

@@ -28,6 +28,8 @@ toolcrib export --to anthropic http://127.0.0.1:8000/mcp --output tools.json
 toolcrib export --to bedrock tools.py --json    with verdicts and costs
 toolcrib export --to markdown tools.py --output TOOLS.md
 """
+_MAX_LOSSES = 3
+"""Losses that are printed for each tool."""
 
 
 @click.command("export", cls=Command, examples=EXAMPLES)
@@ -120,9 +122,11 @@ def _describe(verdict: Verdict) -> Iterator[tuple[str, str]]:
         yield "renamed", f"to {verdict.exported}"
     if verdict.strict is False and verdict.changes and verdict.changes[0].message.startswith("not strict"):
         yield "loose", verdict.changes[0].message
-    if losses := verdict.losses:
-        more = f" (and {len(losses) - 1} more)" if len(losses) > 1 else ""
-        yield "lossy", f"{losses[0]}{more}"
+    losses = list(map(str, verdict.losses))
+    if len(losses) > _MAX_LOSSES:
+        losses[_MAX_LOSSES:] = [f"and {len(losses) - _MAX_LOSSES} more"]
+    for loss in losses:
+        yield "lossy", loss
 
 
 def _summarize(exported: Export, output: Path | None) -> str:

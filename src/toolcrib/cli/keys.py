@@ -17,7 +17,7 @@ from toolcrib.cli.options import Command, CommandError, F, Time, format_examples
 from toolcrib.cli.output import Terminal, shorten_paths
 from toolcrib.cli.table import NAME, Column, print_table
 from toolcrib.cli.text import format_time, suggest
-from toolcrib.config import FILE_NAME, load_default_config
+from toolcrib.config import FILE_NAME, Config, load_default_config
 from toolcrib.policy.auth.api_keys import (
     PREFIX,
     InvalidKeyError,
@@ -49,9 +49,9 @@ def keys() -> None:
     """
 
 
-def _open(given: str | None) -> tuple[KeyFile, bool]:
+def _open(given: str | None, config: Config | None = None) -> tuple[KeyFile, bool]:
     """Return the key file, and whether the configuration of the current folder uses it."""
-    policy = load_default_config().policy
+    policy = (config or load_default_config()).policy
     named = None if policy is None or policy.auth is None else policy.auth.keys
     path = Path(given).expanduser() if given else Path(named or DEFAULT_FILE)
     is_configured = named is not None and os.path.realpath(named) == os.path.realpath(path)
@@ -90,7 +90,8 @@ def create(
 
     Rules know its holder as `key:NAME`. Running servers accept it within a second.
     """
-    key_file, is_configured = _open(file)
+    config = load_default_config()
+    key_file, is_configured = _open(file, config)
     now_s = time.time()
     if expires_s <= now_s:
         raise CommandError("The time of --expires is in the past", "use a duration or a date")
@@ -111,6 +112,7 @@ def create(
         raise
     if not as_json:
         _print_created(key_file, key, now_s, terminal)
+        _print_example(config, terminal)
     if not is_configured:
         used = _name(key_file)
         value = json.dumps(used, ensure_ascii=False)
@@ -178,7 +180,16 @@ def _print_created(key_file: KeyFile, key: Key, now_s: float, terminal: Terminal
         if words:
             terminal.message("note", f"{noun}: {', '.join(words)}")
     terminal.message("note", "the key is not stored and cannot be shown again: keep it in a safe place")
-    terminal.message("note", "clients send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`")
+
+
+def _print_example(config: Config, terminal: Terminal) -> None:
+    """Print what to paste into a client."""
+    http = config.http
+    host = http.host or "127.0.0.1"
+    url = f"http://{f'[{host}]' if ':' in host else host}:{http.port or 8000}{http.path or '/mcp'}"
+    entry = {"type": "http", "url": url, "headers": {"Authorization": "Bearer KEY"}}
+    text = "clients send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`; example"
+    terminal.message("note", f"{text}:\n    {json.dumps(config.name or 'toolcrib')}: {json.dumps(entry)}")
 
 
 def _name(key_file: KeyFile) -> str:

@@ -22,7 +22,7 @@ from toolcrib.config import FILE_NAME, Config, load_config, switches_from
 from toolcrib.dispatch.tool_search import DEFAULT_BUDGET_TOKENS, SearchMode
 from toolcrib.errors import ConfigurationError, DefinitionError, Finding, SourceError
 from toolcrib.registry.index import Entry
-from toolcrib.registry.selection import drop_repeated, select
+from toolcrib.registry.selection import drop_repeated
 from toolcrib.server import MCPServer
 from toolcrib.sources import Batch, collect, find_files
 from toolcrib.sources.loading import load_file, load_module
@@ -252,17 +252,9 @@ class TargetLoader:
                 if self.terminal.debug and error.__context__ is not None:
                     self.terminal.traceback(error.__context__)
                 self._add_error(error, config)
-        self.findings += batch.findings
-        self.findings += _find_unused_switches(config, batch.tools)
-        try:
-            self._tools += select(batch.tools, config.include, config.exclude)
-        except ConfigurationError as error:
-            hint = suggest("", [tool.name for tool in batch.tools])
-            for each in (error, *error.others):
-                is_included = any(repr(item) in str(each) for item in config.include)
-                key = "tools.include" if is_included else "tools.exclude"
-                file, line = str(config.file), config.lines.get(key)
-                self.reject(ConfigurationError(each.message, file=file, key=key, line=line, hint=hint))
+        chosen, findings = config.choose(batch.tools)
+        self._tools += chosen
+        self.findings += [*batch.findings, *findings]
 
     def _add_error(self, error: DefinitionError, config: Config) -> None:
         """Add the finding of a target that cannot be read, with the place where it was named."""
@@ -329,17 +321,6 @@ def _configure_search(server: MCPServer, requested: SearchMode | None, configs: 
         if search is not None:
             own = (search.mode, search.budget_tokens)
         server.publish_search(publish or own[0], own[1] if budget is None else budget)
-
-
-def _find_unused_switches(config: Config, tools: Iterable[Tool]) -> Iterator[Finding]:
-    """Report switches in the file that no tool belongs to: probably a typo."""
-    groups = {tool.options.group for tool in tools if tool.options.group}
-    known = sorted(f"enable_{group}_tools" for group in groups)
-    for switch in config.switches:
-        if switch not in known and (line := config.lines.get(f"tools.{switch}")):
-            hint = suggest(switch, known) or "give tools a group: @tool(group=...)"
-            message = f"tools.{switch}: no tool is in that group"
-            yield Finding("idle-switch", "warning", message, file=str(config.file), line=line, hint=hint)
 
 
 # --- policy ------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ as `error: ...` and `hint: ...`; a traceback only with `--debug`.
 
 from __future__ import annotations
 
+import errno
 import math
 import pkgutil
 import re
@@ -120,8 +121,9 @@ def report_error(error: Exception, terminal: Terminal) -> int:
         case ToolcribError():
             terminal.message("error", error)
             return 1
-        case OSError() if error.filename is not None:
-            terminal.message("error", f"{error.filename}: {error.strerror}")
+        case OSError() if error.filename is not None or error.errno == errno.ENOSPC:
+            place = "" if error.filename is None else f"{error.filename}: "
+            terminal.message("error", f"{place}{error.strerror}")
             return 2
         case _:
             text = f"Internal error: {type(error).__name__}: {error}"

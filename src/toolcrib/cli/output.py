@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import shutil
 import sys
 import traceback
@@ -21,6 +22,7 @@ import click
 from toolcrib.cli.text import join, one_line, safe, safe_json, style
 from toolcrib.errors import Finding, Location
 
+_FRAME = re.compile(r'^ *File "(.*)", line (\d+)', re.MULTILINE)
 _COLOURS = {"error": "red", "warning": "yellow", "advice": "cyan", "note": "cyan"}
 
 
@@ -129,6 +131,13 @@ def _to_plain(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else str(value)
 
 
+def _shorten_crash(report: str) -> str:
+    """Return what a tool raised and where; the lines after the first are its traceback."""
+    line, _, trace = report.partition("\n")
+    frames = _FRAME.findall(trace)
+    return f"{line}, at {':'.join(frames[-1])}" if frames else line
+
+
 class MessageLogHandler(logging.Handler):
     """Print log records as messages on stderr; with --debug all of them, and with tracebacks."""
 
@@ -142,7 +151,7 @@ class MessageLogHandler(logging.Handler):
         if self.terminal.debug and record.exc_info:
             text = f"{text}\n{logging.Formatter().formatException(record.exc_info)}"
         elif hasattr(record, "error_type") and not self.terminal.debug:
-            text = text.partition("\n")[0]  # a tool crashed: the rest is its traceback
+            text = _shorten_crash(text)
         if not self.is_muted or self.terminal.debug:
             self.terminal.message(record.levelname.lower(), text)
 
@@ -188,7 +197,6 @@ def claim_stdout() -> Iterator[IO[str]]:
     try:
         with redirect_stdout(sys.stderr):
             yield out
-        out.flush()
     finally:
         with suppress(OSError, ValueError):  # the reader may have gone
             real.flush()  # what was written around `sys.stdout` still belongs to stderr

@@ -30,7 +30,7 @@ from toolcrib.cli.serving import (
     print_warnings,
 )
 from toolcrib.cli.text import style
-from toolcrib.config import HTTPConfig
+from toolcrib.config import Config, HTTPConfig
 from toolcrib.errors import ConfigurationError
 from toolcrib.http_client import is_loopback
 from toolcrib.transports.http.server import bind
@@ -50,10 +50,11 @@ class ServerInfo:
 
 def serve_http(options: ServeOptions, terminal: Terminal) -> int:
     """Serve over HTTP until a signal stops it."""
-    http = _read_http_config(options.targets)
+    configs = list(read_configs(options.targets))
+    http = _merge_http_configs(configs)
     workers = options.workers or http.workers or 1
     if workers > 1:
-        _check_workers(workers, options, terminal)
+        _check_workers(workers, options, configs, terminal)
     host = options.host or http.host or "127.0.0.1"
     port = next(port for port in (options.port, http.port, 8000) if port is not None)
     http_options = HTTPOptions(
@@ -92,21 +93,23 @@ def serve_http(options: ServeOptions, terminal: Terminal) -> int:
             each.close()
 
 
-def _read_http_config(targets: Sequence[str]) -> HTTPConfig:
+def _merge_http_configs(configs: Sequence[Config]) -> HTTPConfig:
     """Return the [http] settings of all files; the first file that has a setting wins."""
     found: dict[str, Any] = {}
-    for config in read_configs(targets):
+    for config in configs:
         found = {key: value for key, value in asdict(config.http).items() if value not in (None, ())} | found
     return HTTPConfig(**found)
 
 
-def _check_workers(workers: int, options: ServeOptions, terminal: Terminal) -> None:
+def _check_workers(
+    workers: int, options: ServeOptions, configs: Sequence[Config], terminal: Terminal
+) -> None:
     if options.reload:
         hint = "drop --workers" if options.workers else "add --workers 1"
         raise CommandError(f"--reload cannot be combined with {workers} workers", hint)
     if sys.platform == "win32":
         raise CommandError("--workers is not supported on Windows", "use one process")
-    for policy in [config.policy for config in read_configs(options.targets) if config.policy is not None]:
+    for policy in [config.policy for config in configs if config.policy is not None]:
         check_workers_policy(policy, workers)
         if policy.auth is not None and policy.auth.requests is not None:
             text = f"each of {workers} workers counts requests: {workers} times as many are allowed"
@@ -201,7 +204,7 @@ def bind_sockets(host: str, port: int) -> list[socket.socket]:
     except OSError as error:
         match error.errno:
             case errno.EADDRINUSE:
-                raise port_in_use(port)
+                raise port_in_use(host, port)
             case errno.EACCES:
                 hint = "use a port from 1024 up"
                 raise CommandError(f"Permission denied: cannot bind port {port}", hint)

@@ -20,7 +20,7 @@ import threading
 import time
 from asyncio.subprocess import DEVNULL, Process
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -124,6 +124,10 @@ class Supervisor:
         for worker in self._workers:
             worker.terminate()
 
+    def kill(self) -> None:
+        for worker in self._workers:
+            worker.kill()
+
     async def run(self, on_ready: Callable[[bytes], None]) -> int:
         """Keep the workers running until `stop`, and return an exit code.
 
@@ -135,7 +139,9 @@ class Supervisor:
             if not await first.wait_ready():
                 code = await first.wait()
                 return 0 if self.is_stopping else code if code > 0 else 1
-            workers = [first, *[await self._start() for _ in range(self.count - 1)]]
+            workers = [first]
+            while len(workers) < self.count and not self.is_stopping:  # the sockets may be closed then
+                workers.append(await self._start())
             await asyncio.gather(*(worker.wait_ready() for worker in workers[1:]))
             if not self.is_stopping:
                 on_ready(first.report)
@@ -145,16 +151,12 @@ class Supervisor:
                 _, late = await asyncio.wait(keepers, timeout=self.drain_s)
                 if late:
                     self.warn(f"killing {len(late)} of {self.count} workers, which did not stop in time")
-                    self._kill()
+                    self.kill()
             return 0
         finally:
             self._stopping.set()
-            self._kill()
+            self.kill()
             await asyncio.gather(*(worker.wait() for worker in self._workers), return_exceptions=True)
-
-    def _kill(self) -> None:
-        for worker in self._workers:
-            worker.kill()
 
     async def _start(self) -> Worker:
         sockets = self.open_sockets()
@@ -233,7 +235,8 @@ def run_workers(
         )
 
         def stop(number: int) -> None:
-            if supervisor.is_stopping:  # the second signal: the channels close, and that ends the workers
+            if supervisor.is_stopping:  # the second signal
+                supervisor.kill()  # a tool may keep a worker from handling signals
                 signal.signal(number, signal.SIG_DFL)
                 signal.raise_signal(number)
             for each in http.sockets:
@@ -245,9 +248,16 @@ def run_workers(
         return await supervisor.run(lambda report: on_ready(Summary.decode(report)))
 
     share_address(http.sockets)
-    with tempfile.TemporaryDirectory(prefix="toolcrib-", ignore_cleanup_errors=True) as folder:
-        config["metrics_folder"] = folder  # where the workers combine their metrics
+    with _open_metrics_folder() as config["metrics_folder"]:
         return asyncio.run(supervise())
+
+
+def _open_metrics_folder() -> AbstractContextManager[str | None]:
+    """Return a folder where the workers combine their metrics; None where none can be created."""
+    try:
+        return tempfile.TemporaryDirectory(prefix="toolcrib-", ignore_cleanup_errors=True)
+    except OSError:
+        return nullcontext()
 
 
 def share_address(sockets: Sequence[socket.socket]) -> None:

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from toolcrib.config.fields import Settings, TableReader, names_of, parse_toml, setting, show
 from toolcrib.config.settings import Policy
 from toolcrib.definition import MAX_TIMEOUT_S
-from toolcrib.errors import ConfigurationError
+from toolcrib.errors import ConfigurationError, Finding, Level, suggest
 from toolcrib.sources.targets import FILE_NAME, resolve_target
+
+if TYPE_CHECKING:
+    from toolcrib.tool import Tool
 
 __all__ = [
     "FILE_NAME",
@@ -110,6 +113,36 @@ class Config(Settings):
     exclude: tuple[str, ...] = setting((), key="tools.exclude")
     switches: Mapping[str, bool] = setting({}, key="tools.enable_GROUP_tools", pattern=_SWITCH)
     lines: Mapping[str, int] = setting({}, key=None)
+
+    def choose(self, tools: Sequence[Tool]) -> tuple[list[Tool], list[Finding]]:
+        """Return the tools that `include` and `exclude` select, and findings for keys that match no tool."""
+        from toolcrib.registry.selection import select  # delayed: not every command uses tools
+
+        findings = list(self._find_unused_switches(tools))
+        try:
+            return select(tools, self.include, self.exclude), findings
+        except ConfigurationError as error:
+            names = [tool.name for tool in tools]
+            hint = f"available: {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}" if names else None
+            for each in (error, *error.others):
+                is_included = any(repr(item) in each.message for item in self.include)
+                key = "tools.include" if is_included else "tools.exclude"
+                findings.append(self._finding(each.code, "error", key, each.message, hint))
+            return [], findings
+
+    def _find_unused_switches(self, tools: Iterable[Tool]) -> Iterator[Finding]:
+        """Report switches in the file that no tool belongs to: probably a typo."""
+        groups = {tool.options.group for tool in tools if tool.options.group}
+        known = sorted(f"enable_{group}_tools" for group in groups)
+        for switch in self.switches:
+            key = f"tools.{switch}"
+            if switch not in known and key in self.lines:
+                hint = suggest(switch, known, "give tools a group: @tool(group=...)")
+                yield self._finding("idle-switch", "warning", key, "no tool is in that group", hint)
+
+    def _finding(self, code: str, level: Level, key: str, problem: str, hint: str | None) -> Finding:
+        line = self.lines.get(key)
+        return Finding(code, level, f"{key}: {problem}", file=str(self.file), line=line, hint=hint)
 
 
 def load_config(path: Path, environ: Mapping[str, str] | None = None) -> Config:

@@ -82,12 +82,6 @@ class PolicyEnforcer:
         self._warned = unmatched
 
 
-def check_unmatched(policy: Policy, tools: Sequence[Tool]) -> list[ConfigurationError]:
-    """Return what matches no tool in a policy that is wrong in other ways, as far as it can be understood."""
-    problems = ErrorCollector()  # reported before, when the policy was enforced
-    return [*Access(policy, problems).check(tools), *Quota(policy, problems).check(tools)]
-
-
 @contextmanager
 def _located(policy: Policy, section: str) -> Iterator[None]:
     """Add file and line of a section of the policy to errors raised about it."""

@@ -73,6 +73,14 @@ def test_wrong_usage_exits_with_2_and_a_hint(cli: CommandLine) -> None:
     assert (done.exit_code, "Cannot parse --program" in done.stderr) == (2, True)
 
 
+def test_nothing_is_called_without_a_policy_that_is_invalid(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD)
+    cli.write("policy.toml", '[[rules]]\ndeny = ["add"]\nwhen = { a = { wrong = 1 } }\n')
+    done = cli.run(*program("adds"), "-t", "policy.toml", "What is 2 and 3?")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "error: policy.toml:3: rules[1].when" in done.stderr
+
+
 def test_an_empty_answer_is_noted(cli: CommandLine) -> None:
     cli.write("tools.py", ADD)
     done = cli.run(*program("ends_without_a_word"), "Hello?")

@@ -155,6 +155,8 @@ def test_a_crash_shows_the_local_user_what_was_raised(kit: CommandLine) -> None:
     assert done.exit_code == 1
     lines = done.stderr.splitlines()
     assert lines[0].startswith("error: tool 'crash' raised ZeroDivisionError: division by zero (call ")
+    line = next(number for number, text in enumerate(KIT.splitlines(), start=1) if "return 1 / x" in text)
+    assert lines[0].endswith(f"), at kit.py:{line}")
     assert lines[1].startswith("error: Tool 'crash' failed unexpectedly (reference ")
     assert lines[2:] == ["hint: --debug shows the traceback"]
     assert "return 1 / x" in kit.run("call", "kit.py:crash", "--debug").stderr
@@ -190,11 +192,13 @@ def test_invalid_arguments_exit_with_1(cli: CommandLine, arguments: list[str], w
     assert words is None or words in done.stderr
 
 
-def test_invalid_arguments_get_a_hint_with_the_parameters(kit: CommandLine) -> None:
-    done = kit.run("call", "kit.py:tell", "text=x", "items=one")
+def test_invalid_arguments_get_a_hint_with_the_parameters_or_an_example(kit: CommandLine) -> None:
+    done = kit.run("call", "kit.py:tell", "text=x", "number=one")
     assert done.exit_code == 1
     assert "hint: parameters: text: string, number?: number," in done.stderr
-    assert "write lists and objects as KEY:=JSON" in done.stderr
+    for key, example in (("items", '["a", "b"]'), ("options", '{"key": "value"}')):
+        done = kit.run("call", "kit.py:tell", "text=x", f"{key}=one")
+        assert f"hint: give it as JSON: {key}:='{example}'\n" in done.stderr
 
 
 @pytest.mark.parametrize(

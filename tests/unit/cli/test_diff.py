@@ -188,6 +188,8 @@ def test_paths_are_relative_to_the_current_folder(cli: CommandLine, monkeypatch:
     [
         (["HEAD~99", "tools.py"], "HEAD~99"),
         (["git:nowhere"], "Unknown commit: nowhere"),
+        (["HEAD~99..HEAD"], "Unknown commit: HEAD~99"),
+        (["HEAD..nowhere"], "Unknown commit: nowhere"),
         (["HEAD:nowhere.py", "HEAD"], "No nowhere.py with tools in HEAD"),
         (["HEAD:/etc", "tools.py"], "/etc is not in the repository"),
         (["HEAD:../..", "tools.py"], "../.. is not in the repository"),

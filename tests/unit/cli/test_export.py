@@ -63,6 +63,20 @@ def test_losses_are_reported_with_a_hint(cli: CommandLine) -> None:
     assert [tool["name"] for tool in json.loads(done.stdout)] == ["add", "mark"]
 
 
+def test_the_first_losses_of_a_tool_are_listed(cli: CommandLine) -> None:
+    names = '"names": {"type": "array", "items": {"type": "string"}, "uniqueItems": True}'
+    several = ", ".join(names.replace("names", f"names{number}") for number in range(6))
+    cli.write("tools.py", ADD + LOSSY.replace(names, several))
+    lines = cli.run("export", "--to", "gemini", "tools.py").stderr.splitlines()
+    assert [line.split(":")[0] for line in lines[:5]] == [
+        "lossy    mark  /properties/names0/uniqueItems",
+        "lossy    mark  /properties/names1/uniqueItems",
+        "lossy    mark  /properties/names2/uniqueItems",
+        "lossy    mark  and 3 more",
+        "note",
+    ]
+
+
 def test_only_exact_leaves_the_rest_out(cli: CommandLine) -> None:
     cli.write("tools.py", ADD + LOSSY)
     done = cli.run("export", "--to", "gemini", "--only", "exact", "tools.py")

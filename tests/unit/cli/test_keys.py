@@ -20,6 +20,11 @@ SETTINGS = """
     [server]
     name = "shop"
 
+    [http]
+    host = "::1"
+    port = 9000
+    path = "/tools"
+
     [auth]
     keys = "secret/keys.json"
 """
@@ -58,7 +63,9 @@ def test_only_the_key_goes_to_stdout(cli: CommandLine) -> None:
         "note: scopes: orders:read, b\n"
         "note: roles: support\n"
         "note: the key is not stored and cannot be shown again: keep it in a safe place\n"
-        "note: clients send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`\n" + NOWHERE_NAMED
+        "note: clients send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`; example:\n"
+        '    "toolcrib": {"type": "http", "url": "http://127.0.0.1:8000/mcp", '
+        '"headers": {"Authorization": "Bearer KEY"}}\n' + NOWHERE_NAMED
     )
     assert secret not in done.stderr
 
@@ -71,7 +78,9 @@ def test_the_configured_key_file_is_used(cli: CommandLine) -> None:
     assert done.stderr == (
         f"note: key 'ana' ({key.id}) added to secret/keys.json; expires: never\n"
         "note: the key is not stored and cannot be shown again: keep it in a safe place\n"
-        "note: clients send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`\n"
+        "note: clients send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`; example:\n"
+        '    "shop": {"type": "http", "url": "http://[::1]:9000/tools", '
+        '"headers": {"Authorization": "Bearer KEY"}}\n'
     )
     assert not Path("toolcrib.keys.json").exists()
 

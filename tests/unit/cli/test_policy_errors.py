@@ -90,6 +90,17 @@ def test_check_reports_an_invalid_policy_in_json(cli: CommandLine, text: str) ->
     )
 
 
+def test_check_warns_of_a_key_file_that_cannot_be_read(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD)
+    (cli.folder / "toolcrib.toml").write_text(HEAD + '[auth]\nkeys = "k.json"\n')
+    done = cli.run("check", "--json")
+    assert done.exit_code == 0  # it need not be on this machine
+    [finding] = [item for item in json.loads(done.stdout)["findings"] if item["level"] == "warning"]
+    assert finding["message"].startswith("auth.keys: ")
+    assert finding["message"].endswith("k.json: no such file: serve will not start")
+    assert (finding["file"], finding["line"]) == ("toolcrib.toml", 4)
+
+
 def test_a_good_policy_is_no_finding(cli: CommandLine) -> None:
     cli.write("tools.py", ADD)
     cli.write(

@@ -87,6 +87,22 @@ def test_help_and_json_load_no_engine(cli: CommandLine) -> None:
     assert done.stderr.splitlines() == [f"{line} []" for line in lines]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /dev/full")
+def test_a_full_disk_is_an_error_without_a_traceback(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD)
+    environ = {**os.environ, "PYTHONPATH": SOURCES}
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*COMMAND, "list", "tools.py"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environ,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (2, "error: No space left on device\n")
+
+
 def test_a_closed_pipe_causes_no_traceback(cli: CommandLine) -> None:
     cli.write(
         "many.py",

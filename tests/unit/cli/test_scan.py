@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import re
 import sys
 
 import pytest
 
 from tests.unit.cli.conftest import ADD, CommandLine
+from toolcrib.cli.catalog import scan_targets
+from toolcrib.cli.output import Terminal
 
 MISSING = '''
 from no_such_package_at_all import client
@@ -85,6 +88,17 @@ def test_findings_are_sorted_and_counted(cli: CommandLine) -> None:
 def test_warnings_exit_with_0(cli: CommandLine) -> None:
     cli.write("tools.py", ADD.replace("b: int = 1", "b: int = len('a')"))
     assert cli.run("scan", "tools.py").exit_code == 0
+
+
+def test_the_progress_of_a_long_scan_is_shown(cli: CommandLine) -> None:
+    cli.write("tools/tool.py", ADD)
+    for number in range(100):
+        (cli.folder / f"tools/part{number}.py").touch()
+    statuses: list[str] = []
+    terminal = Terminal(io.StringIO(), io.StringIO(), debug=False)
+    terminal.status = statuses.append  # type: ignore[method-assign]
+    assert len(scan_targets(["tools"], terminal).tools) == 1
+    assert statuses == ["reading 100 of 101 files", ""]
 
 
 def test_a_folder_without_tools_lists_what_was_searched(cli: CommandLine) -> None:

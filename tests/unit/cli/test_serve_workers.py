@@ -42,6 +42,16 @@ def bad(*args) -> str:
     """Cannot be a tool."""
     return ""
 '''
+STUCK = '''
+import re, sys
+from toolcrib import tool
+
+@tool
+def stuck() -> str:
+    """Run C code that lets no other thread run, not even to handle signals."""
+    print("stuck now", file=sys.stderr, flush=True)
+    return str(re.match("(a+)+$", "a" * 60 + "b"))
+'''
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +145,17 @@ def test_no_worker_outlives_the_supervisor(folder: Path, signals: list[signal.Si
         if signals == [signal.SIGKILL]:
             assert calling.outcome == "slept"  # they are told, not cut off
     assert "Traceback" not in serving.errors
+
+
+def test_a_second_signal_kills_a_worker_that_handles_none(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(STUCK)
+    with Serving("tools.py", "--workers", "2", cwd=tmp_path) as serving:
+        workers = children_of(serving.process.pid)
+        calling = Calling(serving, "stuck")
+        serving.wait_for("stuck now")
+        assert serving.end(signal.SIGTERM, signal.SIGINT) < 0
+        wait_until(lambda: not [pid for pid in workers if is_running(pid)], timeout_s=8)
+        calling.join(20)
 
 
 def test_workers_that_cannot_serve_are_not_restarted(folder: Path) -> None:

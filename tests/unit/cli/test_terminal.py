@@ -216,6 +216,7 @@ def test_names_are_broken_after_underscores_only() -> None:
 
 def test_a_suggestion_is_a_similar_name_or_the_available_names() -> None:
     assert suggest("ehco", ["echo", "add"]) == "did you mean 'echo'?"
+    assert suggest("ECHO", ["echo", "add"]) == "did you mean 'echo'?"
     assert suggest("zzz", ["echo"]) == "available: echo"
     assert suggest("zzz", []) is None
     assert suggest("zzz", [f"tool{number}" for number in range(20)]) == (

@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 from typing import Any, Self
 
 import pytest
@@ -147,6 +148,29 @@ async def test_stopping_before_the_first_worker_is_ready() -> None:
     await running.until(lambda: bool(running.supervisor.pids))
     assert await running.end() == 0
     await running.__aexit__()
+
+
+async def test_stopping_while_workers_are_started_opens_no_more_sockets() -> None:
+    running = Running(SERVE, count=3)
+    open_sockets = running.supervisor.open_sockets
+
+    def stop_at_the_second() -> list[socket.socket]:
+        opened = open_sockets()
+        if running.supervisor.pids:
+            running.socket.close()
+            running.supervisor.stop()
+        return opened
+
+    running.supervisor.open_sockets = stop_at_the_second
+    assert await asyncio.wait_for(running.task, TIMEOUT_S) == 0
+    assert running.warnings == []
+    await running.__aexit__()
+
+
+def test_metrics_are_not_shared_where_no_folder_can_be_created(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/nonexistent")
+    with workers._open_metrics_folder() as folder:
+        assert folder is None
 
 
 async def test_no_worker_outlives_a_cancelled_supervisor() -> None:

@@ -17,11 +17,11 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
-from toolcrib.config import FILE_NAME, Config, load_config, switches_from
-from toolcrib.errors import ConfigurationError, DefinitionError, Finding, SourceError
+from toolcrib.config import Config, load_config, switches_from
+from toolcrib.errors import DefinitionError, Finding, SourceError
 from toolcrib.registry.index import report_shortened
 from toolcrib.registry.registry import ToolRegistry, finding_of
-from toolcrib.registry.selection import drop_repeated, select
+from toolcrib.registry.selection import drop_repeated
 from toolcrib.sources import collect, tables
 from toolcrib.sources.base import Batch
 from toolcrib.sources.foreign.usage import find_start
@@ -32,6 +32,7 @@ from toolcrib.sources.scan.making import Found, Workshop, find_members, find_obj
 from toolcrib.sources.scan.objects import Class, Function, Guess, Instance, Module, Server, Thing
 from toolcrib.sources.scan.tracing import Tracer
 from toolcrib.sources.tables import add_locations
+from toolcrib.sources.targets import SAMPLES, default_target, parse_target
 from toolcrib.tool import Tool
 
 Progress = Callable[[int, int], None]
@@ -330,9 +331,6 @@ def _gives_tools(thing: Thing) -> bool:
     )
 
 
-SAMPLES = "toolcrib.samples"
-
-
 @dataclass(slots=True)
 class Scan:
     """What was found. `tools` can all be listed; `unlisted` are off, or older versions. `files` were meant by
@@ -421,13 +419,12 @@ class _Scanner:
 
     def _configs(self, targets: Sequence[str | os.PathLike[str]]) -> Iterator[Config]:
         """One configuration for each target; a target that is no file of settings gets one of its own."""
-        if not targets:
-            targets = [FILE_NAME] if Path(FILE_NAME).is_file() else [SAMPLES]
-        for target in targets:
+        switches = switches_from(os.environ)
+        for target in targets or [default_target()]:
             text = os.fspath(target)
-            if not text.endswith(".toml") or (os.path.exists(text) and take_toml(text)):
-                yield Config(targets=(text,), switches=switches_from(os.environ))
-            elif not Path(text).is_file():
+            if parse_target(text).kind != "settings":
+                yield Config(targets=(text,), switches=switches)
+            elif not os.path.isfile(text):
                 raise SourceError(f"There is no file {text}")
             else:
                 config = load_config(Path(text), os.environ)
@@ -453,18 +450,9 @@ class _Scanner:
             batch = self.reading.take(aim)
             self.findings += batch.findings
             tools += collect(batch.tools, namespace=config.namespace, switches=config.switches).tools
-        self.findings += _idle_switches(config, tools)
-        if not config.include and not config.exclude:
-            return tools
-        try:
-            return select(tools, config.include, config.exclude)
-        except ConfigurationError as error:
-            listed = any(repr(item) in str(error) for item in config.include)
-            key = "tools.include" if listed else "tools.exclude"
-            file, line = str(config.file), config.lines.get(key)
-            words = f"{key}: {error.message}"
-            self.findings.append(Finding(error.code, "error", words, file=file, line=line))
-            return []
+        chosen, findings = config.choose(tools)
+        self.findings += findings
+        return chosen
 
     # --- names ---
 
@@ -483,22 +471,6 @@ class _Scanner:
         return registry, findings
 
 
-def take_toml(target: str) -> bool:
-    """Whether a TOML file describes tools; else it is one of settings."""
-    from toolcrib.sources.descriptors import is_descriptor  # most targets are code
-
-    return is_descriptor(Path(target))
-
-
 def _place(tool: Tool, order: Mapping[str, int]) -> tuple[int, int]:
     source = tool.source
     return order.get(source.file or "", len(order)), source.line or 0
-
-
-def _idle_switches(config: Config, tools: Iterable[Tool]) -> Iterator[Finding]:
-    known = {f"enable_{tool.options.group}_tools" for tool in tools if tool.options.group}
-    for switch in config.switches:
-        if switch not in known and (line := config.lines.get(f"tools.{switch}")):
-            words = f"tools.{switch}: no tool is in that group"
-            hint = "give tools a group: @tool(group=...)"
-            yield Finding("idle-switch", "warning", words, file=str(config.file), line=line, hint=hint)
