@@ -15,7 +15,7 @@ import decimal
 import math
 import re
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from toolcrib.definition import check_schema_text
@@ -69,7 +69,7 @@ def runs_user_code(shape: Shape) -> bool:
             case External():
                 return True
             case Scalar(python=python) if python is not None and python not in _SCALAR_LOADERS:
-                if python.__module__.partition(".")[0] not in _STANDARD_MODULES:
+                if not _is_standard(python):
                     return True
             case Record(python=cls) if not _only_stores_fields(cls):
                 return True
@@ -81,6 +81,10 @@ def _only_stores_fields(cls: Any) -> bool:
     if issubclass(cls, dict | tuple):
         return True
     return hasattr(cls, "__dataclass_params__") and not hasattr(cls, "__post_init__")
+
+
+def _is_standard(python: Any) -> bool:
+    return python.__module__.partition(".")[0] in _STANDARD_MODULES
 
 
 class ConversionError(ValueError):
@@ -133,6 +137,9 @@ class _LoaderBuilder(ConverterBuilder):
             return model.load_list
         if isinstance(model, Record) and _is_left_to_pydantic(model):
             return pydantic_types.model_list_loader(model.python)
+        return self._list_of_each(items)
+
+    def _list_of_each(self, items: Shape | None) -> Convert | None:
         load = self.visit_optional(items)
         return None if load is None else _list_loader(load)
 
@@ -184,8 +191,12 @@ class _LoaderBuilder(ConverterBuilder):
     def record(self, shape: Record) -> Convert:
         if _is_left_to_pydantic(shape):
             return pydantic_types.model_loader(shape.python)
+        builder = _NestedLoaderBuilder(self, shape) if pydantic_types.is_pydantic(shape.python) else self
+        return builder._keyword_loader(shape, shape.python)
+
+    def _keyword_loader(self, shape: Record, make: Callable[..., Any]) -> Convert:
+        """Return a loader that loads the fields of a record and passes them to `make` by keyword."""
         loads = [(item.name, item.keyword, self.visit(item.shape)) for item in shape.fields]
-        make = shape.python
 
         def load_record(value: Any) -> Any:
             known = {}
@@ -196,20 +207,60 @@ class _LoaderBuilder(ConverterBuilder):
 
         return load_record
 
-    def external(self, shape: External) -> Convert:
+    def external(self, shape: External) -> Convert | None:
         return shape.load
 
 
+class _NestedLoaderBuilder(_LoaderBuilder):
+    """Builds loaders of the fields of a pydantic class.
+
+    Models among them stay dicts, of loaded values, which pydantic makes models of together with the class:
+    it would run the validators of finished models again.
+    """
+
+    def __init__(self, outer: _LoaderBuilder, shape: Record) -> None:
+        super().__init__()
+        self._outer = outer
+        self._is_strict = any(isinstance(part, Record) and _is_strict(part) for part in walk(shape))
+
+    def array(self, shape: Array) -> Convert | None:
+        return self._outer.array(shape) if shape.unique else super().array(shape)  # a set holds no dicts
+
+    def _list(self, items: Shape | None) -> Convert | None:
+        return self._list_of_each(items)
+
+    def record(self, shape: Record) -> Convert:
+        is_model = pydantic_types.is_model(shape.python)
+        return self._keyword_loader(shape, dict) if is_model else self._outer.record(shape)
+
+    def external(self, shape: External) -> Convert | None:
+        return shape.load if self._is_strict else None
+
+
 def _is_left_to_pydantic(shape: Record) -> bool:
-    """Whether pydantic makes a model of the JSON that we publish. It reads bytes as text, and enum members
-    only by their values."""
-    if not pydantic_types.is_pydantic(shape.python) or pydantic_types.has_own_init(shape.python):
-        return False
-    return not any(
-        (isinstance(part, Scalar) and part.encoding is not None)
-        or (isinstance(part, Enumeration) and _is_named(part))
-        for part in walk(shape)
-    )
+    """Whether pydantic makes a model of the JSON that we publish.
+
+    It reads bytes as text, enum members only by their values, and no text for the classes of others. A
+    strict class takes no 5.0 for an int, and no text for a date.
+    """
+    return pydantic_types.is_pydantic(shape.python) and all(map(_is_read_by_pydantic, walk(shape)))
+
+
+def _is_read_by_pydantic(shape: Shape) -> bool:
+    match shape:
+        case Scalar(python=python, encoding=encoding):
+            is_standard = python is None or python in _SCALAR_LOADERS or _is_standard(python)
+            return encoding is None and is_standard
+        case Enumeration():
+            return not _is_named(shape)
+        case Record(python=cls):
+            has_own_init = hasattr(cls, "__attrs_attrs__") or pydantic_types.has_own_init(cls)
+            return not has_own_init and not _is_strict(shape)
+    return True
+
+
+def _is_strict(shape: Record) -> bool:
+    return pydantic_types.is_pydantic(shape.python) and pydantic_types.is_strict(shape.python)
 
 
 def _is_named(shape: Enumeration) -> bool:
@@ -420,7 +471,9 @@ def _cost_of_part(shape: Shape) -> tuple[int, int]:
             per_item = _cost_of_scalar(keys) + _cost_of_scalar(values)
             return 0, per_item and per_item + 150
         case Record(fields=fields, python=python):
-            per_object, per_field = (1_200, 100) if pydantic_types.is_pydantic(python) else (600, 200)
+            per_object, per_field = (1_400, 400) if pydantic_types.is_pydantic(python) else (600, 200)
+            if _is_left_to_pydantic(shape):
+                per_object, per_field = 1_200, 100
             return per_object + sum(per_field + _cost_of_scalar(item.shape) for item in fields), 0
         case External() if _is_container(shape):
             return 2_500, 60
