@@ -227,3 +227,19 @@ class Path(pydantic.BaseModel):
 
 def test_a_strict_dataclass_in_a_model_is_made_before_the_model() -> None:
     assert load_hint(Path, {"name": "/wA=", "points": [{"x": 1}]}).points == [Point(1)]
+
+
+# --- long lists ---
+
+
+def test_a_long_list_of_numbers_is_a_list_of_floats() -> None:
+    made = load_hint(list[float], [1, 2**53 + 1, -0.0, 0.5] * 100)
+    assert set(map(type, made)) == {float}
+    assert list(map(str, made[:4])) == ["1.0", "9007199254740992.0", "-0.0", "0.5"]
+
+
+@pytest.mark.parametrize("length", [2, 200])
+def test_a_number_that_is_too_large_is_located(length: int) -> None:
+    with pytest.raises(ConversionError, match="number is too large") as caught:
+        load_hint(list[float], [1] * (length - 1) + [10**400])
+    assert caught.value.problems[0][0] == (length - 1,)
