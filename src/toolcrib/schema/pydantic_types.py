@@ -1,6 +1,6 @@
 """Types that only pydantic can describe. The only module that imports pydantic, when something needs it.
 
-A model whose fields say everything is read by records.py like any other class. Validators of raw values,
+A model whose fields say everything is read by hints.py like any other class. Validators of raw values,
 schema extras that are code, discriminated unions and pydantic's own types come here.
 """
 
