@@ -35,6 +35,7 @@ from toolcrib.schema.shapes import (
     Scalar,
     Shape,
     Union,
+    accepts_none,
     convert,
     unwrap,
     walk,
@@ -171,6 +172,9 @@ class _LoaderBuilder(ConverterBuilder):
         loads = [self.visit(option) for option in shape.options]
         if not any(loads):
             return None
+        if _is_optional(shape):
+            load = next(filter(None, loads))
+            return lambda value: None if value is None else load(value)
         ranked = sorted(zip(shape.options, loads, strict=True), key=lambda pair: _is_last_resort(pair[0]))
         validators: list[Validator] = []
 
@@ -266,6 +270,12 @@ def _is_strict(shape: Record) -> bool:
 def _is_named(shape: Enumeration) -> bool:
     pairs = zip(shape.values, shape.members or (), strict=False)
     return any(value != getattr(member, "value", member) for value, member in pairs)
+
+
+def _is_optional(shape: Union) -> bool:
+    """Whether a union has one option besides null: then nothing has to be chosen."""
+    others = [item for item in shape.options if not (isinstance(item, Scalar) and item.kind == "null")]
+    return len(others) == 1 and not accepts_none(others[0])
 
 
 def _is_last_resort(shape: Shape) -> bool:
@@ -399,6 +409,8 @@ _SCALAR_NS: dict[Any, int] = {
 }
 _PATTERN_CHARACTER_NS = 2_000
 _ARRAY_NS = 250
+_OPTION_NS = 600
+"""An object is compared with the options of a union one by one."""
 _SCALAR_TYPES = ("string", "integer", "number", "boolean")
 
 
@@ -415,20 +427,25 @@ def allowed_ns(size: int) -> int:
 class ConversionCost:
     """An upper bound for the work of converting a value, in nanoseconds, known before it is converted.
 
-    The shape tells what an object and an item cost, the JSON of the value how many there are. For lists of
-    scalars, or of records of scalars, their length is enough.
+    The shape tells what an object, an array and an item cost, the JSON of the value how many there are. For
+    lists of scalars, or of records of scalars, their length is enough.
     """
 
-    __slots__ = ("_is_flat", "_per_byte", "_per_item", "_per_object")
+    __slots__ = ("_is_flat", "_per_array", "_per_byte", "_per_item", "_per_object")
 
     def __init__(self, shape: Shape) -> None:
         parts = list(walk(shape))
-        costs = [(0, _cost_of_scalar(shape)), *map(_cost_of_part, parts)]
-        self._per_object: int = max(per_object for per_object, _ in costs)
-        self._per_item: int = max(per_item for _, per_item in costs)
+        costs = [(0, 0, _cost_of_scalar(shape)), *map(_cost_of_part, parts)]
+        self._per_object: int = max(per_object for per_object, _, _ in costs)
+        self._per_array: int = max(per_array for _, per_array, _ in costs)
+        self._per_item: int = max(per_item for _, _, per_item in costs)
+        if self._per_object or self._per_item:
+            self._per_array = max(self._per_array, _ARRAY_NS)
         self._per_byte = _PATTERN_CHARACTER_NS if any(map(_is_pattern, parts)) else 0
         top = unwrap(shape)
         items = unwrap(top.items) if isinstance(top, Array) else top
+        if isinstance(items, Union) and self._per_object and not _is_optional(items):
+            self._per_object += _OPTION_NS * len(items.options)
         inner = [item.shape for item in items.fields] if isinstance(items, Record) else [items]
         is_simple = not self._per_byte and not any(map(_is_container, inner))
         self._is_flat = is_simple and isinstance(top, Array)
@@ -445,9 +462,7 @@ class ConversionCost:
         except (TypeError, ValueError, ArithmeticError, RecursionError):
             return 0  # it is not JSON, which the validator reports
         objects, arrays, commas = data.count(b"{"), data.count(b"["), data.count(b",")
-        total = self._per_object * objects + self._per_byte * len(data)
-        if self._per_object or self._per_item:
-            total += _ARRAY_NS * arrays
+        total = self._per_object * objects + self._per_array * arrays + self._per_byte * len(data)
         return total + self._per_item * (objects + arrays + commas)
 
     def least_bytes(self, value: Any) -> int:
@@ -462,24 +477,24 @@ def find_cost(shape: Shape) -> ConversionCost | None:
     return ConversionCost(shape) if grows else None
 
 
-def _cost_of_part(shape: Shape) -> tuple[int, int]:
-    """Return the cost of one part of a shape, for each object and for each item of a value."""
+def _cost_of_part(shape: Shape) -> tuple[int, int, int]:
+    """Return the cost of one part of a shape, for each object, array and item of a value."""
     match shape:
         case Array(items=items, python=python):
-            return 0, _cost_of_scalar(items) + (0 if python is list else 300)
+            return 0, 0, _cost_of_scalar(items) + (0 if python is list else 300)
         case FixedArray(items=items):
-            return 0, 600 + sum(150 + _cost_of_scalar(item) for item in items)
+            return 0, 600 + sum(150 + _cost_of_scalar(item) for item in items), 0
         case Dictionary(keys=keys, values=values):
             per_item = _cost_of_scalar(keys) + _cost_of_scalar(values)
-            return 0, per_item and per_item + 150
+            return 0, 0, per_item and per_item + 150
         case Record(fields=fields, python=python):
             per_object, per_field = (1_400, 400) if pydantic_types.is_pydantic(python) else (600, 200)
             if _is_left_to_pydantic(shape):
                 per_object, per_field = 1_200, 100
-            return per_object + sum(per_field + _cost_of_scalar(item.shape) for item in fields), 0
+            return per_object + sum(per_field + _cost_of_scalar(item.shape) for item in fields), 0, 0
         case External() if _is_container(shape):
-            return 2_500, 60
-    return 0, 0
+            return 2_500, 0, 60
+    return 0, 0, 0
 
 
 def _cost_of_scalar(shape: Shape | None) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import enum
 from typing import Annotated, Any, Self
 
 import pydantic
@@ -243,3 +244,12 @@ def test_a_number_that_is_too_large_is_located(length: int) -> None:
     with pytest.raises(ConversionError, match="number is too large") as caught:
         load_hint(list[float], [1] * (length - 1) + [10**400])
     assert caught.value.problems[0][0] == (length - 1,)
+
+
+def test_a_null_that_is_a_member_stays_that_member() -> None:
+    class Answer(enum.Enum):
+        YES = "yes"
+        UNKNOWN = None
+
+    assert load_hint(list[Answer | None], ["yes", None]) == [Answer.YES, Answer.UNKNOWN]
+    assert load_hint(list[dt.date | None], ["2026-02-03", None]) == [dt.date(2026, 2, 3), None]
