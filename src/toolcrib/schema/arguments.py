@@ -106,6 +106,7 @@ class ToolArguments:
     _compiled: _Compiled | None = field(default=None, init=False)
     _loaders: dict[str, Convert] | None = field(default=None, init=False)
     _changing: frozenset[str] | None = field(default=None, init=False)
+    _user_code: frozenset[str] | None = field(default=None, init=False)
 
     def add_null(self, name: str, is_none: bool) -> None:
         """Accept an explicit null, which means None or that the argument was left out."""
@@ -290,7 +291,9 @@ class ToolArguments:
     @property
     def user_code(self) -> frozenset[str]:
         """The arguments whose conversion runs code of the author, besides the handler."""
-        return frozenset(name for name in self.loaders if runs_user_code(self.shapes[name]))
+        if self._user_code is None:
+            self._user_code = frozenset(name for name in self.loaders if runs_user_code(self.shapes[name]))
+        return self._user_code
 
     @property
     def runs_user_code(self) -> bool:

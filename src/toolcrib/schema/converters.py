@@ -15,7 +15,7 @@ import decimal
 import math
 import re
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from toolcrib.definition import check_schema_text
@@ -35,6 +35,7 @@ from toolcrib.schema.shapes import (
     Scalar,
     Shape,
     Union,
+    accepts_none,
     convert,
     unwrap,
     walk,
@@ -69,7 +70,7 @@ def runs_user_code(shape: Shape) -> bool:
             case External():
                 return True
             case Scalar(python=python) if python is not None and python not in _SCALAR_LOADERS:
-                if python.__module__.partition(".")[0] not in _STANDARD_MODULES:
+                if not _is_standard(python):
                     return True
             case Record(python=cls) if not _only_stores_fields(cls):
                 return True
@@ -81,6 +82,10 @@ def _only_stores_fields(cls: Any) -> bool:
     if issubclass(cls, dict | tuple):
         return True
     return hasattr(cls, "__dataclass_params__") and not hasattr(cls, "__post_init__")
+
+
+def _is_standard(python: Any) -> bool:
+    return python.__module__.partition(".")[0] in _STANDARD_MODULES
 
 
 class ConversionError(ValueError):
@@ -133,6 +138,9 @@ class _LoaderBuilder(ConverterBuilder):
             return model.load_list
         if isinstance(model, Record) and _is_left_to_pydantic(model):
             return pydantic_types.model_list_loader(model.python)
+        return self._list_of_each(items)
+
+    def _list_of_each(self, items: Shape | None) -> Convert | None:
         load = self.visit_optional(items)
         return None if load is None else _list_loader(load)
 
@@ -164,6 +172,9 @@ class _LoaderBuilder(ConverterBuilder):
         loads = [self.visit(option) for option in shape.options]
         if not any(loads):
             return None
+        if _is_optional(shape):
+            load = next(filter(None, loads))
+            return lambda value: None if value is None else load(value)
         ranked = sorted(zip(shape.options, loads, strict=True), key=lambda pair: _is_last_resort(pair[0]))
         validators: list[Validator] = []
 
@@ -184,8 +195,12 @@ class _LoaderBuilder(ConverterBuilder):
     def record(self, shape: Record) -> Convert:
         if _is_left_to_pydantic(shape):
             return pydantic_types.model_loader(shape.python)
+        builder = _NestedLoaderBuilder(self, shape) if pydantic_types.is_pydantic(shape.python) else self
+        return builder._keyword_loader(shape, shape.python)
+
+    def _keyword_loader(self, shape: Record, make: Callable[..., Any]) -> Convert:
+        """Return a loader that loads the fields of a record and passes them to `make` by keyword."""
         loads = [(item.name, item.keyword, self.visit(item.shape)) for item in shape.fields]
-        make = shape.python
 
         def load_record(value: Any) -> Any:
             known = {}
@@ -196,25 +211,71 @@ class _LoaderBuilder(ConverterBuilder):
 
         return load_record
 
-    def external(self, shape: External) -> Convert:
+    def external(self, shape: External) -> Convert | None:
         return shape.load
 
 
+class _NestedLoaderBuilder(_LoaderBuilder):
+    """Builds loaders of the fields of a pydantic class.
+
+    Models among them stay dicts, of loaded values, which pydantic makes models of together with the class:
+    it would run the validators of finished models again.
+    """
+
+    def __init__(self, outer: _LoaderBuilder, shape: Record) -> None:
+        super().__init__()
+        self._outer = outer
+        self._is_strict = any(isinstance(part, Record) and _is_strict(part) for part in walk(shape))
+
+    def array(self, shape: Array) -> Convert | None:
+        return self._outer.array(shape) if shape.unique else super().array(shape)  # a set holds no dicts
+
+    def _list(self, items: Shape | None) -> Convert | None:
+        return self._list_of_each(items)
+
+    def record(self, shape: Record) -> Convert:
+        is_model = pydantic_types.is_model(shape.python)
+        return self._keyword_loader(shape, dict) if is_model else self._outer.record(shape)
+
+    def external(self, shape: External) -> Convert | None:
+        return shape.load if self._is_strict else None
+
+
 def _is_left_to_pydantic(shape: Record) -> bool:
-    """Whether pydantic makes a model of the JSON that we publish. It reads bytes as text, and enum members
-    only by their values."""
-    if not pydantic_types.is_pydantic(shape.python) or pydantic_types.has_own_init(shape.python):
-        return False
-    return not any(
-        (isinstance(part, Scalar) and part.encoding is not None)
-        or (isinstance(part, Enumeration) and _is_named(part))
-        for part in walk(shape)
-    )
+    """Whether pydantic makes a model of the JSON that we publish.
+
+    It reads bytes as text, enum members only by their values, and no text for the classes of others. A
+    strict class takes no 5.0 for an int, and no text for a date.
+    """
+    return pydantic_types.is_pydantic(shape.python) and all(map(_is_read_by_pydantic, walk(shape)))
+
+
+def _is_read_by_pydantic(shape: Shape) -> bool:
+    match shape:
+        case Scalar(python=python, encoding=encoding):
+            is_standard = python is None or python in _SCALAR_LOADERS or _is_standard(python)
+            return encoding is None and is_standard
+        case Enumeration():
+            return not _is_named(shape)
+        case Record(python=cls):
+            has_own_init = hasattr(cls, "__attrs_attrs__") or pydantic_types.has_own_init(cls)
+            return not has_own_init and not _is_strict(shape)
+    return True
+
+
+def _is_strict(shape: Record) -> bool:
+    return pydantic_types.is_pydantic(shape.python) and pydantic_types.is_strict(shape.python)
 
 
 def _is_named(shape: Enumeration) -> bool:
     pairs = zip(shape.values, shape.members or (), strict=False)
     return any(value != getattr(member, "value", member) for value, member in pairs)
+
+
+def _is_optional(shape: Union) -> bool:
+    """Whether a union has one option besides null: then nothing has to be chosen."""
+    others = [item for item in shape.options if not (isinstance(item, Scalar) and item.kind == "null")]
+    return len(others) == 1 and not accepts_none(others[0])
 
 
 def _is_last_resort(shape: Shape) -> bool:
@@ -291,6 +352,8 @@ def _scalar_loader(python: Any) -> Convert:
 
 
 _INTEGERS = frozenset({int})
+_LONG_LIST = 100
+"""Numbers of longer lists are converted by the codec: half a million integers in 12 ms instead of 18."""
 
 
 def _list_loader(load: Convert) -> Convert:
@@ -300,10 +363,10 @@ def _list_loader(load: Convert) -> Convert:
         except ValueError:  # once more, to find out which item it was
             return [_load_at(index, load, item) for index, item in enumerate(value)]
 
-    def load_floats(value: Iterable[Any]) -> list[Any]:
+    def load_floats(value: Any) -> list[Any]:
         try:
-            return list(map(float, value))
-        except OverflowError:
+            return list(map(float, value)) if len(value) < _LONG_LIST else codec.to_floats(value)
+        except (OverflowError, ValueError):
             return load_each(value)
 
     def load_integers(value: Any) -> Any:
@@ -346,6 +409,8 @@ _SCALAR_NS: dict[Any, int] = {
 }
 _PATTERN_CHARACTER_NS = 2_000
 _ARRAY_NS = 250
+_OPTION_NS = 600
+"""An object is compared with the options of a union one by one."""
 _SCALAR_TYPES = ("string", "integer", "number", "boolean")
 
 
@@ -362,20 +427,25 @@ def allowed_ns(size: int) -> int:
 class ConversionCost:
     """An upper bound for the work of converting a value, in nanoseconds, known before it is converted.
 
-    The shape tells what an object and an item cost, the JSON of the value how many there are. For lists of
-    scalars, or of records of scalars, their length is enough.
+    The shape tells what an object, an array and an item cost, the JSON of the value how many there are. For
+    lists of scalars, or of records of scalars, their length is enough.
     """
 
-    __slots__ = ("_is_flat", "_per_byte", "_per_item", "_per_object")
+    __slots__ = ("_is_flat", "_per_array", "_per_byte", "_per_item", "_per_object")
 
     def __init__(self, shape: Shape) -> None:
         parts = list(walk(shape))
-        costs = [(0, _cost_of_scalar(shape)), *map(_cost_of_part, parts)]
-        self._per_object: int = max(per_object for per_object, _ in costs)
-        self._per_item: int = max(per_item for _, per_item in costs)
+        costs = [(0, 0, _cost_of_scalar(shape)), *map(_cost_of_part, parts)]
+        self._per_object: int = max(per_object for per_object, _, _ in costs)
+        self._per_array: int = max(per_array for _, per_array, _ in costs)
+        self._per_item: int = max(per_item for _, _, per_item in costs)
+        if self._per_object or self._per_item:
+            self._per_array = max(self._per_array, _ARRAY_NS)
         self._per_byte = _PATTERN_CHARACTER_NS if any(map(_is_pattern, parts)) else 0
         top = unwrap(shape)
         items = unwrap(top.items) if isinstance(top, Array) else top
+        if isinstance(items, Union) and self._per_object and not _is_optional(items):
+            self._per_object += _OPTION_NS * len(items.options)
         inner = [item.shape for item in items.fields] if isinstance(items, Record) else [items]
         is_simple = not self._per_byte and not any(map(_is_container, inner))
         self._is_flat = is_simple and isinstance(top, Array)
@@ -392,9 +462,7 @@ class ConversionCost:
         except (TypeError, ValueError, ArithmeticError, RecursionError):
             return 0  # it is not JSON, which the validator reports
         objects, arrays, commas = data.count(b"{"), data.count(b"["), data.count(b",")
-        total = self._per_object * objects + self._per_byte * len(data)
-        if self._per_object or self._per_item:
-            total += _ARRAY_NS * arrays
+        total = self._per_object * objects + self._per_array * arrays + self._per_byte * len(data)
         return total + self._per_item * (objects + arrays + commas)
 
     def least_bytes(self, value: Any) -> int:
@@ -409,22 +477,24 @@ def find_cost(shape: Shape) -> ConversionCost | None:
     return ConversionCost(shape) if grows else None
 
 
-def _cost_of_part(shape: Shape) -> tuple[int, int]:
-    """Return the cost of one part of a shape, for each object and for each item of a value."""
+def _cost_of_part(shape: Shape) -> tuple[int, int, int]:
+    """Return the cost of one part of a shape, for each object, array and item of a value."""
     match shape:
         case Array(items=items, python=python):
-            return 0, _cost_of_scalar(items) + (0 if python is list else 300)
+            return 0, 0, _cost_of_scalar(items) + (0 if python is list else 300)
         case FixedArray(items=items):
-            return 0, 600 + sum(150 + _cost_of_scalar(item) for item in items)
+            return 0, 600 + sum(150 + _cost_of_scalar(item) for item in items), 0
         case Dictionary(keys=keys, values=values):
             per_item = _cost_of_scalar(keys) + _cost_of_scalar(values)
-            return 0, per_item and per_item + 150
+            return 0, 0, per_item and per_item + 150
         case Record(fields=fields, python=python):
-            per_object, per_field = (1_200, 100) if pydantic_types.is_pydantic(python) else (600, 200)
-            return per_object + sum(per_field + _cost_of_scalar(item.shape) for item in fields), 0
+            per_object, per_field = (1_400, 400) if pydantic_types.is_pydantic(python) else (600, 200)
+            if _is_left_to_pydantic(shape):
+                per_object, per_field = 1_200, 100
+            return per_object + sum(per_field + _cost_of_scalar(item.shape) for item in fields), 0, 0
         case External() if _is_container(shape):
-            return 2_500, 60
-    return 0, 0
+            return 2_500, 0, 60
+    return 0, 0, 0
 
 
 def _cost_of_scalar(shape: Shape | None) -> int:

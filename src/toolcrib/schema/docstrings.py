@@ -210,7 +210,7 @@ def type_hint_of(text: str) -> object | None:
         cleaned = f"list[{listed[1]}]"
     try:
         hint = _read_hint(ast.parse(cleaned, mode="eval").body)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except (SyntaxError, TypeError, ValueError, RecursionError, MemoryError):
         return None
     return None if hint is NoneType else hint
 
@@ -228,7 +228,8 @@ def _read_hint(node: ast.expr) -> Any:
         case ast.Set(elts=values):  # {'fast', 'slow'}
             return _read_literal(values)
         case ast.Subscript(value=ast.Name(id=name) | ast.Attribute(attr=name), slice=inner):
-            return _read_subscript(name.lower(), inner.elts if isinstance(inner, ast.Tuple) else [inner])
+            parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+            return _read_subscript(name.lower(), parts) if parts else None
     return None
 
 
@@ -336,6 +337,7 @@ _GOOGLE_BULLET = re.compile(rf"[-*]\s++({_NAMES}){_GOOGLE_TAIL}")
 _GOOGLE_ERROR = re.compile(rf"(?:[-*]\s++)?+({_ERRORS}){_GOOGLE_TAIL}")
 _NUMPY_ENTRY = re.compile(rf"({_NAMES}){_NUMPY_TAIL}")
 _NUMPY_ERROR = re.compile(rf"({_ERRORS}){_NUMPY_TAIL}")
+_NAMED_RESULT = re.compile(rf"({_NAMES})\s++:\s++(.+)")
 
 
 def split_names(names: str) -> list[str]:
@@ -511,12 +513,29 @@ def _is_type(text: str | None) -> bool:
 
 
 def _read_numpy_returns(block: list[str]) -> tuple[str, str | None]:
-    """Read a type with an indented description below it; anything else is a description."""
-    first, body = block[0].lstrip(" "), block[1:]
-    is_type = bool(body) and first[-1] not in ".,:;"
-    if is_type and find_block_end(body, 0, indent_of(block[0])) == len(body):
-        return flow("", body), first
-    return flow(first, body), None
+    """Read types with an indented description below each; anything else is a description."""
+    level = indent_of(block[0])
+    results: list[tuple[str, list[str]]] = []
+    for line in block:
+        if line and indent_of(line) <= level:
+            results.append((line.lstrip(" "), []))
+        else:
+            results[-1][1].append(line)
+    head, body = results[0]
+    if len(results) > 1 and any(trim(lines) for _, lines in results):
+        return "\n".join(_format_result(*result) for result in results), None
+    if len(results) > 1 or not body or head[-1] in ".,:;":
+        return flow(head, block[1:]), None
+    if named := _NAMED_RESULT.fullmatch(head):
+        return f"{named[1]}: {flow('', body)}", named[2]
+    return flow("", body), head
+
+
+def _format_result(head: str, body: list[str]) -> str:
+    if named := _NAMED_RESULT.fullmatch(head):
+        head = f"{named[1]} ({named[2]})"
+    words = flow("", body)
+    return f"{head}: {words}" if words else head
 
 
 # --- reST --------------------------------------------------------------------------------------------

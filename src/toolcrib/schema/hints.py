@@ -121,9 +121,10 @@ _MAPPINGS: dict[Any, Any] = {
     abc.Mapping: dict,
     abc.MutableMapping: dict,
     collections.OrderedDict: collections.OrderedDict,
-    collections.defaultdict: functools.partial(collections.defaultdict, None),
+    collections.defaultdict: collections.defaultdict,
     collections.Counter: collections.Counter,
 }
+_EMPTY_FACTORIES = (int, float, str, list, dict, set)
 _INTEGER_KEY = "^-?[0-9]+$"
 _NUMBER_KEY = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 
@@ -176,7 +177,7 @@ class HintReader:
         if hint in ARRAYS:
             return _array(None, ARRAYS[hint])
         if hint in _MAPPINGS:
-            return Dictionary(python=_MAPPINGS[hint])
+            return self._mapping(hint, ())
         if issubclass(hint, enum.Enum):
             return read_enum(hint)
         if is_record(hint):
@@ -240,6 +241,9 @@ class HintReader:
         options = tuple(self.shape(item) for item in arguments)
         if any(type(option) is AnyValue for option in options):
             return AnyValue()
+        literals = [option for option in options if isinstance(option, Enumeration)]
+        if len(literals) == len(options):
+            return _merge_enumerations(literals)
         return options[0] if len(options) == 1 else Union(options)
 
     def _tuple(self, arguments: tuple[Any, ...]) -> Shape:
@@ -251,6 +255,9 @@ class HintReader:
         if origin is collections.Counter and arguments:
             arguments = (*arguments, int)
         make = _MAPPINGS[origin]
+        if origin is collections.defaultdict:
+            factory = (origin_of(arguments[1]) or arguments[1]) if arguments else None
+            make = functools.partial(make, factory if factory in _EMPTY_FACTORIES else None)
         if len(arguments) < 2:
             return Dictionary(python=make)
         keys = _key_shape(self.shape(arguments[0]))
@@ -330,6 +337,8 @@ def read_enum(cls: type[enum.Enum]) -> Shape:
     members = tuple(cls)
     if not members:
         raise InvalidSignatureError(f"the enum {cls.__name__} has no members", hint="give it some")
+    if issubclass(cls, enum.Flag):
+        return _read_flag(cls, members)
     values = tuple(member.value for member in members)
     if not all(type(value) in _PLAIN for value in values):
         values = tuple(member.name for member in members)
@@ -341,6 +350,25 @@ def read_enum(cls: type[enum.Enum]) -> Shape:
     description = "\n".join([docs.description, *lines] if docs.description else lines)
     shape = Enumeration(values, members)
     return Constrained(shape, {"description": description}) if description else shape
+
+
+def _read_flag(cls: type[enum.Enum], members: tuple[enum.Enum, ...]) -> Shape:
+    """Return an integer, the sum of the bits, with the names of the bits in its description."""
+    bits = {member.name: member.value for member in members}
+    description = "sum of " + ", ".join(f"{value} ({name})" for name, value in bits.items())
+    keywords = {"minimum": 0, "maximum": sum(bits.values()), "description": description}
+    return Constrained(Scalar("integer", python=cls), keywords)
+
+
+def _merge_enumerations(options: list[Enumeration]) -> Enumeration:
+    """Return one set of the values of several, each once."""
+    pairs = {
+        (type(value), value): member
+        for option in options
+        for value, member in zip(option.values, option.members or option.values, strict=True)
+    }
+    values, members = tuple(value for _, value in pairs), tuple(pairs.values())
+    return Enumeration(values, None if _are_same(values, members) else members)
 
 
 def _as_keys(option: Enumeration) -> Enumeration:
@@ -357,7 +385,7 @@ def _are_same(values: tuple[Any, ...], members: tuple[Any, ...]) -> bool:
 def _plain_value(value: Any) -> Any:
     if isinstance(value, enum.Enum):
         value = value.value if type(value.value) in _PLAIN else value.name
-    return value
+    return value.decode("latin-1") if isinstance(value, bytes) else value
 
 
 # --- classes with fields -----------------------------------------------------------------------------

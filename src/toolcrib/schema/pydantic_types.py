@@ -1,6 +1,6 @@
 """Types that only pydantic can describe. The only module that imports pydantic, when something needs it.
 
-A model whose fields say everything is read by records.py like any other class. Validators of raw values,
+A model whose fields say everything is read by hints.py like any other class. Validators of raw values,
 schema extras that are code, discriminated unions and pydantic's own types come here.
 """
 
@@ -101,22 +101,26 @@ def has_own_init(cls: Any) -> bool:
     return bool(getattr(cls, "__pydantic_custom_init__", False))
 
 
+def is_model(cls: Any) -> bool:
+    """Whether this is a pydantic model, which pydantic makes of a dict even where it is strict."""
+    return is_pydantic(cls) and hasattr(cls, "model_fields")
+
+
+def is_strict(cls: Any) -> bool:
+    """Whether a pydantic class, or a field of it, takes only values of exactly its type."""
+    metadata = (item for info in fields_of(cls).values() for item in info.metadata)
+    return bool(config_of(cls).get("strict")) or any(getattr(item, "strict", False) for item in metadata)
+
+
 def model_loader(cls: Any) -> Convert:
     """Return a function that makes a pydantic model or dataclass of its JSON."""
-    return lambda value: _make_models(cls.__pydantic_validator__, value)
+    return lambda value: cls.__pydantic_validator__.validate_python(value)
 
 
 def model_list_loader(cls: Any) -> Convert:
     """Return a function that makes a list of models by one call, in half the time of making each."""
     adapt = _list_adapter(cls)
-    return lambda value: _make_models(adapt(), value)
-
-
-def _make_models(validator: Any, value: Any) -> Any:
-    try:
-        return validator.validate_python(value)
-    except ValueError:  # a strict model takes a date as text only from JSON
-        return validator.validate_json(codec.encode(value))
+    return lambda value: adapt().validate_python(value)
 
 
 def _list_adapter(hint: Any) -> Callable[[], Any]:

@@ -27,7 +27,7 @@ from toolcrib.schema.shapes import (
     children,
 )
 from toolcrib.validation import codec
-from toolcrib.validation.schema_tree import DEFINITION_PREFIX, rewrite_references
+from toolcrib.validation.schema_tree import DEFINITION_PREFIX, rewrite_references, walk
 
 _JSON_TYPES: dict[type, str] = {str: "string", bool: "boolean", int: "integer", float: "number"}
 _LEAVES = frozenset({Scalar, Enumeration})
@@ -140,10 +140,9 @@ class _Renderer(ShapeVisitor[dict[str, Any]]):
     def external(self, shape: External) -> dict[str, Any]:
         """Return pydantic's schema, its `$defs` moved to the root, each once, under names that are free."""
         definitions = shape.schema.get("$defs", {})
-        content = codec.canonical(definitions) if definitions else b""
         new_names: dict[str, str] = {}
         for name in definitions:
-            key = (name, content)
+            key = (name, codec.canonical(_reachable(name, definitions)))
             if key not in self._adopted:
                 self._adopted[key] = _free_name(name, {*self._names.values(), *self._adopted.values()})
             new_names[f"{DEFINITION_PREFIX}{name}"] = f"{DEFINITION_PREFIX}{self._adopted[key]}"
@@ -168,6 +167,19 @@ def _name_shared(roots: list[Shape]) -> dict[int, str]:
             seen.add(id(shape))
         pending.extend(children(shape))
     return names
+
+
+def _reachable(name: str, definitions: dict[str, Any]) -> dict[str, Any]:
+    """Return a definition with every definition that it refers to: two of one name may be different."""
+    found: dict[str, Any] = {}
+    pending = [name]
+    while pending:
+        key = pending.pop()
+        if key in definitions and key not in found:
+            found[key] = definitions[key]
+            references = (str(node.get("$ref", "")) for _, node in walk(definitions[key]))
+            pending += [reference.removeprefix(DEFINITION_PREFIX) for reference in references]
+    return found
 
 
 def _is_flat(shape: Shape) -> bool:

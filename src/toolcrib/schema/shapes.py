@@ -1,8 +1,8 @@
 """Shapes: the small typed form between annotations and JSON Schema.
 
 Type hints become shapes (hints.py). A shape becomes a JSON Schema (render.py), a loader that makes Python
-values of JSON (loader.py), and a dumper that makes JSON of Python values (dumper.py). To add a shape,
-add a method to ShapeVisitor and to those three.
+values of JSON, and a dumper that makes JSON of Python values (both converters.py). To add a shape, add it
+to _METHODS and `children`, and a method to those three.
 
 `python` on a shape is the Python type that values are converted to.
 """

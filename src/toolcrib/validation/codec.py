@@ -124,6 +124,12 @@ def to_plain(value: Any, unknown: Callable[[Any], Any]) -> Any:
     return _without_tuples(_engine().to_builtins(value, enc_hook=unknown, str_keys=True))
 
 
+def to_floats(values: list[Any]) -> list[float]:
+    """Return numbers as floats. Raise ValueError where one is too large."""
+    floats: list[float] = _engine().convert(values, list[float])
+    return floats
+
+
 def _without_tuples(plain: Any) -> Any:
     """Replace tuples by lists, in place: the engine has made a copy."""
     kind = type(plain)
@@ -290,7 +296,9 @@ class _Text:
         """Raise ValueError, with a message that can be sent back, for what costs more to read than to
         send."""
         data = self.data
-        if data.count(b'",') > 50_000 + len(data) // 5:
+        max_strings = 50_000 + len(data) // 5
+        # One byte is counted five times as fast as two.
+        if data.count(b'"') > max_strings and data.count(b'",') > max_strings:
             raise ValueError("too many strings for its size")
         suspicious = [is_expensive for is_expensive in _EXPENSIVE if is_expensive(self)]
         may_be_long = len(data) > MAX_STRING and _may_have_long_string(data)
@@ -329,6 +337,8 @@ def _has_many_members(text: _Text) -> bool:
 def _has_long_integer(text: _Text) -> bool:
     """Whether more than a hundred digits stand together that are an integer: no fraction, no exponent."""
     numbers = text.numbers
+    if _TWENTY_DIGITS not in numbers:  # found six times as fast as a hundred
+        return False
     start = numbers.find(_TOO_MANY_DIGITS)
     while start >= 0:
         run = _DIGIT_RUN.match(numbers, start)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate, zip_longest
 from typing import Any
 
 from toolcrib.errors import InvalidSchemaError
@@ -214,9 +215,14 @@ _FOR_EVERY = (("patternProperties", "propertyNames"), ("contains",))
 
 @dataclass(frozen=True, slots=True)
 class ValidationCost:
-    """The checks that a value needs at each level of the data; the last number holds for deeper ones."""
+    """The checks that a value needs at each level of the data; the last number holds for deeper ones.
+
+    `checks` is for deciding whether data is valid, `report` for listing everything that is wrong with it.
+    They differ for recursive schemas: there the engine remembers the answers, but lists all errors again.
+    """
 
     checks: tuple[int, ...]
+    report: tuple[int, ...]
     max_depth: int | None = None
     max_name_length: int | None = None
 
@@ -239,11 +245,11 @@ class ValidationCost:
                 return f"a property name is longer than {self.max_name_length} characters"
         return None
 
-    def exceeds(self, value: Any, limit: int) -> bool:
-        """Whether a value needs more than `limit` checks."""
+    def exceeds_report(self, value: Any, limit: int) -> bool:
+        """Whether listing what is wrong with a value may take more than `limit` checks."""
         spent = 0
         for depth, level in enumerate(_levels(value)):
-            spent += len(level) * self.checks[min(depth, len(self.checks) - 1)]
+            spent += len(level) * self.report[min(depth, len(self.report) - 1)]
             if spent > limit:
                 return True
         return False
@@ -274,12 +280,14 @@ def estimate_cost(schema: Schema, text: bytes, max_name_length: int | None = Non
     Raise InvalidSchemaError where no data could be checked against it.
     """
     if not any(word in text for word in _NEED_ESTIMATE):
-        return ValidationCost((1,))
-    checks = _Graph(schema).count_levels()
-    max_depth = MAX_NESTING if checks[-1] else None  # it is recursive
-    if len(checks) > MAX_LEVELS:
+        return ValidationCost((1,), (1,))
+    graph = _Graph(schema)
+    report = count_levels(graph.root)
+    checks = graph.count_with_memory(report) if report[-1] > MAX_CHECKS_PER_VALUE else report
+    max_depth = MAX_NESTING if report[-1] else None  # it is recursive
+    if len(report) > MAX_LEVELS:
         max_depth = MAX_LEVELS - 1
-    return ValidationCost(tuple(checks), max_depth, max_name_length)
+    return ValidationCost(checks, report, max_depth, max_name_length)
 
 
 class _Parts:
@@ -298,16 +306,28 @@ class _Parts:
 
 
 class _Node:
-    """One subschema: those that it applies to the same value, `repeats` times each, and to its parts."""
+    """One subschema: those that it applies to the same value, `repeats` times each, and to its parts.
 
-    __slots__ = ("cost", "in_place", "parts", "repeats")
+    `targets` are those of its references, which apply to the same value too.
+    """
 
-    def __init__(self, cost: int = 1) -> None:
+    __slots__ = ("cost", "in_place", "parts", "repeats", "targets")
+
+    def __init__(self, cost: int = 1, repeats: int = 1) -> None:
         self.cost = cost
-        self.repeats = 1
+        self.repeats = repeats
         self.in_place: list[_Node] = []
+        self.targets: list[_Node] = []
         self.parts = (_Parts(), _Parts())
         """Of an object, and of an array."""
+
+    def below(self) -> Iterator[_Node]:
+        """Yield the subschemas that stand inside this one."""
+        yield from self.in_place
+        for parts in self.parts:
+            yield from parts.every
+            for each in parts.each:
+                yield from each
 
 
 class _Graph:
@@ -320,10 +340,9 @@ class _Graph:
         self.root = self._node(root)
         while self._pending:
             self._fill(*self._pending.pop())
-        self._order: dict[_Node, int] = {}
-        """The checks that each subschema needs for one value without its parts, those in place first."""
+        checked: dict[_Node, int] = {}
         for node in self._nodes.values():
-            _check_in_place(node, self._order, set(), 0)
+            _check_in_place(node, checked, set(), 0)
 
     def _node(self, schema: Any) -> _Node:
         node = self._nodes.get(id(schema))
@@ -341,7 +360,7 @@ class _Graph:
         inner = [(path, self._node(child)) for path, child in children(schema)]
         references = [schema[keyword] for keyword in REFERENCES if isinstance(schema.get(keyword), str)]
         node.in_place = [child for path, child in inner if path[0] in _IN_PLACE]
-        node.in_place += [self._node(self._resolver.resolve(reference)) for reference in references]
+        node.targets = [self._node(self._resolver.resolve(reference)) for reference in references]
         for parts, for_each, for_every in zip(node.parts, _FOR_EACH, _FOR_EVERY, strict=True):
             parts.every = [child for path, child in inner if path[0] in for_every]
             below = [(path, child) for path, child in inner if path[0] in for_each]
@@ -350,30 +369,139 @@ class _Graph:
             parts.each.append([child for path, child in below if len(path) == 1])
         by_pattern = schema.get("patternProperties")
         if isinstance(by_pattern, dict):  # every name is matched
-            matching = self._nodes[id(by_pattern)] = _Node(len(by_pattern))
-            node.parts[0].every.append(matching)
+            node.parts[0].every.append(_Node(len(by_pattern)))
 
-    def count_levels(self) -> list[int]:
-        """Return the most checks that a value needs at each level below the root.
+    def count_with_memory(self, report: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the checks at each level for an engine that remembers its answers, else `report`.
 
-        Stop where nothing is checked, where the limit is exceeded, or where the numbers stay the same.
+        The engine goes around a loop of references twice; from then on it checks a value against the head
+        of the loop only once.
         """
-        found: list[int] = []
-        last: dict[_Node, int] = {}
-        while len(found) <= MAX_LEVELS and (not found or 0 < found[-1] <= MAX_CHECKS):
-            by_kind: list[dict[_Node, int]] = []
-            for kind in (0, 1):  # the value is an object, or an array
-                counts: dict[_Node, int] = {}
-                for node in self._order:
-                    own = node.parts[kind].count(last) if last else node.cost
-                    counts[node] = own + node.repeats * sum([counts[other] for other in node.in_place])
-                by_kind.append(counts)
-            current = {node: max(by_kind[0][node], by_kind[1][node]) for node in self._order}
-            found.append(current[self.root])
-            if current == last:
-                break
-            last = current
-        return found
+        unrolled = _Unrolled(self._find_loops())
+        start = unrolled.enter((self.root, None, 0), self.root)
+        heads = [unrolled.copy((head, head, 1)) for head in unrolled.loops]
+        unrolled.fill()
+        first, *rounds = map(count_levels, (start, *heads))
+        if not rounds or first[-1] or any(levels[-1] for levels in rounds):
+            return report  # there is a loop without a head
+        once = map(sum, zip_longest(*rounds, fillvalue=0))
+        again = list(accumulate(once))  # a value may be checked because of each value above it
+        return tuple(map(sum, zip_longest(first, again + again[-1:] * len(first), fillvalue=0)))
+
+    def _find_loops(self) -> dict[_Node, set[_Node]]:
+        """Return the definitions that lead back to themselves, by the head of each loop.
+
+        The head is the one definition through which every way into the loop leads. Loops with several
+        entries are left out.
+        """
+        definitions = {self.root, *(target for node in self._nodes.values() for target in node.targets)}
+        links = {definition: _find_targets(definition) for definition in definitions}
+        reached = {definition: set(targets) for definition, targets in links.items()}
+        for middle in definitions:
+            for found in reached.values():
+                if middle in found:
+                    found |= reached[middle]
+        loops: dict[_Node, set[_Node]] = {}
+        pending = [definition for definition in definitions if definition in reached[definition]]
+        while pending:
+            member = pending.pop()
+            loop = {other for other in reached[member] if member in reached[other]}
+            pending = [definition for definition in pending if definition not in loop]
+            entries = loop & {self.root}
+            entries.update(*(links[definition] & loop for definition in definitions - loop))
+            if len(entries) == 1:
+                loops[entries.pop()] = loop
+        return loops
+
+
+def _find_targets(definition: _Node) -> set[_Node]:
+    """Return the definitions that a definition refers to."""
+    found: set[_Node] = set()
+    pending, seen = [definition], {definition}
+    while pending:
+        node = pending.pop()
+        found.update(node.targets)
+        below = set(node.below()) - seen
+        seen |= below
+        pending += below
+    return found
+
+
+_State = tuple[_Node, _Node | None, int]
+"""A subschema, the head of the loop in which it was reached, and how often that head was passed."""
+
+
+class _Unrolled:
+    """Copies of subschemas in which every loop ends after two rounds."""
+
+    def __init__(self, loops: Mapping[_Node, set[_Node]]) -> None:
+        self.loops = loops
+        self._head_of = {member: head for head, loop in loops.items() for member in loop}
+        self._copies: dict[_State, _Node] = {}
+        self._pending: list[_State] = []
+
+    def enter(self, state: _State, target: _Node) -> _Node:
+        """Return a copy of the target of a reference; one that costs nothing after two rounds."""
+        _, head, rounds = state
+        own_head = self._head_of.get(target)
+        rounds = rounds + (target is own_head) if own_head is not None and own_head is head else 0
+        return self.copy((target, own_head, rounds)) if rounds < 2 else _Node(0)
+
+    def copy(self, state: _State) -> _Node:
+        """Return a copy of a subschema; `fill` adds the subschemas that it leads to."""
+        if state not in self._copies:
+            self._copies[state] = _Node(state[0].cost, state[0].repeats)
+            self._pending.append(state)
+        return self._copies[state]
+
+    def fill(self) -> None:
+        while self._pending:
+            state = self._pending.pop()
+            node, head, rounds = state
+            copy = self._copies[state]
+            copy.in_place = [self.copy((child, head, rounds)) for child in node.in_place]
+            copy.targets = [self.enter(state, target) for target in node.targets]
+            for new, old in zip(copy.parts, node.parts, strict=True):
+                new.every = [self.copy((child, head, rounds)) for child in old.every]
+                new.each = [[self.copy((child, head, rounds)) for child in part] for part in old.each]
+
+
+def count_levels(root: _Node) -> tuple[int, ...]:
+    """Return the most checks that a value needs at each level below a subschema.
+
+    Stop where nothing is checked, where the limit is exceeded, or where the numbers stay the same.
+    """
+    nodes = _in_order(root)
+    found: list[int] = []
+    last: dict[_Node, int] = {}
+    while len(found) <= MAX_LEVELS and (not found or 0 < found[-1] <= MAX_CHECKS):
+        by_kind: list[dict[_Node, int]] = []
+        for kind in (0, 1):  # the value is an object, or an array
+            counts: dict[_Node, int] = {}
+            for node in nodes:
+                own = node.parts[kind].count(last) if last else node.cost
+                applied = sum([counts[other] for other in node.in_place + node.targets])
+                counts[node] = own + node.repeats * applied
+            by_kind.append(counts)
+        current = {node: max(by_kind[0][node], by_kind[1][node]) for node in nodes}
+        found.append(current[root])
+        if current == last:
+            break
+        last = current
+    return tuple(found)
+
+
+def _in_order(root: _Node) -> list[_Node]:
+    """Return all subschemas that one leads to; those that apply to the same value come before it."""
+    order: dict[_Node, int] = {}
+    pending, seen = [root], {root}
+    while pending:
+        node = pending.pop()
+        _check_in_place(node, order, set(), 0)
+        new = {*node.targets, *node.below()} - seen
+        seen |= new
+        pending += new
+    return list(order)
 
 
 def _check_in_place(node: _Node, checked: dict[_Node, int], inside: set[_Node], chain: int) -> int:
@@ -386,7 +514,7 @@ def _check_in_place(node: _Node, checked: dict[_Node, int], inside: set[_Node], 
     if chain > MAX_CHAIN:
         raise InvalidSchemaError(f"Schema follows more than {MAX_CHAIN} references in a row")
     inside.add(node)
-    applied = [_check_in_place(other, checked, inside, chain + 1) for other in node.in_place]
+    applied = [_check_in_place(other, checked, inside, chain + 1) for other in node.in_place + node.targets]
     if sum(applied) * node.repeats > MAX_CHECKS_PER_VALUE:
         raise InvalidSchemaError("Schema expands to too many checks", hint="flatten allOf, anyOf, oneOf")
     checked[node] = total = node.cost + node.repeats * sum(applied)

@@ -92,13 +92,13 @@ class Validator:
         Return nothing where finding them would cost too much, or where a part of the value is not JSON.
         """
         try:
-            if not self._cost.exceeds(value, _MAX_REPORTED_CHECKS):
+            if not self._cost.exceeds_report(value, _MAX_REPORTED_CHECKS):
                 errors = self._check.iter_errors(value)
                 found = (problem for error in errors for problem in _problems_of(error, value))
                 return list(islice(found, _MAX_PROBLEMS))
             # The first error of a branching schema may contain thousands of others.
             has_branches = b'"anyOf"' in self._text or b'"oneOf"' in self._text
-            if not has_branches and not self._cost.exceeds(value, _MAX_REPORTED_VALUES):
+            if not has_branches and not self._cost.exceeds_report(value, _MAX_REPORTED_VALUES):
                 self._check.validate(value)
         except _engine().ValidationError as error:
             return list(islice(_problems_of(error, value), _MAX_PROBLEMS))

@@ -225,3 +225,22 @@ def test_lists_of_numbers_are_converted() -> None:
     assert [type(item) for item in integers.bind({"value": [1, 2.0]})["value"]] == [int, int]
     with pytest.raises(InvalidArgumentsError, match=r"value\[1\]': number is too large"):
         floats.bind({"value": [1, 10**400]})
+
+
+@pytest.mark.parametrize(
+    ("hint", "item"),
+    [
+        (tuple[float, float], [12.34, 56.78]),
+        (tuple[str, int, int, float, float], ["abc", 1, 2, 1.5, 2.5]),
+        (Point | None, {"x": 1.5, "y": 2.5}),
+    ],
+)
+def test_five_thousand_small_rows_are_accepted(hint: Any, item: Any) -> None:
+    check = check_of(list[hint])
+    assert len(check.bind(check.check({"value": [item] * 5_000}))["value"]) == 5_000
+
+
+def test_choosing_between_options_costs_something() -> None:
+    values = [{"x": 1}] * 100
+    assert cost(list[Point | Spot], values) > 1.5 * cost(list[Point], values)
+    assert cost(list[Point | None], values) <= cost(list[Point], values)

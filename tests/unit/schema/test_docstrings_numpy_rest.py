@@ -123,12 +123,13 @@ class TestNumpy:
         [
             ("dict\n    The data\n    here.", "The data here.", "dict"),
             ("ndarray, shape (n,)\n    The array.", "The array.", "ndarray, shape (n,)"),
-            ("total : int\n    The total.", "The total.", "total : int"),
+            ("total : int\n    The total.", "total: The total.", "int"),
             ("total : int", "total : int", None),
             ("int", "int", None),
             ("The total of\nall.", "The total of all.", None),
             ("The total of all.\n    And more.", "The total of all.\nAnd more.", None),
-            ("a : int\n    First.\nb : str\n    Second.", "a : int First. b : str Second.", None),
+            ("a : int\n    First.\nb : str\n    Second.", "a (int): First.\nb (str): Second.", None),
+            ("int\n    First.\nstr", "int: First.\nstr", None),
         ],
     )
     def test_returns_keep_all_words(self, block: str, returns: str, returns_type: str | None) -> None:

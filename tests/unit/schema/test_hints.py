@@ -218,9 +218,13 @@ class TestContainers:
     def test_an_iterator_can_be_iterated_step_by_step(self) -> None:
         assert next(receive(abc.Iterator[int], [1, 2])) == 1
 
-    def test_a_defaultdict_starts_with_nothing(self) -> None:
+    def test_a_defaultdict_has_the_factory_of_a_plain_type(self) -> None:
         found = receive(collections.defaultdict[str, list[int]], {"a": [1]})
-        assert (found["a"], found.default_factory) == ([1], None)
+        assert (found["a"], found["missing"]) == ([1], [])
+
+    @pytest.mark.parametrize("hint", [collections.defaultdict, collections.defaultdict[str, dt.date]])
+    def test_a_defaultdict_of_another_type_has_no_factory(self, hint: Any) -> None:
+        assert receive(hint, {}).default_factory is None
 
     def test_a_set_refuses_what_a_set_cannot_hold(self) -> None:
         with pytest.raises(InvalidArgumentsError, match=r"'x'.*a set can hold"):

@@ -39,6 +39,12 @@ class Place(enum.Enum):
     THERE = (1, 1)
 
 
+class Rights(enum.Flag):
+    READ = 1
+    WRITE = 2
+    BOTH = 3
+
+
 class Empty(enum.Enum):
     pass
 
@@ -73,12 +79,14 @@ class Silent(enum.Enum):
         (Literal[1, 2], {"type": "integer", "enum": [1, 2]}),
         (Literal[True], {"type": "boolean", "enum": [True]}),
         (Literal["a", 1, True], {"enum": ["a", 1, True]}),
+        (Literal[b"raw"], {"type": "string", "enum": ["raw"]}),
         (Literal[Colour.RED, Level.HIGH, Place.HERE], {"enum": ["r", 2, "HERE"]}),
         (Colour, {"type": "string", "enum": ["r", "b"]}),
         (Level, {"type": "integer", "enum": [1, 2]}),
         (Word, {"type": "string", "enum": ["yes", "no"]}),
         (Mixed, {"enum": [1, "t", None, 0.5]}),
         (Place, {"type": "string", "enum": ["HERE", "THERE"]}),
+        (Colour | Word, {"type": "string", "enum": ["r", "b", "yes", "no"]}),
     ],
 )
 def test_the_values_are_published(hint: Any, schema: dict[str, Any]) -> None:
@@ -90,6 +98,7 @@ def test_the_values_are_published(hint: Any, schema: dict[str, Any]) -> None:
     [
         (Literal["a", 1, True], True, True),
         (Literal["a", 1, True], 1, 1),
+        (Literal[b"raw"], "raw", b"raw"),
         (Literal[Level.HIGH], 2, Level.HIGH),
         (Literal[Place.HERE], "HERE", Place.HERE),
         (Colour, "r", Colour.RED),
@@ -99,6 +108,8 @@ def test_the_values_are_published(hint: Any, schema: dict[str, Any]) -> None:
         (Mixed, None, Mixed.NOTHING),
         (Mixed, 1, Mixed.ONE),
         (Place, "THERE", Place.THERE),
+        (Rights, 3, Rights.READ | Rights.WRITE),
+        (Rights, 0, Rights(0)),
         (Colour | Word, "yes", Word.YES),
         (dict[Colour, int], {"r": 1}, {Colour.RED: 1}),
         (dict[Level, int], {"2": 1}, {Level.HIGH: 1}),
@@ -111,7 +122,7 @@ def test_a_value_becomes_its_member_and_back(hint: Any, sent: Any, made: Any) ->
     assert emit(hint, made) == sent
 
 
-@pytest.mark.parametrize(("hint", "sent"), [(Colour, "RED"), (Level, True), (Place, [0, 0])])
+@pytest.mark.parametrize(("hint", "sent"), [(Colour, "RED"), (Level, True), (Rights, 4), (Place, [0, 0])])
 def test_anything_else_is_refused(hint: Any, sent: Any) -> None:
     with pytest.raises(InvalidArgumentsError, match="'x'"):
         receive(hint, sent)
@@ -124,6 +135,15 @@ def test_words_about_the_members_reach_the_model() -> None:
         "description": "How soon it has to be done\n- 1: within the hour\n- 2: this week",
     }
     assert schema_of(Silent) == {"type": "string", "enum": ["a"], "description": "- a: the first"}
+
+
+def test_flags_are_sent_as_a_sum_with_the_bits_in_the_description() -> None:
+    assert schema_of(Rights) == {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": 3,
+        "description": "sum of 1 (READ), 2 (WRITE)",
+    }
 
 
 def test_an_enum_without_members_is_refused() -> None:

@@ -51,6 +51,10 @@ class TestUnions:
         hint = list[dt.date | int | None]
         assert receive(hint, ["2026-01-31", 5, None]) == [dt.date(2026, 1, 31), 5, None]
 
+    def test_of_literals_are_one_enum_without_repeats(self) -> None:
+        hint = Literal["a", "b"] | Literal["b", "c"]
+        assert schema_of(hint) == {"type": "string", "enum": ["a", "b", "c"]}
+
     def test_with_anything_are_anything(self) -> None:
         assert schema_of(Union[int, Any]) == {}
         assert codes(taking(Odd | int)) == ["unknown-type"]

@@ -92,6 +92,14 @@ def test_definitions_of_another_engine_move_to_the_root() -> None:
     assert sorted(schema["$defs"]) == ["Point", "Point2"]
 
 
+def test_a_definition_that_two_engine_schemas_share_is_published_once() -> None:
+    shared, own = {"type": "string"}, {"type": "integer"}
+    one = foreign({"$ref": "#/$defs/A", "$defs": {"A": own, "B": shared}})
+    other = foreign({"$ref": "#/$defs/B", "$defs": {"B": shared, "C": own}})
+    schema = arguments_schema([Field("x", one), Field("y", other)])
+    assert list(schema["$defs"]) == ["A", "B", "C"]
+
+
 def test_definitions_that_read_alike_but_refer_to_different_things_stay_apart() -> None:
     def linked(kind: str) -> External:
         inner = {"A": {"anyOf": [{"properties": {"b": {"$ref": "#/$defs/B"}}}]}, "B": {"type": kind}}

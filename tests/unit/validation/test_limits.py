@@ -198,7 +198,7 @@ def chain(levels: int, last: Any, width: int = 2) -> dict[str, Any]:
 
 def test_a_schema_without_branches_needs_one_check_per_value() -> None:
     cost = cost_of({"properties": {"a": {"items": {"type": "string"}}}})
-    assert cost == ValidationCost((1,))
+    assert cost == ValidationCost((1,), (1,))
     assert cost.is_low
 
 
@@ -226,7 +226,7 @@ def test_a_schema_without_branches_needs_one_check_per_value() -> None:
 )
 def test_checks_are_counted_level_by_level(schema: dict[str, Any], checks: tuple[int, ...]) -> None:
     cost = cost_of(schema)
-    assert cost.checks == checks
+    assert cost.checks == cost.report == checks
     assert cost.max_depth is None
 
 
@@ -264,12 +264,66 @@ def test_a_linked_list_is_cheap_and_limits_the_depth_of_data() -> None:
     assert not cost.is_low
 
 
-def test_recursive_options_multiply_with_every_level() -> None:
+def test_a_recursive_union_is_cheap_to_check_and_expensive_to_report() -> None:
     options = [{"properties": {"a": ref("x"), "kind": {"const": str(i)}}} for i in range(4)]
     cost = cost_of({"properties": {"a": ref("x")}, "$defs": {"x": {"anyOf": options}}})
-    assert cost.checks[:4] == (1, 6, 24, 96)
+    assert max(cost.checks) < 300
+    assert cost.report[1] == 6
+    assert cost.report[2] == 24
+    assert cost.report[-1] > 100_000
+
+
+def test_a_loop_that_doubles_on_its_way_is_counted_twice_around() -> None:
+    schema = chain(3, {})
+    schema["$defs"]["d3"] = ref("d0")
+    cost = cost_of(schema)
+    assert max(cost.checks) > 2**6
+    assert cost.checks[-1] < max(cost.checks)
+
+
+@pytest.mark.parametrize("entry", [ref("d1"), {"$ref": "#/$defs/d2/allOf/0"}])
+def test_of_a_loop_with_two_entries_every_round_is_counted(entry: dict[str, Any]) -> None:
+    schema = chain(3, {})
+    schema["$defs"]["d3"] = ref("d0")
+    schema["properties"] = {"b": entry}
+    cost = cost_of(schema)
+    assert cost.checks == cost.report
     assert cost.checks[-1] > limits.MAX_CHECKS
-    assert cost.max_depth == limits.MAX_NESTING
+    assert cost.checks[-1] > 1.5 * cost.checks[-2]
+
+
+def test_a_loop_within_a_loop_is_counted_without_end() -> None:
+    pair = {
+        "n": {"anyOf": [{"properties": {"a": ref("m"), "b": ref("n")}}] * 2},
+        "m": {"properties": {"a": ref("m"), "b": ref("n")}},
+    }
+    cost = cost_of({"properties": {"x": ref("n")}, "$defs": pair})
+    assert cost.checks == cost.report
+    assert cost.checks[-1] > limits.MAX_CHECKS
+
+
+def test_two_recursive_types_are_counted_each_on_its_own() -> None:
+    def tree(name: str, inner: dict[str, Any]) -> dict[str, Any]:
+        options = [{"properties": {"kind": {"const": str(i)}, "a": ref(name)}} for i in range(10)]
+        return {"anyOf": [*options, inner]}
+
+    defs = {"x": tree("x", ref("y")), "y": tree("y", {"type": "string"})}
+    cost = cost_of({"properties": {"a": ref("x"), "b": ref("y")}, "$defs": defs})
+    assert cost.report[-1] > limits.MAX_CHECKS
+    assert cost.checks[-1] < 1_000
+
+
+def test_a_formula_of_ten_operators_may_be_thirty_levels_deep() -> None:
+    options = [
+        {"properties": {"op": {"const": f"op{i}"}, "a": ref("x"), "b": ref("x")}, "required": ["op"]}
+        for i in range(10)
+    ]
+    defs = {"x": {"anyOf": [*options, {"type": "number"}]}}
+    cost = cost_of({"properties": {"formula": ref("x")}, "$defs": defs})
+    formula: Any = 1
+    for _ in range(30):
+        formula = {"op": "op9", "a": formula, "b": {"op": "op8", "a": 1, "b": 2}}
+    assert cost.find_excess({"formula": formula}) is None
 
 
 def test_options_for_objects_and_for_arrays_do_not_multiply() -> None:
@@ -307,7 +361,7 @@ def test_schemas_that_cannot_be_checked_are_refused(schema: dict[str, Any], mess
 
 
 def test_values_are_refused_for_their_cost() -> None:
-    cost = ValidationCost((1, 1_000, 0))
+    cost = ValidationCost((1, 1_000, 0), (1,))
     assert cost.find_excess({"a": [1] * 100_000}) is None
     assert cost.find_excess({str(i): i for i in range(1_999)}) is None
     assert cost.find_excess([1] * 2_000) == (
@@ -317,13 +371,13 @@ def test_values_are_refused_for_their_cost() -> None:
 
 
 def test_the_last_number_holds_for_all_deeper_levels() -> None:
-    cost = ValidationCost((1, limits.MAX_CHECKS // 2))
+    cost = ValidationCost((1, limits.MAX_CHECKS // 2), (1,))
     assert cost.find_excess([[]]) is None
     assert cost.find_excess([[[]]]) == "too expensive to check against this schema (1 values at level 2)"
 
 
 def test_values_are_refused_for_their_depth() -> None:
-    cost = ValidationCost((1,), max_depth=2)
+    cost = ValidationCost((1,), (1,), max_depth=2)
     assert cost.find_excess([[1]]) is None
     assert cost.find_excess({"a": ({"b": 1},)}) == "nested deeper than 2 levels"
     assert not cost.is_low
@@ -336,7 +390,7 @@ def test_values_are_refused_for_long_property_names() -> None:
     assert not cost.is_low
 
 
-def test_a_value_is_compared_with_any_limit() -> None:
-    cost = ValidationCost((1, 10))
-    assert not cost.exceeds([1] * 10, 101)
-    assert cost.exceeds([1] * 11, 101)
+def test_reporting_has_a_cost_of_its_own() -> None:
+    cost = ValidationCost((1,), (1, 10))
+    assert not cost.exceeds_report([1] * 10, 101)
+    assert cost.exceeds_report([1] * 11, 101)
