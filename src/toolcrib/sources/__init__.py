@@ -19,7 +19,7 @@ from toolcrib.registry.plugins import load_plugins
 from toolcrib.sources import tables
 from toolcrib.sources.applications import ApplicationSource
 from toolcrib.sources.base import Batch, MemorySource, ReadOptions, Source
-from toolcrib.sources.foreign.source import ForeignServerSource
+from toolcrib.sources.foreign import ForeignServerSource
 from toolcrib.sources.modules import ModuleSource
 from toolcrib.sources.objects import (
     CallableSource,

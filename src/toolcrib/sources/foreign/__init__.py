@@ -3,3 +3,21 @@
 Neither library is imported here: the caller has loaded it already, and its classes
 are reached through the server.
 """
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolcrib.sources.base import Batch, MemorySource, ReadOptions
+from toolcrib.sources.foreign.recognition import library_of
+
+
+class ForeignServerSource(MemorySource):
+    def accepts(self, target: Any) -> bool:
+        return library_of(target) is not None
+
+    def read(self, target: Any, options: ReadOptions) -> Batch:
+        from toolcrib.sources.foreign.reading import read_server  # start-up time: few programs have one
+
+        reading = read_server(target)
+        return Batch([options.apply(tool) for tool in reading.tools], reading.findings)

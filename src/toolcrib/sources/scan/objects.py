@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from toolcrib.sources.scan.glances import looks_registering
-
 if TYPE_CHECKING:
     from toolcrib.sources.scan.calls import Evaluator
     from toolcrib.sources.scan.files import SourceFile
@@ -684,3 +682,39 @@ def _stranger(evaluator: Evaluator, parameter: ast.arg, scope: Scope) -> Thing:
         return UNKNOWN
     maker = server_maker(evaluator.of(hint, scope))
     return UNKNOWN if maker is None else Server(maker)
+
+
+# --- cheap checks that skip code which registers nothing ---------------------------------------------
+
+_DOORS = frozenset({"add", "add_all", "mount", "register"})
+# Tuples, made once: a union of classes is made anew each time it is written, and every function passes here.
+_FUNCTION_NODES = (ast.FunctionDef, ast.AsyncFunctionDef)
+_WITHOUT_BODY = (ast.Expr, ast.Assign, ast.Return)
+_CALL_NODES = (ast.Call, ast.Await)
+
+
+def looks_registering(node: ast.AST) -> bool:
+    """Whether statements below this look as if they registered tools; expressions are hardly looked into."""
+    found: list[ast.AST] = list(getattr(node, "body", ()))
+    while found:
+        item = found.pop()
+        if isinstance(item, _FUNCTION_NODES):
+            if any("tool" in name.lower() for name in map(_called_name, item.decorator_list)):
+                return True
+        elif isinstance(item, _WITHOUT_BODY):
+            name = _called_name(item.value)
+            if "tool" in name.lower() or name in _DOORS:
+                return True
+            continue  # no statements are in it
+        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+            found += getattr(item, part, ())
+    return False
+
+
+def _called_name(node: ast.AST | None) -> str:
+    """The last name in `a.b(...)(...)`."""
+    while isinstance(node, _CALL_NODES):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    if isinstance(node, ast.Name):
+        return node.id
+    return node.attr if isinstance(node, ast.Attribute) else ""
