@@ -1,8 +1,8 @@
 """Inputs of a catalog: live tools, or files that are read and never run.
 
 A catalog of files depends on the bytes of every file that was or could have been read, which are all Python
-files below the folders that the targets import from, and on which of them the targets name. Files are known by
-the SHA-1 of their bytes, never by their dates: dates can be set, copied and shared.
+files below the folders that the targets import from, and on which of them the targets name. Files are known
+by the SHA-1 of their bytes, never by their dates: dates can be set, copied and shared.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ _SUBSTITUTE_SUFFIXES = (".tools.json", ".tools.yaml", ".tools.yml", ".tools.toml
 @dataclass(slots=True)
 class Reading:
     """The tools of an input. `named` are the files that the targets name, and `files` has all that were or
-    could have been read, with their hashes. `is_stable`: nothing changed meanwhile, and `files` is complete."""
+    could have been read, with their hashes. `is_stable`: nothing changed meanwhile, and `files` is complete.
+    """
 
     tools: list[Tool] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -297,20 +298,22 @@ MAX_SOURCES = 5_000
 def find_sources(files: Iterable[str], folders: Iterable[Path]) -> set[str] | None:
     """Return every Python file that scanning these may lead to: those below the folders they import from.
 
-    None where there are too many to look through. Imports begin where a file really is, so links are followed.
+    None where there are too many to look through. Links are followed: imports begin where a file really is.
     """
     sources = [file for file in files if file.endswith(".py")]
-    roots: set[str] = set()
-    for place in (os.path.abspath, os.path.realpath):
-        paths = [Path(place(source)) for source in sources]
-        roots.update(str(folder) for path in paths for folder in (path.parent, find_import_root(path)[0]))
-        roots.update(map(place, folders))
+    starts = {os.path.dirname(file) for file in sources} | {os.path.abspath(folder) for folder in folders}
+    starts |= {os.path.dirname(os.path.realpath(file)) for file in sources if os.path.islink(file)}
+    starts |= {os.path.realpath(start) for start in starts}
+    roots = starts | {str(find_import_root(Path(start, "_.py"))[0]) for start in starts}
     found: set[str] = set()
-    count = 0
-    for root in roots:
+    visited: set[str] = set()
+    for root in sorted(roots):
         for folder, inner, names in os.walk(root, followlinks=True):
-            count += 1
-            if count > MAX_SOURCES or len(found) > MAX_SOURCES:
+            if folder in visited:  # below another root
+                inner.clear()
+                continue
+            visited.add(folder)
+            if len(visited) > MAX_SOURCES or len(found) > MAX_SOURCES:
                 return None
             inner[:] = [
                 name
