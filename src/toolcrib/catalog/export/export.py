@@ -202,9 +202,11 @@ def _label(tools: list[Tool]) -> list[str | None]:
     """
     shared = Counter(tool.name for tool in tools)
     found: list[str | None] = []
+    taken: set[str] = set()
     for tool in tools:
         label = f"{tool.name}@{tool.version}" if shared[tool.name] > 1 and tool.version else tool.name
-        found.append(None if label in found else label)
+        found.append(None if label in taken else label)
+        taken.add(label)
     return found
 
 
