@@ -119,7 +119,7 @@ def _rename_properties(tree: Node, dialect: Dialect, log: ChangeLog) -> tuple[No
     nodes = list(walk(tree))
     declared = dict.fromkeys(name for _, node in nodes for name in node.get("properties", ()))
     # With a digest, a new name is not mistaken for an undeclared one.
-    is_open = dialect.keywords is None or any(_takes_any_names(node) for _, node in nodes)
+    is_open = dialect.keywords is None or any(_takes_any_names(dict(node)) for _, node in nodes)
     mapped = map_names(declared, dialect.property_name, always_digest=is_open)
     names = {old: new for old, new in mapped.items() if old != new}
     if not names:
