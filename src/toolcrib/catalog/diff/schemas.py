@@ -287,8 +287,12 @@ class _Comparison:
         code = "added-required" if is_required and self.is_input else "added"
         yield self._change(code, at, new=schema)
         others = old.get("additionalProperties", "properties" not in old)
-        if self.is_input and not _covers(schema, others):
-            words = "{} accepted other values while it was not declared"
+        if self.is_input:
+            is_safe, words = _covers(schema, others), "{} accepted other values while it was not declared"
+        else:
+            is_safe = is_nothing(others) or _covers(others, schema)
+            words = "{} had other values while it was not declared"
+        if not is_safe:
             yield self._change("changed", at, words=words, old=others, new=schema)
 
     def _compare_other_names(self, old: Schema, new: Schema, at: _Location) -> list[Change]:
@@ -489,7 +493,9 @@ def _other_rules(node: Mapping[str, Any]) -> bytes:
 
 
 def _is_plain(node: Any, name: str, keywords: frozenset[str]) -> bool:
-    return bool(node.get("type") == name and node.keys() <= keywords | _INDEPENDENT)
+    if node.get("type") != name or not node.keys() <= keywords | _INDEPENDENT:
+        return False
+    return _RECURSION.encode() not in _other_rules(node)  # the same rule on something else
 
 
 @dataclass(frozen=True, slots=True)
