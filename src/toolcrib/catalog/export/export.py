@@ -177,12 +177,11 @@ def export(
         ):
             exported[verdict.exported] = found
     document = exporter.combine(list(exported.values()), title)
+    refused = exporter.find_refused(document, exported.keys())
     for index, verdict in enumerate(verdicts):
-        if verdict.exported in exported:
-            reason = exporter.refuses(document, str(verdict.exported))
-            if reason is not None:
-                verdicts[index] = Verdict(verdict.name, None, "refused", reason=reason)
-                del exported[str(verdict.exported)]
+        if verdict.exported in refused:
+            verdicts[index] = Verdict(verdict.name, None, "refused", reason=refused[verdict.exported])
+            del exported[verdict.exported]
     kept = [verdict for verdict in verdicts if verdict.exported in exported]
     return Export(
         exporter.name,
