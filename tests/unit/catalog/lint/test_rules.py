@@ -205,4 +205,4 @@ def test_many_choices_are_checked_in_a_second() -> None:
     assert check is not None
     began = process_time()
     assert not list(check(tool))
-    assert process_time() - began < 2, "each is compared with all others"
+    assert process_time() - began < 0.5, "each is compared with all others"
