@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 
 import click
 
-from toolcrib.catalog.diff.change import GRADES, Change
+from toolcrib.catalog.diff import GRADES, Change
 from toolcrib.catalog.diff.compare import Comparison, compare
 from toolcrib.catalog.git import Repository
 from toolcrib.catalog.lock import Lock

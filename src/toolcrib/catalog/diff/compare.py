@@ -1,8 +1,10 @@
-"""Compare two catalogs tool by tool and grade every change; see `change` for the grades.
+"""Compare two catalogs tool by tool and grade every change.
 
-comparison = compare(old_tools, new_tools)
-comparison.worst, comparison.advice             # "breaking", "major"
-[change.message for change in comparison.changes]
+The grades are explained in `toolcrib.catalog.diff`.
+
+    comparison = compare(old_tools, new_tools)
+    comparison.worst, comparison.advice             # "breaking", "major"
+    [change.message for change in comparison.changes]
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import Any
 
-from toolcrib.catalog.diff.change import GRADES, Change, Grade, make_change
+from toolcrib.catalog.diff import GRADES, Change, Grade, make_change
 from toolcrib.catalog.diff.definitions import compare_definitions, compare_scopes, find_suspicious
 from toolcrib.catalog.diff.schemas import are_similar
 from toolcrib.definition import ToolDefinition

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from toolcrib.catalog.diff.change import Change, Grade, make_change
+from toolcrib.catalog.diff import Change, Grade, make_change
 from toolcrib.catalog.diff.schemas import ANNOTATIONS, compare_schemas
 from toolcrib.catalog.lint import LintedTool, Problem, Rule
 from toolcrib.catalog.lint.table import SUSPICION_RULES

@@ -18,7 +18,7 @@ from difflib import SequenceMatcher
 from typing import Any, Literal
 
 from toolcrib.catalog import schema_algebra
-from toolcrib.catalog.diff.change import Change, Grade, make_change
+from toolcrib.catalog.diff import Change, Grade, make_change
 from toolcrib.catalog.schema_algebra import (
     TYPES,
     canonical_form,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from toolcrib import Tool, ToolDefinition
-from toolcrib.catalog.diff.change import Change
+from toolcrib.catalog.diff import Change
 from toolcrib.catalog.diff.compare import LookAlikes, compare
 from toolcrib.sources.described import describe
 
