@@ -72,7 +72,8 @@ def compare_scan(
         is_announced = tool.name.casefold() in announced.uncertain
         for what in dict.fromkeys((*mine, *theirs)):
             one, other = mine.get(what), theirs.get(what)
-            if not _is_same(one, other):
+            is_in_both = what in mine and what in theirs  # a default of null is not a missing one
+            if not is_in_both or not _is_same(one, other):
                 found.append(ScanDifference(DIFFERS, tool.name, what, one, other, tool.source, is_announced))
     return found + [
         _one_sided(ONLY_REGISTERED, tool, announced) for key, tool in right.items() if key not in left

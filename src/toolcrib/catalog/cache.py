@@ -76,8 +76,8 @@ def _describe_inputs(inputs: FileInputs, draft: Draft) -> Facts:
     return {
         "builder": describe_builder(),
         "asked": inputs.key,
+        "named": draft.reading.named,
         "files": draft.reading.files,
-        "sources": sorted(inputs.sources() or ()),
     }
 
 
@@ -85,10 +85,11 @@ def _is_current(facts: Facts, inputs: FileInputs) -> bool:
     """Tell whether building now would give the same: same inputs, versions, files and bytes."""
     if facts.get("builder") != describe_builder() or facts.get("asked") != inputs.key:
         return False
-    files, sources = facts.get("files"), inputs.sources()
-    if not isinstance(files, dict) or sources is None or sorted(sources) != facts.get("sources"):
+    files, named = facts.get("files"), inputs.named_files()
+    if not isinstance(files, dict) or facts.get("named") != named:
         return False
-    return sources <= files.keys() and hash_files(files) == files
+    sources = inputs.find_sources(named)
+    return sources is not None and sources <= files.keys() and hash_files(files) == files
 
 
 @remember

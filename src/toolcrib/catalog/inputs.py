@@ -1,8 +1,8 @@
 """Inputs of a catalog: live tools, or files that are read and never run.
 
 A catalog of files depends on the bytes of every file that was or could have been read, which are all Python
-files below the folders that the targets import from. Files are known by the SHA-1 of their bytes, never by
-their dates: dates can be set, copied and shared.
+files below the folders that the targets import from, and on which of them the targets name. Files are known
+by the SHA-1 of their bytes, never by their dates: dates can be set, copied and shared.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from toolcrib.errors import ConfigurationError, Finding, InvalidToolError, Locat
 from toolcrib.registry.registry import ToolRegistry
 from toolcrib.sources import collect
 from toolcrib.sources.descriptors import descriptor_files, is_descriptor
-from toolcrib.sources.loading import find_import_root, find_python_files
+from toolcrib.sources.loading import find_import_root, find_python_files, is_skipped_folder
 from toolcrib.sources.objects import registry_of
 from toolcrib.sources.targets import is_settings, parse_target
 from toolcrib.tool import Tool
@@ -36,12 +36,14 @@ _SUBSTITUTE_SUFFIXES = (".tools.json", ".tools.yaml", ".tools.yml", ".tools.toml
 
 @dataclass(slots=True)
 class Reading:
-    """The tools of an input. `files` has all files that were or could have been read, with their hashes.
-    `is_stable`: nothing changed meanwhile, and `files` is complete."""
+    """The tools of an input. `named` are the files that the targets name, and `files` has all that were or
+    could have been read, with their hashes. `is_stable`: nothing changed meanwhile, and `files` is complete.
+    """
 
     tools: list[Tool] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     hash: str | None = None
+    named: list[str] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
     is_stable: bool = True
 
@@ -116,28 +118,30 @@ class FileInputs:
             "config": None if self.config.file is None else os.path.abspath(self.config.file),
         }
 
-    def named_files(self) -> list[Path]:
+    def named_files(self) -> list[str]:
         """Return every file that the targets name now, and the one with the settings."""
         files = [file for target in self.targets for file in target.files()]
-        return list(dict.fromkeys([*files, *([] if self.config.file is None else [self.config.file])]))
+        settings = [] if self.config.file is None else [self.config.file]
+        return sorted({os.path.abspath(file) for file in (*files, *settings)})
 
-    def sources(self) -> set[str] | None:
-        """Return every file that reading may depend on, as far as that is known before."""
-        named = self.named_files()
+    def find_sources(self, named: Iterable[str]) -> set[str] | None:
+        """Return every file that reading may depend on; None where there are too many to look through."""
         found = find_sources(named, [target.path for target in self.targets if target.path.is_dir()])
-        return None if found is None else found | {os.path.abspath(file) for file in named}
+        return None if found is None else found.union(named)
 
     def read(self) -> Reading:
         """Read everything; read it again if something changed meanwhile, or may have."""
         for _ in range(_MAX_ATTEMPTS):
             started_ns = time.time_ns()
-            sources = self.sources()
-            before = hash_files(self.named_files() if sources is None else sources)
+            named = self.named_files()
+            sources = self.find_sources(named)
+            before = hash_files(named if sources is None else sources)
             reading, read = self._scan()
-            reading.files = hash_files([*before, *read])
+            reading.named, reading.files = named, hash_files([*before, *read])
             reading.hash = self._hash(reading.files)
             others = reading.files.keys() - before.keys()
-            is_same = self.sources() == sources and before.items() <= reading.files.items()
+            is_same = self.named_files() == named and self.find_sources(named) == sources
+            is_same &= before.items() <= reading.files.items()
             reading.is_stable = is_same and all(_is_older(path, started_ns) for path in others)
             if reading.is_stable:
                 break
@@ -289,24 +293,39 @@ def _is_older(path: str, time_ns: int) -> bool:
 
 MAX_SOURCES = 5_000
 """The number of folders, and of files in them, up to which a catalog is cached."""
-_NOT_SOURCES = frozenset({"__pycache__", "node_modules", "site-packages"})
 
 
-def find_sources(files: Iterable[Path], folders: Iterable[Path]) -> set[str] | None:
+def find_sources(files: Iterable[str], folders: Iterable[Path]) -> set[str] | None:
     """Return every Python file that scanning these may lead to: those below the folders they import from.
 
-    None where there are too many to look through.
+    None where there are too many to look through. Links are followed: imports begin where a file really is.
     """
-    paths = [Path(os.path.abspath(file)) for file in files if file.suffix == ".py"]
-    roots = {find_import_root(path)[0] for path in paths} | {path.parent for path in paths} | {*folders}
+    sources = [file for file in files if file.endswith(".py")]
+    starts = {os.path.dirname(file) for file in sources} | {os.path.abspath(folder) for folder in folders}
+    starts |= {os.path.dirname(os.path.realpath(file)) for file in sources if os.path.islink(file)}
+    starts |= {os.path.realpath(start) for start in starts}
+    roots = starts | {str(find_import_root(Path(start, "_.py"))[0]) for start in starts}
     found: set[str] = set()
-    count = 0
-    for root in roots:
-        for folder, inner, names in os.walk(os.path.abspath(root)):
-            count += 1
-            if count > MAX_SOURCES or len(found) > MAX_SOURCES:
+    visited: set[str] = set()
+    for root in sorted(roots):
+        for folder, inner, names in os.walk(root, followlinks=True):
+            if folder in visited:  # below another root
+                inner.clear()
+                continue
+            visited.add(folder)
+            if len(visited) > MAX_SOURCES or len(found) > MAX_SOURCES:
                 return None
-            inner[:] = [name for name in inner if name[0] != "." and name not in _NOT_SOURCES]
-            # With a pyvenv.cfg, a folder is a virtual environment and is not scanned.
-            found.update(os.path.join(folder, name) for name in names if name.endswith((".py", ".cfg")))
+            inner[:] = [
+                name
+                for name in inner
+                if not is_skipped_folder(name) and not _leads_back(os.path.join(folder, name))
+            ]
+            found.update(os.path.join(folder, name) for name in names if name.endswith(".py"))
     return found
+
+
+def _leads_back(folder: str) -> bool:
+    """Tell whether a folder is a link to one that it is in."""
+    if not os.path.islink(folder):
+        return False
+    return Path(os.path.realpath(os.path.dirname(folder))).is_relative_to(os.path.realpath(folder))

@@ -20,7 +20,8 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from toolcrib.catalog.diff.compare import GRADES, compare_tools, definition_of
+from toolcrib.catalog.diff import GRADES
+from toolcrib.catalog.diff.compare import compare_tools, definition_of
 from toolcrib.config.atomic_file import write_file
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import (

@@ -17,7 +17,8 @@ from pathlib import Path, PurePosixPath
 
 import click
 
-from toolcrib.catalog.diff.compare import GRADES, Change, Comparison, compare
+from toolcrib.catalog.diff import GRADES, Change
+from toolcrib.catalog.diff.compare import Comparison, compare
 from toolcrib.catalog.git import Repository
 from toolcrib.catalog.lock import Lock
 from toolcrib.cli.catalog import ToolSet, ToolSource, find_lock, static_option

@@ -8,7 +8,8 @@ from fnmatch import fnmatchcase
 
 import click
 
-from toolcrib.catalog.diff.compare import GRADES, compare
+from toolcrib.catalog.diff import GRADES
+from toolcrib.catalog.diff.compare import compare
 from toolcrib.catalog.lock import Lock
 from toolcrib.cli.catalog import ToolSource, find_lock, source_options
 from toolcrib.cli.diff import format_changes

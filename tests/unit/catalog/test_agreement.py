@@ -45,6 +45,7 @@ def changed(name: str, **keywords: Any) -> dict[str, Any]:
         ({"title": "A title"}, "title"),
         ({"input_schema": changed("city", type="integer")}, "parameter 'city': type"),
         ({"input_schema": changed("days", default=3)}, "parameter 'days': default"),
+        ({"input_schema": changed("days", default=None)}, "parameter 'days': default"),
         ({"input_schema": changed("new", type="string")}, "parameter 'new'"),
         ({"input_schema": {**SCHEMA, "required": []}}, "required parameters"),
         ({"input_schema": {**SCHEMA, "$defs": {"A": {}}}}, "input schema: $defs"),

@@ -382,11 +382,11 @@ def test_a_checksum_on_other_data_is_not_enough(text: str) -> None:
     "facts",
     [
         {"files": 5},
-        {"sources": 5},
-        {"sources": [5]},
+        {"named": 5},
+        {"named": [5]},
         {"files": {"a\0b": ""}},
         {"files": {}},
-        {"files": {"/": ""}, "sources": []},
+        {"files": {"/": ""}, "named": []},
         {"asked": "registry"},
     ],
     ids=str,
@@ -451,3 +451,60 @@ def test_a_folder_that_becomes_a_virtual_environment_is_not_read(tmp_path: Path)
     (root / "env" / "pyvenv.cfg").write_text("home = /usr/bin\n")
     assert get_catalog_cached(root, cache)["count"] == 1
     assert os.path.exists(cache)
+
+
+def test_a_folder_that_becomes_a_project_is_read_without_its_builds(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    (root / "build").mkdir(parents=True)
+    (root / "build" / "m.py").write_text(f"{HEAD}@mcp.tool()\ndef copied(): 'Do.'\n")
+    (root / "n.py").write_text(f"{HEAD}@mcp.tool()\ndef written(): 'Do.'\n")
+    cache = tmp_path / "cache.json"
+    assert get_catalog_cached(root, cache)["count"] == 2
+    (root / "pyproject.toml").write_text("[project]\n")
+    assert get_catalog_cached(root, cache)["count"] == 1
+
+
+KINDS_OR_TEXT = "try:\n    from {} import Color\nexcept ImportError:\n    Color = str\n"
+
+
+def make_source(module: str) -> str:
+    return f"{KINDS_OR_TEXT.format(module)}{HEAD}@mcp.tool()\ndef a(c: Color):\n    'Do.'\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="creating links needs a privilege there")
+def test_an_import_beside_the_file_that_a_link_leads_to_counts_when_it_appears(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "links").mkdir()
+    (tmp_path / "real" / "tools.py").write_text(make_source("kinds"))
+    link = tmp_path / "links" / "tools.py"
+    link.symlink_to(tmp_path / "real" / "tools.py")
+    cache = tmp_path / "cache.json"
+    before = get_catalog_cached(link, cache)
+    assert load(cache) is not None
+    (tmp_path / "real" / "kinds.py").write_text(KINDS)
+    assert get_catalog_cached(link, cache) == build_catalog(link) != before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="creating links needs a privilege there")
+def test_a_package_that_is_linked_to_another_folder_counts(tmp_path: Path) -> None:
+    source = tmp_path / "tools.py"
+    source.write_text(make_source("lib.kinds"))
+    for name, text in (("old", KINDS), ("new", f"{KINDS}    BLUE = 'blue'\n")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "kinds.py").write_text(text)
+    (tmp_path / "lib").symlink_to("old")
+    cache = tmp_path / "cache.json"
+    before = get_catalog_cached(source, cache)
+    assert load(cache) is not None
+    (tmp_path / "lib").unlink()
+    (tmp_path / "lib").symlink_to("new")
+    assert get_catalog_cached(source, cache) == build_catalog(source) != before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="creating links needs a privilege there")
+def test_a_link_that_leads_back_does_no_harm(tmp_path: Path) -> None:
+    source = tmp_path / "tools.py"
+    source.write_text(make_source("kinds"))
+    (tmp_path / "back").symlink_to(tmp_path)
+    (tmp_path / "again").symlink_to(tmp_path)
+    assert get_catalog_cached(source, tmp_path / "cache.json") == build_catalog(source)

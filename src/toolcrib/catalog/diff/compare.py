@@ -1,7 +1,6 @@
 """Compare two catalogs tool by tool and grade every change.
 
-Grades: cosmetic (nobody notices), compatible (callers need not change), breaking (some callers will fail),
-suspicious (somebody should look before a model does).
+The grades are explained in `toolcrib.catalog.diff`.
 
     comparison = compare(old_tools, new_tools)
     comparison.worst, comparison.advice             # "breaking", "major"
@@ -12,60 +11,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import Any
 
+from toolcrib.catalog.diff import GRADES, Change, Grade, make_change
 from toolcrib.catalog.diff.definitions import compare_definitions, compare_scopes, find_suspicious
-from toolcrib.catalog.diff.schemas import Difference, Grade, are_similar
+from toolcrib.catalog.diff.schemas import are_similar
 from toolcrib.definition import ToolDefinition
-from toolcrib.errors import NO_LOCATION, Location
 from toolcrib.registry.index import skeleton
 from toolcrib.sources.described import is_described
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
-
-GRADES: tuple[Grade, ...] = ("cosmetic", "compatible", "breaking", "suspicious")
-"""From the least to the worst."""
-_MAX_VALUE = 100
-_MAX_NAME = 120
-_CONTEXT = 30
-"""Characters that are shown before the first difference of two long values."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One change of one tool. `message` is `template` with the quoted `names`, which come from definitions.
-
-    `old` and `new` are shortened JSON; `source` is where the tool is written now, or was.
-    """
-
-    grade: Grade
-    code: str
-    tool: str
-    template: str
-    names: tuple[str, ...] = ()
-    pointer: str = ""
-    old: str | None = None
-    new: str | None = None
-    source: Location = NO_LOCATION
-
-    @property
-    def message(self) -> str:
-        return self.template.format(*(f"`{name}`" for name in self.names))
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "grade": self.grade,
-            "code": self.code,
-            "tool": self.tool,
-            "message": self.message,
-            "pointer": self.pointer or None,
-            "old": self.old,
-            "new": self.new,
-            "file": self.source.file,
-            "line": self.source.line,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +71,12 @@ def compare(old: Iterable[Tool], new: Iterable[Tool]) -> Comparison:
         removed.remove(was)
         added.remove(tool)
         words = "it was called {0}: callers that use the old name will fail"
-        renamed = Difference("tool-renamed", "breaking", "/name", words, (was.name,), was.name, tool.name)
-        changes.append(_change(renamed, tool.name, definition_of(tool).source))
+        renamed = make_change("tool-renamed", "breaking", "/name", words, (was.name,), was.name, tool.name)
+        changes.append(_assign(renamed, tool))
         changes += compare_tools(was, tool)
     for tool in removed:
-        template = "it was removed: callers will fail"
-        source = definition_of(tool).source
-        changes.append(Change("breaking", "tool-removed", tool.name, template, source=source))
+        removal = make_change("tool-removed", "breaking", "", "it was removed: callers will fail")
+        changes.append(_assign(removal, tool))
     changes += _describe_added(added, [tool.name for tool in (*before, *now)])
     return Comparison(_sort(changes), len(before), len(now))
 
@@ -136,19 +92,23 @@ def definition_of(tool: Tool) -> ToolDefinition:
 def compare_tools(old: Tool, new: Tool) -> list[Change]:
     """Return what changed in one tool, whatever it is called now."""
     before, now = definition_of(old), definition_of(new)
-    found: list[Difference] = []
+    found: list[Change] = []
     if before.fingerprint != now.fingerprint:
         found += compare_definitions(before, now)
         found += find_suspicious((old, before), (new, now))
     found += _compare_options(old, new)
-    return [_change(difference, new.name, now.source) for difference in found]
+    return [_assign(change, new) for change in found]
 
 
-def _compare_options(old: Tool, new: Tool) -> Iterator[Difference]:
+def _assign(change: Change, tool: Tool) -> Change:
+    return replace(change, tool=tool.name, source=definition_of(tool).source)
+
+
+def _compare_options(old: Tool, new: Tool) -> Iterator[Change]:
     """Compare what clients are not told, where both sides know it."""
     if old.version != new.version and old.version is not None and new.version is not None:
         names = (old.version, new.version)
-        yield Difference("version-changed", "compatible", "", "its version was {0} and is now {1}", names)
+        yield make_change("version-changed", "compatible", "", "its version was {0} and is now {1}", names)
     if all(tool.options.scopes or not is_described(tool) for tool in (old, new)):
         yield from compare_scopes(list(old.options.scopes), list(new.options.scopes))
 
@@ -176,32 +136,13 @@ def _pair(old: Sequence[Tool], new: Sequence[Tool]) -> tuple[list[tuple[Tool, To
 def _describe_added(tools: Sequence[Tool], names: Sequence[str]) -> Iterator[Change]:
     look_alikes = LookAlikes(dict.fromkeys(names)) if tools else None
     for tool in tools:
-        definition = definition_of(tool)
-        source = definition.source
-        yield Change("compatible", "tool-added", tool.name, "it is new", source=source)
+        found = [make_change("tool-added", "compatible", "", "it is new")]
         twin = look_alikes.find(tool.name) if look_alikes is not None else None
         if twin is not None:
             template = "it is new and its name is easily mistaken for {0}"
-            yield Change("suspicious", "name-resembles", tool.name, template, (twin,), "/name", source=source)
-        for difference in find_suspicious(None, (tool, definition)):
-            yield _change(difference, tool.name, source)
-
-
-def _change(item: Difference, tool: str, source: Location) -> Change:
-    old, new = (None if value is None else codec.canonical(value).decode() for value in (item.old, item.new))
-    if old is not None and new is not None and max(len(old), len(new)) > _MAX_VALUE:
-        same = next(
-            (i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new))
-        )
-        start = max(0, same - _CONTEXT)
-        old, new = (f"...{text[start:]}" if start else text for text in (old, new))
-    names = tuple(_shorten(name, _MAX_NAME) for name in item.names)
-    old, new = (None if text is None else _shorten(text, _MAX_VALUE) for text in (old, new))
-    return Change(item.grade, item.code, tool, item.template, names, item.pointer, old, new, source)
-
-
-def _shorten(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 3]}..."
+            found.append(make_change("name-resembles", "suspicious", "/name", template, (twin,)))
+        found += find_suspicious(None, (tool, definition_of(tool)))
+        yield from (_assign(change, tool) for change in found)
 
 
 def _sort(changes: list[Change]) -> list[Change]:

@@ -1,8 +1,8 @@
 """Compare two definitions of one tool: schemas, texts, hints and scopes; and find what is suspicious.
 
 Suspicious is what somebody should look at before a model does: what the linter's rules on injected
-instructions, credentials, links and hidden text report, where the old definition did not have it; and a host
-that was not named before.
+instructions, credentials, links and hidden text report, where the old definition did not have it; a host that
+was not named before; and a new parameter that invites a model to send its conversation.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from toolcrib.catalog.diff.schemas import ANNOTATIONS, Difference, Grade, compare_schemas
+from toolcrib.catalog.diff import Change, Grade, make_change
+from toolcrib.catalog.diff.schemas import ANNOTATIONS, compare_schemas
 from toolcrib.catalog.lint import LintedTool, Problem, Rule
 from toolcrib.catalog.lint.table import SUSPICION_RULES
 from toolcrib.catalog.schema_expansion import pointer as to_pointer
@@ -37,7 +38,7 @@ _HINTS = {
 }
 
 
-def compare_definitions(old: ToolDefinition, new: ToolDefinition) -> list[Difference]:
+def compare_definitions(old: ToolDefinition, new: ToolDefinition) -> list[Change]:
     """Return everything that differs, whatever the two are called."""
     before, now = (codec.decode(codec.canonical(definition.to_wire())) for definition in (old, new))
     schemas = before.get("inputSchema", True), now.get("inputSchema", True)
@@ -50,27 +51,27 @@ def compare_definitions(old: ToolDefinition, new: ToolDefinition) -> list[Differ
     found += compare_hints(*hints, has_changed=has_changed)
     if not found and before | {"name": ""} != now | {"name": ""}:
         words = "its schema is written differently and means the same"
-        found.append(Difference("spelled-differently", "cosmetic", "", words))
+        found.append(make_change("spelled-differently", "cosmetic", "", words))
     return found
 
 
-def _compare_output_schemas(old: Any, new: Any) -> list[Difference]:
+def _compare_output_schemas(old: Any, new: Any) -> list[Change]:
     pointer = "/outputSchema"
     if old is None and new is None:
         return []
     if old is None:
         template = "its result now has a schema"
-        return [Difference("result-described", "compatible", pointer, template, (), None, new)]
+        return [make_change("result-described", "compatible", pointer, template, (), None, new)]
     if new is None:
         template = "its result no longer has a schema: readers of structured results will fail"
-        return [Difference("result-undescribed", "breaking", pointer, template, (), old, None)]
+        return [make_change("result-undescribed", "breaking", pointer, template, (), old, None)]
     return compare_schemas(old, new, "output", pointer)
 
 
 # --- texts -------------------------------------------------------------------------------------------------
 
 
-def compare_texts(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Difference]:
+def compare_texts(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
     """Compare what restricts no value: texts, defaults, examples, icons, `_meta`."""
     for key in ("title", "description"):
         yield from _compare_text(old.get(key, _MISSING), new.get(key, _MISSING), f"/{key}", f"the {key}", "")
@@ -84,7 +85,7 @@ def compare_texts(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Di
     }
     for key, (template, grade) in extras.items():
         if codec.canonical(old.get(key)) != codec.canonical(new.get(key)):
-            yield Difference("extras-changed", grade, f"/{key}", template, (), old.get(key), new.get(key))
+            yield make_change("extras-changed", grade, f"/{key}", template, (), old.get(key), new.get(key))
 
 
 def _annotations(schema: Any, pointer: str) -> dict[str, dict[str, Any]]:
@@ -102,9 +103,7 @@ def _label_of(pointer: str) -> str:
     return ".".join(named).replace("~1", "/").replace("~0", "~")
 
 
-def _compare_annotations(
-    before: Mapping[str, Any], now: Mapping[str, Any], pointer: str
-) -> Iterator[Difference]:
+def _compare_annotations(before: Mapping[str, Any], now: Mapping[str, Any], pointer: str) -> Iterator[Change]:
     label = _label_of(pointer)
     for key in sorted(before.keys() | now.keys()):
         old, new = before.get(key, _MISSING), now.get(key, _MISSING)
@@ -119,10 +118,10 @@ def _compare_annotations(
             grade: Grade = "compatible" if key == "deprecated" or key.startswith("x-") else "cosmetic"
             template = "{0} of {1} changed" if label else "{0} changed"
             names = (key, label) if label else (key,)
-            yield Difference("note-changed", grade, here, template, names, _or_none(old), _or_none(new))
+            yield make_change("note-changed", grade, here, template, names, _or_none(old), _or_none(new))
 
 
-def _compare_default(old: Any, new: Any, pointer: str, label: str) -> Difference:
+def _compare_default(old: Any, new: Any, pointer: str, label: str) -> Change:
     shown = [codec.canonical(value).decode() if value is not _MISSING else "" for value in (old, new)]
     names = (label, *shown)
     if new is _MISSING:
@@ -131,10 +130,12 @@ def _compare_default(old: Any, new: Any, pointer: str, label: str) -> Difference
         template = "{0} now has the default {2}"
     else:
         template = "the default of {0} was {1} and is now {2}"
-    return Difference("default-changed", "compatible", pointer, template, names, _or_none(old), _or_none(new))
+    return make_change(
+        "default-changed", "compatible", pointer, template, names, _or_none(old), _or_none(new)
+    )
 
 
-def _compare_text(old: Any, new: Any, pointer: str, noun: str, label: str) -> Iterator[Difference]:
+def _compare_text(old: Any, new: Any, pointer: str, noun: str, label: str) -> Iterator[Change]:
     if old == new:
         return
     subject = f"{noun} of {{0}}" if label else noun
@@ -154,7 +155,7 @@ def _compare_text(old: Any, new: Any, pointer: str, noun: str, label: str) -> It
     else:
         template = f"{subject} was reworded"
     names = (label,) if label else ()
-    yield Difference("words-changed", grade, pointer, template, names, _or_none(old), _or_none(new))
+    yield make_change("words-changed", grade, pointer, template, names, _or_none(old), _or_none(new))
 
 
 def _is_rewording(old: str, new: str) -> bool:
@@ -172,9 +173,7 @@ def _or_none(value: Any) -> Any:
 # --- hints and scopes --------------------------------------------------------------------------------------
 
 
-def compare_hints(
-    old: Mapping[str, Any], new: Mapping[str, Any], *, has_changed: bool
-) -> Iterator[Difference]:
+def compare_hints(old: Mapping[str, Any], new: Mapping[str, Any], *, has_changed: bool) -> Iterator[Change]:
     """Compare annotations. `has_changed` says that texts or schemas of the tool changed too.
 
     Clients run a tool without asking where it says that it only reads. So a hint that gets worse breaks their
@@ -192,10 +191,10 @@ def compare_hints(
         template = "its title changed" if key == "title" else "the annotation {0} changed"
         if key in _HINTS:
             template += ", which has no meaning beside readOnlyHint"
-        yield Difference("annotation-changed", "cosmetic", pointer, template, (key,), before, now)
+        yield make_change("annotation-changed", "cosmetic", pointer, template, (key,), before, now)
 
 
-def _compare_hint(key: str, before: Any, now: Any, has_changed: bool) -> Difference:
+def _compare_hint(key: str, before: Any, now: Any, has_changed: bool) -> Change:
     default, safe_value, safe, unsafe = _HINTS[key]
     was_safe, is_safe = ((default if value is None else value) is safe_value for value in (before, now))
     words = safe if is_safe else unsafe
@@ -214,19 +213,19 @@ def _compare_hint(key: str, before: Any, now: Any, has_changed: bool) -> Differe
         if before is not None and has_changed:
             grade = "suspicious"
             template = f"it said that it {unsafe}; it changed, and now says that it {words}"
-    return Difference(code, grade, f"/annotations/{key}", template, (), before, now)
+    return make_change(code, grade, f"/annotations/{key}", template, (), before, now)
 
 
-def compare_scopes(old: Sequence[str], new: Sequence[str]) -> Iterator[Difference]:
+def compare_scopes(old: Sequence[str], new: Sequence[str]) -> Iterator[Change]:
     """Compare required scopes: fewer let more callers in, more keep some out."""
     removed, added = sorted({*old} - {*new}), sorted({*new} - {*old})
     if removed:
         template = "it no longer requires the scope {0}: more callers may use it"
         names = (", ".join(removed),)
-        yield Difference("scopes-dropped", "suspicious", "", template, names, [*old], [*new])
+        yield make_change("scopes-dropped", "suspicious", "", template, names, [*old], [*new])
     if added:
         template = "it now requires the scope {0}: callers without it will be refused"
-        yield Difference("scopes-added", "breaking", "", template, (", ".join(added),), [*old], [*new])
+        yield make_change("scopes-added", "breaking", "", template, (", ".join(added),), [*old], [*new])
 
 
 # --- suspicion ---------------------------------------------------------------------------------------------
@@ -235,13 +234,19 @@ _ADDRESS = re.compile(
     r"(?:https?|wss?|ftp)://(?:[^\s/@]*@)?([\w.:\[\]-]+)|\b(www\.[\w.-]+)|[\w+-]@((?:[\w-]+\.)+[a-z]{2,})",
     re.IGNORECASE,
 )
+_CONTEXT_NAME = re.compile(
+    r"(?:full|user|chat|conversation|session|model|system|agent|extra|additional|side|previous|complete)*"
+    r"(?:context|conversations?|history|messages|transcript|prompts?|sidenotes?|reasoning|thoughts?|"
+    r"environment|memory|background)"
+)
 _MAX_EXCERPT = 80
 
 
 def find_suspicious(
     old: tuple[Tool, ToolDefinition] | None, new: tuple[Tool, ToolDefinition]
-) -> Iterator[Difference]:
-    """Yield what the linter reports of the new definition and not of the old one, and hosts that are new."""
+) -> Iterator[Change]:
+    """Yield what the linter reports of the new definition and not of the old one, hosts that are new, and
+    parameters for the conversation that a known tool did not have."""
     found = list(_lint(*new))
     known = {_key(*item) for item in _lint(*old)} if found and old is not None else set()
     for rule, problem in found:
@@ -251,14 +256,44 @@ def find_suspicious(
         summary = rule.summary.replace("{", "{{").replace("}", "}}")
         template = f"{summary[0].lower()}{summary[1:]}: {{0}}"
         pointer = f"/inputSchema/properties/{problem.parameter}" if problem.parameter else ""
-        yield Difference(rule.code, "suspicious", pointer, template, (_excerpt(problem),))
+        yield make_change(rule.code, "suspicious", pointer, template, (_excerpt(problem),))
     addresses = list(_addresses(new[1].to_wire()))
     hosts = {host for host, _, _ in _addresses(old[1].to_wire())} if addresses and old is not None else set()
     for host, pointer, text in addresses:
         if host not in hosts:
             hosts.add(host)
             template = "it now names the address {0}"
-            yield Difference("new-address", "suspicious", pointer, template, (host,), None, text)
+            yield make_change("new-address", "suspicious", pointer, template, (host,), None, text)
+
+    if old is not None:
+        yield from _find_context_parameters(old[1].input_schema, new[1].input_schema)
+
+
+def _find_context_parameters(old: Any, new: Any) -> Iterator[Change]:
+    """Find new parameters for any text whose names invite a model to put its conversation there."""
+    known = {name for _, name, _ in _list_properties(old)}
+    for pointer, name, schema in _list_properties(new):
+        letters = re.sub(r"[^a-z]", "", name.casefold())
+        if name not in known and _CONTEXT_NAME.fullmatch(letters) and _takes_free_text(schema):
+            template = "{0} is new and takes any text: by its name, models may put their conversation there"
+            yield make_change("context-parameter", "suspicious", pointer, template, (name,), None, schema)
+
+
+def _list_properties(schema: Any) -> Iterator[tuple[str, str, Any]]:
+    """Yield a pointer, the name and the schema of every property that an input schema declares."""
+    for path, node in walk(schema):
+        properties = node.get("properties")
+        for name, inner in properties.items() if isinstance(properties, Mapping) else ():
+            yield f"/inputSchema{to_pointer((*map(str, path), 'properties', name))}", name, inner
+
+
+def _takes_free_text(schema: Any) -> bool:
+    if not isinstance(schema, Mapping):
+        return True
+    types = schema.get("type", "string")
+    types = types if isinstance(types, list) else [types]
+    is_limited = schema.keys() & {"enum", "const", "pattern", "format"}
+    return not is_limited and not {"integer", "number", "boolean", "null"}.issuperset(types)
 
 
 def _lint(tool: Tool, definition: ToolDefinition) -> Iterator[tuple[Rule, Problem]]:

@@ -18,6 +18,7 @@ from difflib import SequenceMatcher
 from typing import Any, Literal
 
 from toolcrib.catalog import schema_algebra
+from toolcrib.catalog.diff import Change, Grade, make_change
 from toolcrib.catalog.schema_algebra import (
     TYPES,
     canonical_form,
@@ -32,7 +33,6 @@ from toolcrib.catalog.schema_expansion import ExpansionError, expand
 from toolcrib.validation import codec
 from toolcrib.validation.schema_tree import Schema
 
-Grade = Literal["cosmetic", "compatible", "breaking", "suspicious"]
 Use = Literal["input", "output"]
 
 ANNOTATIONS = schema_algebra.ANNOTATIONS | {"$comment", "example"}
@@ -91,20 +91,7 @@ _MAX_VALUES = 5
 _MISSING: Any = object()
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One thing that changed. `names` come from the definition and are put where `template` has {0}, {1}."""
-
-    code: str
-    grade: Grade
-    pointer: str
-    template: str
-    names: tuple[str, ...] = ()
-    old: Any = None
-    new: Any = None
-
-
-def compare_schemas(old: Any, new: Any, use: Use, pointer: str) -> list[Difference]:
+def compare_schemas(old: Any, new: Any, use: Use, pointer: str) -> list[Change]:
     """Return everything that changed except texts. `pointer` leads to the schema in its definition."""
     if codec.canonical(old) == codec.canonical(new):
         return []
@@ -150,14 +137,14 @@ class _Comparison:
     def __init__(self, use: Use) -> None:
         self.is_input = use == "input"
 
-    def compare(self, old: Any, new: Any, at: _Location) -> list[Difference]:
+    def compare(self, old: Any, new: Any, at: _Location) -> list[Change]:
         """Return what changed at a location and below it. Without a breaking difference, nothing breaks."""
         if codec.canonical(old) == codec.canonical(new):
             return []
         before, now = _alternatives(old), _alternatives(new)
         ends, ends_now = ([node for node in nodes if _ends_recursion(node)] for nodes in (before, now))
         if _union_of(ends) != _union_of(ends_now):
-            return [self._difference("incomparable", at)]
+            return [self._change("incomparable", at)]
         before, now = ([node for node in nodes if not _ends_recursion(node)] for nodes in (before, now))
         if len(before) + len(now) > 2:
             one, other = _union_of(before), _union_of(now)
@@ -174,7 +161,7 @@ class _Comparison:
 
     def compare_values(
         self, before: list[Any], now: list[Any], paired: set[int], at: _Location
-    ) -> list[Difference]:
+    ) -> list[Change]:
         """Compare alternatives that are not paired with all alternatives of the other side."""
         old = _union_of([node for node in before if id(node) not in paired])
         new = _union_of([node for node in now if id(node) not in paired])
@@ -188,15 +175,13 @@ class _Comparison:
             found = [replace(item, grade="compatible") for item in found]
             if not found:
                 words = _WORDS["changed-safely"][not self.is_input]
-                found = [self._difference("changed", at, words=words, breaks=False, old=old, new=new)]
+                found = [self._change("changed", at, words=words, breaks=False, old=old, new=new)]
         elif not any(item.grade == "breaking" for item in found):
             code = "changed" if is_safe is False else "incomparable"
-            found.append(self._difference(code, at, old=old, new=new))
+            found.append(self._change(code, at, old=old, new=new))
         return found + unchecked
 
-    def _describe_values(
-        self, old: _Values | None, new: _Values | None, at: _Location
-    ) -> Iterator[Difference]:
+    def _describe_values(self, old: _Values | None, new: _Values | None, at: _Location) -> Iterator[Change]:
         if old is None or new is None:
             return
         yield from self._describe_types(old.types, new.types, at)
@@ -205,34 +190,34 @@ class _Comparison:
             if len(old.rules.get(name, ())) == 1 and len(new.rules.get(name, ())) == 1:
                 yield from self._compare_rules(old.rules[name][0], new.rules[name][0], at)
 
-    def _describe_types(self, old: list[str], new: list[str], at: _Location) -> Iterator[Difference]:
+    def _describe_types(self, old: list[str], new: list[str], at: _Location) -> Iterator[Change]:
         removed = [name for name in old if name not in new and not (name == "integer" and "number" in new)]
         added = [name for name in new if name not in old and not (name == "integer" and "number" in old)]
         if old and new and not set(old) & set(new):
             words = "{} was " + " or ".join(old) + " and is now " + " or ".join(new)
             is_breaking = bool(removed if self.is_input else added)
-            yield self._difference("type-changed", at, words=words, breaks=is_breaking, old=old, new=new)
+            yield self._change("type-changed", at, words=words, breaks=is_breaking, old=old, new=new)
             return
         for code, types in (("type-narrowed", removed), ("type-widened", added)):
             if types:
                 words = _WORDS[code][not self.is_input] + " or ".join(types)
-                yield self._difference(code, at, words=words, old=old, new=new)
+                yield self._change(code, at, words=words, old=old, new=new)
 
-    def _describe_enums(self, old: _Values, new: _Values, at: _Location) -> Iterator[Difference]:
+    def _describe_enums(self, old: _Values, new: _Values, at: _Location) -> Iterator[Change]:
         if old.listed and new.listed:
             removed = [value for value in old.listed if not new.may_be(value)]
             added = [value for value in new.listed if not old.may_be(value)]
             for code, values in (("value-removed", removed), ("value-added", added)):
                 if values:
-                    yield self._difference(code, at, _list(values), old=old.listed, new=new.listed)
+                    yield self._change(code, at, _list(values), old=old.listed, new=new.listed)
         elif any(old.may_be(value) for value in new.listed):
             words = "{} now only accepts {1}" if self.is_input else "{} now only has the value {1}"
-            yield self._difference("value-removed", at, _list(new.listed), words=words, new=new.listed)
+            yield self._change("value-removed", at, _list(new.listed), words=words, new=new.listed)
         elif any(new.may_be(value) for value in old.listed):
             words = "{} is no longer limited to {1}"
-            yield self._difference("value-added", at, _list(old.listed), words=words, old=old.listed)
+            yield self._change("value-added", at, _list(old.listed), words=words, old=old.listed)
 
-    def _compare_rules(self, old: Schema, new: Schema, at: _Location) -> Iterator[Difference]:
+    def _compare_rules(self, old: Schema, new: Schema, at: _Location) -> Iterator[Change]:
         """Compare limits and other keywords of one type."""
         for key in _RULES:
             before, now = (
@@ -241,14 +226,14 @@ class _Comparison:
             )
             yield from self._compare_rule(key, before, now, at)
 
-    def _compare_unchecked(self, before: list[Any], now: list[Any], at: _Location) -> Iterator[Difference]:
+    def _compare_unchecked(self, before: list[Any], now: list[Any], at: _Location) -> Iterator[Change]:
         """Compare keywords that tell how to read a value, and that no validator checks."""
         for key in ("contentEncoding", "contentMediaType"):
             yield from self._compare_rule(key, _first(key, before), _first(key, now), at)
         old, new = (_first("format", [node for node in nodes if _is_number(node)]) for nodes in (before, now))
         yield from self._compare_rule("format", old, new, at)
 
-    def _compare_rule(self, key: str, before: Any, now: Any, at: _Location) -> Iterator[Difference]:
+    def _compare_rule(self, key: str, before: Any, now: Any, at: _Location) -> Iterator[Change]:
         if before == now:
             return
         noun = _RULES.get(key, key)
@@ -262,11 +247,11 @@ class _Comparison:
         code = "bound-changed" if key in _LIMITS else f"{key}-changed"
         here = replace(at, pointer=f"{at.pointer}/{key}")
         old, new = (None if value is _MISSING else value for value in (before, now))
-        yield self._difference(code, here, *names, words=words, breaks=is_breaking, old=old, new=new)
+        yield self._change(code, here, *names, words=words, breaks=is_breaking, old=old, new=new)
 
     # --- arrays and objects ---
 
-    def _compare_arrays(self, old: Schema, new: Schema, at: _Location) -> list[Difference]:
+    def _compare_arrays(self, old: Schema, new: Schema, at: _Location) -> list[Change]:
         found = list(self._compare_rules(old, new, at))
         first, second = old.get("prefixItems", []), new.get("prefixItems", [])
         rest, beyond = old.get("items", True), new.get("items", True)
@@ -276,7 +261,7 @@ class _Comparison:
             found += self.compare(before, now, at.part("prefixItems", str(index), suffix=f"[{index}]"))
         return found + self.compare(rest, beyond, at.part("items", suffix="[]"))
 
-    def _compare_objects(self, old: Schema, new: Schema, at: _Location) -> list[Difference]:
+    def _compare_objects(self, old: Schema, new: Schema, at: _Location) -> list[Change]:
         before, now = old.get("properties", {}), new.get("properties", {})
         required, required_now = {*old.get("required", ())}, {*new.get("required", ())}
         removed = [name for name in before if name not in now]
@@ -286,29 +271,31 @@ class _Comparison:
             removed.remove(name)
             added.remove(new_name)
             here = replace(at.property(new_name), label=at.property(name).label)
-            found.append(self._difference("renamed", here, new_name, old=name, new=new_name))
-        found += [self._difference("removed", at.property(name), old=before[name]) for name in removed]
+            found.append(self._change("renamed", here, new_name, old=name, new=new_name))
+        found += [self._change("removed", at.property(name), old=before[name]) for name in removed]
         for name in added:
             found += self._compare_added(old, now[name], name in required_now, at.property(name))
         for name in sorted(required ^ required_now):
             if name not in added or name in required:
                 code = "now-required" if name in required_now else "now-optional"
-                found.append(self._difference(code, at.property(name)))
+                found.append(self._change(code, at.property(name)))
         for name in before.keys() & now.keys():
             found += self.compare(before[name], now[name], at.property(name))
         return found + self._compare_other_names(old, new, at)
 
-    def _compare_added(
-        self, old: Schema, schema: Any, is_required: bool, at: _Location
-    ) -> Iterator[Difference]:
+    def _compare_added(self, old: Schema, schema: Any, is_required: bool, at: _Location) -> Iterator[Change]:
         code = "added-required" if is_required and self.is_input else "added"
-        yield self._difference(code, at, new=schema)
+        yield self._change(code, at, new=schema)
         others = old.get("additionalProperties", "properties" not in old)
-        if self.is_input and not _covers(schema, others):
-            words = "{} accepted other values while it was not declared"
-            yield self._difference("changed", at, words=words, old=others, new=schema)
+        if self.is_input:
+            is_safe, words = _covers(schema, others), "{} accepted other values while it was not declared"
+        else:
+            is_safe = is_nothing(others) or _covers(others, schema)
+            words = "{} had other values while it was not declared"
+        if not is_safe:
+            yield self._change("changed", at, words=words, old=others, new=schema)
 
-    def _compare_other_names(self, old: Schema, new: Schema, at: _Location) -> list[Difference]:
+    def _compare_other_names(self, old: Schema, new: Schema, at: _Location) -> list[Change]:
         """Compare what holds for names that are not declared."""
         before, now = old.get("additionalProperties", True), new.get("additionalProperties", True)
         is_closed, was_closed = is_nothing(now), is_nothing(before)
@@ -318,9 +305,9 @@ class _Comparison:
         if is_closed == was_closed:
             return []
         code = "names-closed" if is_closed else "names-opened"
-        return [self._difference(code, replace(here, label=at.label))]
+        return [self._change(code, replace(here, label=at.label))]
 
-    def _difference(
+    def _change(
         self,
         code: str,
         at: _Location,
@@ -329,8 +316,8 @@ class _Comparison:
         breaks: bool | None = None,
         old: Any = None,
         new: Any = None,
-    ) -> Difference:
-        """Make a difference; `{}` in its words stands for the location."""
+    ) -> Change:
+        """Make a change; `{}` in its words stands for the location."""
         subject = "{0}" if at.label else "the input"
         if not self.is_input:
             subject = "{0} of the result" if at.label else "the result"
@@ -338,7 +325,7 @@ class _Comparison:
             breaks = code in _BREAKS_BOTH or code in (_BREAKS_CALLERS if self.is_input else _BREAKS_READERS)
         template = (words or _WORDS[code][not self.is_input]).replace("{}", subject, 1)
         grade: Grade = "breaking" if breaks else "compatible"
-        return Difference(code, grade, at.pointer, template, (at.label, *names), old, new)
+        return make_change(code, grade, at.pointer, template, (at.label, *names), old, new)
 
 
 def _is_narrower(key: str, before: Any, now: Any) -> bool:
@@ -506,7 +493,9 @@ def _other_rules(node: Mapping[str, Any]) -> bytes:
 
 
 def _is_plain(node: Any, name: str, keywords: frozenset[str]) -> bool:
-    return bool(node.get("type") == name and node.keys() <= keywords | _INDEPENDENT)
+    if node.get("type") != name or not node.keys() <= keywords | _INDEPENDENT:
+        return False
+    return _RECURSION.encode() not in _other_rules(node)  # the same rule on something else
 
 
 @dataclass(frozen=True, slots=True)

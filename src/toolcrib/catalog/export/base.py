@@ -9,7 +9,7 @@ adds one with an entry point in the group `toolcrib.exporters` that names an ins
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -73,9 +73,9 @@ class Exporter(ABC):
         """Return all tools as one document: data for JSON, or text."""
         return [exported.value for exported in tools]
 
-    def refuses(self, document: Any, name: str) -> str | None:  # noqa: ARG002 - for overriding
-        """Return why a combined document does not have the tool `name` after all."""
-        return None
+    def find_refused(self, document: Any, names: Collection[str]) -> dict[str, str]:  # noqa: ARG002 - for overriding
+        """Return which tools a combined document does not have after all, each with the reason."""
+        return {}
 
     def read_call(self, node: Mapping[str, Any]) -> RawCall | None:  # noqa: ARG002 - for overriding
         """Return the call that a part of a provider's message is, None where it is something else."""

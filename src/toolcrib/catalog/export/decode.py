@@ -36,7 +36,7 @@ def map_names(
 
     A name that is accepted stays, whatever else is exported. Another is written with the accepted
     characters; where that could be another name, or is too long, it ends in a digest of the whole name. With
-    `always_digest` every changed name does, so that it is recognized wherever it occurs.
+    `always_digest` every changed name does, so that nothing else is called like it.
     """
     wanted = list(dict.fromkeys(names))
     found = {name: name for name in wanted if pattern.fullmatch(name)}

@@ -46,9 +46,6 @@ def describe_keyword(keyword: str, value: Any) -> str:
     if keyword in PHRASES:
         shown = value if isinstance(value, str) and keyword != "default" else show_value(value)
         return PHRASES[keyword].format(shown)
-    if keyword == "if":
-        words = [word for word in ("if", "then", "else") if word in value]
-        return ", ".join(f"{word} {show_type(value[word])}" for word in words)
     match keyword:
         case "enum":
             shown = ", ".join(show_value(item) for item in value[:_MAX_CHOICES])

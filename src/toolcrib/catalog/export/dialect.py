@@ -118,7 +118,9 @@ def _rename_properties(tree: Node, dialect: Dialect, log: ChangeLog) -> tuple[No
     """Rename the properties that a provider does not accept; also return the new names with the old ones."""
     nodes = list(walk(tree))
     declared = dict.fromkeys(name for _, node in nodes for name in node.get("properties", ()))
-    mapped = map_names(declared, dialect.property_name, always_digest=True)
+    # With a digest, a new name is not mistaken for an undeclared one.
+    is_open = dialect.keywords is None or any(_takes_any_names(dict(node)) for _, node in nodes)
+    mapped = map_names(declared, dialect.property_name, always_digest=is_open)
     names = {old: new for old, new in mapped.items() if old != new}
     if not names:
         return tree, {}
@@ -149,6 +151,16 @@ def _rename_properties(tree: Node, dialect: Dialect, log: ChangeLog) -> tuple[No
     return rewrite(tree, rename), {new: old for old, new in names.items()}
 
 
+def _takes_any_names(node: Node) -> bool:
+    """Return whether objects with names that are not declared may be anywhere in a value."""
+    if is_nothing(node) or "enum" in node:
+        return False
+    types = types_of(node) or ([] if node.keys() & {"allOf", "anyOf", "oneOf"} else TYPES)
+    is_open = not is_nothing(node.get("additionalProperties", "properties" not in node))
+    has_any_items = is_anything(node.get("items", True))
+    return ("object" in types and is_open) or ("array" in types and has_any_items)
+
+
 # --- dialects that support nearly everything ---------------------------------------------------------------
 
 
@@ -176,7 +188,8 @@ class _Writer:
                 self.log.add((keyword,), f"{label} does not accept {keyword} at the root")
                 del tree[keyword]
         if self.dialect.root_keywords is not None and "additionalProperties" in tree:
-            is_same = is_closed or is_anything(tree.pop("additionalProperties"))
+            rest = tree.pop("additionalProperties")
+            is_same = is_closed or is_anything(rest)
             message = f"{label} does not accept additionalProperties at the root"
             self.log.add(("additionalProperties",), message, "same" if is_same else "wider")
         found = self.write(tree, ())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from toolcrib.catalog.build import build_catalog, examples_of, first_line, function_schema
@@ -57,10 +57,9 @@ class Catalog(Exporter):
     def combine(self, tools: Sequence[ExportedTool], title: str) -> Any:  # noqa: ARG002
         return build_catalog([exported.tool for exported in tools] or ToolRegistry())
 
-    def refuses(self, document: Any, name: str) -> str | None:
-        if name in {schema["name"] for schema in document["functionSchema"]}:
-            return None
-        return "the catalog leaves it out because of its name or version"
+    def find_refused(self, document: Any, names: Collection[str]) -> dict[str, str]:
+        reason = "the catalog leaves it out because of its name or version"
+        return dict.fromkeys({*names} - {schema["name"] for schema in document["functionSchema"]}, reason)
 
 
 class Descriptor(Exporter):
@@ -230,7 +229,8 @@ def _write_tool(definition: ToolDefinition, log: ChangeLog) -> str:
 
 def _describe_rules(node: Node, *omitted: str) -> list[str]:
     """Return the rules that the type expression does not show."""
-    rules = [describe_keyword(key, node[key]) for key in node if key not in _IN_TABLE and key not in omitted]
+    keys = [key for key in node if key not in _IN_TABLE and key not in (*omitted, "then", "else")]
+    rules = [describe_keyword(key, node if key == "if" else node[key]) for key in keys]
     return [rule for rule in rules if rule]
 
 

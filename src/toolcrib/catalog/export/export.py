@@ -177,12 +177,11 @@ def export(
         ):
             exported[verdict.exported] = found
     document = exporter.combine(list(exported.values()), title)
+    refused = exporter.find_refused(document, exported.keys())
     for index, verdict in enumerate(verdicts):
-        if verdict.exported in exported:
-            reason = exporter.refuses(document, str(verdict.exported))
-            if reason is not None:
-                verdicts[index] = Verdict(verdict.name, None, "refused", reason=reason)
-                del exported[str(verdict.exported)]
+        if verdict.exported in refused:
+            verdicts[index] = Verdict(verdict.name, None, "refused", reason=refused[verdict.exported])
+            del exported[verdict.exported]
     kept = [verdict for verdict in verdicts if verdict.exported in exported]
     return Export(
         exporter.name,
@@ -202,9 +201,11 @@ def _label(tools: list[Tool]) -> list[str | None]:
     """
     shared = Counter(tool.name for tool in tools)
     found: list[str | None] = []
+    taken: set[str] = set()
     for tool in tools:
         label = f"{tool.name}@{tool.version}" if shared[tool.name] > 1 and tool.version else tool.name
-        found.append(None if label in found else label)
+        found.append(None if label in taken else label)
+        taken.add(label)
     return found
 
 

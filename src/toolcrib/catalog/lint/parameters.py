@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -255,8 +256,8 @@ def _enums(tool: LintedTool) -> Iterator[tuple[str, Mapping[str, Any], list[Any]
 
 def find_repeated_choices(tool: LintedTool) -> Iterator[Problem]:
     for name, _, choices in _enums(tool):
-        encoded = [json.dumps(choice, sort_keys=True, default=str) for choice in choices]
-        repeated = next((text for index, text in enumerate(encoded) if text in encoded[:index]), None)
+        uses = Counter(json.dumps(choice, sort_keys=True, default=str) for choice in choices)
+        repeated = next((text for text, count in uses.items() if count > 1), None)
         if repeated is not None:
             yield Problem(
                 f"Parameter '{name}' of '{tool.name}' lists {quote(repeated)} twice", parameter=name

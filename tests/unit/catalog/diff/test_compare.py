@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from toolcrib import Tool, ToolDefinition
-from toolcrib.catalog.diff.compare import Change, LookAlikes, compare
+from toolcrib.catalog.diff import Change
+from toolcrib.catalog.diff.compare import LookAlikes, compare
 from toolcrib.sources.described import describe
 
 
@@ -107,6 +108,25 @@ def test_a_tool_that_turns_harmless_while_it_changes_is_suspicious() -> None:
             ),
             "hidden-channel",
         ),
+        (
+            make(
+                input_schema={
+                    "type": "object",
+                    "properties": {"status": {"type": "string"}, "context": {"type": "string"}},
+                }
+            ),
+            "context-parameter",
+        ),
+        (
+            make(
+                input_schema={
+                    "type": "object",
+                    "properties": {"status": {"type": "string"}, "more": {"$ref": "#/$defs/more"}},
+                    "$defs": {"more": {"type": "object", "properties": {"user_context": {}}}},
+                }
+            ),
+            "context-parameter",
+        ),
     ],
 )
 def test_new_text_that_steers_a_model_is_suspicious(new: Tool, code: str) -> None:
@@ -124,6 +144,20 @@ def test_an_address_of_the_same_host_is_not_new(now: str) -> None:
         make(description=f"Find orders at {now}"),
     )
     assert "suspicious" not in {grade for grade, _ in grades(old, new)}
+
+
+def test_a_new_required_context_parameter_is_breaking_too() -> None:
+    both = {"status": {"type": "string"}, "context": {"type": "string"}}
+    new = make(input_schema={"type": "object", "properties": both, "required": ["context"]})
+    assert [(change.grade, change.code) for change in compare([make()], [new]).changes] == [
+        ("suspicious", "context-parameter"),
+        ("breaking", "added-required"),
+    ]
+
+
+def test_a_number_named_context_is_not_suspicious() -> None:
+    more = {"type": "object", "properties": {"status": {"type": "string"}, "context": {"type": "integer"}}}
+    assert [grade for grade, _ in grades(make(), make(input_schema=more))] == ["compatible"]
 
 
 def test_removed_scopes_are_suspicious_and_added_ones_break() -> None:

@@ -250,3 +250,23 @@ def test_a_malformed_schema_cannot_be_compared(malformed: dict[str, Any]) -> Non
     for old, new in ((taking(malformed), taking({"type": "string"})), (giving({"a": 1}), giving(malformed))):
         assert compare([old], [new]).changes
         assert compare([new], [old]).changes
+
+
+def test_recursion_in_a_negation_cannot_be_compared() -> None:
+    def nested(value: str) -> Tool:
+        child = {"type": "object", "properties": {"child": {"$ref": "#/$defs/node"}}, "required": ["child"]}
+        node = {"type": "object", "properties": {"value": {"type": value}}, "not": child}
+        properties = {"node": {"$ref": "#/$defs/node"}}
+        return make(input_schema={"type": "object", "properties": properties, "$defs": {"node": node}})
+
+    # {"value": 1, "child": {"value": 1.5}} was a node because its child was none.
+    assert {grade for grade, _ in grades(nested("integer"), nested("number"))} == {"breaking"}
+
+
+def test_a_field_may_not_have_values_that_other_names_could_not_have() -> None:
+    texts = {"type": "object", "additionalProperties": {"type": "string"}}
+    number = {**texts, "properties": {"count": {"type": "integer"}}}
+    assert grades(giving(texts), giving(number)) == [
+        ("breaking", "`count` of the result had other values while it was not declared"),
+        ("compatible", "`count` of the result is new"),
+    ]

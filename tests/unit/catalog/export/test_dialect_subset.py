@@ -247,6 +247,35 @@ def test_property_names_are_mapped_and_back() -> None:
     assert found.decoder.decode(sent) == {"user-id": "a", "user_id": "b", "free": {"user_id": "data"}}
 
 
+@pytest.mark.parametrize("dialect", [GEMINI, GEMINI_JSON], ids=["gemini", "gemini-json"])
+def test_a_property_name_stays_readable_where_nothing_else_can_have_it(dialect: Dialect) -> None:
+    inner = {"type": "array", "items": of({"user-id": TEXT}, additionalProperties=False)}
+    found = rewrite_schema(of({"user-id": TEXT, "members": inner}, "user-id"), dialect)
+    assert found.schema["required"] == ["user_id"]
+    sent = {"user_id": "a", "members": [{"user_id": "b"}]}
+    assert found.decoder.decode(sent) == {"user-id": "a", "members": [{"user-id": "b"}]}
+
+
+@pytest.mark.parametrize(
+    "free",
+    [
+        {},
+        {"type": "array"},
+        {"type": ["null", "object"]},
+        {"type": "object", "additionalProperties": TEXT},
+        {"anyOf": [TEXT, {"type": "object"}]},
+        {"not": TEXT},
+        of({"a": TEXT}, additionalProperties=True),
+    ],
+    ids=str,
+)
+def test_data_is_not_mistaken_for_a_renamed_property(free: Any) -> None:
+    found = rewrite_schema(of({"user-id": TEXT, "free": free}, "user-id"), GEMINI)
+    (renamed,) = found.schema["required"]
+    sent = {renamed: "a", "free": [{"user_id": "data"}]}
+    assert found.decoder.decode(sent) == {"user-id": "a", "free": [{"user_id": "data"}]}
+
+
 def test_gemini_json_keeps_more_keywords() -> None:
     closed = of({"a": TEXT}, "a", additionalProperties=False)
     assert one(closed, GEMINI_JSON) == (closed, set())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -213,6 +214,7 @@ class Lines(Exporter):
 """
 USE = """
 import sys
+import time
 from toolcrib import Tool
 from toolcrib.catalog.export import export
 
@@ -231,3 +233,11 @@ def test_an_entry_point_adds_a_format(tmp_path: Path) -> None:
     environ = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
     assert done.stdout == "All\nadd\n"
+
+
+def test_missing_tools_of_a_large_catalog_are_found_at_once() -> None:
+    names = [f"tool_{number}" for number in range(20_000)]
+    document = {"functionSchema": [{"name": name} for name in names[1:]]}
+    began = time.process_time()
+    assert [*EXPORTERS["catalog"].find_refused(document, names)] == ["tool_0"]
+    assert time.process_time() - began < 1

@@ -160,3 +160,10 @@ def test_a_hostile_definition_makes_one_heading_and_one_table() -> None:
     assert headings == ["# Tools", "## good"]
     assert sum(line.startswith("|---") for line in page.splitlines()) == 1
     assert "<img" not in page
+
+
+def test_a_condition_is_one_rule_on_a_page() -> None:
+    condition = {"if": {"required": ["a"]}, "then": {"required": ["b"]}}
+    schema = {"type": "object", "properties": {"a": {}, "b": {}}, **condition}
+    page = export([made("either", schema)], "markdown").tools
+    assert "For all parameters together: if {a: any}, then {b: any}\n" in page

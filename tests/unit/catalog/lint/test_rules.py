@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from time import process_time
 from typing import Any
 
 import pytest
 
-from toolcrib.catalog.lint import RULES, inspect_tools
+from toolcrib.catalog.lint import RULES, LintedTool, inspect_tools
 from toolcrib.definition import ToolDefinition
 from toolcrib.sources.described import describe
 
@@ -196,3 +197,12 @@ def test_a_credential_is_not_repeated() -> None:
 def test_one_character_is_singular(words: str, said: str) -> None:
     findings = inspect_tools([describe(define(description=words))]).findings
     assert [finding.message for finding in findings if finding.message.endswith(said)]
+
+
+def test_many_choices_are_checked_in_a_second() -> None:
+    tool = LintedTool(describe(define(properties=one(enum=[f"choice {number}" for number in range(10_000)]))))
+    check = RULES["repeated-choice"].check
+    assert check is not None
+    began = process_time()
+    assert not list(check(tool))
+    assert process_time() - began < 0.5, "each is compared with all others"
