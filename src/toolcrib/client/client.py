@@ -129,8 +129,7 @@ class ChangeWatcher:
 
 
 class _Listener:
-    """Runs a callback, if it is a coroutine function one run at a time: what comes meanwhile causes one
-    more."""
+    """Calls a callback. A coroutine function runs once at a time; changes meanwhile cause one more run."""
 
     def __init__(self, callback: OnChange, session: Session) -> None:
         self._callback = callback
@@ -344,18 +343,22 @@ class Client:
             await self._request_log(peer)
         left_s = timeout_s or self.timeout_s
         asked = {"name": name, "arguments": dict(arguments or {})}
-        input_handlers: dict[str, Any] = {}
+        answers: dict[str, Any] = {}
         for turn in range(MAX_ROUNDS):
             started = time.monotonic()
-            result = await self._call_once({**asked, **input_handlers}, max(left_s, 0.001), listeners)
+            result = await self._call_once({**asked, **answers}, max(left_s, 0.001), listeners)
             left_s -= time.monotonic() - started
             kind = result.get("resultType", "complete") if peer.is_modern else "complete"
             if kind == "complete":
                 return read_result(result, self.label)
             if kind != "input_required":
                 raise InvalidResponseError(f"{self.label} returned the unknown resultType {kind!r:.40}")
-            input_handlers = await self._answer_inputs(result, turn)
+            answers = await self._answer_inputs(result, turn)
         raise InvalidResponseError(f"{self.label} asked for input {MAX_ROUNDS} times without a result")
+
+    async def request(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Send a request of any method, such as one that `MCPServer.add_method` serves; return its result."""
+        return await self._request(method, params or {})
 
     def on_tools_changed(self, callback: OnChange) -> asyncio.Future[bool]:
         """Call `callback`, a function or coroutine function, whenever the server's tools change.
@@ -367,11 +370,7 @@ class Client:
             self._watcher = ChangeWatcher(self._get_session(), peer, self.timeout_s)
         return self._watcher.add(callback)
 
-    # --- inside ---
-
-    async def request(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Send a request of any method, such as one that `MCPServer.add_method` serves; return its result."""
-        return await self._request(method, params or {})
+    # --- sending and answering ---
 
     async def _request(
         self,
