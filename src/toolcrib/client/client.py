@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import re
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -66,12 +67,12 @@ class ChangeWatcher:
         self._session = session
         self._peer = peer
         self._timeout_s = timeout_s
-        self._callbacks: list[OnChange] = []
+        self._listeners: list[_Listener] = []
         self._is_subscribed: asyncio.Future[bool] | None = None
 
     def add(self, callback: OnChange) -> asyncio.Future[bool]:
         """Add a callback. The future tells whether the server will announce changes."""
-        self._callbacks.append(callback)
+        self._listeners.append(_Listener(callback, self._session))
         if self._is_subscribed is None:
             self._is_subscribed = asyncio.get_running_loop().create_future()
             if self._session.spawn(self._listen()) is None:
@@ -79,8 +80,8 @@ class ChangeWatcher:
         return asyncio.shield(self._is_subscribed)
 
     def notify(self) -> None:
-        for callback in self._callbacks:
-            self._session.call_back(callback)
+        for listener in self._listeners:
+            listener.notify()
 
     def _resolve(self, is_subscribed: bool) -> None:
         if self._is_subscribed is not None and not self._is_subscribed.done():
@@ -125,6 +126,35 @@ class ChangeWatcher:
                 return
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+
+class _Listener:
+    """Calls a callback. A coroutine function runs once at a time; changes meanwhile cause one more run."""
+
+    def __init__(self, callback: OnChange, session: Session) -> None:
+        self._callback = callback
+        self._session = session
+        self._is_running = self._is_due = False
+
+    def notify(self) -> None:
+        self._is_due = self._is_running
+        if self._is_running:
+            return
+        work = self._session.call_back(self._callback)
+        if inspect.iscoroutine(work):
+            self._is_running = self._session.spawn(self._finish(work)) is not None
+            if not self._is_running:
+                work.close()  # the session is closed or overloaded
+
+    async def _finish(self, work: Coroutine[Any, Any, object]) -> None:
+        try:
+            await work
+        except Exception as error:
+            self._session.report_callback(error)
+        finally:
+            self._is_running = False
+        if self._is_due:
+            self.notify()
 
 
 class Client:
@@ -313,21 +343,25 @@ class Client:
             await self._request_log(peer)
         left_s = timeout_s or self.timeout_s
         asked = {"name": name, "arguments": dict(arguments or {})}
-        input_handlers: dict[str, Any] = {}
+        answers: dict[str, Any] = {}
         for turn in range(MAX_ROUNDS):
             started = time.monotonic()
-            result = await self._call_once({**asked, **input_handlers}, max(left_s, 0.001), listeners)
+            result = await self._call_once({**asked, **answers}, max(left_s, 0.001), listeners)
             left_s -= time.monotonic() - started
             kind = result.get("resultType", "complete") if peer.is_modern else "complete"
             if kind == "complete":
                 return read_result(result, self.label)
             if kind != "input_required":
                 raise InvalidResponseError(f"{self.label} returned the unknown resultType {kind!r:.40}")
-            input_handlers = await self._answer_inputs(result, turn)
+            answers = await self._answer_inputs(result, turn)
         raise InvalidResponseError(f"{self.label} asked for input {MAX_ROUNDS} times without a result")
 
+    async def request(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Send a request of any method, such as one that `MCPServer.add_method` serves; return its result."""
+        return await self._request(method, params or {})
+
     def on_tools_changed(self, callback: OnChange) -> asyncio.Future[bool]:
-        """Call `callback` whenever the server's tools change.
+        """Call `callback`, a function or coroutine function, whenever the server's tools change.
 
         The returned future is True once the server has agreed to announce changes, False if it never will.
         """
@@ -336,11 +370,7 @@ class Client:
             self._watcher = ChangeWatcher(self._get_session(), peer, self.timeout_s)
         return self._watcher.add(callback)
 
-    # --- inside ---
-
-    async def request(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Send a request of any method, such as one that `MCPServer.add_method` serves; return its result."""
-        return await self._request(method, params or {})
+    # --- sending and answering ---
 
     async def _request(
         self,

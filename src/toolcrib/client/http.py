@@ -35,7 +35,7 @@ _MAX_REST_BYTES = 64 * 1024
 _MAX_REDIRECTS = 3
 _MAX_RESUMES = 5  # in a row without anything new
 _SHORT_S = 2.0
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
+_SHORTEST_PAUSE_S, _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 1.0, 30.0
 _ANY_END = re.compile(rb"\r\n|\n|\r(?=[^\n])")  # a trailing CR may be half of a CRLF
 _MAX_RETRY_DIGITS = 9
 _NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
@@ -157,7 +157,8 @@ class _Position:
     @property
     def pause_s(self) -> float:
         first_s = _FIRST_PAUSE_S if self.retry_ms is None else self.retry_ms / 1000
-        return float(min(first_s * 2**self.failures, _LONGEST_PAUSE_S))
+        pause_s = max(first_s, _SHORTEST_PAUSE_S) * float(2 ** min(self.failures, 10))
+        return min(pause_s, _LONGEST_PAUSE_S)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -371,34 +372,30 @@ class HttpTransport(Transport):
             sent["mcp-session-id"] = self._session_id
         if message is not None:
             sent |= {"content-type": "application/json", **message.headers}
+        content = None if message is None else message.data
+        url = address or self.address
         try:
             for _ in range(_MAX_REDIRECTS):
                 async with self._http.stream(
-                    method,
-                    address or self.address,
-                    headers=sent,
-                    content=None if message is None else message.data,
-                    timeout_s=CONNECT_S,
+                    method, url, headers=sent, content=content, timeout_s=CONNECT_S
                 ) as answer:
-                    if not self._follow_redirect(answer):
+                    if not 300 <= answer.status_code < 400:
                         yield answer
                         return
+                    url = self._redirect_target(answer, url)
+                    if address is None:
+                        self.address = url
         except APIError as error:
             raise self._to_transport_error(error) from None
         raise TransportError(f"{self.label} redirects too many times")
 
-    def _follow_redirect(self, answer: Stream) -> bool:
-        """Follow a redirect within the same origin; raise TransportError for any other."""
-        if not 300 <= answer.status_code < 400:
-            return False
-        target = urljoin(self.address, answer.headers.get("location", ""))
-        here, there = urlsplit(self.address), urlsplit(target)
-        same = (here.scheme, here.netloc) == (there.scheme, there.netloc)
-        if answer.status_code not in (307, 308) or not same or target == self.address:
+    def _redirect_target(self, answer: Stream, url: str) -> str:
+        """Return where a redirect within the same origin leads; raise TransportError for any other."""
+        target, is_same_origin = _resolve(url, answer.headers.get("location", ""))
+        if answer.status_code not in (307, 308) or not is_same_origin or target == url:
             text = f"{self.label} redirects to {redact_url(target)}; use that address if you trust it"
             raise TransportError(text, status=answer.status_code)
-        self.address = target
-        return True
+        return target
 
     def _to_transport_error(self, error: APIError) -> TransportError:
         if not error.reached:
@@ -425,7 +422,7 @@ class HttpTransport(Transport):
                 text = f"{self.label} rejected the credentials ({phrase}): wrong, expired or revoked?"
             case 401 | 403:
                 text = f"{self.label} denied access ({phrase}): an Authorization header may be required"
-            case 404 | 405:
+            case 404 | 405 if self.has_request_streams:
                 text = f"No MCP server at {self.label} ({phrase}): check the path, usually /mcp"
             case _:
                 said = body[:200].decode("utf-8", "replace").strip()
@@ -449,8 +446,21 @@ class HttpTransport(Transport):
 
 def redact_url(address: str) -> str:
     """Return a URL for messages, without user, password and query."""
-    parts = urlsplit(address)
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return "an invalid URL"
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _resolve(base: str, reference: str) -> tuple[str, bool]:
+    """Return the URL that a server refers to, and whether it has the same origin as the base."""
+    try:
+        target = urljoin(base, reference)
+        here, there = urlsplit(base), urlsplit(target)
+    except ValueError:
+        return reference, False
+    return target, (here.scheme, here.netloc) == (there.scheme, there.netloc)
 
 
 def _is_rpc_error(body: bytes) -> bool:
@@ -518,9 +528,8 @@ class LegacySseTransport(HttpTransport):
         if event.name != "endpoint" or self._endpoint.done():
             super()._take(event, request_id)
             return
-        target = urljoin(self.address, event.data.decode("utf-8", "replace"))
-        here, there = urlsplit(self.address), urlsplit(target)
-        if (here.scheme, here.netloc) == (there.scheme, there.netloc):
+        target, is_same_origin = _resolve(self.address, event.data.decode("utf-8", "replace"))
+        if is_same_origin:
             self._endpoint.set_result(target)
         else:
             text = f"{self.label} names an endpoint on another server, {redact_url(target)}"

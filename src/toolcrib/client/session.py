@@ -447,14 +447,16 @@ class Session:
                     pending.listeners.on_log, level if isinstance(level, str) else "info", params.get("data")
                 )
 
-    def call_back(self, listener: Callable[..., object], *arguments: Any) -> None:
-        """Call a function of the user's, whose failure must not end the session."""
+    def call_back(self, listener: Callable[..., object], *arguments: Any) -> object:
+        """Call a function of the user's, whose failure must not end the session; return its result."""
         try:
-            listener(*arguments)
+            return listener(*arguments)
         except Exception as error:
-            logger.warning(
-                "a callback for %s failed: %s: %s", self.transport.label, type(error).__name__, error
-            )
+            self.report_callback(error)
+            return None
+
+    def report_callback(self, error: Exception) -> None:
+        logger.warning("a callback for %s failed: %s: %s", self.transport.label, type(error).__name__, error)
 
     # --- requests from the server in a legacy session ---
 

@@ -90,6 +90,11 @@ class Peer:
         self.is_pipe = is_pipe
         self.address = address
 
+    @property
+    def binding(self) -> str:
+        """Whom a signed state is valid for."""
+        return self.principal.binding
+
     def send(self, message: bytes) -> None:
         """Send a notification or a request to the peer."""
         self._send(message)
@@ -427,7 +432,7 @@ class ToolCall(PendingRequest):
     @property
     def binding(self) -> list[Any]:
         """What a sealed state is bound to: it is valid for the same principal, tool and arguments only."""
-        return [self.peer.principal.binding, self.name, self.arguments or {}]
+        return [self.peer.binding, self.name, self.arguments or {}]
 
 
 # --- the method --------------------------------------------------------------------------------------

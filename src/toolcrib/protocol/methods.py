@@ -14,6 +14,7 @@ revision and the parameters. It returns a `Reply`, or a `PendingRequest` that th
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,8 @@ from toolcrib.validation import codec
 
 if TYPE_CHECKING:
     from toolcrib.protocol.engine import Engine
+
+logger = logging.getLogger("toolcrib")
 
 Params = dict[str, Any]
 Capability = Mapping[str, Any] | Callable[["Engine"], Mapping[str, Any]]
@@ -141,7 +144,13 @@ def simple_method(
         def send(method: str, content: Mapping[str, Any]) -> None:
             peer.send(messages.encode_notification(method, content))
 
-        outcome = handler(params, MethodRequest(name, revision.name, peer.principal, send))
+        try:
+            outcome = handler(params, MethodRequest(name, revision.name, peer.principal, send))
+        except RPCError:
+            raise
+        except Exception:  # as for a handler that is awaited: the reply must have the id of its request
+            logger.exception("the method %s failed", name)
+            raise RPCError(messages.INTERNAL_ERROR, "Internal error", status=500) from None
         if not inspect.isawaitable(outcome):
             return _encode(engine, id_, revision, outcome)
         pending = _PendingResult(engine, peer, id_, revision, outcome)

@@ -32,6 +32,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import NotificationOptions
 from mcp.server.mcpserver import MCPServer as OfficialServer
 from mcp.server.models import InitializationOptions
+from mcp.server.request_state import authenticated_principal
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, SubscriptionBus, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
@@ -254,6 +255,10 @@ class _SDKPeer(Peer):
         self._context = context
         self._unsent: list[Callable[[], Awaitable[None]]] = []
         self._sender: asyncio.Task[None] | None = None
+
+    @property
+    def binding(self) -> str:
+        return authenticated_principal(self._context) or super().binding
 
     def send(self, message: bytes) -> None:
         self._send_soon(lambda: self._forward(codec.decode(message)))

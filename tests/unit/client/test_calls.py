@@ -231,13 +231,17 @@ async def test_changes_are_told_to_every_listener(era: str) -> None:
     heard: list[str] = []
     came = asyncio.Event()
 
+    async def late() -> None:
+        heard.append("async")
+        came.set()
+
     async with puppet.client() as client:
-        agreed = [client.on_tools_changed(lambda: heard.append("first")), client.on_tools_changed(came.set)]
+        agreed = [client.on_tools_changed(lambda: heard.append("plain")), client.on_tools_changed(late)]
         assert await asyncio.gather(*agreed) == [True, True]
         if era == "legacy":
             puppet.notify("notifications/tools/list_changed")
         await asyncio.wait_for(came.wait(), 5)
-    assert heard == ["first"]
+    assert heard == ["plain", "async"]
     assert len(puppet.named("subscriptions/listen")) == (1 if era == "modern" else 0)
 
 
@@ -272,16 +276,43 @@ async def test_a_subscription_that_ends_is_made_again_and_what_was_missed_is_tol
     assert puppet.named("notifications/cancelled")
 
 
+async def test_a_busy_listener_is_called_once_for_all_it_missed() -> None:
+    calls = 0
+    release = asyncio.Event()
+
+    async def slow() -> None:
+        nonlocal calls
+        calls += 1
+        await release.wait()
+
+    puppet = legacy(tools_call=text("well"))
+    async with puppet.client() as client:
+        await client.on_tools_changed(slow)
+        for _ in range(500):
+            puppet.notify("notifications/tools/list_changed")
+        await client.call("t")
+        release.set()
+        while calls < 2:
+            await asyncio.sleep(0)
+        await client.call("t")
+    assert calls == 2
+
+
 async def test_a_listener_to_changes_that_fails_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    async def fail_late() -> None:
+        raise ZeroDivisionError("late")
+
     def fail() -> None:
         raise ZeroDivisionError("at once")
 
     puppet = legacy(tools_call=text("well"))
     async with puppet.client() as client:
         await client.on_tools_changed(fail)
+        await client.on_tools_changed(fail_late)
         puppet.notify("notifications/tools/list_changed")
         await client.call("t")
     assert "ZeroDivisionError: at once" in caplog.text
+    assert "ZeroDivisionError: late" in caplog.text
 
 
 # --- targets ---

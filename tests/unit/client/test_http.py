@@ -365,6 +365,7 @@ async def test_an_error_in_json_counts_whatever_the_status(status: int) -> None:
         ("http://localhost:{port}/mcp/", False),
         ("https://127.0.0.1:{port}/mcp/", False),
         ("//elsewhere.example/mcp", False),
+        ("http://[", False),
     ],
 )
 async def test_a_redirect_is_followed_on_the_same_server_only(target: str, followed: bool) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from toolcrib.client.http import _LONGEST_PAUSE_S, _SHORTEST_PAUSE_S, _Position
 from toolcrib.errors import InvalidResponseError, ResponseTimeoutError, TransportError
 
 from .puppet import INITIALIZED, text
@@ -135,6 +136,34 @@ async def test_a_server_that_does_not_take_the_handshakes_last_word_is_an_error_
             await stage.client(timeout_s=0.3).connect()
 
 
+@pytest.mark.parametrize("retry_ms", [None, 0, 999_999_999])
+def test_the_pause_before_a_stream_is_resumed_has_bounds(retry_ms: int | None) -> None:
+    """Also when the server was away for days, or wants to be asked all the time."""
+    for failures in (0, 5, 5000):
+        position = _Position("e1", retry_ms, failures)
+        assert _SHORTEST_PAUSE_S <= position.pause_s <= _LONGEST_PAUSE_S
+
+
+async def test_a_redirect_to_no_address_does_not_end_the_standing_stream(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("toolcrib.client.http._FIRST_PAUSE_S", 0.01)
+
+    async def move(answer: Answer) -> None:
+        if len(stage.named("GET")) == 2:
+            answer.send(307, Location="http://[")
+        else:
+            answer.start_events()
+            answer.event({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+
+    heard: asyncio.Queue[None] = asyncio.Queue()
+    async with legacy(GET=move) as stage, stage.client() as client:
+        assert await client.on_tools_changed(lambda: heard.put_nowait(None))
+        async with asyncio.timeout(5):
+            await heard.get()
+            await heard.get()
+
+
 # --- the pair of 2024-11-05 ---
 
 
@@ -172,6 +201,14 @@ def refuse(stage: Pair, answer: Answer) -> None:
     answer.send(500, b"oh no")
 
 
+def forget(stage: Pair, answer: Answer) -> None:
+    answer.send(404, b"who are you")
+
+
+def move(stage: Pair, answer: Answer) -> None:
+    answer.send(307, Location="/nowhere")
+
+
 def end(stage: Pair, answer: Answer) -> None:
     answer.send(202)
     stage.queue.put_nowait(None)
@@ -188,6 +225,8 @@ def pour(stage: Pair, answer: Answer) -> None:
     ("reply", "kind", "words"),
     [
         (refuse, TransportError, "answered 500 Internal Server Error: oh no"),
+        (forget, TransportError, "answered 404 Not Found: who are you"),
+        (move, TransportError, "answered 404"),
         (end, TransportError, "closed the connection"),
         (pour, InvalidResponseError, "sent a response larger than 32 MiB"),
         (lambda stage, answer: hang_up(answer), TransportError, "closed the connection"),

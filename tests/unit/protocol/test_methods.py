@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -78,6 +79,23 @@ async def test_a_method_may_be_added_while_the_server_runs() -> None:
         server.add_method("example/echo", lambda params, request: {"text": params["text"]})
         reply, _ = await ask(engine, "2025-06-18", "example/echo", {"text": "hello"})
     assert reply["result"] == {"text": "hello"}
+
+
+@pytest.mark.parametrize("protocol", ["2026-07-28", "2025-11-25"])
+async def test_a_method_that_fails_replies_to_its_own_request(
+    protocol: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(params: dict[str, Any], request: MethodRequest) -> dict[str, Any]:
+        return {"count": len(params["items"])}
+
+    server = MCPServer("shop")
+    server.add_method("example/count", fail)
+    async with server.connect(protocol=protocol) as client:
+        failures = await asyncio.gather(
+            *(client.request("example/count") for _ in range(2)), return_exceptions=True
+        )
+    assert [getattr(failure, "rpc_code", None) for failure in failures] == [-32603, -32603]
+    assert "KeyError" in caplog.text
 
 
 def test_names_and_revisions_of_added_methods_are_checked() -> None:

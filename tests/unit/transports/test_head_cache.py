@@ -14,6 +14,7 @@ from toolcrib.transports.http.connection import Connection
 from toolcrib.transports.http.endpoint import Endpoint
 from toolcrib.transports.http.hosts import HostCheck
 from toolcrib.transports.http.request import MAX_CACHED_HEAD
+from toolcrib.transports.http.response import error_response
 from toolcrib.transports.http.server import HTTPServer
 
 BODY = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
@@ -49,6 +50,7 @@ class Client:
 
     def __init__(self, server: HTTPServer) -> None:
         self.socket = Socket()
+        self.responses: list[bytes] = []
         self.connection = Connection(server)
         self.connection.connection_made(self.socket)
 
@@ -59,6 +61,7 @@ class Client:
         for _ in range(5):
             await asyncio.sleep(0)
         written, self.socket.written = b"".join(self.socket.written), []
+        self.responses += written.split(b"HTTP/1.1 ")[1:]
         return [part.partition(b"\r\n")[0] for part in written.split(b"HTTP/1.1 ")[1:]]
 
 
@@ -141,3 +144,46 @@ async def test_a_client_that_closes_is_closed_with_a_cached_head_too() -> None:
         client = Client(server)
         assert await client.send(post()) == [b"200 OK"]
         assert client.socket.is_closed
+
+
+async def test_a_request_does_not_overtake_one_that_came_before_it() -> None:
+    async with running() as (_, server):
+        client = Client(server)
+        listing = post(b"X-First: yes", body=BODY.replace(b"ping", b"tools/list"))
+        assert await client.send(post()) == [b"200 OK"]
+        connection = client.connection
+        connection.data_received(post() + listing)  # the second one waits for the next turn of the loop
+        await client.send(post())
+        bodies = [part.partition(b"\r\n\r\n")[2] for part in client.responses]
+        assert [b'"tools"' in body for body in bodies] == [False, False, True, False]
+
+
+async def test_the_rest_of_a_body_is_no_request_of_its_own() -> None:
+    async with running() as (_, server):
+        client, inner = Client(server), post()
+        assert await client.send(inner) == [b"200 OK"]
+        connection = client.connection
+        outer = post(b"X-First: yes", body=b" " * 10 + inner)
+        connection.data_received(inner + outer[: -len(inner)])
+        assert await client.send(inner) == [b"200 OK", b"400 Bad Request"]
+
+
+async def test_empty_lines_between_requests_neither_cost_time_nor_stop_the_clock() -> None:
+    async with running() as (_, server):
+        client = Client(server)
+        assert await client.send(post() + b"\r\n") == [b"200 OK"]
+        assert client.connection.read_by < float("inf")
+        fed: list[bytes] = []
+        client.connection._parser = type("Parser", (), {"feed_data": staticmethod(fed.append)})()
+        assert await client.send(b"\r\n\r\n" * 1000) == []
+        assert not fed
+
+
+async def test_a_refused_request_in_pieces_leaves_the_connection_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running() as (endpoint, server):
+        monkeypatch.setattr(endpoint, "admit", lambda _: error_response(401, "Who are you?"))
+        client = Client(server)
+        assert await client.send(post()[:-30]) == []
+        assert await client.send(post()[-30:] + post()) == [b"401 Unauthorized"] * 2

@@ -219,6 +219,21 @@ class TestAsking:
             with pytest.raises(MCPError, match="requestState"):
                 await client.call_tool("register", {}, request_state=f"{asked.request_state}x")
 
+    async def test_answers_count_for_the_caller_who_gave_them(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        server: Server[Any] = Server("theirs")
+        attach(make_crib(), server)
+        caller = "ann"
+        monkeypatch.setattr("toolcrib.transports.mcp_sdk.authenticated_principal", lambda _: caller)
+
+        async with Client(server, elicitation_callback=person) as client:
+            asked = await client.session.call_tool("register", {}, allow_input_required=True)
+            assert isinstance(asked, types.InputRequiredResult)
+            caller = "bob"
+            with pytest.raises(MCPError, match="requestState"):
+                await client.call_tool("register", {}, request_state=asked.request_state)
+            caller = "ann"
+            await client.call_tool("register", {}, request_state=asked.request_state)
+
 
 class TestLife:
     @both_eras

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import logging
 import random
@@ -9,6 +10,7 @@ from typing import IO
 
 import pytest
 
+from toolcrib.transports.http import response as http_response
 from toolcrib.transports.http.response import MAX_MEMORY, MEMORY_WEIGHT, OutputBuffer, OutputStore
 
 SMALL, LARGE = b"abc", bytes(range(256)) * (MAX_MEMORY // 128)
@@ -44,7 +46,14 @@ class _Full(io.BytesIO):
         return super().write(data)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("store_type", [OutputStore, NoFiles])
+class FullFromTheStart(OutputStore):
+    """A disk on which files can be created, but not written."""
+
+    def open_file(self) -> IO[bytes]:
+        return _Full(b"x")
+
+
+@pytest.mark.parametrize("store_type", [OutputStore, NoFiles, FullFromTheStart])
 @pytest.mark.parametrize("seed", range(20))
 def test_what_is_put_in_comes_out_in_order_whatever_the_pieces(
     store_type: type[OutputStore], seed: int
@@ -119,6 +128,57 @@ def test_a_client_whose_file_takes_no_more_is_cut_off() -> None:
     client.unread.append(SMALL)
     assert client.is_cut
     assert (client.unread.size, store.size) == (0, 0)
+
+
+def test_on_a_full_disk_memory_serves() -> None:
+    client = Client(FullFromTheStart())
+    client.unread.append(LARGE)
+    assert not client.is_cut
+    assert client.unread.take(2 * len(LARGE)) == LARGE
+
+
+@pytest.mark.parametrize("first", [SMALL, LARGE])
+def test_what_a_slow_client_has_taken_is_not_kept(first: bytes) -> None:
+    """A client that always leaves a little unread must not collect all that it ever got."""
+    store = OutputStore()
+    unread = Client(store).unread
+    unread.append(first)
+    piece = b"x" * (MAX_MEMORY // 4)
+    for _ in range(100):
+        unread.append(piece)
+        unread.take(unread.size - 1)
+    assert unread._file is not None
+    assert len(unread._file.seek(0) or unread._file.read()) <= 3 * MAX_MEMORY  # type: ignore[arg-type]
+    assert store.size == 0
+
+
+async def test_streams_get_their_comments_each_at_its_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_response, "ALIVE_S", 0.1)
+    store, times = OutputStore(), dict[int, list[float]]()
+    loop = asyncio.get_running_loop()
+
+    class Stream:
+        def write(self, data: bytes) -> None:
+            assert data == b": alive\n\n"
+            times.setdefault(id(self), []).append(loop.time())
+
+    first, second, ended = Stream(), Stream(), Stream()
+    began = loop.time()
+    store.add_stream(first)  # type: ignore[arg-type]
+    store.add_stream(ended)  # type: ignore[arg-type]
+    await asyncio.sleep(0.05)
+    store.add_stream(second)  # type: ignore[arg-type]
+    store.remove_stream(ended)  # type: ignore[arg-type]
+    async with asyncio.timeout(5):
+        while len(times.get(id(second), ())) < 2:
+            await asyncio.sleep(0.01)
+    assert id(ended) not in times
+    assert times[id(first)][0] - began >= 0.09
+    assert times[id(second)][0] - began >= 0.14
+    store.remove_stream(first)  # type: ignore[arg-type]
+    store.remove_stream(second)  # type: ignore[arg-type]
+    await asyncio.sleep(0.11)
+    assert store._timer is None
 
 
 def test_after_it_is_closed_nobody_is_told() -> None:

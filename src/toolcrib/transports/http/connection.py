@@ -159,7 +159,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, size: int) -> None:
         data = self._buffer[:size].tobytes()
-        if self._state == _READY:
+        if self._state == _READY and not self._held:
             end = data.find(b"\r\n\r\n") + 4
             head = self._server.endpoint.heads.get(data[:end])
             if head is not None and end + head.length == size:
@@ -190,6 +190,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _parse(self, data: bytes) -> None:
         """Parse up to the end of one request, and serve it; hold the rest, so that others have a turn."""
+        if self._state == _READY:  # empty lines before a request mean nothing, but count
+            self._fed += len(data)
+            data = data.lstrip(b"\r\n")
+            self._fed -= len(data)
         while data:
             if self._is_last:
                 self._discard(len(data))
@@ -288,8 +292,8 @@ class Connection(asyncio.BufferedProtocol):
     # --- called by the parser ---
 
     def on_message_begin(self) -> None:
-        if self._complete is not None:  # behind a body in chunks, whose end is known to the parser only
-            self._is_last = True
+        if self._is_last or self._complete is not None:
+            self._is_last = True  # behind a body in chunks, whose end is known to the parser only
             return
         self._state = _RECEIVING
         self._fields = []
@@ -346,10 +350,10 @@ class Connection(asyncio.BufferedProtocol):
         self._body_by, self.read_by = now + timeouts.body_s, now + timeouts.body_idle_s
 
     def on_body(self, body: bytes) -> None:
-        if self._is_last or self._refusal is not None:
-            return
         self._size += len(body)
         self._body_left -= len(body)
+        if self._is_last or self._refusal is not None:
+            return
         if self._size > MAX_BODY:
             self._refuse(413, TOO_LARGE)
             return
@@ -394,7 +398,6 @@ class Connection(asyncio.BufferedProtocol):
             and len(request.body) == head.length <= FREE_BYTES
             and raw.endswith(b"\r\n\r\n")
             and raw.count(b"\n") == raw.count(b"\r\n")
-            and not raw.startswith(b"\r\n")
             and b"expect" not in head.headers
             and b"transfer-encoding" not in head.headers
         ):
@@ -502,14 +505,13 @@ class Connection(asyncio.BufferedProtocol):
                 self._linger()
             else:
                 self._drop()
-        elif self._held:
-            self._state = _READY
-            self._server.loop.call_soon(self._continue)
-        elif self._server.is_draining:
+        elif self._server.is_draining and not self._held:
             self._drop()
         else:
             self._state = _READY
             self.read_by = self._server.now + self._server.timeouts.idle_s
+            if self._held:
+                self._server.loop.call_soon(self._continue)
 
     # --- ending ---
 

@@ -111,7 +111,7 @@ class OutputStore:
         self.size = 0
         self._limit = limit
         self._large: set[OutputBuffer] = set()
-        self._streams: set[ResponseWriter] = set()
+        self._streams: dict[ResponseWriter, float] = {}  # the time of the last comment, oldest first
         self._timer: asyncio.TimerHandle | None = None
         self._is_warned = False
 
@@ -139,19 +139,27 @@ class OutputStore:
 
     def add_stream(self, writer: ResponseWriter) -> None:
         """Write a comment to this stream at intervals, so that no proxy takes it for a dead one."""
-        self._streams.add(writer)
+        loop = asyncio.get_running_loop()
+        self._streams[writer] = loop.time()
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(ALIVE_S, self._keep_alive)
+            self._timer = loop.call_later(ALIVE_S, self._keep_alive)
 
     def remove_stream(self, writer: ResponseWriter) -> None:
-        self._streams.discard(writer)
+        self._streams.pop(writer, None)
 
     def _keep_alive(self) -> None:
-        self._timer = None
-        for writer in list(self._streams):
+        """Write to the streams that are due: not to all at once, which would take long."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        while self._streams:
+            writer, written = next(iter(self._streams.items()))
+            if written + ALIVE_S > now:
+                self._timer = loop.call_at(written + ALIVE_S, self._keep_alive)
+                return
+            del self._streams[writer]
+            self._streams[writer] = now
             writer.write(b": alive\n\n")
-        if self._streams:
-            self._timer = asyncio.get_running_loop().call_later(ALIVE_S, self._keep_alive)
+        self._timer = None
 
 
 class OutputBuffer:
@@ -173,13 +181,14 @@ class OutputBuffer:
             self._file, self.read_at = io.BytesIO(), time.monotonic()
         is_large = self.size + len(data) > MAX_MEMORY
         if is_large and not self._counted:
-            self._move_to_file(self._file)
-        try:
-            _write(self._file, data)
-        except OSError as error:  # the disk is full
-            self._store.warn(error)
-            self.cut()
-            return
+            self._move_to_file(self._file, data)
+        else:
+            try:
+                _write(self._file, data)
+            except OSError as error:  # the disk is full
+                self._store.warn(error)
+                self.cut()
+                return
         self.size += len(data)
         if is_large:
             weight = MEMORY_WEIGHT if isinstance(self._file, io.BytesIO) else 1
@@ -198,6 +207,10 @@ class OutputBuffer:
         self.size -= len(data)
         if not self.size:
             self.clear()
+        elif self._offset > MAX_MEMORY >= self.size:  # so that the bytes that were taken are not kept
+            rest = self._file.read()
+            self.clear()
+            self.append(rest)
         return data
 
     def clear(self) -> None:
@@ -219,14 +232,19 @@ class OutputBuffer:
         self.clear()
         self._on_cut = None
 
-    def _move_to_file(self, memory: IO[bytes]) -> None:
-        """Go on in a temporary file, or in memory where there can be none."""
+    def _move_to_file(self, memory: IO[bytes], data: bytes | memoryview) -> None:
+        """Go on in a temporary file with this data, or in memory where there can be none."""
+        file: IO[bytes] | None = None
         try:
             file = self._store.open_file()
             memory.seek(self._offset)
             _write(file, memory.read())
+            _write(file, data)
         except OSError as error:
+            if file is not None:
+                file.close()
             self._store.warn(error)
+            _write(memory, data)
         else:
             self._file, self._offset = file, 0
 
