@@ -41,11 +41,11 @@ class CallCommand(Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         end = args.index("--") if "--" in args else len(args)
         parsed: list[str] = []
-        for token in args[:end]:
-            if parsed and parsed[-1] == "--json=" and (token == "-" or token.lstrip().startswith("{")):
-                parsed[-1] += token
+        for word in args[:end]:
+            if parsed and parsed[-1] == "--json=" and (word == "-" or word.lstrip().startswith("{")):
+                parsed[-1] += word
             else:
-                parsed.append("--json=" if token == "--json" else token)  # nosec B105  # not a password
+                parsed.append("--json=" if word == "--json" else word)
         try:
             return super().parse_args(ctx, [*parsed, *args[end:]])
         except click.NoSuchOption as error:

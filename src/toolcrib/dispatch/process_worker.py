@@ -180,8 +180,8 @@ def _pack_error(error: BaseException) -> bytes:
         try:
             value = getattr(error, name, None)
             _write_json(value)
-        except Exception:
-            continue  # not plain data
+        except Exception:  # nosec B112  # not plain data
+            continue
         sent[name] = value
     return _write_json(sent)
 
