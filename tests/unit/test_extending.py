@@ -59,11 +59,24 @@ def test_the_page_shows_the_files_of_the_package() -> None:
     assert shown == files
 
 
+def test_every_example_of_the_page_compiles() -> None:
+    page = (ROOT / "docs/extending.md").read_text()
+    for number, block in enumerate(re.findall(r"```python\n(.*?)```", page, re.DOTALL)):
+        compile(block, f"example {number}", "exec")
+
+
 def test_a_source_reads_a_new_kind_of_target(installed: Path, tmp_path: Path) -> None:
     (tmp_path / "texts.csv").write_text("name,description,text\nmotto,Return the motto.,Keep it simple.\n")
     listed = json.loads(toolcrib(installed, "list", "texts.csv", "--json", cwd=tmp_path))
     assert [tool["name"] for tool in listed["tools"]] == ["motto"]
     assert toolcrib(installed, "call", "motto", "-t", "texts.csv", cwd=tmp_path).strip() == "Keep it simple."
+
+
+def test_a_target_that_a_source_cannot_read_is_an_error(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "texts.csv").write_text("name,text\nmotto,Keep it simple.\n")
+    done = run(installed, "-m", "toolcrib", "check", "texts.csv", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == "error: texts.csv: the columns must be name, description, text\n"
 
 
 TOOLS = '''

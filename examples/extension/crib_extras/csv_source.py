@@ -3,17 +3,19 @@
 import csv
 
 from toolcrib import Tool
-from toolcrib.errors import Location
-from toolcrib.sources import Batch
+from toolcrib.errors import Location, SourceError
+from toolcrib.sources import Batch, Target
 
 
 class CSVSource:
     def accepts(self, target):
-        return str(getattr(target, "path", "")).endswith(".csv")
+        return isinstance(target, Target) and target.text.endswith(".csv")
 
     def read(self, target, options):
         with open(target.path, newline="") as file:
             rows = csv.DictReader(file)
+            if rows.fieldnames != ["name", "description", "text"]:
+                raise SourceError(f"{target.text}: the columns must be name, description, text")
             tools = [options.apply(make_tool(row), Location(target.text, rows.line_num)) for row in rows]
         return Batch(tools)
 

@@ -50,6 +50,23 @@ def grades(old: Tool, new: Tool) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
+    ("kind", "keyword"),
+    [
+        *(("number", keyword) for keyword in ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")),
+        *(("string", keyword) for keyword in ("minLength", "maxLength")),
+        *(("array", keyword) for keyword in ("minItems", "maxItems")),
+        *(("object", keyword) for keyword in ("minProperties", "maxProperties")),
+    ],
+)
+def test_a_bound_breaks_callers_in_one_direction(kind: str, keyword: str) -> None:
+    low, high = (taking({"type": kind, keyword: bound}) for bound in (5, 10))
+    is_upper = "max" in keyword.lower()
+    lowered, raised = (compare([old], [new]).changes for old, new in ((high, low), (low, high)))
+    assert [change.grade for change in lowered] == ["breaking" if is_upper else "compatible"]
+    assert [change.grade for change in raised] == ["compatible" if is_upper else "breaking"]
+
+
+@pytest.mark.parametrize(
     ("old", "new", "grade", "words"),
     [
         ({"type": "integer"}, {"type": "string"}, "breaking", "`limit` was integer and is now string"),
