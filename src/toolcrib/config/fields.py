@@ -63,6 +63,8 @@ class Setting:
     """What a string that matches `regex` is, for the error message."""
     pattern: str | None = None
     """For a mapping that takes those keys of its section that match."""
+    example: str | None = None
+    """What to write where a required setting is missing."""
 
     @property
     def item_type(self) -> Any:
@@ -263,7 +265,8 @@ class TableReader:
                 elif name in holder:
                     arguments[item.name] = self._read_value(item, holder[name], _join(prefix, item.key))
                 elif item.required and may_report_missing:
-                    self.report(prefix, f"{name} is required")
+                    hint = None if item.example is None else f"write {item.example}"
+                    self.report(prefix, f"{name} is required", hint)
         if len(self.problems) > before:
             return None
         try:

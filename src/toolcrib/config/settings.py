@@ -229,7 +229,7 @@ class Audit(Settings):
     speed. `keep_days` and `keep_records` remove old records.
     """
 
-    file: Path | str
+    file: Path | str = setting(example='file = "audit.db"')
     _: KW_ONLY
     key_file: Path | str | None = None
     checkpoints: Path | str | None = None

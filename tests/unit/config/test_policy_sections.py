@@ -172,6 +172,12 @@ def test_a_misspelt_key_is_reported_with_the_right_one(tmp_path: Path) -> None:
     assert caught.value.hint == "did you mean 'deny'?"
 
 
+def test_a_missing_file_of_the_audit_log_is_reported_with_an_example(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        read(tmp_path, "[audit]\nsync = true\n")
+    assert caught.value.hint == 'write file = "audit.db"'
+
+
 def problems_of(folder: Path, text: str) -> list[str]:
     """Return the line and key of every problem of a file."""
     with pytest.raises(ConfigurationError) as caught:

@@ -8,7 +8,7 @@ from typing import Any
 from toolcrib.catalog.schema_algebra import ANNOTATIONS, Node, is_anything, is_nothing, types_of
 from toolcrib.catalog.schema_expansion import TYPE_OF
 from toolcrib.validation import codec
-from toolcrib.validation.schema_tree import LISTED_SCHEMAS, walk
+from toolcrib.validation.schema_tree import LISTED_SCHEMAS, NAMED_SCHEMAS, Path, walk
 
 _MAX_TEXT = 300
 _MAX_CHOICES = 60
@@ -82,7 +82,7 @@ def _describe(node: Any) -> str:
     """Return a schema as one expression with its rules."""
     if isinstance(node, bool) or not node:
         return show_type(node)
-    rules = [describe_keyword(key, node[key]) for key in node if key in PHRASES and key != "default"]
+    rules = [describe_keyword(key, node[key]) for key in PHRASES if key in node and key != "default"]
     return ", ".join([show_type(node), *rules])
 
 
@@ -164,6 +164,17 @@ def omitted_keywords(node: Any, shown: Iterable[str] | None = None) -> list[str]
             left |= rules - (set() if path else {*(shown or ())})
         if len(part.get("enum", ())) > _MAX_CHOICES:
             left.add("enum")
-        if len(path) > 2 * _MAX_DEPTH:
+        if _count_levels(path) > _MAX_DEPTH and not is_anything(part):
             left.add("deeper levels")
     return sorted(left)
+
+
+def _count_levels(path: Path) -> int:
+    """Return the depth at which `show_type` writes the part at a path: alternatives are no deeper."""
+    steps = iter(path)
+    levels = 0
+    for keyword in steps:
+        if keyword in LISTED_SCHEMAS or keyword in NAMED_SCHEMAS:
+            next(steps)  # an index or a name
+        levels += keyword not in ("allOf", "anyOf", "oneOf")
+    return levels

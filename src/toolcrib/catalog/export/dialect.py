@@ -316,11 +316,15 @@ class _SubsetWriter:
             branches = self._list_branches(rules[unions[0]], (*path, unions[0]), notes)
         else:
             branches = self._combine(rules, path, notes)
-        return [
-            {**{key: value for key, value in branch.items() if key in ANNOTATIONS}, **item}
-            for branch in branches
-            for item in self._split(branch, path, notes)
-        ]
+        alternatives = []
+        for branch in branches:
+            inner = notes if len(branches) == 1 else []  # what is said of one alternative belongs to it
+            for item in self._split(branch, path, inner):
+                found = {**{key: value for key, value in branch.items() if key in ANNOTATIONS}, **item}
+                if inner is not notes and inner:
+                    found["description"] = append_notes(found.get("description"), inner)
+                alternatives.append(found)
+        return alternatives
 
     def _list_branches(self, branches: list[Node], path: Path, notes: list[str]) -> list[Node]:
         """Return the alternatives of a union that has no rules beside it."""

@@ -116,7 +116,7 @@ class Prompt(Exporter):
 
 
 def _write_parameter(name: str, node: Node, is_required: bool) -> str:
-    rules = [describe_keyword(key, node[key]) for key in node if key in PHRASES]
+    rules = [describe_keyword(key, node[key]) for key in PHRASES if key in node]
     expression = ", ".join([show_type(node), *rules])
     text = " ".join(str(node.get("description", "")).split())
     mark = "" if is_required else "?"

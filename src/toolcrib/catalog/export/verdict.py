@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from toolcrib.catalog.schema_algebra import Node, canonical_form
+from toolcrib.catalog.schema_algebra import ANNOTATIONS, Node, canonical_form, identity
 from toolcrib.catalog.schema_expansion import ExpansionError, Path, expand, pointer
+from toolcrib.validation.schema_tree import rewrite, walk
 
 Effect = Literal["same", "wider", "narrower"]
 """The effect of a change on the accepted values: the same, more, or fewer."""
@@ -105,6 +106,8 @@ def status_of(changes: Iterable[Change]) -> Status:
     return "exact" if all(change.effect == "same" for change in changes) else "lossy"
 
 
+_UNEVALUATED = frozenset({"unevaluatedItems", "unevaluatedProperties"})
+"""With these, an alternative that rejects nothing may still evaluate something."""
 _ORDINALS = {2: "second", 3: "third", 4: "fourth"}
 
 
@@ -126,4 +129,19 @@ def read_schema(schema: Mapping[str, Any], log: ChangeLog) -> Node:
     canonical = canonical_form(found.tree)
     if canonical is not None and canonical.satisfiability().value == "no":
         raise RefusedError("no arguments can satisfy its schema")
-    return found.tree
+    has_unevaluated = any(part.keys() & _UNEVALUATED for _, part in walk(found.tree))
+    tree: Node = found.tree if has_unevaluated else rewrite(found.tree, _simplify_union)
+    return tree
+
+
+def _simplify_union(node: Node) -> Node:
+    """Return a schema without repeated alternatives, and without `anyOf` where one accepts any value."""
+    if "anyOf" not in node:
+        return node
+    branches = list({identity(branch): branch for branch in node["anyOf"]}.values())
+    rest = {key: value for key, value in node.items() if key != "anyOf"}
+    if {} in branches:
+        return rest
+    if len(branches) == 1 and rest.keys() <= ANNOTATIONS:
+        return {**branches[0], **rest}
+    return {**node, "anyOf": branches}

@@ -321,3 +321,16 @@ def test_consecutive_integers_become_a_range_and_others_do_not(
 ) -> None:
     found = rewrite_schema(of({"a": {"type": "integer", "enum": values}}), GEMINI).schema["properties"]["a"]
     assert {key: found[key] for key in ("minimum", "maximum") if key in found} == written
+
+
+def test_a_rule_of_one_alternative_is_described_there() -> None:
+    table = {"type": "object", "propertyNames": {"maxLength": 3}, "description": "By code"}
+    found, effects = one({"anyOf": [table, TEXT], "description": "Both"}, GEMINI_JSON)
+    assert found == {
+        "description": "Both",
+        "anyOf": [
+            {"type": "object", "description": "By code (property names: string, at most 3 characters)"},
+            TEXT,
+        ],
+    }
+    assert effects == {"wider"}
