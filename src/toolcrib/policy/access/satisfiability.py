@@ -10,6 +10,7 @@ refused in any case, so a proof holds.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise, product
 from typing import Any
@@ -206,7 +207,9 @@ def _example_values(path: ArgumentPath, conditions: Conditions, resolver: Resolv
     texts = texts[:_MAX_TEXTS]
     yield from sorted(map("".join, product(texts, ("", "x", "/x"), ("", *texts))), key=len)
     for item in constants:
-        yield from (item, item + 1, item - 1) if is_number(item) else (item,)
+        yield item
+        if is_number(item) and math.isfinite(item):
+            yield from (math.floor(item), math.ceil(item), item + 1, item - 1)
     yield "x"
 
 
