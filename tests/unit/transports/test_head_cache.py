@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from toolcrib import MCPServer
-from toolcrib.transports.http.connection import Connection
+from toolcrib.transports.http.connection import LINGER_IDLE_S, Connection
 from toolcrib.transports.http.endpoint import Endpoint
 from toolcrib.transports.http.hosts import HostCheck
-from toolcrib.transports.http.request import MAX_CACHED_HEAD
+from toolcrib.transports.http.request import MAX_CACHED_HEAD, MAX_HEADERS
 from toolcrib.transports.http.response import error_response
 from toolcrib.transports.http.server import HTTPServer
 
@@ -187,3 +187,57 @@ async def test_a_refused_request_in_pieces_leaves_the_connection_open(
         client = Client(server)
         assert await client.send(post()[:-30]) == []
         assert await client.send(post()[-30:] + post()) == [b"401 Unauthorized"] * 2
+
+
+def chunked(*lines: bytes) -> bytes:
+    head = post(b"Transfer-Encoding: chunked", *lines).replace(b"Content-Length: %d\r\n" % len(BODY), b"")
+    return head.replace(BODY, b"%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY))
+
+
+@pytest.mark.parametrize("request_", [post(b"Expect: 100-continue"), chunked()], ids=["expect", "chunked"])
+@pytest.mark.parametrize("takes_time", [False, True])
+async def test_a_refused_request_whose_body_came_with_it_leaves_the_connection_open(
+    monkeypatch: pytest.MonkeyPatch, request_: bytes, takes_time: bool
+) -> None:
+    async def refuse_later() -> Any:
+        return error_response(401, "Who are you?")
+
+    def refuse(_: Any) -> Any:
+        return refuse_later() if takes_time else error_response(401, "Who are you?")
+
+    async with running() as (endpoint, server):
+        with monkeypatch.context() as patch:
+            patch.setattr(endpoint, "admit", refuse)
+            client = Client(server)
+            assert await client.send(request_) == [b"401 Unauthorized"]
+            assert not client.socket.is_closed
+            head, _, body = request_.partition(b"\r\n\r\n")
+            impatient = Client(server)
+            assert await impatient.send(head + b"\r\n\r\n" + body[:5]) == [b"401 Unauthorized"]
+            assert b"connection: close" in impatient.responses[0]
+        assert await client.send(post()) == [b"200 OK"]
+
+
+@pytest.mark.parametrize("rest", [post(), b"no HTTP", post() * 2], ids=["request", "garbage", "requests"])
+async def test_input_behind_a_body_in_chunks_is_read_until_the_client_has_its_response(rest: bytes) -> None:
+    async with running() as (_, server):
+        client = Client(server)
+        assert await client.send(chunked() + rest) == [b"200 OK"]
+        assert b"connection: close" in client.responses[0]
+        assert not client.socket.is_closed  # closing with unread input would reset the connection
+        assert await client.send(post()) == []
+        server.now += LINGER_IDLE_S + 0.1
+        client.connection.expire()
+        assert client.socket.is_closed
+
+
+async def test_empty_lines_before_requests_with_a_cached_head_do_not_add_up() -> None:
+    async with running() as (_, server):
+        client = Client(server)
+        assert await client.send(post()) == [b"200 OK"]
+        for _ in range(MAX_HEADERS // 8 + 1):
+            client.connection.data_received(b"\r\n" * 4)
+            client.connection.get_buffer(-1)[: len(post())] = post()
+            client.connection.buffer_updated(len(post()))
+        assert await client.send(post(b"X-Other: yes")[:50]) == [b"200 OK"] * (MAX_HEADERS // 8 + 1)
+        assert await client.send(post(b"X-Other: yes")[50:]) == [b"200 OK"]

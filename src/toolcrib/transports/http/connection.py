@@ -164,6 +164,7 @@ class Connection(asyncio.BufferedProtocol):
             head = self._server.endpoint.heads.get(data[:end])
             if head is not None and end + head.length == size:
                 self.read_by = NEVER
+                self._fed = 0  # of empty lines before it
                 self._is_last = not head.keeps_alive or self._server.is_draining
                 self._serve(Request(head, data[end:], self.local, self.remote), None)
                 return
@@ -203,6 +204,7 @@ class Connection(asyncio.BufferedProtocol):
                 return
             size = self._find_size(data)
             piece, data = data[:size], data[size:]
+            is_body = self._receiving is not None
             self._feed(piece)
             request, self._complete = self._complete, None
             if request is not None:
@@ -214,6 +216,9 @@ class Connection(asyncio.BufferedProtocol):
                     self._hold(data)
                 self._serve(request, refusal)
                 return
+            # If the body of a refused request has come with its head, the connection can be used again.
+            if self._refusal is not None and (is_body or not data) and not self._is_rest_small:
+                self._end_with(self._refusal, self._rest_size)
 
     def _find_size(self, data: bytes) -> int:
         """Return how much of the input to parse: not beyond a head or a body, as the parser cannot stop."""
@@ -234,13 +239,11 @@ class Connection(asyncio.BufferedProtocol):
         except self._server.parser_error:
             if self._complete is None:
                 self._refuse(400, "Malformed HTTP request")
-            self._is_last = True
+            self._is_last = self._is_refused = True
         if self._state == _RECEIVING and self._complete is None:
             overhead = self._fed - self._size - CHUNK_FRAME * self._chunks
             if overhead > MAX_HEADERS or len(self._fields) > MAX_FIELDS:
                 self._refuse(431, LONG_HEAD)
-            elif self._refusal is not None and not self._is_rest_small:
-                self._end_with(self._refusal, self._rest_size)
 
     @property
     def _rest_size(self) -> int:
@@ -293,7 +296,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def on_message_begin(self) -> None:
         if self._is_last or self._complete is not None:
-            self._is_last = True  # behind a body in chunks, whose end is known to the parser only
+            # Behind a body in chunks, whose end is known to the parser only.
+            self._is_last = self._is_refused = True
             return
         self._state = _RECEIVING
         self._fields = []
@@ -429,7 +433,7 @@ class Connection(asyncio.BufferedProtocol):
         request.admission = None
         self._state = _RECEIVING
         self._refusal = admission.result()
-        if self._refusal is not None:
+        if self._refusal is not None and not self._held:
             self._end_with(self._refusal, self._rest_size)
             return
         self._ask_for_body(request)
