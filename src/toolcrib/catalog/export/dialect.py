@@ -501,8 +501,15 @@ class _SubsetWriter:
             found["maxItems"] = min(node.get("maxItems", count), count)
             found["items"] = {"type": "string"}
         if first is not None:
-            here = (*path, "prefixItems")
-            found["prefixItems"] = [self.write(item, (*here, str(n))) for n, item in enumerate(first)]
+            for number, item in enumerate(first):
+                try:
+                    written = self.write(item, (*path, "prefixItems", str(number)))
+                except UnsatisfiableError:
+                    if node.get("minItems", 0) > number:
+                        raise
+                    found["maxItems"] = min(node.get("maxItems", number), number)  # no array is longer
+                    break
+                found.setdefault("prefixItems", []).append(written)
         elif "items" not in node:
             self.log.add(path, "items may be any value: written as items")
         self._write_rules(node, found, {"items", "prefixItems", *found}, path, notes)

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from toolcrib import Tool
+from toolcrib.catalog.export import export
 from toolcrib.catalog.export.dialect import Dialect, Rewritten, rewrite_schema
 from toolcrib.catalog.export.gemini import GEMINI, GEMINI_JSON, to_openapi
 from toolcrib.catalog.export.openai import OPENAI_STRICT, check_strict_limits
@@ -334,3 +336,13 @@ def test_a_rule_of_one_alternative_is_described_there() -> None:
         ],
     }
     assert effects == {"wider"}
+
+
+def test_an_item_that_cannot_be_is_where_an_array_ends() -> None:
+    rows = {"type": "array", "prefixItems": [{"type": "string"}, False, {"type": "integer"}]}
+    tool = Tool.from_handler(
+        lambda arguments: None, "t", "T.", {"type": "object", "properties": {"rows": rows}}
+    )
+    found = export([tool], "gemini-json")
+    written = found.tools[0]["parametersJsonSchema"]["properties"]["rows"]
+    assert (written["prefixItems"], written["maxItems"]) == ([{"type": "string"}], 1)
