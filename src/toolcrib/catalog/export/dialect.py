@@ -34,6 +34,7 @@ from toolcrib.catalog.schema_algebra import (
     identity,
     is_anything,
     is_nothing,
+    nothing,
     type_of,
     types_of,
 )
@@ -204,7 +205,9 @@ class _Writer:
                 found.discard("additionalProperties")
         return found
 
-    def write(self, node: Node, path: Path) -> Node:
+    def write(self, node: Any, path: Path) -> Node:
+        if isinstance(node, bool):  # an item or property of a flattened schema
+            return {} if node else nothing()
         found = map_subschemas(node, path, self.write)
         return self._with_items(self._without_type_list(found, path), path)
 

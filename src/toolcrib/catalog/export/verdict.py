@@ -108,6 +108,8 @@ def status_of(changes: Iterable[Change]) -> Status:
 
 _UNEVALUATED = frozenset({"unevaluatedItems", "unevaluatedProperties"})
 """With these, an alternative that rejects nothing may still evaluate something."""
+_EXCLUDING = frozenset({"if", "not", "oneOf"})
+"""Keywords that may accept less where a schema below them accepts more."""
 _ORDINALS = {2: "second", 3: "third", 4: "fourth"}
 
 
@@ -124,6 +126,8 @@ def read_schema(schema: Mapping[str, Any], log: ChangeLog) -> Node:
     for path, name in found.cuts:
         level = _ORDINALS[found.levels + 1]
         log.add(path, f"{name!r} contains itself; from the {level} level on any value is accepted", "wider")
+        if _EXCLUDING & set(path):
+            log.add(path, "which excludes values that the schema around it accepts", "narrower")
     for path, message in found.notes:
         log.add(path, message)
     canonical = canonical_form(found.tree)

@@ -346,3 +346,9 @@ def test_an_item_that_cannot_be_is_where_an_array_ends() -> None:
     found = export([tool], "gemini-json")
     written = found.tools[0]["parametersJsonSchema"]["properties"]["rows"]
     assert (written["prefixItems"], written["maxItems"]) == ([{"type": "string"}], 1)
+
+
+def test_recursion_that_ends_inside_one_of_is_a_loss_in_both_directions() -> None:
+    schema = {"type": "object", "properties": {"a": {"oneOf": [{"$ref": "#"}, {"required": ["b"]}]}}}
+    (verdict,) = export([Tool.from_handler(lambda arguments: None, "t", "T.", schema)], "anthropic").verdicts
+    assert {"wider", "narrower"} <= {change.effect for change in verdict.losses}
