@@ -35,7 +35,7 @@ HEAVY = ("httpx2", "jsonschema_rs", "msgspec", "pydantic", "sqlite3", "starlette
 
 GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "parser": (
-        ("codec.py", *(f"protocol/{name}.py" for name in ("messages", "batch", "parameters", "headers"))),
+        ("validation/codec.py", *(f"protocol/{name}.py" for name in ("messages", "engine", "modern"))),
         (
             "tests/unit/validation/test_codec.py",
             "tests/unit/validation/test_codec_limits.py",
@@ -75,7 +75,7 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         (
             "tests/unit/policy/audit",
             "tests/unit/policy/test_enforcer.py",
-            *(f"tests/unit/cli/test_audit{part}.py" for part in ("", "_places", "_verify", "_export")),
+            *(f"tests/unit/cli/test_audit{part}.py" for part in ("", "_settings", "_verify", "_export")),
             "tests/property/test_audit.py",
             "tests/reliability/test_audit_tampering.py",
         ),
@@ -83,9 +83,9 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "dispatch": (
         ("dispatch/dispatcher.py", "dispatch/middleware.py", "policy/outcome.py"),
         (
-            "tests/unit/test_dispatch.py",
-            *(f"tests/unit/test_dispatch_{name}.py" for name in ("ends", "plans", "views")),
-            *(f"tests/unit/test_{name}.py" for name in ("context", "policy")),
+            "tests/unit/dispatch/test_dispatcher.py",
+            *(f"tests/unit/dispatch/test_dispatcher_{name}.py" for name in ("ends", "plans", "views")),
+            "tests/unit/test_context.py",
             *(
                 f"tests/unit/dispatch/test_{name}.py"
                 for name in ("async_outcome", "conversion", "crash_log", "failures", "lifespan", "middleware")

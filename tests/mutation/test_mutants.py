@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
 import pytest
 
 from tests.mutation.__main__ import GROUPS, accepted, files_of, module_of
 from tests.mutation.mutants import mutants_of
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_the_files_of_a_group_exist(group: str) -> None:
+    sources, tests = GROUPS[group]
+    root = Path(__file__).resolve().parents[2]
+    assert [pattern for pattern in sources if not list((root / "src/toolcrib").glob(pattern))] == []
+    assert [path for path in tests if not (root / path).exists()] == []
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ class Done:
 Item = Token | ToolCall | Done
 
 
-class LineReader:
+class ModelOutputReader:
     """Splits the output of a program into text, tool calls and the end of the answer.
 
     Text is passed on at once. Only a line that begins with a brace is held until it is complete, as it
@@ -267,7 +267,7 @@ class GeminiCLI:
         self._session = SessionCtx()
         self._is_started = False
         self._child: Child | None = None
-        self._reader = LineReader()
+        self._reader = ModelOutputReader()
         self._is_working = False
         self._question = ""
         self._transcript = ""  # what the next process reads
@@ -308,7 +308,7 @@ class GeminiCLI:
         if child is None or child.has_exited:
             child = await self._start_child()
         await child.discard_unread()  # printed before the question, so no part of the answer
-        self._reader = LineReader()
+        self._reader = ModelOutputReader()
         child.write(self._question_line(child))
 
     async def answer(self, answers: Sequence[ToolAnswer]) -> None:
@@ -391,7 +391,7 @@ class GeminiCLI:
     async def _start_child(self) -> Child:
         """Start the program. Raise AgentError if it does not exist or cannot be run."""
         await self._stop_child()
-        self._reader = LineReader()
+        self._reader = ModelOutputReader()
         try:
             self._child = await Child(self.label, self._grace_s).start(self.command, self._env, self._cwd)
         except StartError as error:

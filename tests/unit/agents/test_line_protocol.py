@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib import Result
-from toolcrib.agents.gemini_cli import Done, Item, LineReader, result_line
+from toolcrib.agents.gemini_cli import Done, Item, ModelOutputReader, result_line
 from toolcrib.agents.provider import Token, ToolAnswer, ToolCall
 from toolcrib.content import text_block
 
 
 def read(*chunks: bytes, limit: int = 4096) -> list[Item]:
     """What comes out, with neighbouring words joined."""
-    reader = LineReader(limit)
+    reader = ModelOutputReader(limit)
     found: list[Item] = []
     for item in [*(item for chunk in chunks for item in reader.feed(chunk)), *reader.feed(b"", is_end=True)]:
         if isinstance(item, Token) and found and isinstance(found[-1], Token):
@@ -29,7 +29,7 @@ CALL = b'{"tool_call": {"name": "add", "args": {"a": 1}}}\n'
 
 
 def test_text_is_passed_on_before_its_line_ends() -> None:
-    reader = LineReader()
+    reader = ModelOutputReader()
     assert list(reader.feed(b"Let me")) == [Token("Let me")]
     assert list(reader.feed(b" see {")) == [Token(" see {")]
     assert list(reader.feed(b"\n{")) == [Token("\n")]  # this brace may begin a call
