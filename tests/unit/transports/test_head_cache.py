@@ -241,3 +241,15 @@ async def test_empty_lines_before_requests_with_a_cached_head_do_not_add_up() ->
             client.connection.buffer_updated(len(post()))
         assert await client.send(post(b"X-Other: yes")[:50]) == [b"200 OK"] * (MAX_HEADERS // 8 + 1)
         assert await client.send(post(b"X-Other: yes")[50:]) == [b"200 OK"]
+
+
+async def test_a_reply_that_waits_to_be_written_is_not_lost_when_the_server_stops() -> None:
+    async with running() as (_, server):
+        client = Client(server)
+        data = post()
+        client.connection.get_buffer(-1)[: len(data)] = data
+        client.connection.buffer_updated(len(data))
+        assert client.socket.written == []  # it is written at the end of this turn of the loop
+        client.connection.end()
+        assert client.socket.is_closed
+        assert b"".join(client.socket.written).startswith(b"HTTP/1.1 200 OK")

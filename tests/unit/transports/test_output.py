@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from toolcrib.protocol import Reply
 from toolcrib.transports.http.request import Head
-from toolcrib.transports.http.response import MAX_MEMORY, PIECE, Output, OutputStore, Response
+from toolcrib.transports.http.response import MAX_BATCH, MAX_MEMORY, PIECE, Output, OutputStore, Response
 
 POST = Head("POST", "/mcp", {})
 
@@ -18,9 +19,12 @@ def begin(output: Output, head: Head) -> None:
 
 
 class Store(OutputStore):
-    """Without a loop there are no signs of life."""
+    """Without a loop there are no signs of life, and replies are written at once."""
 
     def add_stream(self, writer: Any) -> None: ...
+
+    def write_soon(self, transport: Any, data: bytes) -> None:
+        transport.write(data)
 
 
 class Wire:
@@ -185,3 +189,62 @@ def test_what_was_not_read_is_forgotten_with_the_connection() -> None:
     wire.output.open()
     wire.output.write(b"more")
     assert wire.data == sent
+
+
+# --- replies that are written together ---------------------------------------------------------------
+
+
+class Batched(Wire):
+    """One of several connections of a server that writes replies together."""
+
+    def __init__(self, store: OutputStore) -> None:
+        super().__init__()
+        self.output = Output(self, self, store)  # type: ignore[arg-type]
+        begin(self.output, POST)
+
+
+def test_the_small_replies_of_one_turn_are_written_together() -> None:
+    async def answer() -> None:
+        store = OutputStore()
+        wires = [Batched(store) for _ in range(3)]
+        for number, wire in enumerate(wires):
+            wire.output.respond(Reply(b"%d" % number))
+        assert [wire.data for wire in wires] == [b"", b"", b""]
+        assert [wire.events for wire in wires] == [["answered"]] * 3
+        await asyncio.sleep(0)
+        assert [body_of(wire.data) for wire in wires] == [b"0", b"1", b"2"]
+        begin(wires[0].output, POST)
+        wires[0].output.respond(Reply(b"next"))
+        await asyncio.sleep(0)
+        assert wires[0].data.endswith(b"next")
+
+    asyncio.run(answer())
+
+
+def test_many_replies_do_not_wait_for_the_end_of_the_turn() -> None:
+    async def answer() -> None:
+        store = OutputStore()
+        wires = [Batched(store) for _ in range(MAX_BATCH + 1)]
+        for wire in wires:
+            wire.output.respond(Reply(b"{}"))
+        assert [bool(wire.data) for wire in wires] == [True] * MAX_BATCH + [False]
+        await asyncio.sleep(0)
+        assert wires[-1].data
+
+    asyncio.run(answer())
+
+
+@pytest.mark.parametrize("second", ["large", "stream"])
+def test_what_follows_a_reply_on_its_connection_stays_behind_it(second: str) -> None:
+    async def answer() -> None:
+        wire = Batched(OutputStore())
+        wire.output.respond(Reply(b"first"))
+        begin(wire.output, POST)
+        if second == "large":
+            wire.output.respond(Reply(b"x" * (PIECE + 1)))
+        else:
+            wire.output.open()
+        assert wire.data.count(b"HTTP/1.1") == 2
+        assert body_of(wire.data).startswith(b"firstHTTP/1.1")
+
+    asyncio.run(answer())

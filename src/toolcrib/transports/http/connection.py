@@ -446,6 +446,7 @@ class Connection(asyncio.BufferedProtocol):
         has_body = self._body_left > 0 or b"transfer-encoding" in headers
         is_waiting = has_body and headers.get(b"expect", b"").lower() == b"100-continue"
         if is_waiting and request.head.is_http11 and self._refusal is None:
+            self._server.output_store.flush()
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def _decline_upgrade(self) -> None:
@@ -558,6 +559,7 @@ class Connection(asyncio.BufferedProtocol):
     def _linger(self) -> None:
         self._linger_by = self._server.now + LINGER_S
         self.read_by = self._server.now + LINGER_IDLE_S
+        self._server.output_store.flush()
         if self.transport.can_write_eof() and not self.transport.is_closing():
             self.transport.write_eof()
 
@@ -566,6 +568,7 @@ class Connection(asyncio.BufferedProtocol):
         self._held = b""
         self.read_by = NEVER
         self.wait_for_reader()
+        self._server.output_store.flush()
         if not self.transport.is_closing():
             self.transport.close()
 

@@ -41,6 +41,9 @@ MAX_FILES = 1024 * 1024 * 1024
 MEMORY_WEIGHT = 32
 """A byte that has to be kept in memory, as there can be no file, counts as many."""
 PIECE = 64 * 1024
+MAX_BATCH = 32
+BATCHED_SIZE = 4 * 1024
+"""Replies that are written together, and the size of a body up to which it waits for that."""
 
 
 class Response(Reply):
@@ -105,7 +108,11 @@ class PendingResponse(Protocol):
 
 
 class OutputStore:
-    """The unread output and the open streams of all clients of one server."""
+    """The unread output and the open streams of all clients of one server.
+
+    Small replies are written together, at the end of a turn of the event loop: a client that waits has to be
+    woken up, which costs more than the write itself, and the first reply wakes a client for all of them.
+    """
 
     def __init__(self, limit: int = MAX_FILES) -> None:
         self.size = 0
@@ -114,6 +121,22 @@ class OutputStore:
         self._streams: dict[ResponseWriter, float] = {}  # the time of the last comment, oldest first
         self._timer: asyncio.TimerHandle | None = None
         self._is_warned = False
+        self._batch: list[tuple[Any, bytes]] = []
+
+    def write_soon(self, transport: Any, data: bytes) -> None:
+        """Write a reply in this turn of the event loop. Other writes to the transport have to `flush`."""
+        batch = self._batch
+        if not batch:
+            asyncio.get_running_loop().call_soon(self.flush)
+        batch.append((transport, data))
+        if len(batch) >= MAX_BATCH:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._batch:
+            batch, self._batch = self._batch, []
+            for transport, data in batch:
+                transport.write(data)
 
     def open_file(self) -> IO[bytes]:
         """Return a file that is deleted when it is closed. Raise OSError."""
@@ -308,11 +331,14 @@ class Output:
             head = _OK_JSON % (len(body), http_date())
         else:
             head = self._format_head(reply, body)
-        if self.head.method == "HEAD":
-            body = b""
-        if len(body) <= PIECE:
-            self._transport.write(head + body)
+            if self.head.method == "HEAD":
+                body = b""
+        if len(body) <= BATCHED_SIZE:
+            self._store.write_soon(self._transport, head + body)
         else:
+            self._store.flush()
+            if len(body) <= PIECE:
+                head, body = head + body, b""
             self._transport.write(head)
             self._put(body)
         if self._is_paused or self._unread.size:
@@ -334,6 +360,7 @@ class Output:
             lines.append(b"connection: close\r\n")
         self._is_stream, self._is_chunked = True, self.head.is_http11
         self._store.add_stream(self)
+        self._store.flush()
         self._transport.write(b"".join(lines) + b"\r\n")
 
     def write(self, data: bytes) -> None:
