@@ -33,27 +33,23 @@ def test_both_say_the_same(schema: dict[str, Any], value: Any) -> None:
 
 
 @given(schema=OBJECTS | SCALARS, value=VALUES)
-def test_where_the_shortcut_does_not_ask_the_engine_would_say_yes(schema: dict[str, Any], value: Any) -> None:
-    asked: list[Any] = []
-    shortcut = build_fast_check(schema, lambda item: bool(asked.append(item)))
-    assert shortcut is not None
-    if shortcut(value):
-        assert not asked
+def test_what_is_surely_valid_is_valid_for_the_engine(schema: dict[str, Any], value: Any) -> None:
+    is_surely_valid = build_fast_check(schema)
+    assert is_surely_valid is not None
+    if is_surely_valid(value):
         assert Validator(schema).is_valid(value)
 
 
 def test_what_is_not_json_is_left_to_the_engine() -> None:
     for kind, value in (("string", "\ud800"), ("number", float("nan")), ("number", float("inf"))):
-        asked: list[Any] = []
-        shortcut = build_fast_check({"type": kind}, lambda item, asked=asked: bool(asked.append(item)))  # type: ignore[misc]
-        assert shortcut is not None
-        assert not shortcut(value)
-        assert len(asked) == 1
+        is_surely_valid = build_fast_check({"type": kind})
+        assert is_surely_valid is not None
+        assert not is_surely_valid(value)
 
 
 def test_a_schema_that_says_more_has_no_shortcut() -> None:
     for more in ({"minimum": 1}, {"enum": [1]}, {"type": ["integer", "null"]}, {"$ref": "#/$defs/x"}):
         schema = {"type": "object", "properties": {"a": {"type": "integer", **more}}}
-        assert build_fast_check(schema, bool) is None
-    assert build_fast_check({"type": "object", "additionalProperties": False}, bool) is None
-    assert build_fast_check({"type": "array"}, bool) is None
+        assert build_fast_check(schema) is None
+    assert build_fast_check({"type": "object", "additionalProperties": False}) is None
+    assert build_fast_check({"type": "array"}) is None

@@ -45,8 +45,14 @@ def _engine() -> Any:
 
 
 @cache
-def _encoder(order: str | None) -> msgspec.json.Encoder:
-    encoder: msgspec.json.Encoder = _engine().json.Encoder(order=order)
+def _encoder() -> msgspec.json.Encoder:
+    encoder: msgspec.json.Encoder = _engine().json.Encoder()
+    return encoder
+
+
+@cache
+def _sorting_encoder() -> msgspec.json.Encoder:
+    encoder: msgspec.json.Encoder = _engine().json.Encoder(order="sorted")
     return encoder
 
 
@@ -67,7 +73,7 @@ def encode(value: Any) -> bytes:
     contains itself.
     """
     try:
-        data = _encoder(None).encode(value)
+        data = _encoder().encode(value)
     except UnicodeEncodeError:
         raise
     except ValueError:
@@ -83,7 +89,7 @@ def encode_text(value: Any) -> str:
 
 def write(value: Any) -> bytes:
     """Return the JSON of data that is known to be plain and finite."""
-    return _encoder(None).encode(value)
+    return _encoder().encode(value)
 
 
 def preencode(value: Any) -> Any:
@@ -93,7 +99,7 @@ def preencode(value: Any) -> Any:
 
 def canonical(value: Any) -> bytes:
     """Return JSON with sorted keys and without spaces, the same for equal values."""
-    return _encoder("sorted").encode(value)
+    return _sorting_encoder().encode(value)
 
 
 def digest(value: Any) -> str:
@@ -189,7 +195,7 @@ def parse(data: bytes) -> Any:
     if text is not None:
         if type(value) in _CONTAINERS:
             _check_tree(value, text)
-    elif _encoder(None).encode(value) == data and not _has_long_number(data):
+    elif _encoder().encode(value) == data and not _has_long_number(data):
         pass  # most programs write as we do, and no key was lost if it is written back the same
     elif has_repeated_key(data, _count_members(value if type(value) in _CONTAINERS else [value])):
         raise ValueError(_REPEATED_KEY)
@@ -331,6 +337,8 @@ def _has_many_members(text: _Text) -> bool:
     limit = MAX_MEMBERS * max(1, text.objects)
     if text.colons <= limit:
         return False
+    if b'"' not in text.data:
+        return True  # outside of strings every colon is one of a member
     return text.data.count(b'":') + sum(map(text.data.count, _SPACE_BEFORE_COLON)) > limit
 
 

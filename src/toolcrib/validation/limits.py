@@ -22,6 +22,7 @@ from toolcrib.errors import InvalidSchemaError
 from toolcrib.validation.schema_tree import (
     DATA_KEYWORDS,
     NAMED_SCHEMAS,
+    OBJECT,
     REFERENCES,
     Resolver,
     Schema,
@@ -80,7 +81,7 @@ def walk_containers(schema: Any) -> Iterator[tuple[Any, int, str | None]]:
     while pending:
         node, depth, role = pending.pop()
         yield node, depth, role
-        items = node.items() if isinstance(node, Mapping) else ((None, item) for item in node)
+        items = node.items() if isinstance(node, OBJECT) else ((None, item) for item in node)
         for key, child in items:
             if not isinstance(child, Mapping | list | tuple):
                 continue

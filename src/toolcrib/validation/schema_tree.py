@@ -48,6 +48,9 @@ DATA_KEYWORDS = frozenset({"const", "default", "enum", "example", "examples"})
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 DEFINITION_PREFIX = "#/$defs/"
 
+OBJECT = (dict, Mapping)
+"""The types of a JSON object. To ask for a dict first is ten times quicker than to ask for a Mapping."""
+_OBJECT_OR_BOOLEAN = (*OBJECT, bool)
 _MAX_CHAIN = 100
 _SCHEMA_KEYWORDS = LISTED_SCHEMAS | SINGLE_SCHEMAS | NAMED_SCHEMAS
 
@@ -57,15 +60,15 @@ _SCHEMA_KEYWORDS = LISTED_SCHEMAS | SINGLE_SCHEMAS | NAMED_SCHEMAS
 
 def children(schema: Any) -> Iterator[tuple[Path, Any]]:
     """Yield the direct subschemas, booleans included, each with its path below `schema`."""
-    if not isinstance(schema, Mapping) or schema.keys().isdisjoint(_SCHEMA_KEYWORDS):
+    if not isinstance(schema, OBJECT) or schema.keys().isdisjoint(_SCHEMA_KEYWORDS):
         return
     for key, value in schema.items():
         if key not in _SCHEMA_KEYWORDS:
             continue
-        if isinstance(value, Mapping):
+        if isinstance(value, OBJECT):
             if key in NAMED_SCHEMAS:
                 for name, child in value.items():
-                    if isinstance(child, Mapping | bool):  # `dependencies` may list names instead
+                    if isinstance(child, _OBJECT_OR_BOOLEAN):  # `dependencies` may list names instead
                         yield (key, name), child
             elif key in SINGLE_SCHEMAS:
                 yield (key,), value
@@ -85,7 +88,7 @@ def walk(schema: Any) -> Iterator[tuple[Path, Schema]]:
     pending: list[tuple[Path, Any]] = [((), schema)]
     while pending:
         path, node = pending.pop()
-        if isinstance(node, Mapping):
+        if isinstance(node, OBJECT):
             yield path, node
             pending += [((*path, *step), child) for step, child in reversed(list(children(node)))]
 
@@ -95,12 +98,12 @@ def rewrite(schema: Any, change: Callable[[dict[str, Any]], Any]) -> Any:
 
     Subschemas are changed before the schema that holds them; what `change` gets is a copy that it may keep.
     """
-    if not isinstance(schema, Mapping):
+    if not isinstance(schema, OBJECT):
         return schema
     copy = dict(schema)
     for key in copy.keys() & _SCHEMA_KEYWORDS:
         value = copy[key]
-        if isinstance(value, Mapping):
+        if isinstance(value, OBJECT):
             if key in NAMED_SCHEMAS:
                 copy[key] = {name: rewrite(child, change) for name, child in value.items()}
             elif key in SINGLE_SCHEMAS:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
-from toolcrib.errors import InvalidSchemaError
+from toolcrib.errors import InvalidSchemaError, ToolcribError
 from toolcrib.validation import codec
 from toolcrib.validation.limits import (
     MAX_PATTERN_LENGTH,
@@ -58,9 +58,12 @@ def _refuse_to_fetch(uri: str) -> Any:
 
 
 class Validator:
-    """A compiled schema. Where it `is_heavy`, call `find_excess` before `is_valid`."""
+    """A compiled schema. Where it `is_heavy`, call `find_excess` before `is_valid`.
 
-    __slots__ = ("_compiled", "_text", "is_heavy", "is_valid")
+    `is_surely_valid`, if there is one, is cheaper than `is_valid`, and may be false for valid values.
+    """
+
+    __slots__ = ("_compiled", "_text", "is_heavy", "is_surely_valid", "is_valid")
 
     def __init__(self, schema: Mapping[str, Any], *, trusted: bool = False) -> None:
         """`trusted` schemas were made by this library from type hints."""
@@ -68,9 +71,13 @@ class Validator:
             check_limits(schema)
         self._text = _encode(schema)
         self._compiled: tuple[Any, ValidationCost] | None = None
-        fast = build_fast_check(schema, lambda value: self._check.is_valid(value)) if trusted else None
+        fast = self.is_surely_valid = build_fast_check(schema) if trusted else None
         self.is_heavy = fast is None and not self._cost.is_low
-        self.is_valid: IsValid = fast or self._check.is_valid
+        self.is_valid: IsValid
+        if fast is None:
+            self.is_valid = self._check.is_valid
+        else:
+            self.is_valid = lambda value: fast(value) or self._check.is_valid(value)
 
     @property
     def _check(self) -> Any:
@@ -170,14 +177,12 @@ _PYTHON_TYPES: dict[Any, frozenset[type]] = {
 }
 
 
-def build_fast_check(schema: Mapping[str, Any], ask: IsValid) -> IsValid | None:
-    """Return a check for a schema of plain types, None for other schemas.
-
-    It answers yes where that is certain, and calls `ask`, the engine, in every other case.
-    """
+def build_fast_check(schema: Mapping[str, Any]) -> IsValid | None:
+    """Return a check for a schema of plain types that is true only where a value is surely valid. None for
+    other schemas."""
     own_types = _types_of(schema)
     if own_types is not None:
-        return lambda value: (type(value) in own_types and _is_json(value)) or ask(value)
+        return lambda value: type(value) in own_types and (type(value) is int or _is_json(value))
     if schema.get("type") != "object" or not schema.keys() <= _OBJECT_KEYWORDS:
         return None
     known: dict[str, frozenset[type]] = {}
@@ -190,12 +195,12 @@ def build_fast_check(schema: Mapping[str, Any], ask: IsValid) -> IsValid | None:
     no_types: frozenset[type] = frozenset()
 
     def is_valid(value: Any) -> bool:
-        if type(value) is not dict or not required <= value.keys():
-            return ask(value)
+        if type(value) is not dict or not value.keys() >= required:
+            return False
         for name, item in value.items():
             kind = type(item)
             if kind not in known.get(name, no_types) or (kind is not int and not _is_json(item)):
-                return ask(value)
+                return False
         return True
 
     return is_valid
@@ -217,15 +222,24 @@ def _is_json(value: Any) -> bool:
 # --- comparing schemas -------------------------------------------------------------------------------
 
 Answer = Literal["yes", "no", "unknown"]
+_COMPARING = "0.52"
+"""The oldest engine that compares. One that only validates may be older, see pyproject.toml."""
 
 
 def canonicalize(schema: Schema | bool) -> jsonschema_rs.CanonicalSchema:
     """Return the engine's canonical form of a schema, for `covers` and `satisfiability`.
 
-    Raise InvalidSchemaError for what is not a schema or refers outside itself.
+    Raise InvalidSchemaError for what is not a schema or refers outside itself, and ToolcribError if the
+    engine is one that can validate but not compare.
     """
+    engine = _engine()
+    if not hasattr(getattr(engine, "CanonicalSchema", None), "covers"):
+        raise ToolcribError(
+            f"Comparing schemas needs jsonschema-rs {_COMPARING} or newer, and an older one is installed: "
+            f"pip install 'jsonschema-rs>={_COMPARING}'"
+        )
     try:
-        canonical: jsonschema_rs.CanonicalSchema = _engine().canonicalize(
+        canonical: jsonschema_rs.CanonicalSchema = engine.canonicalize(
             _plain(schema),
             validate_formats=True,
             retriever=_refuse_to_fetch,

@@ -182,3 +182,15 @@ def test_no_document_takes_long_to_judge() -> None:
         except ValueError:
             pass
         assert time.thread_time() - started < 1.5, pattern
+
+
+def test_a_crowded_object_is_refused_before_it_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codec, "_decoder", lambda: pytest.fail("decoded"))
+    data = json.dumps({f"k{number}": 0 for number in range(10_001)}).encode()
+    with pytest.raises(ValueError, match="an object of more than 10000 members"):
+        codec.parse(data)
+
+
+def test_colons_in_strings_are_no_members() -> None:
+    value = {"a": ['":'] * 10_001}
+    assert codec.parse(json.dumps(value).encode()) == value

@@ -5,13 +5,15 @@ from __future__ import annotations
 import types
 from typing import Any
 
+import jsonschema_rs
 import pytest
 
-from toolcrib.errors import InvalidSchemaError
+from toolcrib.errors import InvalidSchemaError, ToolcribError
 from toolcrib.validation import validator as validation
 from toolcrib.validation.validator import (
     Problem,
     Validator,
+    canonicalize,
     check_schema,
     describe_value,
     format_path,
@@ -305,3 +307,21 @@ def test_a_problem_is_words_and_data() -> None:
     }
     assert str(Problem("", "expected more", "")) == "expected more"
     assert Problem("", "expected more", "").to_json() == {"field": "", "expected": "expected more", "got": ""}
+
+
+# --- older engines ---
+
+
+@pytest.mark.parametrize("missing", ["CanonicalSchema", "CanonicalSchema.covers"])
+def test_an_engine_that_cannot_compare_validates_and_says_what_comparing_needs(
+    missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if missing == "CanonicalSchema":  # until 0.48
+        monkeypatch.delattr(jsonschema_rs, "CanonicalSchema")
+        monkeypatch.delattr(jsonschema_rs, "canonicalize")
+    else:
+        monkeypatch.setattr(jsonschema_rs, "CanonicalSchema", object)
+    assert told({"type": "object", "required": ["older"]}, {}) == ["'older': required, but missing"]
+    with pytest.raises(ToolcribError, match=r"needs jsonschema-rs 0\.52 or newer.*pip install") as caught:
+        canonicalize({"type": "string"})
+    assert not isinstance(caught.value, ValueError)  # which callers take for a schema that has no answer
