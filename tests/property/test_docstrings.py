@@ -48,6 +48,7 @@ LINES = """
 :param: §¦:param § (§): §¦:type §: §¦:type: §¦:return: §¦:returns §: §¦:rtype: §¦:raises §: §¦:raises: §
 :raises §, §: §¦:ivar §: §¦:vartype §: §¦:tags: §, §¦:tags §: §¦:unknown §: §¦@param §: §¦@type §: §
 @return: §¦@param § §¦Example: §¦Examples:¦Ejemplo: § §¦```¦>>> §(§)¦Returns: §¦1. §¦§, §, § §¦§ e.g. §.¦§:§ §
+§[§, §]: §¦§ | §: §
 """.replace("¦", "\n").split("\n")
 INDENTS = ["", "", "", "    ", "    ", "        ", "  ", "\t"]
 
@@ -229,13 +230,13 @@ RUNS = (
 )
 OPENINGS = (
     "¦Args:\n    x: ¦Args:\n    x (¦Raises:\n    X¦Parameters\n---\nx : ¦Parameters\n---\nx¦Raises\n---\n¦"
-    ":param x: ¦:type x: {¦Example: ¦x :"
+    ":param x: ¦:type x: {¦Example: ¦x :¦Returns:\n    x¦Returns:\n    x[] or x["
 )
 BLOCKS = (
     "\n¦\r¦Args:\n¦Args:\n\n¦Args:\n    x: y\n¦--\n¦- x\n¦```\n\n¦Returns:\n    dict: y\n¦Notes\n-----\n¦"
     "Parameters\n---\nx : int\n¦Returns\n---\nint\n    x\n¦x : int\n    y\n\nProse it is.\n¦:param x: y\n¦"
     ":type x: int\n¦:return: x\n¦:rtype: x\n¦:raises X: y\n¦  :param x: y\n\n¦Example:\n¦Example: x\n    y\n¦"
-    "Tags:\n    a, b\n¦\n    :param x: y\n"
+    "Tags:\n    a, b\n¦\n    :param x: y\n¦z\n    x (int): y\n¦z\n    x y\n¦Args:\n    x (int): y\nz\n    x\n"
 )
 
 
@@ -257,7 +258,7 @@ def test_one_long_line_takes_linear_time(opening: str) -> None:
     assert slow_ones(opening, RUNS.split("¦")) == {}
 
 
-@pytest.mark.parametrize("opening", ["", "Parameters\n---\nx : int\n"])
+@pytest.mark.parametrize("opening", ["", "Parameters\n---\nx : int\n", "Do.\n\nArgs:\n    x (int): y\n"])
 def test_very_many_lines_take_linear_time(opening: str) -> None:
     assert slow_ones(opening, BLOCKS.split("¦")) == {}
 

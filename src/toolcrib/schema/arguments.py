@@ -59,6 +59,8 @@ class _Compiled(NamedTuple):
     is_identity: bool
     """Plain arguments are passed on as they are."""
     hidden_defaults: dict[str, Any]
+    is_surely_valid: Callable[[Any], bool] | None
+    """A check of plain arguments that is true only where nothing else has to be checked."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -133,14 +135,16 @@ class ToolArguments:
         loaders = self.loaders
         costs = [(name, cost) for name in loaders if (cost := find_cost(self.shapes[name])) is not None]
         converted = [name for name, load in loaders.items() if load is not load_integer]
+        validator = Validator(self.schema, trusted=self.trusted)
         self._compiled = _Compiled(
-            Validator(self.schema, trusted=self.trusted),
+            validator,
             Repairer(self.schema),
             frozenset(self.schema.get("properties", ())),
             self.nullable | self.optional,
             costs,
             not (self.parameters or converted or self.field_defaults or self.factories),
             self._find_hidden_defaults(),
+            None if costs else validator.is_surely_valid,
         )
         return self._compiled
 
@@ -149,8 +153,10 @@ class ToolArguments:
     def check(self, given: Any) -> dict[str, Any]:
         """Return arguments that fit the schema, explicit nulls still in them, or raise
         InvalidArgumentsError."""
-        arguments: dict[str, Any] = given if type(given) is dict else self._as_dict(given)
         compiled = self._compiled or self._compile()
+        if compiled.is_surely_valid is not None and compiled.is_surely_valid(given):
+            return given  # type: ignore[no-any-return]
+        arguments: dict[str, Any] = given if type(given) is dict else self._as_dict(given)
         validator = compiled.validator
         try:
             if self.closed and not arguments.keys() <= compiled.known:

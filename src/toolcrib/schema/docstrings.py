@@ -337,6 +337,9 @@ _GOOGLE_BULLET = re.compile(rf"[-*]\s++({_NAMES}){_GOOGLE_TAIL}")
 _GOOGLE_ERROR = re.compile(rf"(?:[-*]\s++)?+({_ERRORS}){_GOOGLE_TAIL}")
 _NUMPY_ENTRY = re.compile(rf"({_NAMES}){_NUMPY_TAIL}")
 _NUMPY_ERROR = re.compile(rf"({_ERRORS}){_NUMPY_TAIL}")
+_TYPE = r"`*+(?:list of )?+[^\W\d][\w.]*+(?:\[[^:]*\])?`*+"
+_TYPED_RESULT = re.compile(rf"({_TYPE}(?:(?: \| | or ){_TYPE})*+):(?:\s++|$)(.*)")
+_TYPED_ENTRY = re.compile(rf"(?:[-*]\s++)?+{_NAMES}\s*+\(.*\)\s*+:")
 _NAMED_RESULT = re.compile(rf"({_NAMES})\s++:\s++(.+)")
 
 
@@ -396,6 +399,8 @@ def read_google(lines: list[str]) -> Draft:
         block = lines[number + 1 : done]
         if block and not (block[0] and block[-1]):
             block = trim(block)
+        if block and done < len(lines) and lines[done - 1] and HEADERS[lines[number]] == "params":
+            done = _rejoin_block(block, lines, done)
         _leave_blank(draft.prose)
         if block:
             _take_google(draft, HEADERS[lines[number]], lines[number], block)
@@ -404,6 +409,24 @@ def read_google(lines: list[str]) -> Draft:
         _leave_blank(draft.prose)
     draft.prose += lines[done:]
     return draft
+
+
+def _rejoin_block(block: list[str], lines: list[str], end: int) -> int:
+    """Add to a block of arguments what follows continuation lines at the margin, and return its new end.
+
+    Such lines continue an entry only if a `name (type):` line with the indent of the block comes next.
+    """
+    level = indent_of(block[0])
+    while end < len(lines) and lines[end - 1]:
+        start = next((n for n in range(end, len(lines)) if lines[n][:1] in ("", " ")), len(lines))
+        margin, below = lines[end:start], lines[start : find_block_end(lines, start, 0)]
+        if any(line[-1] == ":" or _LABEL.match(line) for line in margin):
+            break
+        if not any(indent_of(line) == level and _TYPED_ENTRY.match(line, level) for line in below):
+            break
+        block += [" " * level + line for line in margin] + below
+        end = start + len(below)
+    return end
 
 
 def _leave_blank(prose: list[str]) -> None:
@@ -415,7 +438,10 @@ def _take_google(draft: Draft, kind: str, header: str, block: list[str]) -> None
     if kind == "tags":
         draft.tags += read_tags(block)
     elif kind == "returns":
-        draft.add_returns(flow(block[0].lstrip(" "), block[1:]), None)
+        first = block[0].lstrip(" ")
+        typed = _TYPED_RESULT.match(first) if ":" in first else None
+        text = flow(typed[2] if typed else first, block[1:])
+        draft.add_returns(text, typed[1].replace("`", "") if typed else None)
     else:
         stray, entries = _collect(block, _choose_google_pattern(kind, block[0].lstrip(" ")))
         # A block without any entry is prose, and keeps its header.
@@ -649,8 +675,8 @@ _READERS = {"google": read_google, "numpy": read_numpy, "rest": read_rest}
 class Docstring:
     """A parsed docstring.
 
-    `description` is everything that is not an entry; a single sentence has lost its full stop. `returns`
-    keeps the type where it is part of the sentence (`dict: the user`).
+    `description` is everything that is not an entry; a single sentence has lost its full stop.
+    `returns_type` is the word or type before the colon of `dict: the user`, or where a style has it.
     """
 
     style: Style = "plain"

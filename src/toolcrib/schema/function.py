@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import typing
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from copy import deepcopy
@@ -51,6 +52,9 @@ from toolcrib.schema.shapes import MISSING, Convert, Field, Shape, accepts_none,
 from toolcrib.validation.validator import check_schema
 
 R = TypeVar("R")
+_CHOICES = re.compile(r"""\{[^{}:]*+\}|\bone of\b|(['"])[^'"]++\1\s*+(?:[,|]|or\b)\s*+['"]""", re.I)
+_find_choices = functools.lru_cache(maxsize=500)(_CHOICES.search)
+_NOISE = re.compile(r"\b\w+\.|\s|\[(?:str, )?(?:typing\.)?Any\]")
 _BY_NAME = (POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -105,13 +109,14 @@ class _FunctionBuilder:
         docs = parse_docstring(docstring_of(self.info.handler))
         self.read_parameters(hints, docs)
         output_schema: Mapping[str, Any] | None
-        output_schema, dump, description_of_result = self.read_result(hints.get("return", EMPTY))
+        result_hint = hints.get("return", EMPTY)
+        output_schema, dump, description_of_result = self.read_result(result_hint)
         self.find_stale_parameters(docs)
         explicit = self.options.output_schema
         if explicit is not None:
             check_schema(explicit)
             output_schema, dump = dict(explicit), None
-        returns = description_of_result or docs.returns
+        returns = description_of_result or _describe_result(docs, result_hint)
         raises = tuple([(item.name, item.description) for item in docs.raises])
         description, output_schema = publish_docs(
             docs.description, returns, raises, output_schema, is_explicit=explicit is not None
@@ -147,11 +152,13 @@ class _FunctionBuilder:
             entry = documented.get(name)
             hint = hints.get(name, parameter.annotation)
             plain = find_plain_hint(hint)
+            is_uncertain = False
             if plain is not None and not is_pydantic_field(parameter.default):
                 made = self.make_field(parameter, plain.shape, plain.bare, plain.accepts_none)
             else:
                 if hint is EMPTY and entry is not None and entry.type:
                     hint = self.documented_hint(parameter, entry)
+                    is_uncertain, hint = hint is None, hint or EMPTY
                 bare, is_optional = self.guard(name, split_optional, hint)
                 if is_context(bare, self.info, self.name, name):
                     self.take_context(name)
@@ -160,6 +167,9 @@ class _FunctionBuilder:
             entry = entry or documented.get(made.name)
             if not made.description and entry is not None:
                 made.description = entry.description
+                # It may be out of date, so no call is refused for what only the docstring has.
+                if is_uncertain or (entry.type and _find_choices(entry.type) and not _has_enum(made.shape)):
+                    made.description = ": ".join(filter(None, (entry.type, entry.description)))
             if made.name in self.fields:
                 self.refuse(name, f"has the same name as another: '{made.name}'", "change its alias")
             self.fields[made.name] = made
@@ -179,10 +189,10 @@ class _FunctionBuilder:
         )
 
     def documented_hint(self, parameter: Parameter, entry: Documented) -> Any:
-        """Return the type that only the docstring has, EMPTY where the default contradicts it."""
+        """Return the type in the docstring: None if not certain, EMPTY if the default contradicts it."""
         hint: Any = type_hint_of(entry.type or "")
         if hint is None or parameter.default in (EMPTY, UNKNOWN_DEFAULT):
-            return EMPTY if hint is None else hint
+            return hint
         if parameter.default is None:
             return hint | None
         if published_default(self.reader.shape(hint), parameter.default) is not MISSING:
@@ -296,11 +306,15 @@ class _FunctionBuilder:
     # --- findings ---
 
     def find_stale_parameters(self, docs: Docstring) -> None:
-        for item in docs.params:
-            name = item.name.lstrip("*")
-            if name not in self.fields and name not in parameter_names(self.info):
-                message = f"The docstring describes a parameter '{item.name}' that does not exist"
-                self.note("stale-parameter", "warning", message, item.name, "remove it or rename it")
+        """Report names where all parameters are plain values: others may be the fields of an object."""
+        stale = (
+            {item.name for item in docs.params if item.name.islower()} - self.fields.keys() - _NO_PARAMETERS
+        )
+        if not stale or not all(map(_is_plain_value, self.arguments.schema.get("properties", {}).values())):
+            return
+        for name in sorted(stale - parameter_names(self.info)):
+            message = f"The docstring describes a parameter '{name}' that does not exist"
+            self.note("stale-parameter", "warning", message, name, "remove it or rename it")
 
     def note(self, code: str, level: Level, message: str, parameter: str, hint: str) -> None:
         file, line = self.info.source.file, self.info.source.line
@@ -315,6 +329,22 @@ class _FunctionBuilder:
             source=self.info.source,
             hint=hint,
         ) from None
+
+
+# Names that stand in a list of parameters without being one: injected values, types, and headings in prose.
+_NO_PARAMETERS = {
+    *("self", "cls", "ctx", "context", "args", "kwargs", "*args", "**kwargs", "int", "str", "bool", "float"),
+    *("list", "dict", "tuple", "set", "bytes", "object", "none", "null", "any", "note", "notes", "example"),
+    *("examples", "return", "returns", "raises", "yields", "default", "defaults", "format", "options"),
+    *("usage", "warning", "tip", "important", "type", "values"),
+}
+
+
+def _is_plain_value(schema: Any) -> bool:
+    kind = schema.get("type") if isinstance(schema, Mapping) else None
+    return kind in ("string", "integer", "number", "boolean") or (
+        kind == "array" and _is_plain_value(schema.get("items"))
+    )
 
 
 def _first_line(error: Exception) -> str:
@@ -333,6 +363,10 @@ def _add_defaults(arguments: ToolArguments, info: HandlerInfo, from_fields: Mapp
     positional = [item.name for item in info.parameters if item.kind is POSITIONAL_ONLY]
     arguments.positional = tuple([(name, arguments.defaults.get(name, EMPTY)) for name in positional])
     arguments.field_defaults = {k: default for k, default in from_fields.items() if k not in positional}
+
+
+def _has_enum(shape: Shape) -> bool:
+    return "'enum': " in str(value_schema(shape))
 
 
 # --- hints with a meaning of their own ---------------------------------------------------------------
@@ -376,6 +410,31 @@ def is_structured(hint: Any) -> bool:
 def _is_content(hint: Any) -> bool:
     members = typing.get_args(hint) if origin_of(hint) else (hint,)
     return any(isinstance(item, type) and issubclass(item, (*MEDIA, Result)) for item in members)
+
+
+def _describe_result(docs: Docstring, hint: Any) -> str:
+    """Return the Returns section of a docstring, with its type unless the hint says the same or more."""
+    documented = docs.returns_type
+    if not documented or documented == getattr(hint, "__name__", None):
+        return docs.returns
+    # Answers about plain hints are remembered; classes of the author are not kept alive.
+    says_type = _says_type if find_plain_hint(hint) else _says_type.__wrapped__
+    return (
+        docs.returns if says_type(hint, documented) else ": ".join(filter(None, (documented, docs.returns)))
+    )
+
+
+@functools.lru_cache(maxsize=500)
+def _says_type(hint: Any, documented: str) -> bool:
+    said, told = map(_canonical_type, (inspect.formatannotation(hint), documented))
+    return said == told or said.startswith((f"{told}[", f"{told}|"))
+
+
+@functools.lru_cache(maxsize=500)
+def _canonical_type(text: str) -> str:
+    """Return the text of a type such that `Dict[str, Any]`, `object` and `dict` are the same."""
+    hint = type_hint_of(text)
+    return _NOISE.sub("", text if hint is None else inspect.formatannotation(hint)).lower()
 
 
 # --- plain hints -------------------------------------------------------------------------------------
@@ -481,9 +540,10 @@ def _build_explicit(info: HandlerInfo, name: str, options: ToolOptions, *, takes
         check_schema(output_schema)
     docs = parse_docstring(docstring_of(info.handler))
     raises = tuple((item.name, item.description) for item in docs.raises)
+    returns = _describe_result(docs, EMPTY)
     description = options.description
     if description is None:
-        description, _ = publish_docs(docs.description, docs.returns, raises, output_schema, is_explicit=True)
+        description, _ = publish_docs(docs.description, returns, raises, output_schema, is_explicit=True)
     fields = {
         item.name: split_annotated(Annotated[Any, item.default])[1]
         for item in info.parameters
@@ -494,16 +554,7 @@ def _build_explicit(info: HandlerInfo, name: str, options: ToolOptions, *, takes
     arguments.options = options
     arguments.factories = {key: field.factory for key, field in fields.items() if field.factory is not None}
     _add_defaults(arguments, info, defaults)
-    return ToolParts(
-        info.handler,
-        description,
-        arguments,
-        output_schema,
-        None,
-        docs.returns,
-        raises,
-        docs.tags,
-    )
+    return ToolParts(info.handler, description, arguments, output_schema, None, returns, raises, docs.tags)
 
 
 def _bind_handler(info: HandlerInfo, name: str, schema: Mapping[str, Any], takes_all: bool) -> ToolArguments:

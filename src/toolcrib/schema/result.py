@@ -1,7 +1,7 @@
 """The results of a tool: whatever its handler returns becomes one Result.
 
 Text is text, media are content blocks, an MCP-shaped dict passes as it is. Anything else is structured data
-that has to fit the output schema, with its JSON as text.
+that has to fit the output schema, with its JSON as text. Text that has an output schema is data as well.
 
 A tool that runs in a worker process sends its result as JSON, because the server must not unpickle what a
 worker sends: `ResultConverter` runs in the worker, and `ToolResults.receive` reads and checks its output in
@@ -118,7 +118,11 @@ class ToolResults:
             return self._check_whole(Result([value.to_block()]))
         if isinstance(value, list | tuple) and any(isinstance(item, MEDIA) for item in value):
             return self._check_whole(Result([_block_of(item) for item in value]))
-        return self._structured(self._to_json_data(value))
+        data = self._to_json_data(value)
+        if isinstance(value, str) and type(data) is str:
+            self._check_schema(data)
+            return Result([text_block(self._check_text(data))], data, False, True)
+        return self._structured(data)
 
     def _open_draft(self, draft: Any) -> Result:
         match draft:
@@ -127,14 +131,7 @@ class ToolResults:
             case ["data", data]:
                 return self._structured(data)
             case ["result", dict(whole)]:
-                made = Result(
-                    whole.get("content"),  # type: ignore[arg-type]  # checked below
-                    whole.get("structuredContent"),
-                    whole.get("isError") is True,
-                    "structuredContent" in whole,
-                    whole.get("_meta"),
-                )
-                return self._check_whole(made, to_plain)
+                return self._check_whole(_read_mcp(whole), to_plain)
         raise self._error("its process sent no result")
 
     def _structured(self, data: Any) -> Result:
@@ -152,7 +149,9 @@ class ToolResults:
 
     def _check_schema(self, data: Any) -> None:
         validator = self._validator or self.validator
-        if validator is None or (not validator.is_heavy and validator.is_valid(data)):
+        if validator is None or (validator.is_surely_valid is not None and validator.is_surely_valid(data)):
+            return
+        if not validator.is_heavy and validator.is_valid(data):
             return
         excess = validator.find_excess(data)
         if excess is not None:
@@ -188,14 +187,11 @@ class ToolResults:
         return checked
 
     def _from_mcp(self, value: dict[str, Any]) -> Result:
-        is_error = value.get("isError") is True
-        structured = value.get("structuredContent")
-        is_structured = "structuredContent" in value
-        if self.schema is not None and not is_structured and not is_error:
-            structured, is_structured = value, True  # the output schema requires structured data
-        return self._check_whole(
-            Result(value["content"], structured, is_error, is_structured, value.get("_meta"))
-        )
+        made = _read_mcp(value)
+        needs_data = not value.keys() <= _MCP_KEYS or (self.schema is not None and not made.is_error)
+        if needs_data and not made.is_structured:
+            made.structured_content, made.is_structured = value, True
+        return self._check_whole(made)
 
     def _error(self, reason: str) -> InvalidResultError:
         return InvalidResultError(f"Tool '{self.name}' returned a result that cannot be sent: {reason}")
@@ -222,14 +218,22 @@ def _block_of(item: Any) -> Block:
 
 
 def _is_mcp_shaped(value: dict[Any, Any]) -> bool:
+    """Whether this is a result of MCP; with other keys in it, only if it has `isError`."""
     blocks = value.get("content")
     return (
         isinstance(blocks, list)
-        and value.keys() <= _MCP_KEYS
+        and ("isError" in value or value.keys() <= _MCP_KEYS)
         and all(_is_block(block) for block in blocks)
         and isinstance(value.get("isError", False), bool)
         and isinstance(value.get("_meta"), dict | None)
     )
+
+
+def _read_mcp(value: dict[str, Any]) -> Result:
+    """Return an unchecked Result with the parts of a result object of MCP."""
+    content: Any = value.get("content")
+    is_error, is_structured = value.get("isError") is True, "structuredContent" in value
+    return Result(content, value.get("structuredContent"), is_error, is_structured, value.get("_meta"))
 
 
 def _is_block(block: Any) -> bool:

@@ -121,6 +121,53 @@ class TestGoogle:
         text = "Do.\n\nArgs:\n    x: The x\n    goes on (here): as\n    12:30 or http://x.org: b\n    y: Y."
         assert params_of(text) == {"x": "The x goes on (here): as 12:30 or http://x.org: b", "y": "Y."}
 
+    @pytest.mark.parametrize(
+        "between",
+        [
+            "here, at the margin.",
+            "here, at\nthe margin.",
+            "here, at\n        the margin.",
+            "here, at the margin.\n",
+        ],
+    )
+    def test_a_line_at_the_margin_continues_the_entry_if_a_typed_one_follows(self, between: str) -> None:
+        text = f"Do.\n\nArgs:\n    x (str): Goes on\n{between}\n    y (int): The y.\n    z: The z.\n\nMore."
+        docs = parse_docstring(text)
+        assert {name: " ".join(words.split()) for name, words in params_of(text).items()} == {
+            "x": "Goes on here, at the margin.",
+            "y": "The y.",
+            "z": "The z.",
+        }
+        assert docs.description == "Do.\n\nMore."
+
+    def test_lines_at_the_margin_may_interrupt_the_arguments_more_than_once(self) -> None:
+        text = "Do.\n\nArgs:\n    x (str): One\nof\n    y (int): two\n- a\n- b\n    z (int): Three.\nEnd."
+        assert params_of(text) == {"x": "One of", "y": "two\n- a\n- b", "z": "Three."}
+        assert parse_docstring(text).description == "Do.\n\nEnd."
+
+    @pytest.mark.parametrize(
+        "rest",
+        [
+            "Prose follows.",
+            "Prose follows.\n    It is indented.",
+            "Prose follows.\n        deep (int): It is no entry.",
+            "\nProse follows.\n    odd (int): It is another paragraph.",
+            "Prose follows.\n\nMore.\n    odd (int): It is another paragraph.",
+            "It has:\n    odd (int): It is a list.",
+            "Output: it has\n    odd (int): Of something else.",
+            "Prose follows.\n    odd: It has no type.",
+        ],
+    )
+    def test_other_lines_at_the_margin_end_the_arguments(self, rest: str) -> None:
+        docs = parse_docstring(f"Do.\n\nArgs:\n    x (str): The x.\n{rest}")
+        assert docs.params == (Documented("x", "The x.", "str"),)
+        assert docs.description == f"Do.\n\n{rest.lstrip()}"
+
+    @pytest.mark.parametrize("header", ["Returns:", "returns:", "Raises:", "Example:"])
+    def test_a_section_without_a_blank_line_before_it_ends_the_arguments(self, header: str) -> None:
+        text = f"Do.\n\nArgs:\n    x (str): The x.\n{header}\n    y (int): The y."
+        assert params_of(text) == {"x": "The x."}
+
     @pytest.mark.parametrize("line", ["http://x.org/a is the place", "std::vector it is"])
     def test_a_colon_inside_a_word_names_nothing(self, line: str) -> None:
         assert params_of(f"Do.\n\nArgs:\n    x: The x\n    {line}.") == {"x": f"The x {line}."}
@@ -156,7 +203,7 @@ class TestGoogle:
         assert params_of("Args:\nx: The x.\nReturns:\n    The y.") == {"x": "The x."}
         assert (docs.returns, docs.description) == ("The y.", "Prose")
 
-    def test_returns_keep_nested_bullets_and_the_words_of_their_type(self) -> None:
+    def test_returns_keep_nested_bullets_and_their_type(self) -> None:
         docs = parse_docstring(
             """Fetch user profile.
 
@@ -167,14 +214,42 @@ class TestGoogle:
             """
         )
         assert docs.description == "Fetch user profile"
-        assert docs.returns == "dict: User data containing:\n- id (int): User ID\n- username (str): Username"
+        assert docs.returns == "User data containing:\n- id (int): User ID\n- username (str): Username"
+        assert docs.returns_type == "dict"
+
+    @pytest.mark.parametrize(
+        ("block", "returns", "returns_type"),
+        [
+            ("dict[str, Any]: The data.", "The data.", "dict[str, Any]"),
+            (
+                "Dict[str, List[int]]:\n        The data\n        here.",
+                "The data here.",
+                "Dict[str, List[int]]",
+            ),
+            ("list of str: The names.", "The names.", "list of str"),
+            ("str | None: The name.", "The name.", "str | None"),
+            ("int or None: The sum.", "The sum.", "int or None"),
+            ("`shop.Order`: The order: all of it.", "The order: all of it.", "shop.Order"),
+            ("The order: all of it.", "The order: all of it.", None),
+            ("A dict[str, Any]: the data.", "A dict[str, Any]: the data.", None),
+            ("std::vector it is", "std::vector it is", None),
+            ("http://x.org/a: the place", "http://x.org/a: the place", None),
+            ("{'a': 1}: the data", "{'a': 1}: the data", None),
+            ("dict", "dict", None),
+        ],
+    )
+    def test_a_type_before_the_words_about_the_result_is_apart(
+        self, block: str, returns: str, returns_type: str | None
+    ) -> None:
+        docs = parse_docstring(f"Do.\n\nReturns:\n    {block}")
+        assert (docs.returns, docs.returns_type) == (returns, returns_type)
 
     def test_wrapped_returns_become_one_line(self) -> None:
         assert parse_docstring("Do.\n\nReturns:\n    The sum\n    of both.").returns == "The sum of both."
 
     def test_returns_and_yields_are_both_kept(self) -> None:
         docs = parse_docstring("Do.\n\nYields:\n    int: One.\n\nReturns:\n    str: Two.")
-        assert docs.returns == "int: One.\n\nstr: Two."
+        assert (docs.returns, docs.returns_type) == ("One.\n\nstr: Two.", "int")
 
     def test_errors_are_named(self) -> None:
         docs = parse_docstring(

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import enum
 import functools
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -18,6 +19,11 @@ from toolcrib import Context, MCPServer, Tool
 from toolcrib.errors import InvalidArgumentsError, InvalidSignatureError
 
 MORNING = dt.datetime(2026, 1, 31, 9)
+
+
+class Curve(enum.Enum):
+    LINEAR = "linear"
+    CUBIC = "cubic"
 
 
 def properties(function: Any, **options: Any) -> Any:
@@ -267,9 +273,95 @@ class TestTypesFromTheDocstring:
             "limit": {"type": "integer", "description": "How many", "default": 10},
             "exact": {"description": "Whether word by word", "default": False},
             "mode": {"type": "string", "description": "How"},
-            "other": {"description": "Something", "default": 3},
+            "other": {"description": "Thing: Something", "default": 3},
         }
         assert codes(Tool.from_function(search)) == []
+
+    @pytest.mark.parametrize(
+        "documented",
+        ["positive int", "'small' or 'big'", "one of small, big", "{small, big}", "str, {'a', 'b'}", "array"],
+    )
+    def test_that_are_not_certain_go_to_the_description(self, documented: str) -> None:
+        def cut(size=None, other=None): ...
+
+        cut.__doc__ = (
+            f"Cut.\n\nParameters\n----------\nsize : {documented}\n    How large.\nother : {documented}"
+        )
+        assert properties(cut) == {
+            "size": {"description": f"{documented}: How large."},
+            "other": {"description": documented},
+        }
+
+    def test_that_are_choices_reach_the_schema_without_a_hint(self) -> None:
+        def draw(kind="linear"):
+            """Draw.
+
+            Parameters
+            ----------
+            kind : {'linear', 'cubic'}, optional
+                The kind.
+            """
+
+        assert properties(draw)["kind"] == {
+            "type": "string",
+            "enum": ["linear", "cubic"],
+            "description": "The kind.",
+            "default": "linear",
+        }
+
+    @pytest.mark.parametrize(
+        "documented",
+        [
+            "{'linear', 'cubic'}",
+            "{linear, cubic}",
+            "'linear' or 'cubic'",
+            "str, 'linear', 'cubic'",
+            "one of linear, cubic",
+            "Literal['linear', 'cubic']",
+            "list of {'linear', 'cubic'}",
+        ],
+    )
+    def test_that_are_choices_reach_the_description_with_a_hint_that_has_none(self, documented: str) -> None:
+        def draw(kind: str, kinds: list[str] | None = None, size: int = 1): ...
+
+        draw.__doc__ = f"Draw.\n\nArgs:\n    kind ({documented}): The kind.\n    kinds ({documented}):"
+        assert properties(draw) == {
+            "kind": {"type": "string", "description": f"{documented}: The kind."},
+            "kinds": {"type": "array", "items": {"type": "string"}, "description": documented},
+            "size": {"type": "integer", "default": 1},
+        }
+
+    def test_that_are_choices_without_the_default_reach_the_description(self) -> None:
+        def draw(kind="auto"):
+            """Draw.
+
+            Args:
+                kind ({'linear', 'cubic'}): The kind.
+            """
+
+        tool = Tool.from_function(draw)
+        assert tool.definition.input_schema["properties"]["kind"] == {
+            "description": "{'linear', 'cubic'}: The kind.",
+            "default": "auto",
+        }
+        assert codes(tool) == ["stale-type"]
+
+    @pytest.mark.parametrize(
+        "hint", [Literal["linear", "cubic"], Literal["linear", "cubic"] | None, Curve, list[Curve]]
+    )
+    def test_that_are_choices_are_not_repeated_for_a_hint_that_has_them(self, hint: Any) -> None:
+        def draw(kind): ...
+
+        draw.__annotations__["kind"] = hint
+        draw.__doc__ = "Draw.\n\nArgs:\n    kind ({'linear', 'cubic'}): The kind."
+        assert properties(draw)["kind"]["description"] == "The kind."
+
+    @pytest.mark.parametrize("documented", ["dict[str, str]", "{str: int}", "str, must be short", "Order"])
+    def test_other_types_are_left_to_the_hint(self, documented: str) -> None:
+        def take(x: dict) -> None: ...
+
+        take.__doc__ = f"Take.\n\nArgs:\n    x ({documented}): The x."
+        assert properties(take)["x"] == {"type": "object", "description": "The x."}
 
     def test_that_the_default_contradicts_are_out_of_date(self) -> None:
         def search(limit="ten"):
@@ -362,6 +454,31 @@ class TestStaleWords:
         (finding,) = Tool.from_function(search).findings
         assert (finding.code, finding.parameter, finding.level) == ("stale-parameter", "limt", "warning")
 
+    def test_about_fields_types_headings_and_injected_values_are_not(self) -> None:
+        def save(record: dict[str, str], path: str) -> None:
+            """Save.
+
+            Args:
+                record: What to save, with these fields
+                title: The title
+                path: Where to save it
+            """
+
+        def sign(text: str) -> None:
+            """Sign.
+
+            Args:
+                text: What to sign
+                ctx: The context of the request
+                kwargs: Passed on
+                **kwargs: Passed on
+                int: A type
+                Note: Slow
+                note: Slow
+            """
+
+        assert codes(Tool.from_function(save)) == codes(Tool.from_function(sign)) == []
+
     def test_about_what_a_partial_filled_in_are_not(self) -> None:
         def search(query: str, limit: int) -> None:
             """Search.
@@ -373,6 +490,15 @@ class TestStaleWords:
 
         assert codes(Tool.from_function(functools.partial(search, limit=3))) == []
         assert codes(Tool.from_function(functools.partial(search, "all"))) == []
+
+    @pytest.mark.parametrize("name", ["ctx", "context"])
+    def test_about_a_context_that_another_library_injects_are_not(self, name: str) -> None:
+        def search(query: str) -> None: ...
+
+        search.__doc__ = f"Search.\n\nArgs:\n    query: What to look for\n    {name} (Context): The call"
+        tool = Tool.from_function(search)
+        assert codes(tool) == []
+        assert list(tool.definition.input_schema["properties"]) == ["query"]
 
     def test_about_the_context_are_not(self) -> None:
         def search(query: str, ctx: Context) -> None:

@@ -126,12 +126,17 @@ def test_anything_else_is_data_with_its_json_as_text(value: Any, plain: Any, tex
     assert result.text == text or text is None
 
 
-def test_a_text_with_a_schema_is_data() -> None:
-    assert finish("a", {"enum": ["a"]}).to_json() == {
-        "content": [{"type": "text", "text": '"a"'}],
+@pytest.mark.parametrize(
+    "schema", [{"enum": ["a"]}, {"anyOf": [{"type": "string"}, {"type": "object"}]}, {"type": "string"}]
+)
+def test_a_text_with_a_schema_is_text_and_data(schema: Any) -> None:
+    assert finish("a", schema).to_json() == {
+        "content": [{"type": "text", "text": "a"}],
         "structuredContent": "a",
         "isError": False,
     }
+    assert refusal("a", {"type": "integer"}).startswith("it does not fit the output schema")
+    assert refusal("\ud800", schema) == "it has text that is not valid Unicode"
     assert finish(None, {"type": ["string", "null"]}).to_json()["structuredContent"] is None
 
 
@@ -194,6 +199,22 @@ def test_a_dict_in_the_shape_of_mcp_passes_as_it_is(value: dict[str, Any]) -> No
 )
 def test_a_dict_in_another_shape_is_data(value: dict[str, Any]) -> None:
     assert finish(value).structured_content == value
+
+
+@pytest.mark.parametrize("schema", [None, {"type": "object", "required": ["code"]}])
+@pytest.mark.parametrize("is_error", [False, True])
+def test_other_keys_beside_is_error_are_data(schema: Any, is_error: bool) -> None:
+    value = {"content": [{"type": "text", "text": "No such order."}], "isError": is_error, "code": 404}
+    assert finish(value, schema).to_json() == {
+        "content": value["content"],
+        "structuredContent": value,
+        "isError": is_error,
+    }
+
+
+def test_other_keys_do_not_replace_data_of_the_author() -> None:
+    value = {"content": [], "isError": True, "structuredContent": {"code": 404}, "took_ms": 5}
+    assert finish(value).to_json() == {"content": [], "isError": True, "structuredContent": {"code": 404}}
 
 
 def test_a_published_schema_obliges_to_send_data() -> None:

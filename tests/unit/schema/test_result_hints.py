@@ -135,6 +135,80 @@ class TestWords:
         assert definition_of(count)["outputSchema"]["description"] == "said here"
         assert definition_of(name)["description"] == "Name.\n\nReturns: said here"
 
+    @pytest.mark.parametrize("style", ["Returns:\n    {}: The orders", ":return: The orders\n:rtype: {}"])
+    @pytest.mark.parametrize(
+        ("hint", "documented"),
+        [
+            (dict, "dict"),
+            (dict, "Dict[str, Any]"),
+            (dict[str, Any], "dict"),
+            (dict[str, Any], "dict[str, Any]"),
+            (list[dict[str, Any]], "List[Dict[str, Any]]"),
+            (list[dict], "list of dicts"),
+            (list[dict], "list"),
+            (list[str] | None, "Optional[List[str]]"),
+            (list[str] | None, "list[str]"),
+            (int, "integer"),
+            (Odd, "Odd"),
+        ],
+    )
+    def test_have_no_type_that_the_hint_has(self, style: str, hint: Any, documented: str) -> None:
+        def find() -> None: ...
+
+        find.__annotations__["return"] = hint
+        find.__doc__ = "Find them.\n\n" + style.format(documented)
+        definition = Tool.from_function(find).definition
+        assert definition.returns == "The orders"
+        assert f"{documented}: " not in str(definition.to_wire())
+
+    @pytest.mark.parametrize(
+        "style",
+        [
+            "Returns:\n    {}: The orders",
+            ":return: The orders\n:rtype: {}",
+            "Returns\n-------\n{}\n    The orders",
+        ],
+    )
+    @pytest.mark.parametrize(
+        ("hint", "documented"),
+        [
+            (None, "dict[str, Any]"),
+            (Any, "dict[str, Any]"),
+            (str, "dict"),
+            (dict, "dict[str, Order]"),
+            (list, "list[int]"),
+        ],
+    )
+    def test_keep_a_type_that_the_hint_does_not_have(self, style: str, hint: Any, documented: str) -> None:
+        def find(): ...
+
+        if hint is not None:
+            find.__annotations__["return"] = hint
+        find.__doc__ = "Find them.\n\n" + style.format(documented)
+        definition = Tool.from_function(find).definition
+        assert definition.returns == f"{documented}: The orders"
+        assert f"{documented}: The orders" in str(definition.to_wire())
+
+    def test_are_a_type_alone_where_there_is_nothing_else(self) -> None:
+        def find():
+            """Find them.
+
+            :rtype: list[int]
+            """
+
+        assert definition_of(find)["description"] == "Find them.\n\nReturns: list[int]"
+
+    def test_keep_their_type_beside_an_explicit_schema(self) -> None:
+        def find(arguments):
+            """Find them.
+
+            Returns:
+                dict[str, Any]: The orders
+            """
+
+        tool = Tool.from_function(find, input_schema={"type": "object"})
+        assert tool.definition.description == "Find them.\n\nReturns: dict[str, Any]: The orders"
+
     def test_given_as_an_option_are_published_word_for_word(self) -> None:
         def name() -> str:
             """Name it.

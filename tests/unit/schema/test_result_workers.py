@@ -57,6 +57,12 @@ def test_a_worker_sends_only_declared_fields() -> None:
     assert convert(Place(1), function=point, has_schema=True) == ["data", {"x": 1}]
 
 
+def test_a_text_with_a_schema_stays_text() -> None:
+    schema = {"anyOf": [{"type": "string"}, {"type": "object"}]}
+    assert plan(schema).receive(convert("words", has_schema=True)) == plan(schema).finish("words")
+    assert plan(schema).finish("words").text == "words"
+
+
 def test_data_is_not_converted_again() -> None:
     def fail(value: Any) -> Any:
         raise AssertionError
