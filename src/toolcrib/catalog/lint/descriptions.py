@@ -1,12 +1,12 @@
 """Lint rules for names and descriptions, including tools that are too similar.
 
-Tools are not compared with every other tool, only with those that share a key or a rare word.
+Tools are not compared with every other tool, only with those that share a key.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -15,11 +15,9 @@ from toolcrib.catalog.lint.rule import LintedTool, Problem, word_set
 from toolcrib.definition import STRICT
 from toolcrib.schema.parameters import docstring_of
 
-SAME = 0.85
-"""The share of words in common from which on two descriptions count as the same."""
+SAME = 0.6
+"""The share of words in common from which on the descriptions of tools with the same name say the same."""
 
-_MIN_WORDS = 4
-_MAX_COMPARED = 24
 _STOP_WORDS = word_set(
     "a an the this that these those of to for in on at by with and or is are be it its as from into your"
     " you given specified using use tool function method returns return will can"
@@ -38,6 +36,7 @@ _SYNONYMS = {
     )
     for word in group.split()
 }
+_READ_VERBS = {("get",), ("fetch",), ("retrieve",), ("obtain",)}
 _ENDINGS = (("ies", "y"), ("sses", "ss"), ("ing", ""), ("es", ""), ("ed", ""), ("s", ""))
 _WORD = re.compile(r"\w+")
 _WHEN_TO_USE = re.compile(
@@ -63,37 +62,37 @@ def find_same_descriptions(tools: Sequence[LintedTool]) -> Iterator[tuple[Linted
 
 
 def find_near_duplicates(tools: Sequence[LintedTool]) -> Iterator[tuple[LintedTool, Problem]]:
-    """Find names of the same words, and descriptions whose differences do not distinguish the tools."""
-    profiles = [_Profile(tool) for tool in tools]
-    reported: set[int] = set()
-    by_name: dict[frozenset[str], _Profile] = {}
-    for number, profile in enumerate(profiles):
-        earlier = by_name.setdefault(profile.name_key, profile)
-        if earlier is profile or earlier.tool.name == profile.tool.name:
+    """Find names that are spelled differently, or begin with another verb for the same: get, fetch, retrieve.
+
+    Similar descriptions alone say nothing: families of tools have them (get and list, create and update).
+    """
+    by_letters: dict[str, LintedTool] = {}
+    by_words: dict[tuple[str, ...], LintedTool] = {}
+    for tool in tools:
+        words = tool.name_words
+        if tool.name.startswith("_"):  # a helper of the tool without the underscore
             continue
-        if earlier.letters == profile.letters or _similarity(earlier.words, profile.words) >= 0.5:
-            reported.add(number)
-            yield profile.tool, _near_duplicate(earlier, profile, "names")
-    for earlier_number, number in _similar_pairs(profiles):
-        earlier, profile = profiles[earlier_number], profiles[number]
-        same_text = earlier.tool.description == profile.tool.description  # reported by another rule
-        if number not in reported and not same_text and not _differ_in_subject(earlier, profile):
-            reported.add(number)
-            yield profile.tool, _near_duplicate(earlier, profile, "descriptions")
+        spelled = by_letters.setdefault("".join(words), tool)
+        named = by_words.setdefault(("get", *words[1:]) if words[:1] in _READ_VERBS else words, tool)
+        if spelled.name != tool.name:
+            yield tool, _near_duplicate(spelled, tool)
+        elif named.name != tool.name and _say_the_same(named, tool):
+            yield tool, _near_duplicate(named, tool)
 
 
-class _Profile:
-    """What is compared: word stems, with synonyms made one."""
+def _say_the_same(one: LintedTool, other: LintedTool) -> bool:
+    has_same_parameters = one.parameters.keys() == other.parameters.keys()
+    return has_same_parameters and _similarity(_stems_of(one), _stems_of(other)) >= SAME
 
-    __slots__ = ("letters", "name_key", "parameters", "tool", "words")
 
-    def __init__(self, tool: LintedTool) -> None:
-        self.tool = tool
-        self.letters = "".join(sorted(tool.name_words))
-        self.name_key = frozenset(_stem(word) for word in tool.name_words)
-        self.parameters = frozenset(tool.parameters)
-        words = _WORD.findall(tool.description.lower()[:2_000])
-        self.words = frozenset(_stem(word) for word in words if word not in _STOP_WORDS)
+def _stems_of(tool: LintedTool) -> frozenset[str]:
+    words = _WORD.findall(tool.description.lower()[:2_000])
+    return frozenset(_stem(word) for word in words if word not in _STOP_WORDS)
+
+
+def _near_duplicate(earlier: LintedTool, later: LintedTool) -> Problem:
+    where = _location(earlier, later)
+    return Problem(f"The names of '{later.name}' and '{earlier.name}' are nearly the same{where}")
 
 
 @lru_cache(maxsize=65_536)
@@ -111,45 +110,6 @@ def _stem(word: str) -> str:
 def _similarity(one: frozenset[str], other: frozenset[str]) -> float:
     shared = len(one & other)
     return shared / (len(one) + len(other) - shared) if shared else 0.0
-
-
-def _similar_pairs(profiles: Sequence[_Profile]) -> Iterator[tuple[int, int]]:
-    """Yield pairs with similar words. Two such sets share one of their rarest words, so only those meet.
-
-    A word that many tools have among their rarest leads only to the latest of them, which bounds the work.
-    """
-    counts = Counter(word for profile in profiles for word in profile.words)
-    seen: defaultdict[str, list[int]] = defaultdict(list)
-    for number, profile in enumerate(profiles):
-        size = len(profile.words)
-        if size < _MIN_WORDS:
-            continue
-        rarest_first = sorted(profile.words, key=lambda word: (counts[word], word))
-        compared: set[int] = set()
-        for word in rarest_first[: size - int(SAME * size) + 1]:
-            candidates = seen[word][-_MAX_COMPARED:] if len(compared) < 2 * _MAX_COMPARED else []
-            for other in reversed(candidates):
-                if other in compared or len(profiles[other].words) < SAME * size:
-                    continue
-                compared.add(other)
-                if _similarity(profiles[other].words, profile.words) >= SAME:
-                    yield other, number
-            seen[word].append(number)
-
-
-def _differ_in_subject(one: _Profile, other: _Profile) -> bool:
-    """Tell whether the difference is a word of a name, a number, or most of the parameters."""
-    names = one.name_key ^ other.name_key
-    return any(word in names or word.isdigit() for word in one.words ^ other.words) or (
-        _similarity(one.parameters, other.parameters) < 0.5 and bool(one.parameters or other.parameters)
-    )
-
-
-def _near_duplicate(earlier: _Profile, later: _Profile, what: str) -> Problem:
-    one, other = earlier.tool, later.tool
-    return Problem(
-        f"The {what} of '{other.name}' and '{one.name}' are nearly the same{_location(one, other)}"
-    )
 
 
 def _location(earlier: LintedTool, later: LintedTool) -> str:

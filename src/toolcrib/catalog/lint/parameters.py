@@ -34,6 +34,18 @@ _READS_ONLY = word_set(
     "get list find search read show describe count lookup view inspect browse peek summarize"
 )
 _READS = _READS_ONLY | {"query", "check", "fetch"}  # the last three may do more
+_SURELY_ACTS = word_set(
+    "delete destroy erase purge wipe uninstall unlink revoke terminate send publish deploy pay refund"
+)
+_ONLY_SHOWS = re.compile(
+    r"\b(?:preview|dry|simulat|plan|estimat|validat|draft|status|history|count|list|cost|not\b|without|would"
+    r"|only|copy of|returns? (?:the|a) (?:new )?(?:text|string))"
+)
+_SURELY_READS = word_set("get list search describe count")
+_ALSO_ACTS = re.compile(
+    r"\b(?:acknowledg|archiv|book|chang|clear|consum|creat|delet|down\b|execut|lock|mark|modif|mov|overwrit|pop\b"
+    r"|remov|replac|reset|run|sale|set\b|sets\b|trigger|updat|writ)"
+)
 
 
 def find_unmarked_risk(tool: LintedTool) -> Iterator[Problem]:
@@ -50,23 +62,28 @@ def find_unmarked_risk(tool: LintedTool) -> Iterator[Problem]:
 
 
 def find_doubtful_hints(tool: LintedTool) -> Iterator[Problem]:
+    """Report only verbs that cannot mean anything else: `remove_background` and `format_code` may read."""
     is_read_only = tool.definition.annotations.get("readOnlyHint") is True
     is_destructive = tool.definition.annotations.get("destructiveHint") is True
-    verb = _risky_verb(tool)
-    first_word = next(iter(tool.name_words), "")
-    if is_read_only and verb is not None:
+    verb = next(iter(tool.name_words), "")
+    if is_read_only and is_destructive:
+        yield Problem(f"'{tool.name}' is marked both read-only and destructive", "remove one of the two")
+    elif is_read_only and verb in _SURELY_ACTS and not _ONLY_SHOWS.search(_words_of(tool)):
         yield Problem(
             f"'{tool.name}' is marked read-only, but '{verb}' suggests otherwise",
             "remove read_only, or rename the tool",
         )
-    elif is_destructive and not is_read_only and first_word in _READS_ONLY:
+    elif is_destructive and verb in _SURELY_READS and not _ALSO_ACTS.search(_words_of(tool)):
         mark = 'annotations {"readOnlyHint": true}' if tool.has_own_schema else "read_only=True"
         yield Problem(
-            f"'{tool.name}' is marked destructive, but '{first_word}' suggests that it only reads",
+            f"'{tool.name}' is marked destructive, but '{verb}' suggests that it only reads",
             f"set {mark}, or choose a name that says what it destroys",
         )
-    if is_read_only and is_destructive:
-        yield Problem(f"'{tool.name}' is marked both read-only and destructive", "remove one of the two")
+
+
+def _words_of(tool: LintedTool) -> str:
+    """Return the name and the description after the verb of the name, in lower case."""
+    return f"{' '.join(tool.name_words[1:])}. {tool.description.lower()}"
 
 
 def find_invalid_annotations(tool: LintedTool) -> Iterator[Problem]:
@@ -152,43 +169,60 @@ def _depth_of(schema: Any, level: int = 0) -> int:
 
 # --- choices listed in prose --------------------------------------------------------------------------
 
-_QUOTED = r"""(?:"[^"\s]{1,40}"|'[^'\s]{1,40}'|`[^`\s]{1,40}`|“[^”\s]{1,40}”)"""
-_SEPARATOR = r"\s*(?:,\s*(?:or|and)\s|,|/|\||\bor\b|\band\b)\s*"
+_WORD = r"[A-Za-z][\w.+-]{0,40}"
+_QUOTED = rf"""(?:"{_WORD}"|'{_WORD}'|`{_WORD}`|“{_WORD}”)"""
+_SEPARATOR = r"\s*(?:,\s*(?:or|and)\s|,|/|\||\bor\b)\s*"
+_INTRODUCED = (
+    r"(?:(?<!exactly )(?<!least )one of|(?:choices|options|(?:allowed|valid|possible|permitted|accepted)"
+    r" values)(?:\s+are)?)\s*[:=(]?\s*"
+)
+_END = r"(?=\s*(?:[.;)\]](?!\w)|$|\n|[,(\[]\s*default|by default))"
+_BEFORE_QUOTED = rf"(?:^|[:(]\s*|\b(?:be|is|either)\s+|{_INTRODUCED})"
 _CHOICES = (
-    re.compile(rf"{_QUOTED}(?:{_SEPARATOR}{_QUOTED})+"),
-    re.compile(
-        r"\b(?:one of|either|choices?|options|(?:allowed|valid|possible|permitted) values)\b"
-        rf"(?:\s+are)?\s*[:=(]?\s*(?P<list>[\w-]+(?:{_SEPARATOR}[\w-]+)+)",
-        re.IGNORECASE,
-    ),
-    re.compile(r"(?<![\w|])(?P<list>[\w-]+(?:\s*\|\s*[\w-]+)+)"),
-    re.compile(r"[:(]\s*(?P<list>[\w-]+(?:,\s*[\w-]+)*,?\s+or\s+[\w-]+)\s*\)?\.?\s*$"),
+    re.compile(rf"{_BEFORE_QUOTED}(?P<list>{_QUOTED}(?:{_SEPARATOR}{_QUOTED})+){_END}", re.IGNORECASE),
+    re.compile(rf"\b{_INTRODUCED}(?P<list>{_WORD}(?:{_SEPARATOR}{_WORD})+){_END}", re.IGNORECASE),
+    re.compile(rf"(?:^|\()(?P<list>{_WORD}(?:\s*\|\s*{_WORD})+){_END}"),
+    re.compile(rf":\s*(?P<list>{_WORD}(?:,\s*{_WORD})*,?\s+or\s+{_WORD}){_END}"),
 )
-_BEFORE_EXAMPLES = re.compile(
-    r"(?:\be\.?g\.?|\bsuch as|\bfor example|\bfor instance|\blike|\bexamples?)[\s,:(]*$", re.I
+# A list that is not complete, or whose members can be combined
+_OPEN_LIST = re.compile(
+    r"\b(?:e\.?g|i\.?e|such as|for (?:example|instance)|like|examples?|etc|comma|separated|list of|multiple"
+    r"|combin\w+|custom|other|another|any|anything|or an?|as well as|more|includ\w+|prefix\w*|patterns?|glob"
+    r"|regex|expression|placeholders?)\b|\.\.\.|…",
+    re.IGNORECASE,
 )
-_MAX_CHOICES_TEXT = 2_000
-"""A longer text is no list of choices, and searching it would take too long."""
+_KINDS = word_set(
+    "name id ids path url uri email number string str int integer float bool boolean none null list dict"
+    " object file folder date datetime username slug title the empty omitted"
+)
+_SECRET = re.compile(r"key|token|secret|passw|passphrase|pwd|auth|credential|bearer|cookie", re.IGNORECASE)
+_MAX_CHOICES_TEXT = 400
+"""A longer text explains more than one list."""
 
 
 def list_choices(text: str) -> list[str]:
-    """Return the alternatives that a description lists; none where it only gives examples."""
-    for pattern in _CHOICES if len(text) <= _MAX_CHOICES_TEXT else ():
-        found = pattern.search(text)
-        if found is None or _BEFORE_EXAMPLES.search(text[: found.start()]):
-            continue
-        listed = found.groupdict().get("list") or found[0]
-        choices = [item.strip("\"'`“” ") for item in re.split(_SEPARATOR, listed)]
-        choices = [choice for choice in dict.fromkeys(choices) if choice]
-        if len(choices) > 1:
-            return choices
+    """Return the alternatives that a description lists; none where the list may not be complete."""
+    if len(text) > _MAX_CHOICES_TEXT or _OPEN_LIST.search(text):
+        return []
+    for pattern in _CHOICES:
+        if found := pattern.search(text):
+            items = [item.strip("\"'`“” ") for item in re.split(_SEPARATOR, found["list"])]
+            choices = [item.rstrip(".") for item in dict.fromkeys(items) if item]
+            if len(choices) > 1 and _KINDS.isdisjoint(map(str.lower, choices)):
+                return choices
     return []
 
 
 def find_prose_choices(tool: LintedTool) -> Iterator[Problem]:
+    """Look at free texts, but never repeat what may be a secret."""
     for name, schema in tool.parameter_schemas.items():
-        choices = list_choices(str(schema.get("description", ""))) if _is_free_text(schema) else []
-        if choices:
+        text = schema.get("description")
+        if not isinstance(text, str) or not _is_free_text(schema) or _SECRET.search(f"{name} {text}"):
+            continue
+        choices = list_choices(text)
+        if not choices or not tool.parameters.keys().isdisjoint(choices):
+            continue
+        if schema.get("default") in (None, "", *choices):
             listed = ", ".join(f'"{choice}"' for choice in choices)
             form = f'"enum": [{listed}]' if tool.has_own_schema else f"Literal[{listed}]"
             yield Problem(
@@ -227,16 +261,21 @@ _LIMITS = tuple((f"min{noun}", f"max{noun}") for noun in ("imum", "Length", "Ite
 _CHECKED = frozenset({"type", "enum", *(key for pair in _LIMITS for key in pair)})
 """The keywords that a default is checked against; types in compositions may depend on other parameters."""
 _VALUE = (
-    r"(?P<value>\"[^\"\n]{1,60}\"|'[^'\n]{1,60}'|`[^`\n]{1,60}`|-?\d+(?:\.\d+)?\b|true\b|false\b|none\b"
-    r"|null\b)"
+    r"(?P<value>\"[^\"\s]{1,60}\"|'[^'\s]{1,60}'|`[^`\s]{1,60}`|-?\d{1,3}(?:[,_]\d{3})+|-?\d+(?:\.\d+)?"
+    r"|true|false)"
 )
+# Only a value that stands alone counts: "30 seconds", "10 for lists" and "the server's default is 5" do not.
 _DEFAULT_BEFORE = re.compile(
-    rf"\b(?:defaults?(?: value)?(?: is|\s*[:=]|s? to)|by default)\s*[:=]?\s*{_VALUE}", re.IGNORECASE
+    r"(?:^|[.,;:(\[\u2013\u2014-]|\n|\b(?:which|it|and))\s*(?:the )?defaults?(?: value)?(?: is|\s*[:=]|s? to)"
+    rf"\s*[:=]?\s*{_VALUE}(?=\s*(?:$|\n|[.;)\]](?!\w)))",
+    re.IGNORECASE,
 )
-_DEFAULT_AFTER = re.compile(rf"(?<![\w.-]){_VALUE},?\s{{1,9}}\(?by default\b", re.IGNORECASE)
+_DEFAULT_AFTER = re.compile(
+    rf"(?:^|[,;(]\s*){_VALUE},?\s{{1,9}}\(?by default(?=\s*(?:$|[.;)\]]))", re.IGNORECASE
+)
+_NAME_OF_VALUE = re.compile(r"[A-Z][A-Z0-9]*_\w+|[^\d.][^.]*[.(\[{$<].*|.*\\.*")
 _OPTIONAL = re.compile(r"\s*[(\[]?optional\b", re.IGNORECASE)
 _REQUIRED = re.compile(r"\s*(?:[(\[]required[)\]]|required[.:])", re.IGNORECASE)
-_CONSTANTS = {"true": True, "false": False, "none": None, "null": None}
 
 
 def find_unknown_required(tool: LintedTool) -> Iterator[Problem]:
@@ -303,18 +342,21 @@ def find_impossible_limits(tool: LintedTool) -> Iterator[Problem]:
 
 
 def find_other_defaults(tool: LintedTool) -> Iterator[Problem]:
-    """Compare only where the description names a value: "defaults to the current folder" is prose."""
+    """Compare where the description names one value, and the default is no stand-in for "not given"."""
     for name, schema in tool.parameter_schemas.items():
-        description = schema.get("description")
-        if not isinstance(description, str) or "efault" not in description or "default" not in schema:
+        description, default = schema.get("description"), schema.get("default")
+        if not isinstance(description, str) or description.lower().count("default") != 1:
             continue
         found = _DEFAULT_BEFORE.search(description) or _DEFAULT_AFTER.search(description)
-        if found is None:
+        if found is None or (default in ("", 0, -1, None) and not isinstance(default, bool)):
             continue
-        described, default = _parse_value(found["value"]), schema["default"]
-        if isinstance(default, list | dict) or described == default or str(described) == str(default):
+        described = _parse_value(found["value"])
+        if isinstance(described, str) and (
+            described in tool.parameters or _NAME_OF_VALUE.fullmatch(described)
+        ):
             continue
-        if type(described) is type(default) or {type(described), type(default)} == {int, float}:
+        same_type = type(described) is type(default) or {type(described), type(default)} == {int, float}
+        if same_type and _normalise(described) != _normalise(default):
             shown = json.dumps(default, default=str)
             yield Problem(
                 f"The description of '{name}' of '{tool.name}' gives the default {found['value']}, its schema"
@@ -324,12 +366,17 @@ def find_other_defaults(tool: LintedTool) -> Iterator[Problem]:
 
 
 def _parse_value(text: str) -> Any:
-    if text[0] in "\"'`":
-        text = text[1:-1]
-        return _CONSTANTS[text.lower()] if text.lower() in ("true", "false") else text
-    if text.lower() in _CONSTANTS:
-        return _CONSTANTS[text.lower()]
-    return float(text) if "." in text else int(text)
+    bare = text.strip("\"'`")
+    if bare.lower() in ("true", "false"):
+        return bare.lower() == "true"
+    if bare != text:
+        return bare
+    number = text.replace(",", "").replace("_", "")
+    return float(number) if "." in number else int(number)
+
+
+def _normalise(value: Any) -> Any:
+    return value.strip("\"'`/").casefold() if isinstance(value, str) else value
 
 
 def find_other_required(tool: LintedTool) -> Iterator[Problem]:

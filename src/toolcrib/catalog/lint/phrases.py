@@ -1,4 +1,4 @@
-"""Find planted instructions in text: phrases and combinations of words, from the files in `data/`.
+"""Find planted instructions in text: phrases from the files in `data/`.
 
     phrases = load_phrases("override")
     phrases.find(fold("Please IGNORE all previous instructions"))     # 'ignore all previous instructions'
@@ -90,36 +90,23 @@ class TextIndex:
 
 # --- matching -----------------------------------------------------------------------------------------
 
-
-_SENTENCE = re.compile(r"[^.!?;\n]*(?:\.(?=\w)[^.!?;\n]*)*[.!?;]?")  # a full stop inside a name ends nothing
-_SENTENCE_WORD = re.compile(r"[a-z][a-z']*|@|https?|~/")
-_LONGEST_SENTENCE = 240
-
-
-@lru_cache(maxsize=64)  # several combinations are tried on the same text, one after the other
-def _split_sentences(reading: str) -> list[tuple[str, frozenset[str]]]:
-    """Split into sentences with their words. A long one is a list or code, where words meet by chance."""
-    sentences = [text for text in _SENTENCE.findall(reading) if len(text) <= _LONGEST_SENTENCE]
-    return [(text, frozenset(_SENTENCE_WORD.findall(text))) for text in sentences]
+# A sentence about a setting gives no orders, nor does one with examples of what is looked for.
+_SETTING = re.compile(
+    r"\b(?:whether|(?:if|when) (?:true|false|set|enabled|given|yes|provided|specified|omitted)"
+    r"|(?:true|false|set) to|defaults? to|optional|flag|option|e\.g\.|for example|such as|detects?"
+    r"|checks? for)[^.!?;]*$"
+)
 
 
 class Phrase:
-    """An entry of a data file: a pattern, and words or pieces of text without which it cannot match.
+    """An entry of a data file: a pattern, and words or pieces of text without which it cannot match."""
 
-    A combination of words matches a sentence that has a word of each group and none that excuses it.
-    """
-
-    def __init__(self, entry: Mapping[str, Any], vocabulary: Mapping[str, Any], is_combination: bool) -> None:
+    def __init__(self, entry: Mapping[str, Any], vocabulary: Mapping[str, Any]) -> None:
         # Folded text is in this form, which takes some letters of Thai and others apart.
-        self._source = unicodedata.normalize("NFKC", _expand(entry.get("pattern", ""), vocabulary, "|"))
+        self._source = unicodedata.normalize("NFKC", _expand(entry["pattern"], vocabulary, "|"))
         self._pieces = [unicodedata.normalize("NFKC", piece) for piece in entry.get("contains", ())]
-        self._groups = [
-            frozenset(_expand(group, vocabulary, " ").split()) for group in entry.get("words", ())
-        ]
-        self._excuses = frozenset(entry.get("unless", "").split())
-        stems = [frozenset(word.partition("'")[0][:_STEM_LENGTH] for word in group) for group in self._groups]
-        self._stems = [group for group in stems if not group & {"@", "~/"}]  # an index has words only
-        self._is_combination = is_combination
+        groups = [_expand(group, vocabulary, " ").split() for group in entry.get("words", ())]
+        self._stems = [frozenset(word.partition("'")[0][:_STEM_LENGTH] for word in group) for group in groups]
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
@@ -142,14 +129,9 @@ class Phrase:
     def find(self, readings: Sequence[str]) -> str | None:
         """Return the matching part of the first reading that matches."""
         for reading in readings:
-            if self._is_combination:
-                for sentence, words in _split_sentences(reading):
-                    if any(map(words.isdisjoint, self._groups)) or not words.isdisjoint(self._excuses):
-                        continue
-                    if self._pattern.search(sentence):
-                        return sentence.strip()
-            elif (found := self._pattern.search(reading)) is not None:
-                return found[0].strip()
+            for found in self._pattern.finditer(reading):
+                if not _SETTING.search(reading, max(0, found.start() - 200), found.start()):
+                    return found[0].strip()
         return None
 
 
@@ -158,7 +140,7 @@ class Phrase:
 
 @cache
 def load_phrases(kind: str) -> list[Phrase]:
-    """Return the phrases of a kind of instruction, combinations of words last. The files are read once."""
+    """Return the phrases of a kind of instruction. The files are read once."""
     return _load_all().get(kind, [])
 
 
@@ -166,12 +148,11 @@ def load_phrases(kind: str) -> list[Phrase]:
 def _load_all() -> dict[str, list[Phrase]]:
     vocabulary: dict[str, Any] = {}
     loaded: dict[str, list[Phrase]] = {}
-    for name in ("phrases_english", "phrases_other_languages", "word_combinations"):
+    for name in ("phrases_english", "phrases_other_languages"):
         entries = tomllib.loads((DATA / f"{name}.toml").read_text("utf-8"))
         vocabulary = entries.pop("vocabulary", vocabulary)
         for kind, items in entries.items():
-            found = [Phrase(item, vocabulary, name == "word_combinations") for item in items]
-            loaded.setdefault(kind, []).extend(found)
+            loaded.setdefault(kind, []).extend([Phrase(item, vocabulary) for item in items])
     return loaded
 
 

@@ -84,11 +84,16 @@ def _find_role_marker(text: Text) -> Found:
     if not any(part in text.text for part in _MARKER_PARTS):
         return None
     found = next(filter(None, (_PATTERNS[name].search(text.text) for name in _ROLE_MARKERS)), None)
+    if found is not None and found.re is _PATTERNS["dialogue"] and "xample" in text.text[: found.end()]:
+        return None
     excerpt = "" if found is None else found[0].strip(" \n.!?")
     return (quote(excerpt), excerpt) if found else None
 
 
 def find_hidden_channels(tool: LintedTool) -> Iterator[Problem]:
+    purpose = f"{' '.join(tool.name_words)} {tool.description.lower()}"
+    if _PATTERNS["conversation_tool"].search(purpose):
+        return
     for name, schema in tool.parameter_schemas.items():
         plain = re.sub(r"[^a-z]+", "_", name.lower()).strip("_")
         description = schema.get("description")
@@ -279,6 +284,8 @@ def _find_text_after_blanks(text: str) -> str | None:
 
 # --- encoded text -------------------------------------------------------------------------------------
 
+_MIN_ENCODED_SPACES = 4
+"""Shorter texts are sample values: "user:password", "This is a test"."""
 _ESCAPE = re.compile(r"(?i)%[0-9a-f]{2}%|&#|\\[ux]")
 _LONG_HEX = re.compile(r"\W{0,3}[0-9a-f:x]{20}")
 _HEX_PAIRS = re.compile(r"[2-7][0-9a-fA-F][\s:][2-7][0-9a-fA-F][\s:][2-7]|[01]{8}")  # the range of letters
@@ -311,7 +318,7 @@ def _is_readable(text: str) -> bool:
     if len(text) < 5 or not text.replace("\n", "").replace("\t", "").isprintable():
         return False
     letters = sum(letter.isalpha() or letter == " " for letter in text)
-    return letters >= 0.75 * len(text) and (" " in text or len(text) < 40)
+    return letters >= 0.75 * len(text) and text.count(" ") >= _MIN_ENCODED_SPACES
 
 
 def _decode_base64(text: str) -> str:

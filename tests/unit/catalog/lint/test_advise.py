@@ -170,7 +170,21 @@ def test_an_explicit_schema_is_checked_in_the_same_way() -> None:
         ('"metric" or "imperial"', ["metric", "imperial"]),
         ("Units: 'metric', 'imperial', or 'kelvin'", ["metric", "imperial", "kelvin"]),
         ("One of `asc`, `desc`", ["asc", "desc"]),
-        ("Either metric or imperial", ["metric", "imperial"]),
+        ('Either "metric" or "imperial".', ["metric", "imperial"]),
+        ("One of: low, high (default: low)", ["low", "high"]),
+        ("Must be 'asc' or 'desc'. Ignored for one row.", ["asc", "desc"]),
+        ("Either metric or imperial", []),
+        ("One of 'latest', 'stable' or a version number", []),
+        ("'main', 'develop', etc.", []),
+        ("Comma-separated, allowed values: a, b, c", []),
+        ("One of: name, id", []),
+        ("One of: 'red', 'blue', or any other colour", []),
+        ("The text in `head` or `body` is searched for the words", []),
+        ("A template with '%(name)s' or '%(size)s'", []),
+        ('"33" or "32"', []),
+        ("str | None", []),
+        ("Which user: exactly one of login, number", []),
+        (f"One of: red, blue. {'It explains much. ' * 30}", []),
         ("one of: a, b, or c", ["a", "b", "c"]),
         ("The order (asc|desc)", ["asc", "desc"]),
         ("asc | desc", ["asc", "desc"]),
@@ -203,6 +217,21 @@ def test_a_string_with_listed_choices_should_be_a_literal() -> None:
     [finding] = advice(paint)
     assert (finding.code, finding.parameter) == ("could-be-literal", "colour")
     assert finding.hint == 'use Literal["red", "blue"], so that nothing else is accepted'
+
+
+def test_choices_are_not_proposed_for_secrets_parameters_and_other_defaults() -> None:
+    def sign_in(api_key: str, login: str, by: str, zone: str = "local") -> str:
+        """Sign in.
+
+        Args:
+            api_key: "alpha7" or "beta9"
+            login: One of "password1" or "password2", the passwords of the test accounts
+            by: One of "login" or "api_key"
+            zone: One of "utc" or "gmt"
+        """
+        return login
+
+    assert [finding.parameter for finding in advice(sign_in) if finding.code == "could-be-literal"] == []
 
 
 def test_returned_data_needs_a_description() -> None:

@@ -29,6 +29,16 @@ def one(name: str = "words", **schema: Any) -> dict[str, Any]:
     return {name: {**TEXT, **schema}}
 
 
+def given(default: Any, description: str) -> ToolDefinition:
+    """Return a definition with a parameter whose description names a default."""
+    kind = {bool: "boolean", int: "integer", float: "number"}.get(type(default), "string")
+    return define(properties=one(type=kind, default=default, description=description))
+
+
+def hinted(name: str, description: str = "", **hints: bool) -> ToolDefinition:
+    return define(name=name, annotations=hints, **({"description": description} if description else {}))
+
+
 LONG = " ".join(f"word{number}" for number in range(2_000))
 DEEP: dict[str, Any] = {"type": "string"}
 for _ in range(6):
@@ -68,6 +78,8 @@ FIRES: dict[str, list[ToolDefinition]] = {
         define(properties=one(default="red", description="The colour. Defaults to 'blue'.")),
         define(properties=one(type="boolean", default=True, description="Whether. Default: false")),
         define(properties=one(type="integer", default=10, description="How many, 20 by default.")),
+        given(3_000, "Milliseconds to wait (default: 30,000)"),
+        given(0.5, "How much. Defaults to 0.7."),
     ],
     "other-need": [
         define(properties=one(description="Optional words to look for")),
@@ -158,7 +170,40 @@ def test_a_rule_about_several_tools_reports_its_example(code: str) -> None:
         ("unmarked-risk", define(name="get_delete_status")),
         ("unmarked-risk", define(name="list_removed_orders")),
         ("unmarked-risk", define(name="order")),
+        ("other-default", given(30_000, "Milliseconds to wait (default: 30,000)")),
+        ("other-default", given(30_000, "How long to wait (default: 30 seconds)")),
+        ("other-default", given(300, "Seconds, defaults to 5 minutes.")),
+        ("other-default", given(30, "How far to look back (default: None (30 days))")),
+        ("other-default", given(0, "How many, 0 for no limit given. Defaults to 100.")),
+        ("other-default", given(-1, "Port (default: 8080)")),
+        ("other-default", given("", "Model to use. Default: 'small'")),
+        ("other-default", given(25, "How many. The server's default is 100.")),
+        ("other-default", given(10, "How many (default: 10 for lists, 5 for trees)")),
+        ("other-default", given(50, "Size (default: 20). Height and width default to 10.")),
+        ("other-default", given("{{", "Where a tag begins. Defaults to `'{{'`.")),
+        ("other-default", given("UTF-8", "Encoding. Defaults to 'utf-8'.")),
+        ("other-default", given("gpt", "Model. Defaults to `settings.model`.")),
+        ("other-default", given("a", "Model. Defaults to `DEFAULT_MODEL`.")),
+        ("other-default", given("a", "Words. Defaults to `words`.")),
+        ("other-default", given("\n", "Separator. Defaults to '\\\\n'.")),
+        ("other-default", given(1_000_000, "Most bytes. Default: 1e6")),
         ("doubtful-hint", define(name="list_orders", annotations={"readOnlyHint": True})),
+        ("doubtful-hint", hinted("format_code", readOnlyHint=True)),
+        ("doubtful-hint", hinted("remove_background", readOnlyHint=True)),
+        ("doubtful-hint", hinted("order_status", readOnlyHint=True)),
+        ("doubtful-hint", hinted("email_search", readOnlyHint=True)),
+        ("doubtful-hint", hinted("execute_query", readOnlyHint=True)),
+        ("doubtful-hint", hinted("merge_preview", readOnlyHint=True)),
+        ("doubtful-hint", hinted("delete_preview", readOnlyHint=True)),
+        ("doubtful-hint", hinted("deploy_plan", readOnlyHint=True)),
+        ("doubtful-hint", hinted("delete_lines", "Return a copy of the text.", readOnlyHint=True)),
+        ("doubtful-hint", hinted("send_money", "Show the fee. Does not send it.", readOnlyHint=True)),
+        ("doubtful-hint", hinted("get_or_create_order", destructiveHint=True)),
+        ("doubtful-hint", hinted("fetch_order", "Fetch it and write it to disk.", destructiveHint=True)),
+        ("doubtful-hint", hinted("find_and_replace", destructiveHint=True)),
+        ("doubtful-hint", hinted("get_next_job", "Get a job and remove it.", destructiveHint=True)),
+        ("doubtful-hint", hinted("list_item", "List an item for sale.", destructiveHint=True)),
+        ("could-be-literal", define(properties=one("api_key", description="One of: alpha7, beta9"))),
         ("credential", define(properties=one(default="AKIAIOSFODNN7EXAMPLE"))),
         ("credential", define(properties=one("api_key", default="your-api-key-goes-in-here-1234"))),
         ("credential", define(properties=one("token", default="550e8400-e29b-41d4-a716-446655440000"))),

@@ -30,15 +30,12 @@ def subject(name: str, description: str, *parameters: str, file: str | None = No
     ("one", "other"),
     [
         (("get_user", "Get a user by number"), ("getUser", "Something else entirely")),
-        (("user_get", "Get a user by number"), ("get_user", "Whatever it is about")),
-        (("get_user", "Get the user with a number"), ("fetch_users", "Fetch users by their number")),
-        (
-            ("archive_case", "Put a closed case of the customer into the long-term archive of the office"),
-            ("store_file", "Puts closed cases of a customer into the long-term archive of the offices"),
-        ),
+        (("get-user", "Get a user by number"), ("get_user", "Whatever it is about")),
+        (("get_user", "Get the user with a number"), ("fetch_user", "Fetch a user by their number")),
+        (("retrieveInvoice", "Retrieve an invoice", "id"), ("get_invoice", "Gets one invoice.", "id")),
     ],
 )
-def test_tools_with_the_same_words_are_near_duplicates(one: tuple[str, str], other: tuple[str, str]) -> None:
+def test_tools_with_the_same_name_are_near_duplicates(one: tuple[str, ...], other: tuple[str, ...]) -> None:
     [(later, remark)] = find_near_duplicates([subject(*one), subject(*other)])
     assert later.name == other[0]
     assert one[0] in remark.message
@@ -49,6 +46,15 @@ def test_tools_with_the_same_words_are_near_duplicates(one: tuple[str, str], oth
     [
         (("get_user", "Get one user by number"), ("get_group", "Get one group by number")),
         (("get_user", "Get the user with a number"), ("list_users", "List all users of the office")),
+        (("get_user", "Get a user of the team"), ("get_users", "Get users of the team")),
+        (("sign", "Sign a text"), ("_sign", "Sign a text")),
+        (("create_label", "Create a label"), ("update_label", "Update a label")),
+        (("create_label", "Create a label"), ("add_label", "Add a label")),
+        (("scope_to_list", "Turn scopes into a list"), ("list_to_scope", "Turn a list into scopes")),
+        (("crm_get_user", "Get one user by number"), ("erp_get_user", "Get one user by number")),
+        (("running_max", "Return the largest so far"), ("running_min", "Return the smallest so far")),
+        (("get_page", "Return the page from the cache"), ("fetch_page", "Download a page, however large")),
+        (("get_user", "Get a user", "id"), ("fetch_user", "Fetch a user", "email")),
         (
             (
                 "open_case",
