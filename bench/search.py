@@ -8,6 +8,7 @@ from pathlib import Path
 from bench import functions
 from bench.lab import Job, Lab, ProbeError, last_json, median, run_python
 from bench.lines import OURS, AtLeast, AtMost, Line, quotient
+from bench.shelf.app_questions import APP_QUESTIONS, KEPT_ASIDE
 from bench.shelf.questions import QUESTIONS
 
 MANY = 10_000
@@ -21,6 +22,7 @@ def search(lab: Lab) -> list[Line]:
     timed = lab.rounds("search", rounds, {name: _probe(name, "search") for name in names})
     built = lab.rounds("search, index", rounds, {OURS: _probe(OURS, "index")} if lab.has(OURS) else {})
     judged = lab.rounds("search, questions", 1, {name: _probe(name, "judge") for name in names})
+    asked = lab.rounds("search, applications", 1, {name: _probe(name, "apps") for name in names})
     kinds = {kind: sum(each.kind == kind for each in QUESTIONS) for kind in ("typo", "form")}
     labels = {
         "first": f"found first, of {len(QUESTIONS)} questions",
@@ -46,6 +48,18 @@ def search(lab: Lab) -> list[Line]:
         *(
             Line("search", label, "count", {name: median(judged[name], key) for name in names})
             for key, label in labels.items()
+        ),
+        Line(
+            "search",
+            f"found among three of 6,000 tools, of {len(APP_QUESTIONS)} questions",
+            "count",
+            {name: median(asked[name], "asked") for name in names},
+        ),
+        Line(
+            "search",
+            f"the same, of {len(KEPT_ASIDE)} that nothing was tuned for",
+            "count",
+            {name: median(asked[name], "aside") for name in names},
         ),
     ]
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from bench.shelf.app_questions import APP_QUESTIONS
+from bench.shelf.apps import make_app_tools
 from bench.shelf.questions import QUESTIONS
 from bench.shelf.tools import SHELF
 from toolcrib.catalog.search import SearchIndex, words_by_place
@@ -184,6 +186,39 @@ def test_the_queries_of_the_bench_find_their_tools() -> None:
     every_five = [hit for hits in among_five.values() for hit in hits]
     assert sum(every_first) / len(every_first) >= 0.92
     assert sum(every_five) / len(every_five) >= 0.97
+
+
+APPS_INDEX = SearchIndex(map(describe, make_app_tools()))
+
+
+def test_plain_questions_find_their_tools_among_those_of_eighty_applications() -> None:
+    assert len(APPS_INDEX) > 6_000
+    assert len(APP_QUESTIONS) == 33
+    missed = [text for text, answers in APP_QUESTIONS if set(names(APPS_INDEX, text, 3)).isdisjoint(answers)]
+    assert len(missed) <= 3, missed
+
+
+def test_a_tool_that_does_something_else_with_the_same_thing_counts_less() -> None:
+    tools = [
+        make("chat_delete_message", "Deletes a message from a channel."),
+        make("chat_update_message", "Updates a message in a channel."),
+        make("chat_list_messages", "Returns the messages of a channel."),
+        make("chat_post_message", "Posts a message to a channel."),
+    ]
+    index = SearchIndex(tools)
+    assert names(index, "send a message to a channel", 1) == ["chat_post_message"]
+    assert names(index, "get rid of a message in the channel", 1) == ["chat_delete_message"]
+    assert names(index, "fix and edit a channel message", 1) == ["chat_update_message"]
+    assert names(index, "which messages does the channel have", 1) == ["chat_list_messages"]
+
+
+def test_the_application_that_a_query_names_counts_more_than_other_words() -> None:
+    things = ("page", "view", "section", "macro", "ticket")
+    apps = ("box", "zendesk", "front", "slack")
+    tools = [make(f"{app}_create_{thing}", f"Creates a {thing}.") for app in apps for thing in things]
+    index = SearchIndex([*tools, make("box_create_request", "Creates a request.")])
+    assert names(index, "create a request", 1) == ["box_create_request"]
+    assert names(index, "create a request in zendesk", 1)[0].startswith("zendesk_")
 
 
 @pytest.mark.parametrize("tools", [[], [make("feed")]])

@@ -23,7 +23,7 @@ from typing import Any, Literal, TypeAlias
 
 from toolcrib.errors import DefinitionError
 from toolcrib.tool import Tool
-from toolcrib.validation.schema_tree import walk
+from toolcrib.validation.schema_tree import OBJECT, walk
 
 # --- words and stems ----------------------------------------------------------------------------------
 #
@@ -213,13 +213,15 @@ def _texts(tool: Tool) -> Iterator[tuple[Place, str]]:
 def _schema_texts(schema: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
     """Yield the names, descriptions and choices of parameters, at any depth, up to a limit."""
     for path, node in islice(walk(schema), _MAX_NODES):
-        description, choices, properties = node.get("description"), node.get("enum"), node.get("properties")
+        description, properties = node.get("description"), node.get("properties")
         if path and isinstance(description, str):
             yield "notes", description
-        for value in [*(choices[:_MAX_VALUES] if isinstance(choices, list) else ()), node.get("const")]:
-            if isinstance(value, str):
-                yield "values", value
-        if isinstance(properties, Mapping):
+        if "enum" in node or "const" in node:
+            choices = node.get("enum")
+            for value in [*(choices[:_MAX_VALUES] if isinstance(choices, list) else ()), node.get("const")]:
+                if isinstance(value, str):
+                    yield "values", value
+        if isinstance(properties, OBJECT):
             yield "parameters", " ".join(map(str, properties))
 
 
@@ -245,6 +247,39 @@ def _group_synonyms() -> dict[str, tuple[str, ...]]:
 
 
 _SYNONYM_STEMS = _group_synonyms()
+_PHRASES: dict[str, str] = _ENGLISH["phrases"]
+_PHRASE = re.compile(rf"\b(?:{'|'.join(sorted(_PHRASES, key=len, reverse=True))})\b")
+
+
+def replace_phrases(words: list[str]) -> list[str]:
+    """Return the words of a query with its phrases replaced: `get rid of files` is `delete files`."""
+    return _PHRASE.sub(lambda phrase: _PHRASES[phrase[0]], " ".join(words)).split()
+
+
+# --- actions ------------------------------------------------------------------------------------------
+
+_ACTIONS: dict[str, str] = {
+    stem(verb): action for action, verbs in _ENGLISH["actions"].items() for verb in verbs.split()
+}
+_ALSO_NOUNS = frozenset(map(stem, _ENGLISH["also_nouns"].split()))
+_QUESTION = re.compile(_ENGLISH["question"])
+
+
+def action_of_query(query: str, words: Iterable[str]) -> str | None:
+    """Return what a query wants: "read", "create", "update" or "delete". None if it has no such verb."""
+    if _QUESTION.match(query[:MAX_WORD].lower()):
+        return "read"
+    stems = (word for at, word in enumerate(map(stem, words)) if at == 0 or word not in _ALSO_NOUNS)
+    return next((_ACTIONS[word] for word in stems if word in _ACTIONS), None)
+
+
+def action_of_tool(name: list[str], description: str) -> tuple[str | None, list[str]]:
+    """Return what a tool does, by the first word of its description or the first verb of its name, and the
+    words of the name without that verb."""
+    verb = next((word for word in name if stem(word) in _ACTIONS), "")
+    first = _CHUNKS.match(description[:MAX_WORD])
+    action = (first and _ACTIONS.get(stem(first[0].lower()))) or _ACTIONS.get(stem(verb))
+    return action, [word for word in name if word != verb and word not in STOP_WORDS] or name
 
 
 class Vocabulary:
@@ -399,8 +434,14 @@ _COMMON_SHARE, _MIN_COMMON = 0.1, 500
 """A word is common if more than this share of the tools, and at least so many, have it."""
 _SURE = 0.8
 """The weight from which on a form is a spelling of the word itself."""
-_NAME_BONUS = 0.6
+_NAME_BONUS = 0.8
 _EXACT_BONUS = 2.0
+_OTHER_ACTION = 0.6
+"""What is left of the score of a tool that reads where the query wants to delete, and the like."""
+_OTHER_APP = 0.3
+"""What is left of it where the query names an application, and the tool is not about that."""
+_MIN_APP = 5
+"""How many names must begin with a word that is an application's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,7 +459,9 @@ class SearchIndex:
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         self._tools: list[Tool] = []
-        self._names: list[tuple[str, ...]] = []
+        self._things: list[list[str]] = []
+        self._actions: list[str | None] = []
+        self._prefixes: Counter[str] = Counter()
         self._by_name: dict[str, list[int]] = {}
         self._tools_by_word: dict[str, dict[int, float]] = {}
         for tool in tools:
@@ -432,7 +475,11 @@ class SearchIndex:
     def _add(self, tool: Tool, weights: Mapping[str, float]) -> None:
         number = len(self._tools)
         self._tools.append(tool)
-        self._names.append(tuple(dict.fromkeys(split_words(tool.name))))
+        name = list(dict.fromkeys(split_words(tool.name)))
+        action, things = action_of_tool(name, tool.definition.description)
+        self._actions.append(action)
+        self._things.append(things)
+        self._prefixes.update(name[:1])
         self._by_name.setdefault(_flatten(tool.name), []).append(number)
         by_word = self._tools_by_word
         for word, weight in weights.items():
@@ -453,13 +500,14 @@ class SearchIndex:
         flat = _flatten(query[:MAX_QUERY])
         exact = set(self._by_name.get(flat, ())) if flat else set()
         terms = [_Term(word, forms, self) for word, forms in self.expand(query).items()]
+        action = action_of_query(query, (term.word for term in terms))
         admits = None if allowed is None else self._admission(allowed)
         scores = self._score(terms, admits)
         for number in exact if admits is None else filter(admits, exact):
             scores.setdefault(number, 0.0)
         return [
             Hit(self._tools[number], round(score, 4), self._explain(number, terms))
-            for score, number in self._rank(scores, terms, exact, limit)
+            for score, number in self._rank(scores, terms, action, exact, limit)
         ]
 
     def _admission(self, allowed: Allowed) -> Callable[[int], bool]:
@@ -469,7 +517,7 @@ class SearchIndex:
 
     def expand(self, query: str) -> dict[str, dict[str, float]]:
         """Return the words of a query, each with its forms here. Stop words count only if all are."""
-        written = list(dict.fromkeys(split_words(query[:MAX_QUERY])))
+        written = list(dict.fromkeys(replace_phrases(split_words(query[:MAX_QUERY]))))
         words = [word for word in written if word not in STOP_WORDS] or written
         found = {word: self.vocabulary.forms_of(word) for word in words[:MAX_WORDS]}
         for first, second in pairwise(written):
@@ -491,64 +539,77 @@ class SearchIndex:
         """Return scores by tool: of each word, that of the form that fits best."""
         scores: dict[int, float] = {}
         for term in terms:
-            for number, score in term.scores().items():
+            for number, score in term.found.items():
                 scores[number] = scores.get(number, 0.0) + score
         return scores if admits is None else {n: score for n, score in scores.items() if admits(n)}
 
     def _rank(
-        self, scores: dict[int, float], terms: list[_Term], exact: set[int], limit: int
+        self, scores: dict[int, float], terms: list[_Term], action: str | None, exact: set[int], limit: int
     ) -> list[tuple[float, int]]:
-        """Rank the best by how much of the query they cover, and how much of their name the query covers."""
+        """Rank the best by how much of the query they cover, how much of their name the query covers, and
+        whether they do what it wants, where it wants it."""
         total = sum(term.rarity for term in terms) or 1.0
+        forms = {form for term in terms for form in term.forms}
+        verbs = [term for term in terms if action and _ACTIONS.get(stem(term.word)) == action]
+        apps = [term.found for term in terms if self._is_app(term.word)]
         ordered = [(score, -number) for number, score in scores.items()]  # of equals, the first comes first
         leading = {-number for _, number in heapq.nlargest(max(limit, _MAX_RANKED), ordered)}
         ranked: dict[int, float] = {}
         for number in leading | (exact & scores.keys()):
-            covered = sum(term.rarity for term in terms if term.is_in(number)) / total
-            name = self._names[number]
-            named = sum(any(word in term.forms for term in terms) for word in name) / max(1, len(name))
-            ranked[number] = scores[number] * (0.4 + 0.6 * covered) * (1 + _NAME_BONUS * named * covered)
+            score, covered, does, things = scores[number], 0.0, self._actions[number], self._things[number]
+            for term in terms:
+                late = 0.0 if number in term.found else term.late_score(number)
+                score += late
+                if late or number in term.found or (does == action and term in verbs):
+                    covered += term.rarity / total
+            named = sum(word in forms for word in things) / max(1, len(things))
+            score *= (0.4 + 0.6 * covered) * (1 + _NAME_BONUS * named * covered)
+            score *= _OTHER_ACTION if action and does and does != action else 1
+            score *= _OTHER_APP if apps and not any(number in found for found in apps) else 1
+            ranked[number] = score
         bonus = max(ranked.values(), default=0.0) + total * _EXACT_BONUS  # a tool asked for by name is first
         for number in exact & ranked.keys():
             ranked[number] += bonus
         best = heapq.nlargest(limit, ((score, -number) for number, score in ranked.items()))
         return [(score, -number) for score, number in best]
 
+    def _is_app(self, word: str) -> bool:
+        return self._prefixes[word] >= _MIN_APP and stem(word) not in _ACTIONS
+
     def _explain(self, number: int, terms: list[_Term]) -> dict[str, str]:
         return {term.word: form for term in terms if (form := term.best_form(number)) is not None}
 
 
 class _Term:
-    """One word of a query: its forms, and the tools that have them."""
+    """One word of a query: its forms, and the scores of the tools that have them."""
 
-    __slots__ = ("forms", "lists", "rarity", "word")
+    __slots__ = ("forms", "found", "late", "lists", "rarity", "word")
 
     def __init__(self, word: str, forms: Mapping[str, float], index: SearchIndex) -> None:
-        self.word = word
-        found = index._tools_by_word
-        total = len(index)
-        sure = {form: weight for form, weight in forms.items() if weight > _SURE}
-        reach = sum(len(found[form]) for form in sure or forms)
+        self.word, self.forms = word, forms
+        tools_by_word, total = index._tools_by_word, len(index)
+        sure = {form for form, weight in forms.items() if weight > _SURE}
+        reach = sum(len(tools_by_word[form]) for form in sure or forms)
         self.rarity = _rarity(min(reach, total), total)
-        # A word that many tools have means itself, and not one like it.
-        is_common = reach > max(_MIN_COMMON, total * _COMMON_SHARE)
-        self.forms = sure if sure and is_common else forms
         max_rarity = self.rarity if sure else math.inf
         self.lists = [
-            (found[form], weight * min(max_rarity, _rarity(len(found[form]), total)), form)
-            for form, weight in self.forms.items()
+            (tools, weight * min(max_rarity, _rarity(len(tools), total)), form)
+            for form, weight in forms.items()
+            for tools in [tools_by_word[form]]
         ]
+        # A word that many tools have finds only itself. Words like it count for tools that are found anyway.
+        is_common = sure and reach > max(_MIN_COMMON, total * _COMMON_SHARE)
+        self.late = [entry for entry in self.lists if is_common and entry[2] not in sure]
+        self.found: dict[int, float] = {}
+        best = self.found
+        for tools, factor, form in self.lists:
+            if not is_common or form in sure:
+                for number, weight in tools.items():
+                    if factor * weight > best.get(number, 0.0):
+                        best[number] = factor * weight
 
-    def scores(self) -> dict[int, float]:
-        best: dict[int, float] = {}
-        for tools, factor, _ in self.lists:
-            for number, weight in tools.items():
-                if factor * weight > best.get(number, 0.0):
-                    best[number] = factor * weight
-        return best
-
-    def is_in(self, number: int) -> bool:
-        return any(number in tools for tools, _, _ in self.lists)
+    def late_score(self, number: int) -> float:
+        return max((factor * tools[number] for tools, factor, _ in self.late if number in tools), default=0.0)
 
     def best_form(self, number: int) -> str | None:
         found = [(factor * tools[number], form) for tools, factor, form in self.lists if number in tools]
