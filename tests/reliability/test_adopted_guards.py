@@ -1,5 +1,5 @@
-"""Servers of other libraries that check calls themselves: refused, because toolcrib would serve their tools
-without the checks."""
+"""Servers of other libraries that check calls themselves: called through their own handlers, so that callers
+of toolcrib see and may call what callers of the other library do."""
 
 from __future__ import annotations
 
@@ -84,9 +84,10 @@ GUARDED = {
         "the handler of tools/call was replaced by guard",
     ),
     "sdk_middleware": (
-        f"{SDK}async def watch(ctx, call_next):\n    {BODY}\n"
+        f"{SDK}async def watch(ctx, call_next):\n    if ctx.method == 'tools/call':\n        {BODY}\n"
+        "    return await call_next(ctx)\n"
         f"server = MCPServer('x', middleware=[watch])\n{TOOL}",
-        "middleware of adopted servers (watch)",
+        "it has middleware (watch)",
     ),
     "fast_lists": (
         f"{FAST}class Hiding(FastMCP):\n    async def list_tools(self, **kwargs):\n        return []\n"
@@ -104,13 +105,14 @@ GUARDED = {
         "call_tool was replaced on this FastMCP object",
     ),
     "fast_middleware": (
-        f"{FAST}class Watch(Middleware):\n    async def on_call_tool(self, *args):\n        {BODY}\n"
+        f"{FAST}class Watch(Middleware):\n    async def on_call_tool(self, context, call_next):\n"
+        f"        {BODY}\n"
         f"server = FastMCP('x')\nserver.add_middleware(Watch())\n{TOOL}",
-        "middleware of adopted servers (Watch)",
+        "it has middleware (Watch)",
     ),
     "fast_library_middleware": (
         f"{FAST}server = FastMCP('x', middleware=[TimingMiddleware()])\n{TOOL}",
-        "toolcrib does not run the middleware of adopted servers (TimingMiddleware)",
+        "it has middleware (TimingMiddleware)",
     ),
     "fast_auth": (
         f"{FAST}tokens = {{'t': {{'client_id': 'c', 'scopes': []}}}}\n"
@@ -133,9 +135,10 @@ GUARDED = {
         "Gate overrides call_tool",
     ),
     "fast_mounted_middleware": (
-        f"{FAST}class Watch(Middleware):\n    async def on_call_tool(self, *args):\n        {BODY}\n"
+        f"{FAST}class Watch(Middleware):\n    async def on_call_tool(self, context, call_next):\n"
+        f"        {BODY}\n"
         f"server = FastMCP('x', middleware=[Watch()])\n{TOOL}{MOUNTED}",
-        "middleware of adopted servers (Watch)",
+        "it has middleware (Watch)",
     ),
 }
 PLAIN = {
@@ -144,6 +147,50 @@ PLAIN = {
     f"server = Own()\n{OPEN.replace('NAME', 'sdk_open')}",
     "fast_plain": f"{FAST}server = FastMCP('x')\n{OPEN.replace('NAME', 'fast_open')}{MOUNTED}",
 }
+
+
+AUTHENTICATED = ("sdk_auth", "fast_auth")
+
+COMPARE = """
+import asyncio, importlib, json, sys
+from toolcrib import MCPServer
+from toolcrib.errors import ToolNotFoundError
+
+async def ask_theirs(server):
+    if "fastmcp" in [kind.__module__.partition(".")[0] for kind in type(server).__mro__]:
+        from fastmcp import Client as client
+        options = {"raise_on_error": False}
+    else:
+        from mcp import Client as client
+        options = {}
+    async with client(server) as session:
+        listed = await session.list_tools()
+        names = [tool.name for tool in getattr(listed, "tools", listed)]
+        name = names[0] if names else "secret"
+        try:
+            result = await session.call_tool(name, {}, **options)
+        except Exception as error:
+            return names, True, str(error)
+        return names, bool(result.is_error), result.content[0].text
+
+async def ask_ours(server):
+    ours = MCPServer("ours")
+    ours.add(server)
+    async with ours:
+        names = [tool.name for tool in ours.list_tools()]
+        try:
+            result = await ours.call(names[0] if names else "secret", {})
+        except ToolNotFoundError as error:
+            return names, True, str(error)
+        return names, result.is_error, result.text
+
+found = {}
+for name in sys.argv[1:]:
+    module = importlib.import_module(name)
+    server = getattr(module, "outer", module.server)
+    found[name] = [asyncio.run(ask_theirs(server)), asyncio.run(ask_ours(server))]
+print(json.dumps(found))
+"""
 
 
 @pytest.fixture
@@ -159,33 +206,33 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*TOOLCRIB, *words], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
 
 
-def test_list_leaves_out_every_server_with_a_guard_and_says_why(folder: Path) -> None:
-    listed = run("list", str(folder), "--json")
+def test_the_same_tools_are_visible_and_callable_as_under_their_library(folder: Path) -> None:
+    names = sorted({*GUARDED, *PLAIN} - {*AUTHENTICATED})
+    done = subprocess.run(
+        [TOOLCRIB[0], "-W", "ignore", "-c", COMPARE, *names],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+        cwd=folder,
+    )
+    assert done.returncode == 0, done.stderr
+    for name, (theirs, ours) in json.loads(done.stdout.splitlines()[-1]).items():
+        assert ours[0] == theirs[0], name
+        if ours[0]:  # toolcrib calls nothing that is not listed
+            assert ours[1] == theirs[1], name
+        assert ("the secret" in ours[2]) == (name == "fast_library_middleware"), name
 
-    assert {tool["name"] for tool in json.loads(listed.stdout)["tools"]} == {"sdk_open", "inner_fast_open"}
+
+def test_list_says_what_stands_between(folder: Path) -> None:
+    listed = json.loads(run("list", str(folder), "--json").stdout)
+    said = [finding["message"] for finding in listed["findings"]]
     for name, (_, words) in GUARDED.items():
-        assert words in listed.stdout, name
+        assert any(words in text for text in said), name
 
 
-@pytest.mark.parametrize("name", ["sdk_calls", "fast_middleware"])
-def test_check_fails_and_names_the_guard(folder: Path, name: str) -> None:
-    checked = run("check", str(folder / f"{name}.py"))
-
-    said = checked.stdout + checked.stderr
-    assert checked.returncode == 1
-    assert GUARDED[name][1] in said
-    assert "run it with its own library" in said
-
-
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [
-        ("fast_library_middleware", "toolcrib logs and times calls itself"),
-        ("fast_auth", "[auth] of toolcrib"),
-        ("sdk_auth", "[auth] of toolcrib"),
-    ],
-)
-def test_a_refusal_points_at_the_line_that_makes_the_server(folder: Path, name: str, hint: str) -> None:
+@pytest.mark.parametrize("name", AUTHENTICATED)
+def test_a_server_that_authenticates_its_callers_is_refused(folder: Path, name: str) -> None:
     file = folder / f"{name}.py"
     lines = file.read_text().splitlines()
     made = next(number for number, line in enumerate(lines, 1) if line.startswith("server = "))
@@ -193,38 +240,11 @@ def test_a_refusal_points_at_the_line_that_makes_the_server(folder: Path, name: 
     (finding,) = json.loads(run("list", str(file), "--json").stdout)["findings"]
 
     assert (finding["file"], finding["line"]) == (str(file), made)
-    assert hint in finding["hint"]
+    assert "[auth] of toolcrib" in finding["hint"]
+    assert GUARDED[name][1] in finding["message"]
 
 
-def test_serve_serves_the_others_and_calls_nothing_behind_a_guard(folder: Path) -> None:
-    with Serving(str(folder)) as serving:
-        assert set(serving.names()) == {"sdk_open", "inner_fast_open"}
-        assert serving.call("sdk_open") == "open to all"
-
-
-def test_add_raises_with_the_reason(folder: Path) -> None:
-    code = (
-        "import importlib, sys\n"
-        "from toolcrib import MCPServer\n"
-        "from toolcrib.errors import SourceError\n"
-        f"sys.path.insert(0, {str(folder)!r})\n"
-        f"for name in {sorted(GUARDED)!r}:\n"
-        "    module = importlib.import_module(name)\n"
-        "    ours = MCPServer('ours')\n"
-        "    try:\n"
-        "        ours.add(getattr(module, 'outer', module.server))\n"
-        "    except SourceError as error:\n"
-        "        print(name, error)\n"
-        "    assert not list(ours.registry.entries()), name\n"
-    )
-    done = subprocess.run(
-        [TOOLCRIB[0], "-W", "ignore", "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    said = dict(line.split(" ", 1) for line in done.stdout.splitlines())
-    for name, (_, words) in GUARDED.items():
-        assert words in said[name]
+def test_serve_calls_nothing_past_a_guard(folder: Path) -> None:
+    with Serving(str(folder / "fast_mounted.py")) as serving:
+        assert serving.names() == ["inner_secret"]
+        assert serving.call("inner_secret") == "not for you"

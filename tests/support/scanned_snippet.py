@@ -15,8 +15,7 @@ from typing import Any
 
 from toolcrib import Tool
 from toolcrib.sources.scan.files import Library
-from toolcrib.sources.scan.reader import Reader
-from toolcrib.sources.scan.stubs import Stub
+from toolcrib.sources.scan.stubs import Reader, Stub
 
 _numbers = count()
 

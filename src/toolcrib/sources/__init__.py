@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from functools import cache
 from pathlib import Path
+from types import FunctionType
 from typing import Any, Unpack
 
 from toolcrib.definition import OptionFields
-from toolcrib.errors import InvalidToolError, SourceError
+from toolcrib.errors import InvalidToolError, SourceError, ToolcribError
 from toolcrib.registry.plugins import load_plugins
 from toolcrib.sources import tables
 from toolcrib.sources.applications import ApplicationSource
@@ -100,12 +101,15 @@ def collect(
     `{"enable_math_tools": False}`. `sources` are asked before the built-in ones. Options apply to every tool.
     """
 
-    def read(target: Any) -> Batch:
+    def read(target: Any, reading: ReadOptions) -> Batch:
         target = _parse(target)
-        return _find_source(target, sources).read(target, reading)
+        source = _match(target, sources)
+        if source is None:
+            raise _unreadable(target)
+        return source.read(target, reading)
 
     reading = ReadOptions(read, options, handlers or {})
-    batch = read(targets[0]) if len(targets) == 1 else reading.read_each(targets)
+    batch = reading.read(targets[0]) if len(targets) == 1 else reading.read_each(targets)
     if handlers:
         batch.findings += tables.find_unused(handlers, reading.used_handlers)
     if len(batch.tools) > 1 and options.get("name") is not None:
@@ -133,28 +137,27 @@ def find_files(targets: Iterable[Any], sources: Sequence[Source] = ()) -> list[P
 
 
 def _parse(target: Any) -> Any:
+    if isinstance(target, FunctionType):
+        return target
     if isinstance(target, os.PathLike):
         target = os.fspath(target)
     return parse_target(target) if isinstance(target, str) else target
 
 
 def _match(target: Any, sources: Sequence[Source]) -> Source | None:
-    for source in (*sources, *SOURCES):
+    for source in (*sources, *SOURCES) if sources else SOURCES:
         if source.accepts(target):
             return source
     return next((source for source in _installed_sources() if source.accepts(target)), None)
 
 
-def _find_source(target: Any, sources: Sequence[Source]) -> Source:
-    source = _match(target, sources)
-    if source is not None:
-        return source
+def _unreadable(target: Any) -> ToolcribError:
     if isinstance(target, Target):
-        raise SourceError(
+        return SourceError(
             f"Cannot read tools from {target.text}",
             hint="give a Python file, a folder, a module or a descriptor",
         )
-    raise InvalidToolError(
+    return InvalidToolError(
         f"Cannot read tools from {type(target).__name__}",
         hint="add a function, an application, a tool object, a table, a module, a file or a folder",
     )

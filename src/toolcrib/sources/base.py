@@ -59,13 +59,16 @@ class Batch:
 
 @dataclass(slots=True)
 class ReadOptions:
-    """Options of `Source.read`: tool options, handlers of tables, and a function to read other targets."""
+    """Options of `Source.read`: tool options, handlers of tables, and a way to read other targets."""
 
-    read: Callable[[Any], Batch]
-    """Read another target, for example an object of a module, with the source that accepts it."""
+    read_with: Callable[[Any, ReadOptions], Batch]
     tool_options: OptionFields = field(default_factory=OptionFields)
     handlers: Mapping[str, Any] = field(default_factory=dict)
     used_handlers: set[str] = field(default_factory=set)
+
+    def read(self, target: Any) -> Batch:
+        """Read another target, for example an object of a module, with the source that accepts it."""
+        return self.read_with(target, self)
 
     def apply(self, tool: Tool, source: Location | None = None) -> Tool:
         """Return the tool with the caller's options. `source` is its location where that is not the location

@@ -69,7 +69,7 @@ def find_python_files(folder: Path, on_error: Callable[[OSError], None] | None =
     Links to folders are not followed, so there are no cycles. `on_error` gets folders that cannot be read.
     """
     found = _walk(folder, on_error)
-    return sorted(here / name for here, names in found for name in names if _is_source(here / name))
+    return sorted(here / name for here, names in found for name in names if _is_source(name))
 
 
 def find_source_folders(folder: Path) -> list[Path]:
@@ -120,8 +120,8 @@ def _walk(
         yield here, files
 
 
-def _is_source(path: Path) -> bool:
-    return path.suffix == ".py" and not path.name.startswith(".") and path.name != "__main__.py"
+def _is_source(name: str) -> bool:
+    return name.endswith(".py") and not name.startswith(".") and name != "__main__.py"
 
 
 # --- importing ---------------------------------------------------------------------------------------

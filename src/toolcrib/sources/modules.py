@@ -171,8 +171,8 @@ def find_tools(module: ModuleType) -> ModuleContent:
         elif _is_server(value) or (_is_tool(value) and not imports.include(name, value)):
             content.objects.append(value)
             instances.add(type(value))
-        elif is_low_level(value):
-            content.findings.append(_report_low_level(module, name))
+        elif is_low_level(value) and not any(_is_inside(value, other) for other in members.values()):
+            content.objects.append(value)
     for cls in classes:
         if cls not in instances:
             _add_class(content, cls)
@@ -221,10 +221,10 @@ def _drop_mounted(contents: Sequence[ModuleContent]) -> None:
         content.objects = [value for value in content.objects if id(value) not in inner]
 
 
-def _report_low_level(module: ModuleType, name: str) -> Finding:
-    text = f"'{name}' is a low-level server of mcp: it has handlers, but no tools that could be read"
-    hint = "give toolcrib the functions; toolcrib.transports.mcp_sdk puts its tools on that server"
-    return Finding("low-level-server", "warning", text, file=_file_of(module), hint=hint)
+def _is_inside(low_level: Any, server: Any) -> bool:
+    """Return whether a low-level server is the one that another server is made of."""
+    names = ("_lowlevel_server", "_mcp_server")
+    return library_of(server) is not None and any(getattr(server, name, None) is low_level for name in names)
 
 
 def _is_concrete(cls: type) -> bool:

@@ -118,7 +118,7 @@ def descriptor_files(folder: Path) -> Iterator[Path]:
     for path, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not is_skipped_folder(name))
         for name in sorted(files):
-            if not name.startswith(".") and format_of(Path(name)) is not None:
+            if not name.startswith(".") and format_of(name) is not None:
                 yield Path(path, name)
 
 

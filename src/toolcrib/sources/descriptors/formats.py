@@ -40,9 +40,9 @@ _BREAK = re.compile("[\r\x85\u2028\u2029]")
 """Line breaks for some readers only: they are safe in double quotes."""
 
 
-def format_of(path: Path) -> Format | None:
+def format_of(path: str | Path) -> Format | None:
     """Return the format of a file by its suffix; None where it is not one of a descriptor."""
-    return SUFFIXES.get(path.suffix.lower())
+    return SUFFIXES.get(os.path.splitext(path)[1].lower())
 
 
 def read_text(path: Path) -> str:

@@ -19,10 +19,10 @@ import secrets
 import sys
 import weakref
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from contextvars import ContextVar, Token
 from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from toolcrib.context import Answer, Completion, Context, Folder, Folders, Form, Prompt, Question, Visit
 from toolcrib.errors import ToolError
@@ -269,7 +269,7 @@ class Guest:
         self.library = library
         self.name: str = server.name
         self._value: Any = None
-        self._life: _Life | None = None
+        self._life: Lifespan | None = None
 
     @property
     def lifespan_context(self) -> Any:
@@ -283,7 +283,7 @@ class Guest:
         manager = self._lifespan()
         if manager is None:
             return
-        self._life = life = _Life(manager)
+        self._life = life = Lifespan(manager)
         try:
             await life.begin()
         except BaseException:
@@ -311,16 +311,16 @@ async def _entered(server: Any) -> AsyncIterator[Any]:
         yield {} if value is None else value
 
 
-class _Life:
+class Lifespan:
     """A context manager that is entered and left in one task."""
 
     def __init__(self, manager: AbstractAsyncContextManager[Any]) -> None:
         self.value: Any = None
         self._manager = manager
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._ready = asyncio.Event()
         self._over = asyncio.Event()
-        self.task = self._loop.create_task(self._live(), name="lifespan of a foreign server")
+        self.task = self.loop.create_task(self._live(), name="lifespan of a foreign server")
 
     async def _live(self) -> None:
         async with self._manager as value:
@@ -330,7 +330,7 @@ class _Life:
 
     async def begin(self) -> None:
         """Wait until it is entered. Raises what entering raises; who stops waiting stops it."""
-        ready = self._loop.create_task(self._ready.wait())
+        ready = self.loop.create_task(self._ready.wait())
         try:
             await asyncio.wait({ready, self.task}, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
@@ -344,16 +344,27 @@ class _Life:
 
     async def end(self) -> None:
         """Leave it, on the loop it lives on. Raises what leaving raises."""
-        if self._loop is asyncio.get_running_loop():
+        if self.loop is asyncio.get_running_loop():
             self._over.set()
             await self.task
-        elif not self._loop.is_closed():
-            ended = asyncio.run_coroutine_threadsafe(self.end(), self._loop)
+        elif not self.loop.is_closed():
+            ended = asyncio.run_coroutine_threadsafe(self.end(), self.loop)
             await asyncio.wrap_future(ended)
         # Where its loop is closed, the task was cancelled with it, and has left already.
 
 
 _BUS = Bus()
+
+
+class Lending(Protocol):
+    """Makes the Context that a call of another library's server gets."""
+
+    @property
+    def is_ambient(self) -> bool:
+        """Whether code may look for the current Context without asking for it in a parameter."""
+        ...
+
+    def lend(self, context: Context) -> AbstractContextManager[Any]: ...
 
 
 class Lender:

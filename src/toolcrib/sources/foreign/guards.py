@@ -1,8 +1,9 @@
-"""Refuse servers of other libraries that decide themselves who sees or calls a tool.
+"""Find what stands between the clients of another library's server and its functions.
 
 toolcrib takes the functions out of a server and runs them itself. Code that the server's author put between
-clients and functions (an overridden `call_tool`, middleware, authentication, a replaced request handler)
-would not run, and its access control would be lost. Such a server is refused as a whole, with the reasons.
+clients and functions (an overridden `call_tool`, middleware, a replaced request handler) would not run then,
+and its access control would be lost. Such a server is called through its own handlers instead (`bridge`). A
+server that authenticates its callers is refused: its own HTTP transport does that, which does not run here.
 
 The rule is an allow-list: every object on the way from a client to a function must be of a class of the
 library or a subclass, and each of its methods the library's own, except for those that only register,
@@ -28,7 +29,7 @@ from types import (
 )
 from typing import Any, NamedTuple
 
-from toolcrib.errors import NO_LOCATION, Location, SourceError
+from toolcrib.errors import NO_LOCATION, Finding, Location, SourceError
 from toolcrib.schema.parameters import locate
 from toolcrib.sources.foreign.recognition import PACKAGES, library_of, package_of
 
@@ -72,35 +73,30 @@ _HARMLESS = frozenset(
 MAX_REASONS = 5
 
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
-_REPLACED = frozenset(
-    {
-        *("LoggingMiddleware", "StructuredLoggingMiddleware", "ErrorHandlingMiddleware"),
-        *("TimingMiddleware", "DetailedTimingMiddleware"),
-    }
-)
-"""Middleware of fastmcp that toolcrib needs no counterpart of."""
-_USE_RULES = "run it with its own library, or move the check into toolcrib rules ([[rules]], Rule)"
 _USE_AUTH = "run it with its own library, or remove auth= there and set up [auth] of toolcrib"
-_REMOVE = "remove it, toolcrib logs and times calls itself; or run the server with its own library"
 
 
 class _Reason(NamedTuple):
     words: str
     culprit: Any
-    """The class or callable that toolcrib would not run, to point at."""
-    hint: str = _USE_RULES
+    """The class or callable in between, to point at."""
+    is_authentication: bool = False
 
 
-def check_guards(server: Any) -> None:
-    """Raise SourceError where a server, or one mounted in it, has guards that toolcrib would not run."""
+def find_guards(server: Any) -> Finding | None:
+    """Report what stands between clients and functions of a server, or of one mounted in it. None where
+    nothing does. Raise SourceError where it authenticates its callers."""
     found = {reason.words: reason for reason in _find_guards(server)}
-    reasons = list(islice(found.values(), MAX_REASONS))
-    if reasons:
-        raise SourceError(
-            f"Server '{server.name}' is not served: {'; '.join(reason.words for reason in reasons)}",
-            source=_locate(reasons, server),
-            hint="; ".join(dict.fromkeys(reason.hint for reason in reasons)),
-        )
+    refused = [reason for reason in found.values() if reason.is_authentication]
+    reasons = list(islice(refused or found.values(), MAX_REASONS))
+    if not reasons:
+        return None
+    words = "; ".join(reason.words for reason in reasons)
+    place = _locate(reasons, server)
+    if refused:
+        raise SourceError(f"Server '{server.name}' is not served: {words}", source=place, hint=_USE_AUTH)
+    text = f"The tools of server '{server.name}' are called through its own handlers: {words}"
+    return Finding("foreign-handlers", "advice", text, file=place.file, line=place.line)
 
 
 def is_own(thing: Any, name: str) -> bool:
@@ -114,8 +110,7 @@ def is_own(thing: Any, name: str) -> bool:
 def _find_guards(server: Any) -> Iterator[_Reason]:
     for attribute, part in _walk(server):
         if not _is_of_library(part):
-            words = f"{attribute} is a {type(part).__name__}, which toolcrib would not run"
-            yield _Reason(words, type(part))
+            yield _Reason(f"{attribute} is a {type(part).__name__}", type(part))
             continue
         for name in sorted(_method_names(part)):
             yield from _find_override(part, name)
@@ -176,15 +171,11 @@ def _find_override(part: Any, name: str) -> Iterator[_Reason]:
     written = vars(kind)[name]
     held = getattr(part, "__dict__", {}).get(name)
     if package_of(kind) not in _LIBRARIES:
-        yield _Reason(f"class {kind.__name__} overrides {name}, which toolcrib would not run", kind)
+        yield _Reason(f"class {kind.__name__} overrides {name}", kind)
     elif (foreign := _find_foreign(written)) is not None:
-        words = f"{name} of class {kind.__name__} was replaced by code that toolcrib would not run"
-        yield _Reason(words, foreign)
+        yield _Reason(f"{name} of class {kind.__name__} was replaced", foreign)
     elif held is not None and not isinstance(written, functools.cached_property):
-        words = (
-            f"{name} was replaced on this {type(part).__name__} object by code that toolcrib would not run"
-        )
-        yield _Reason(words, held)
+        yield _Reason(f"{name} was replaced on this {type(part).__name__} object", held)
 
 
 def _find_foreign(thing: Any) -> Any:
@@ -229,26 +220,18 @@ def _find_handlers(part: Any) -> Iterator[_Reason]:
             method = _METHODS.get(key if isinstance(key, str) else getattr(key, "__name__", ""))
             foreign = _find_foreign(getattr(entry, "handler", entry)) if method else None
             if foreign is not None:
-                words = f"the handler of {method} was replaced by {_name_of(foreign)}"
-                yield _Reason(f"{words}, which toolcrib would not run", foreign)
+                yield _Reason(f"the handler of {method} was replaced by {_name_of(foreign)}", foreign)
 
 
 def _find_middleware(part: Any) -> Iterator[_Reason]:
     items = [item for item in getattr(part, "middleware", None) or () if not _is_default(item)]
     if items:
-        names = ", ".join(map(_name_of, items))
-        is_replaced = all(
-            package_of(type(item)) in _LIBRARIES and _name_of(item) in _REPLACED for item in items
-        )
-        yield _Reason(
-            f"toolcrib does not run the middleware of adopted servers ({names})",
-            next((item for item in items if not _is_installed(locate(_code_of(item)).file)), None),
-            _REMOVE if is_replaced else _USE_RULES,
-        )
+        own = next((item for item in items if not _is_installed(locate(_code_of(item)).file)), None)
+        yield _Reason(f"it has middleware ({', '.join(map(_name_of, items))})", own)
     extensions = getattr(part, "_extensions", None) or ()
     for item in extensions.values() if isinstance(extensions, dict) else extensions:
         if _find_foreign(getattr(item, "intercept_tool_call", None)) is not None:
-            yield _Reason(f"toolcrib does not run the extensions of adopted servers ({_name_of(item)})", item)
+            yield _Reason(f"it has an extension that intercepts calls ({_name_of(item)})", item)
 
 
 def _is_default(middleware: Any) -> bool:
@@ -265,7 +248,7 @@ def _find_filters(part: Any) -> Iterator[_Reason]:
     if hasattr(part, "_should_enable_component"):
         for name in ("include_tags", "exclude_tags"):
             if getattr(part, name, None):
-                yield _Reason(f"toolcrib does not apply {name} of server '{part.name}'", None)
+                yield _Reason(f"{name} of server '{part.name}' hides tools", None)
 
 
 def _find_authentication(part: Any) -> Iterator[_Reason]:
@@ -279,7 +262,7 @@ def _find_authentication(part: Any) -> Iterator[_Reason]:
     found = next((item for item in held if item is not None), None)
     if found is not None:
         words = f"toolcrib does not run the authentication of server '{part.name}' ({_name_of(found)})"
-        yield _Reason(words, None, _USE_AUTH)
+        yield _Reason(words, None, is_authentication=True)
 
 
 # --- where it was written ----------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from toolcrib.content import Block, Result, text_block
 from toolcrib.context import Context, Question
 from toolcrib.errors import ToolError
 from toolcrib.schema.parameters import is_async_callable
-from toolcrib.sources.foreign.context import Lender, answer_of, give_answers, question_of, to_wire
+from toolcrib.sources.foreign.context import Lending, answer_of, give_answers, question_of, to_wire
 from toolcrib.sources.foreign.offer import Offer
 from toolcrib.sources.foreign.recognition import PACKAGES, package_of
 
@@ -160,7 +160,7 @@ MAX_ROUNDS = 16
 Handler = Callable[..., Any]
 
 
-def handler_of(offer: Offer, lender: Lender) -> tuple[Handler, bool]:
+def handler_of(offer: Offer, lender: Lending) -> tuple[Handler, bool]:
     """What runs the function of an offer, and whether it takes our Context."""
     function = offer.function
     assert function is not None  # nosec B101  # offers without one are run by `runner_of`
@@ -174,7 +174,7 @@ def handler_of(offer: Offer, lender: Lender) -> tuple[Handler, bool]:
     return (_lending_async if is_async else _lending)(function, offer.contexts, lender), True
 
 
-def runner_of(offer: Offer, lender: Lender) -> Handler:
+def runner_of(offer: Offer, lender: Lending) -> Handler:
     """What runs an offer in its own library's way, on JSON arguments."""
 
     async def run_theirs(arguments: dict[str, Any], toolcrib_context: Context) -> Any:
@@ -227,7 +227,7 @@ def _gathering(function: Handler) -> Handler:
     return call
 
 
-def _lending(function: Handler, contexts: tuple[str, ...], lender: Lender) -> Handler:
+def _lending(function: Handler, contexts: tuple[str, ...], lender: Lending) -> Handler:
     def call(*args: Any, toolcrib_context: Context, **values: Any) -> Any:
         with lender.lend(toolcrib_context) as theirs:
             values.update(dict.fromkeys(contexts, theirs))
@@ -249,7 +249,7 @@ def _lending(function: Handler, contexts: tuple[str, ...], lender: Lender) -> Ha
     return call
 
 
-def _lending_async(function: Handler, contexts: tuple[str, ...], lender: Lender) -> Handler:
+def _lending_async(function: Handler, contexts: tuple[str, ...], lender: Lending) -> Handler:
     async def call(*args: Any, toolcrib_context: Context, **values: Any) -> Any:
         with lender.lend(toolcrib_context) as theirs:
             values.update(dict.fromkeys(contexts, theirs))
@@ -258,18 +258,18 @@ def _lending_async(function: Handler, contexts: tuple[str, ...], lender: Lender)
     return call
 
 
-def converts_again(offer: Offer, lender: Lender) -> bool:
+def converts_again(offer: Offer, lender: Lending) -> bool:
     """Whether the function gets arguments that their library converts once more."""
     return bool(offer.injected) and _find_resolver(lender) is None
 
 
-def _find_resolver(lender: Lender) -> Any:
+def _find_resolver(lender: Lending) -> Any:
     """The function of their library that fills parameters without converting the others."""
     dependencies = sys.modules.get("fastmcp.server.dependencies")
     return getattr(dependencies, "resolve_dependencies", None) if lender.is_ambient else None
 
 
-def _injecting(offer: Offer, lender: Lender) -> Handler:
+def _injecting(offer: Offer, lender: Lending) -> Handler:
     """For functions with parameters that only their library can fill: it does, and calls."""
     resolve = _find_resolver(lender)
     if resolve is not None:
@@ -283,7 +283,7 @@ def _injecting(offer: Offer, lender: Lender) -> Handler:
     return call
 
 
-def _injecting_fast(function: Any, resolve: Any, lender: Lender) -> Handler:
+def _injecting_fast(function: Any, resolve: Any, lender: Lending) -> Handler:
     is_async = is_async_callable(function) and not inspect.isasyncgenfunction(function)
 
     async def call(*_: Any, toolcrib_context: Context, **values: Any) -> Any:

@@ -86,8 +86,9 @@ class Offer:
 
     def unwrap(self, value: Any) -> Any:
         """A result of theirs without the key above it."""
-        if self.is_wrapped and isinstance(value, Result) and isinstance(value.structured_content, dict):
-            value.structured_content = value.structured_content.get(_KEY)
+        data = value.structured_content if isinstance(value, Result) else None
+        if self.is_wrapped and isinstance(data, dict) and data.keys() == {_KEY}:  # not the data of an error
+            value.structured_content = data[_KEY]
         return value
 
     @property

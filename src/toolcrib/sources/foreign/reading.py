@@ -11,6 +11,7 @@ library, its schema is published and enforced as it is, and the tool's own `run`
 from __future__ import annotations
 
 import inspect
+import sys
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,11 +38,12 @@ from toolcrib.schema.parameters import (
     locate,
 )
 from toolcrib.sources.foreign import servers
-from toolcrib.sources.foreign.context import Guest, Lender
-from toolcrib.sources.foreign.guards import check_guards
+from toolcrib.sources.foreign.bridge import Bridge, read_listing
+from toolcrib.sources.foreign.context import Guest, Lender, Lending
+from toolcrib.sources.foreign.guards import find_guards
 from toolcrib.sources.foreign.handling import CONTEXT, converts_again, handler_of, runner_of
-from toolcrib.sources.foreign.offer import Offer
-from toolcrib.sources.foreign.recognition import PACKAGES, library_of, package_of
+from toolcrib.sources.foreign.offer import Offer, Run, left_out
+from toolcrib.sources.foreign.recognition import PACKAGES, Library, is_low_level, library_of, package_of
 from toolcrib.sources.foreign.usage import find_gaps, find_refusals
 from toolcrib.tool import Tool
 
@@ -51,7 +53,7 @@ if typing.TYPE_CHECKING:
 _SCALARS = ("string", "integer", "number", "boolean")
 
 
-def adopt(offer: Offer, guest: Guest, lender: Lender) -> tuple[Tool, list[Finding]]:
+def adopt(offer: Offer, guest: Bridge | Guest, lender: Lending) -> tuple[Tool, list[Finding]]:
     """The tool, and what there is to say about it. Raises DefinitionError where it cannot be served."""
     source = locate(find_function(offer.written))
     findings = [*offer.findings, *_remarks(offer, source)]
@@ -92,7 +94,7 @@ def _remarks(offer: Offer, source: Location) -> Iterator[Finding]:
 # --- from a function ---------------------------------------------------------------------------------
 
 
-def _from_function(offer: Offer, lender: Lender, source: Location) -> Tool:
+def _from_function(offer: Offer, lender: Lending, source: Location) -> Tool:
     handler, takes_context = handler_of(offer, lender)
     handler = _dress(handler, offer, takes_context)
     options = ToolOptions(**offer.options())
@@ -231,7 +233,7 @@ def _root(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 # --- from their own way to run it --------------------------------------------------------------------
 
 
-def _from_run(offer: Offer, lender: Lender, source: Location) -> Tool:
+def _from_run(offer: Offer, lender: Lending, source: Location) -> Tool:
     options = ToolOptions(**offer.options())
     options = replace(options, description=getattr(offer.tool, "description", None) or "")
 
@@ -248,7 +250,7 @@ def _callee_of(handler: Any, source: Location) -> HandlerInfo:
     return callee
 
 
-def _build_theirs(offer: Offer, lender: Lender, name: str, options: ToolOptions) -> ToolParts:
+def _build_theirs(offer: Offer, lender: Lending, name: str, options: ToolOptions) -> ToolParts:
     """Their schemas, taken as they are."""
     # Loaded when first built: reading hints costs start-up time.
     from toolcrib.schema.function import build_handler
@@ -269,17 +271,21 @@ class Reading:
 
 
 def read_server(server: Any) -> Reading:
-    """The tools of a server that was written for `mcp` or `fastmcp`. Raises SourceError where listing fails,
-    and where the server has guards that would not run here."""
+    """Return the tools of a server that was written for `mcp` or `fastmcp`. Raise SourceError where listing
+    fails, and where the server authenticates its callers."""
     library = library_of(server)
-    if library is None:
+    if library is None and not is_low_level(server):
         raise SourceError(f"{type(server).__name__} is no server of mcp or fastmcp")
-    guest = Guest(server, library)
+    guards = None if library is None else find_guards(server) or _find_old_library(server, library)
+    guest: Bridge | Guest = Guest(server, library) if library and guards is None else Bridge(server)
     try:
-        check_guards(server)
-        if library == "fastmcp":
+        if isinstance(guest, Bridge):
+            listed, parts = servers.run_apart(lambda: read_listing(server))
+            offers: Iterable[Offer] = [Offer(tool, server, _caller(guest, tool.name)) for tool in listed]
+            remarks = [*left_out(guest.name, parts), *([] if guards is None else [guards])]
+        elif library == "fastmcp":
             contents = servers.read_contents(server)
-            offers: Iterable[Offer] = contents.offers
+            offers = contents.offers
             remarks = list(servers.remark_fast(contents, server))
         else:
             offers = list(servers.read_offers(server))
@@ -290,9 +296,12 @@ def read_server(server: Any) -> Reading:
         words = f"The tools of server '{guest.name}' cannot be listed: {type(error).__name__}: {error}"
         raise SourceError(words) from None
     reading = Reading(findings=remarks)
-    lenders: dict[int, Lender] = {}
+    lenders: dict[int, Lending] = {}
     for offer in offers:
-        lender = lenders.setdefault(id(offer.server), Lender(guest, offer.server))
+        lender = lenders.get(id(offer.server))
+        if lender is None:
+            lender = guest if isinstance(guest, Bridge) else Lender(guest, offer.server)
+            lenders[id(offer.server)] = lender
         try:
             tool, findings = adopt(offer, guest, lender)
         except DefinitionError as error:
@@ -306,3 +315,21 @@ def read_server(server: Any) -> Reading:
     if not reading.tools and not reading.findings:
         reading.findings.append(Finding("no-tools", "warning", f"Server '{guest.name}' has no tools"))
     return reading
+
+
+def _find_old_library(server: Any, library: Library) -> Finding | None:
+    """Report a server of fastmcp 2, whose functions need a Context that only their library can make."""
+    if library != "fastmcp" or hasattr(server, "providers"):
+        return None
+    version = getattr(sys.modules["fastmcp"], "__version__", "2")
+    text = (
+        f"The tools of server '{server.name}' are called through its own handlers: it uses fastmcp {version}"
+    )
+    return Finding("foreign-handlers", "advice", text)
+
+
+def _caller(bridge: Bridge, name: str) -> Run:
+    async def run(arguments: dict[str, Any], context: Any) -> Any:
+        return await bridge.call(name, arguments, context)
+
+    return run

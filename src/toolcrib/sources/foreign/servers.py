@@ -80,7 +80,7 @@ class Contents:
 
 
 def read_contents(server: Any) -> Contents:
-    return _run_apart(lambda: _read(server))
+    return run_apart(lambda: _read(server))
 
 
 def remark_fast(contents: Contents, server: Any) -> Iterator[Finding]:
@@ -205,7 +205,7 @@ def _must_be_task(tool: Any) -> bool:
     return getattr(getattr(tool, "task_config", None), "mode", None) == "required"
 
 
-def _run_apart(make: Callable[[], Awaitable[T]]) -> T:
+def run_apart(make: Callable[[], Awaitable[T]]) -> T:
     """Run async code to its end from wherever we are, also where a loop runs already."""
     outcome: list[T] = []
     problem: list[BaseException] = []

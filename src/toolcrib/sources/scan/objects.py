@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from toolcrib.sources.scan.calls import Evaluator
     from toolcrib.sources.scan.files import SourceFile
-    from toolcrib.sources.scan.reader import Reader
+    from toolcrib.sources.scan.stubs import Reader
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
 Maker = Literal["toolcrib", "mcp", "fastmcp", "unknown"]

@@ -32,7 +32,7 @@ from toolcrib.sources.scan.objects import (
     Thing,
     Value,
 )
-from toolcrib.sources.scan.reader import Reader
+from toolcrib.sources.scan.stubs import Reader
 from toolcrib.sources.scan.values import show
 
 MAX_STEPS = 50_000

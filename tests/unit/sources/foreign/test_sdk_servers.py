@@ -123,16 +123,6 @@ class TestWhatIsFound:
 
         assert [(finding.tool, finding.code) for finding in warnings] == [("who", "foreign-request")]
 
-    def test_a_low_level_server_says_why_it_has_no_tools(self, tmp_path: Any) -> None:
-        file = tmp_path / "low.py"
-        file.write_text("from mcp.server import Server\nserver = Server('low')\n")
-
-        batch = collect(str(file))
-
-        assert [(finding.code, finding.file) for finding in batch.findings] == [
-            ("low-level-server", str(file))
-        ]
-
 
 class TestCalls:
     @pytest.mark.parametrize(("name", "arguments"), CALLS)

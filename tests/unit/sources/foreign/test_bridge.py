@@ -1,0 +1,399 @@
+"""Servers of other libraries that are called through their own handlers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import mcp_types as types
+import pytest
+from fastmcp import FastMCP
+from fastmcp.server.auth import require_scopes
+from fastmcp.server.middleware import Middleware
+from fastmcp.tools import ToolResult
+from mcp.server.lowlevel import Server
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver import MCPServer as OfficialServer
+
+from tests.unit.sources.foreign.answering import Person
+from tests.unit.sources.foreign.test_lending import (
+    TestAsking as AskingTests,
+)
+from tests.unit.sources.foreign.test_lending import (
+    TestTelling as TellingTests,
+)
+from tests.unit.sources.foreign.test_lending import (
+    serve,
+)
+from toolcrib import MCPServer
+from toolcrib.context import Folder
+from toolcrib.errors import Finding, SourceError
+from toolcrib.sources import collect
+from toolcrib.sources.foreign import reading
+
+pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
+ECHO = types.Tool(
+    name="echo",
+    description="Return the text.",
+    input_schema={"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+)
+
+
+async def list_tools(ctx: Any, params: Any) -> Any:
+    return types.ListToolsResult(tools=[ECHO])
+
+
+async def call_tool(ctx: Any, params: Any) -> Any:
+    if params.arguments["text"] == "crash":
+        raise RuntimeError("the handler has crashed")
+    is_error = params.arguments["text"] == "fail"
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text=params.arguments["text"])], is_error=is_error
+    )
+
+
+def low_level(**options: Any) -> Any:
+    return Server("low", on_list_tools=list_tools, on_call_tool=call_tool, **options)
+
+
+# --- servers with everything, forced through the bridge ----------------------------------------------
+
+
+@pytest.fixture
+def _bridged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "find_guards", lambda _: Finding("foreign-handlers", "advice", "a test"))
+
+
+@pytest.fixture
+async def sdk(_bridged: None) -> AsyncIterator[MCPServer]:
+    async with await serve("sdk_shop.py") as server:
+        yield server
+
+
+@pytest.fixture
+async def fast(_bridged: None) -> AsyncIterator[MCPServer]:
+    async with await serve("fast_desk.py") as server:
+        yield server
+
+
+class TestTelling(TellingTests):
+    async def test_progress_and_log_lines_of_the_sdk_reach_the_caller(self, sdk: MCPServer) -> None:
+        person = Person()
+
+        result = await person.call(sdk, "price", {"item": "tea"})
+
+        assert result.structured_content == {"result": 4.5}  # as its library sends it
+        assert person.told == [(1, 2, "looking"), (2, 2, None)]
+        assert person.logged == [("info", "asked for tea")]
+
+
+class TestAsking(AskingTests):
+    # On a connection with a handshake, functions ask through their Context only.
+    test_questions_that_are_returned_are_asked = None  # type: ignore[assignment]
+    test_a_resolver_asks_for_what_it_injects = None  # type: ignore[assignment]
+
+    @pytest.mark.parametrize("tool", ["folders"])
+    async def test_the_clients_folders_are_asked(
+        self, sdk: MCPServer, fast: MCPServer, tool: str, calls_again: bool
+    ) -> None:
+        person = Person([Folder("file:///home", "home")], calls_again=calls_again)
+        server = sdk if tool in [each.name for each in sdk.list_tools()] else fast
+
+        assert "file:///home" in (await person.call(server, tool)).text
+
+
+# --- low-level servers -------------------------------------------------------------------------------
+
+
+async def test_a_low_level_server_is_listed_and_called() -> None:
+    ours = MCPServer("ours")
+    report = ours.add(low_level())
+
+    assert [tool.name for tool in report.registered] == ["echo"]
+    assert report.registered[0].definition.input_schema["required"] == ["text"]
+    async with ours:
+        assert (await ours.call("echo", {"text": "hello"})).text == "hello"
+        failed = await ours.call("echo", {"text": "fail"})
+        assert (failed.is_error, failed.text) == (True, "fail")
+        crashed = await ours.call("echo", {"text": "crash"})
+        assert crashed.is_error
+        refused = await ours.call("echo", {"words": "hello"})
+        assert "'text': required, but missing" in refused.text
+
+
+def test_a_low_level_server_in_a_file_is_found_once(tmp_path: Path) -> None:
+    file = tmp_path / "low.py"
+    file.write_text(
+        "from mcp.server.mcpserver import MCPServer\nouter = MCPServer('outer')\n"
+        "inner = outer._lowlevel_server\n@outer.tool()\ndef f() -> int:\n    return 1\n"
+    )
+    assert [tool.name for tool in collect(str(file)).tools] == ["f"]
+
+
+def test_a_server_without_tools_is_remarked_on() -> None:
+    batch = collect(Server("low"))
+    assert batch.tools == []
+    assert [finding.code for finding in batch.findings] == ["no-tools"]
+
+
+def test_a_server_that_cannot_start_is_reported() -> None:
+    @asynccontextmanager
+    async def lifespan(_: Any) -> AsyncIterator[Any]:
+        raise RuntimeError("no database")
+        yield
+
+    with pytest.raises(SourceError, match="cannot be listed: RuntimeError: no database"):
+        collect(low_level(lifespan=lifespan))
+
+
+async def test_a_server_with_resources_but_no_templates_is_listed() -> None:
+    async def list_resources(ctx: Any, params: Any) -> Any:
+        return types.ListResourcesResult(resources=[types.Resource(uri="file:///a", name="a")])
+
+    batch = collect(low_level(on_list_resources=list_resources))
+
+    assert [tool.name for tool in batch.tools] == ["echo"]
+    assert "has 1 resource," in batch.findings[0].message
+
+
+async def test_tags_and_versions_of_fastmcp_are_kept() -> None:
+    theirs = FastMCP("own", middleware=[Middleware()])
+
+    @theirs.tool(tags={"danger"}, version="2.0")
+    def f() -> int:
+        return 1
+
+    (tool,) = collect(theirs).tools
+    assert (tool.options.tags, tool.options.version) == (["danger"], "2.0")
+
+
+async def test_a_tool_with_an_authorization_check_is_hidden_as_by_its_library() -> None:
+    theirs = FastMCP("own", middleware=[Middleware()])
+
+    @theirs.tool
+    def public() -> int:
+        return 1
+
+    @theirs.tool(auth=require_scopes("admin"))
+    def private() -> int:
+        return 2
+
+    assert [tool.name for tool in collect(theirs).tools] == ["public"]
+
+
+# --- calls -------------------------------------------------------------------------------------------
+
+
+class Slow(OfficialServer):
+    """Overrides something, so that it is called through its handlers."""
+
+    async def call_tool(self, *args: Any, **kwargs: Any) -> Any:
+        return await super().call_tool(*args, **kwargs)
+
+
+async def test_calls_at_the_same_time_are_told_apart() -> None:
+    theirs = Slow("slow")
+
+    @theirs.tool()
+    async def work(number: int, ctx: Context) -> int:
+        for step in range(3):
+            await asyncio.sleep(0)
+            await ctx.report_progress(step + 1, 3, str(number))
+        return number
+
+    ours = MCPServer("ours")
+    ours.add(theirs)
+    async with ours:
+        people = [Person() for _ in range(5)]
+        calls = (person.call(ours, "work", {"number": number}) for number, person in enumerate(people))
+        results = await asyncio.gather(*calls)
+    assert [result.text for result in results] == ["0", "1", "2", "3", "4"]
+    for number, person in enumerate(people):
+        assert person.told == [(1, 3, str(number)), (2, 3, str(number)), (3, 3, str(number))]
+
+
+async def test_questions_at_the_same_time_reach_their_callers() -> None:
+    theirs = Slow("slow")
+
+    @theirs.tool()
+    async def where(ctx: Context) -> str:
+        return str((await ctx.session.list_roots()).roots[0].uri)
+
+    ours = MCPServer("ours")
+    ours.add(theirs)
+    async with ours:
+        people = [Person([Folder(f"file:///{number}")]) for number in range(3)]
+        results = await asyncio.gather(*(person.call(ours, "where") for person in people))
+    assert [result.text for result in results] == ["file:///0", "file:///1", "file:///2"]
+
+
+async def test_work_that_outlives_its_call_reaches_no_other_caller() -> None:
+    theirs = Slow("slow")
+    left: list[asyncio.Task[Any]] = []
+    has_returned = asyncio.Event()
+
+    @theirs.tool()
+    async def leave(ctx: Context) -> str:
+        async def ask_later() -> None:
+            await has_returned.wait()
+            await ctx.session.list_roots()
+
+        left.append(asyncio.create_task(ask_later()))
+        return "done"
+
+    @theirs.tool()
+    async def other() -> str:
+        has_returned.set()
+        (outcome,) = await asyncio.gather(*left, return_exceptions=True)
+        return str(outcome)
+
+    ours = MCPServer("ours")
+    ours.add(theirs)
+    async with ours:
+        await Person().call(ours, "leave")
+        person = Person([Folder("file:///home")])
+        assert (await person.call(ours, "other")).text == "There is nobody to ask"
+    assert person.questions == []
+
+
+async def test_a_cancelled_call_is_cancelled_there() -> None:
+    theirs = Slow("slow")
+    started, ended = asyncio.Event(), asyncio.Event()
+
+    @theirs.tool()
+    async def wait() -> None:
+        started.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    ours = MCPServer("ours")
+    ours.add(theirs)
+    async with ours:
+        call = asyncio.create_task(ours.call("wait", {}))
+        await started.wait()
+        call.cancel()
+        async with asyncio.timeout(5):
+            await ended.wait()
+
+
+async def test_the_lifespan_lasts_as_long_as_the_server() -> None:
+    events: list[str] = []
+
+    @asynccontextmanager
+    async def lifespan(_: Any) -> AsyncIterator[dict[str, str]]:
+        events.append("begin")
+        yield {"color": "blue"}
+        events.append("end")
+
+    class Own(FastMCP):
+        async def call_tool(self, *args: Any, **kwargs: Any) -> Any:
+            return await super().call_tool(*args, **kwargs)
+
+    theirs = Own("own", lifespan=lifespan)
+
+    @theirs.tool
+    def shade() -> str:
+        return "dark"
+
+    ours = MCPServer("ours")
+    ours.add(theirs)
+    events.clear()  # of listing
+    async with ours:
+        assert [(await ours.call("shade", {})).text for _ in range(3)] == ["dark"] * 3
+        assert events == ["begin"]
+    assert events == ["begin", "end"]
+
+
+async def test_a_server_that_stops_fails_its_calls() -> None:
+    theirs = Slow("slow")
+
+    @theirs.tool()
+    async def f() -> int:
+        return 1
+
+    ours = MCPServer("ours")
+    (tool,) = ours.add(theirs).registered
+    async with ours:
+        assert (await ours.call("f", {})).text == "1"
+        bridge: Any = tool.owner
+        bridge._lifespan.value.streams.put(None)
+        await asyncio.sleep(0.1)
+        async with asyncio.timeout(5):
+            assert (await ours.call("f", {})).text == "The server has stopped."
+
+
+def counting() -> MCPServer:
+    theirs = Slow("slow")
+
+    @theirs.tool()
+    async def double(number: int, ctx: Context) -> int:
+        await ctx.report_progress(number, 10)
+        return 2 * number
+
+    ours = MCPServer("ours")
+    ours.add(theirs)
+    return ours
+
+
+def test_each_event_loop_may_call_a_server() -> None:
+    ours = counting()
+    for number in range(3):
+        person = Person()
+        assert asyncio.run(person.call(ours, "double", {"number": number})).text == str(2 * number)
+        assert person.told == [(number, 10, None)]
+
+
+async def test_a_thread_calls_a_server_that_runs_on_another_loop() -> None:
+    ours = counting()
+    async with ours:
+        person = Person()
+        call = asyncio.to_thread(asyncio.run, person.call(ours, "double", {"number": 4}))
+        async with asyncio.timeout(5):
+            assert (await call).text == "8"
+        assert person.told == [(4, 10, None)]
+
+
+async def test_a_question_is_withdrawn_when_its_call_is_cancelled() -> None:
+    theirs = Slow("slow")
+    asked, withdrawn = asyncio.Event(), asyncio.Event()
+
+    class Silent(Person):
+        async def ask(self, _: Any) -> Any:
+            asked.set()
+            try:
+                await asyncio.sleep(60)
+            finally:
+                withdrawn.set()
+
+    @theirs.tool()
+    async def where(ctx: Context) -> str:
+        return str(await ctx.session.list_roots())
+
+    ours = MCPServer("ours")
+    ours.add(theirs)
+    async with ours:
+        call = asyncio.create_task(ours.call("where", {}, channel=Silent()))
+        await asked.wait()
+        call.cancel()
+        async with asyncio.timeout(5):
+            await withdrawn.wait()
+
+
+async def test_the_data_of_an_error_is_kept() -> None:
+    theirs = FastMCP("own", middleware=[Middleware()])
+
+    @theirs.tool
+    def count() -> int:
+        data = {"reason": None, "code": 5}
+        return ToolResult(content="bad", structured_content=data, is_error=True)  # type: ignore[return-value]
+
+    ours = MCPServer("ours")
+    ours.add(theirs)
+    async with ours:
+        result = await ours.call("count", {})
+    assert (result.is_error, result.structured_content) == (True, {"reason": None, "code": 5})
