@@ -17,6 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from bench.shelf.app_questions import APP_QUESTIONS, KEPT_ASIDE
+from bench.shelf.apps import make_app_tools
 from bench.shelf.many import make_tools
 from bench.shelf.questions import QUESTIONS, Question
 from bench.shelf.tools import SHELF
@@ -89,6 +91,15 @@ def judge_search(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def judge_apps(options: argparse.Namespace) -> dict[str, Any]:
+    """How many of the questions about eighty applications are answered by one of the first three."""
+    search = SEARCHES[options.subject](make_app_tools())
+    return {
+        key: sum(not set(search(text)[:3]).isdisjoint(answers) for text, answers in questions)
+        for key, questions in (("asked", APP_QUESTIONS), ("aside", KEPT_ASIDE))
+    }
+
+
 def time_index(options: argparse.Namespace) -> dict[str, Any]:
     from toolcrib.catalog.search import SearchIndex
     from toolcrib.sources.described import describe
@@ -146,6 +157,7 @@ def time_cached(options: argparse.Namespace) -> dict[str, Any]:
 MEASURES = {
     "search": time_search,
     "judge": judge_search,
+    "apps": judge_apps,
     "index": time_index,
     "scan": time_scan,
     "cached": time_cached,

@@ -8,6 +8,7 @@ used. Problems with the file or its folder are never errors: the catalog is buil
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import importlib.util
 import logging
@@ -27,6 +28,7 @@ from toolcrib.catalog.inputs import (
     find_inputs,
     hash_file,
     hash_files,
+    stat_files,
 )
 from toolcrib.config import load_default_config
 from toolcrib.config.atomic_file import read_file, write_file
@@ -78,6 +80,7 @@ def _describe_inputs(inputs: FileInputs, draft: Draft) -> Facts:
         "asked": inputs.key,
         "named": draft.reading.named,
         "files": draft.reading.files,
+        "stats": stat_files(draft.reading.files),
     }
 
 
@@ -89,7 +92,10 @@ def _is_current(facts: Facts, inputs: FileInputs) -> bool:
     if not isinstance(files, dict) or facts.get("named") != named:
         return False
     sources = inputs.find_sources(named)
-    return sources is not None and sources <= files.keys() and hash_files(files) == files
+    if sources is None or not sources <= files.keys():
+        return False
+    stats = facts.get("stats")
+    return (stats is not None and stats == stat_files(files)) or hash_files(files) == files
 
 
 @remember
@@ -172,12 +178,17 @@ def unseal(data: bytes) -> tuple[dict[str, Any], Facts] | None:
         return None
     if data[split:] != _checksum(body) + _END:
         return None
+    was_collecting = gc.isenabled()
+    gc.disable()  # a catalog is many new objects and no garbage
     try:
         document = codec.decode(data)
         facts = document.pop("cache")
         is_ours = tuple(document) == KEYS and isinstance(facts, dict) and _is_catalog(**document)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None  # intact, but not written by toolcrib
+    finally:
+        if was_collecting:
+            gc.enable()
     return (document, facts) if is_ours else None
 
 
@@ -192,5 +203,6 @@ def _is_catalog(version: Any, hash: Any, count: Any, promptList: Any, functionSc
         and isinstance(promptList, str)
         and isinstance(functionSchema, list)
         and count == len(functionSchema)
-        and all(isinstance(item, dict) and tuple(item) == _FUNCTION_KEYS for item in functionSchema)
+        and set(map(type, functionSchema)) <= {dict}
+        and set(map(tuple, functionSchema)) <= {_FUNCTION_KEYS}
     )

@@ -23,7 +23,7 @@ from toolcrib.sources import collect
 from toolcrib.sources.descriptors import descriptor_files, is_descriptor
 from toolcrib.sources.loading import find_import_root, find_python_files, is_skipped_folder
 from toolcrib.sources.objects import registry_of
-from toolcrib.sources.targets import is_settings, parse_target
+from toolcrib.sources.targets import Target, is_settings, parse_target
 from toolcrib.tool import Tool
 
 PathName = str | os.PathLike[str]
@@ -142,7 +142,7 @@ class FileInputs:
             others = reading.files.keys() - before.keys()
             is_same = self.named_files() == named and self.find_sources(named) == sources
             is_same &= before.items() <= reading.files.items()
-            reading.is_stable = is_same and all(_is_older(path, started_ns) for path in others)
+            reading.is_stable = is_same and all(_is_path_older(path, started_ns) for path in others)
             if reading.is_stable:
                 break
         reading.is_stable &= sources is not None
@@ -213,10 +213,12 @@ def _find_files(texts: Iterable[str], settings: Config, descriptor: PathName | N
     missing: list[FileTarget] = []
     findings: list[Finding] = []
     for text in texts:
-        path = _find_path(text, settings)
+        parsed = parse_target(text)
+        path = _find_path(parsed, settings)
         target = FileTarget(text, path)
         if os.path.exists(path) and os.access(path, os.R_OK):
-            target = FileTarget(text, path, is_descriptor(path))
+            is_known = parsed.kind in ("descriptor", "folder", "file")
+            target = FileTarget(text, path, parsed.kind == "descriptor" if is_known else is_descriptor(path))
         elif settings.file is None and (substitute := _find_substitute(path, descriptor)) is not None:
             target = FileTarget(str(substitute), substitute, True)
             message = f"{path} is missing: {substitute} is used instead"
@@ -235,10 +237,9 @@ def _find_files(texts: Iterable[str], settings: Config, descriptor: PathName | N
     return FileInputs(tuple(dict.fromkeys(targets)), settings, findings)
 
 
-def _find_path(text: str, settings: Config) -> Path:
-    target = parse_target(text)
+def _find_path(target: Target, settings: Config) -> Path:
     if target.path is not None or not target.module:
-        return target.path or Path(text)
+        return target.path or Path(target.text)
     if os.path.exists(target.module) or not target.module.replace(".", "").isidentifier():
         return Path(target.module)
     from toolcrib.sources.scan.files import find_module_file  # delayed: few adapters are modules
@@ -260,6 +261,9 @@ def _find_substitute(path: Path, descriptor: PathName | None) -> Path | None:
 
 # --- hashes -------------------------------------------------------------------------------------------
 
+_CHUNK = 64 * 1024
+_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+"""Without O_NONBLOCK, opening a pipe would wait for its other end."""
 _YOUNG_NS = 2_000_000_000
 """A file this young may change again unseen: the clocks of file systems are coarse."""
 
@@ -272,21 +276,50 @@ def hash_files(paths: Iterable[str | Path]) -> dict[str, str]:
 def hash_file(path: str | Path) -> str:
     """Return the SHA-1 of a regular file, "" for anything else."""
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for its other end
-            return ""
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, lambda: hashlib.sha1(usedforsecurity=False)).hexdigest()
+        descriptor = os.open(path, _READ)
     except (OSError, ValueError):  # ValueError: not a valid name
         return ""
-
-
-def _is_older(path: str, time_ns: int) -> bool:
-    """Tell whether a file was last changed well before a time."""
     try:
-        status = os.stat(path)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return ""
+        digest = hashlib.sha1(usedforsecurity=False)
+        while data := os.read(descriptor, _CHUNK):
+            digest.update(data)
+        return digest.hexdigest()
+    except OSError:
+        return ""
+    finally:
+        os.close(descriptor)
+
+
+def stat_files(paths: Iterable[str]) -> list[list[int]] | None:
+    """Return what the system changes with every change of a file. None where that is not certain, as for
+    files that are missing or young."""
+    if os.name != "posix":
+        return None  # Windows does not tell when a file was last replaced
+    now_ns = time.time_ns()
+    found: list[list[int]] = []
+    for path in paths:
+        try:
+            status = os.stat(path)
+        except (OSError, ValueError):
+            return None
+        if not _is_older(status, now_ns):
+            return None
+        found.append([status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns])
+    return found
+
+
+def _is_older(status: os.stat_result, time_ns: int) -> bool:
+    """Tell whether a file was last changed well before a time."""
+    return max(status.st_mtime_ns, status.st_ctime_ns) < time_ns - _YOUNG_NS
+
+
+def _is_path_older(path: str, time_ns: int) -> bool:
+    try:
+        return _is_older(os.stat(path), time_ns)
     except OSError:
         return False
-    return max(status.st_mtime_ns, status.st_ctime_ns) < time_ns - _YOUNG_NS
 
 
 # --- the files that a scan may read -------------------------------------------------------------------

@@ -32,6 +32,7 @@ from toolcrib.errors import (
     Finding,
     Level,
     Location,
+    ToolcribError,
 )
 from toolcrib.registry.registry import ToolRegistry
 from toolcrib.sources.described import describe
@@ -366,7 +367,7 @@ def _explain(lock: Lock, pin: Pin | None, tool: Tool, level: Level) -> Finding:
     else:
         try:
             changes = compare_tools(pin.tool, tool)
-        except DefinitionError:
+        except ToolcribError:  # it has no definition, or the schema engine cannot compare
             changes = []
         worst = max(changes, key=lambda change: GRADES.index(change.grade), default=None)
         first = f"{worst.message} ({worst.grade})" if worst is not None else "it differs"

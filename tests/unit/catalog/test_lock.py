@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import pytest
 
 from toolcrib import MCPServer, Tool, ToolRegistry, tool
@@ -189,6 +190,18 @@ def test_drift_says_what_changed_what_is_unknown_and_what_is_missing(file: Path)
     ]
     assert [finding.level for finding in drift.findings()] == ["error", "error", "warning"]
     assert "toolcrib lock --update add" in (drift.findings()[0].hint or "")
+
+
+def test_drift_is_found_by_an_engine_that_cannot_compare_schemas(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def add(a: int | list[str], b: int = 1) -> int:
+        """Add."""
+        return b
+
+    monkeypatch.delattr(jsonschema_rs, "CanonicalSchema")
+    (finding, _) = Lock.load(file).check([Tool.from_function(add)]).findings()
+    assert finding.message == "'add' is not what was locked: it differs"
 
 
 def test_scopes_are_locked_too(tmp_path: Path) -> None:
