@@ -518,11 +518,13 @@ def read_token(meta: Mapping[str, Any]) -> Id | None:
 def read_options(params: dict[str, Any]) -> tuple[str | None, Id | None]:
     """Return the log level and the progress token of a request. They must be valid in every request."""
     meta = params["_meta"]
-    level: str | None = meta.get(messages.LOG_LEVEL)
-    if level not in messages.LEVELS and messages.LOG_LEVEL in meta:
-        raise RPCError(
-            INVALID_PARAMS, f"Invalid params: _meta['{messages.LOG_LEVEL}'] is no level", status=200
-        )
+    level: str | None = None
+    if messages.LOG_LEVEL in meta:
+        level = meta[messages.LOG_LEVEL]
+        if level not in messages.LEVELS:
+            raise RPCError(
+                INVALID_PARAMS, f"Invalid params: _meta['{messages.LOG_LEVEL}'] is no level", status=200
+            )
     return level, read_token(meta) if "progressToken" in meta else None
 
 

@@ -31,6 +31,7 @@ from toolcrib.tool import Tool, is_tool_object
 logger = logging.getLogger("toolcrib")
 
 OnDuplicate = Literal["error", "keep", "replace"]
+_MODES = get_args(OnDuplicate)
 MAX_TOOLS = 100_000
 
 ChangeKind = Literal["added", "removed", "replaced", "enabled", "disabled", "changed"]
@@ -542,7 +543,7 @@ def as_tool(item: Any) -> Tool:
 
 
 def _check_mode(mode: OnDuplicate) -> OnDuplicate:
-    if mode not in get_args(OnDuplicate):
+    if mode not in _MODES:
         raise ValueError(f"on_duplicate must be 'error', 'keep' or 'replace', got {mode!r}")
     return mode
 

@@ -237,13 +237,14 @@ def test_nothing_after_two_dashes_is_an_option(kit: CommandLine) -> None:
 
 def test_a_tool_runs_with_the_name_and_the_engine_of_its_own_server(cli: CommandLine) -> None:
     cli.write(
-        "srv.py",
+        "engine_owner.py",
         KIT.replace(
             "@tool\nasync def", "server = MCPServer('mine', core_engine='E')\n\n@server.tool\nasync def"
         ).replace("import Context", "import MCPServer, Context"),
     )
-    for target in ("srv.py", "srv.py:server", "srv"):
-        assert cli.run("call", "-t", target, "server_name").stdout == "mine E\n"
+    for target in ("engine_owner.py", "engine_owner.py:server", "engine_owner"):
+        done = cli.run("call", "-t", target, "server_name")
+        assert done.stdout == "mine E\n", (target, done.stderr)
 
 
 def test_an_application_is_opened_and_closed_around_the_call(cli: CommandLine) -> None:

@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+import jsonschema_rs
 import pytest
 
 from tests.support.repository import Repository
@@ -50,6 +51,21 @@ def test_changes_are_grouped_by_tool_with_a_summary(pair: CommandLine) -> None:
         "1 tool changed (1 before, 1 after): 1 breaking, 1 cosmetic; next version: major.",
     ]
     assert done.stderr == ""
+
+
+def test_an_engine_that_cannot_compare_schemas_is_named(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(jsonschema_rs, "CanonicalSchema")
+    for name, types in (("old", "int | str"), ("new", "int | list[str]")):
+        cli.write(f"{name}.py", ADD.replace("b: int = 1", f"b: {types}"))
+    done = cli.run("diff", "old.py", "new.py")
+    assert done.exit_code == 1
+    assert done.stdout == ""
+    assert done.stderr == (
+        "error: Comparing schemas needs jsonschema-rs 0.52 or newer, and an older one is installed: "
+        "pip install 'jsonschema-rs>=0.52'\n"
+    )
 
 
 def test_no_changes_are_one_line(pair: CommandLine) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
-from toolcrib import Result
+from toolcrib import MCPServer, Result
 from toolcrib.definition import ToolDefinition
 from toolcrib.protocol.revisions import LEGACY, MODERN, Revision
-from toolcrib.validation.validator import check_schema
+from toolcrib.validation.validator import Validator, check_schema
 
 DEFINITION = ToolDefinition(
     "t",
@@ -123,3 +124,25 @@ def test_blocks_that_a_revision_does_not_know_become_text(revision: Revision) ->
 def test_an_error_says_so(revision: Revision) -> None:
     assert shaped(revision, Result([], is_error=True))["isError"] is True
     assert shaped(revision, Result([]))["isError"] is False
+
+
+class Order(BaseModel):
+    number: int
+
+
+@pytest.mark.parametrize("hint", [str | dict, dict | str, dict[str, Any] | str | None, str | Order])
+@pytest.mark.parametrize("revision", [MODERN, *LEGACY.values()], ids=lambda item: item.name)
+async def test_text_is_text_where_the_hint_has_text_and_data(hint: Any, revision: Revision) -> None:
+    def find():
+        return "No such order."
+
+    find.__annotations__["return"] = hint
+    server = MCPServer("shop")
+    server.add(find)
+    definition = server.registry.get("find").definition
+    wire = shaped(revision, await server.call("find", {}), definition.output_schema)
+    assert wire["content"] == [{"type": "text", "text": "No such order."}]
+    if schema := revision.shape_tool(definition).get("outputSchema"):
+        assert Validator(schema, trusted=False).is_valid(wire["structuredContent"])
+    else:
+        assert "structuredContent" not in wire

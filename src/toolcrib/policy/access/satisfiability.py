@@ -10,12 +10,14 @@ refused in any case, so a proof holds.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import islice, pairwise, product
 from typing import Any
 
-from toolcrib.errors import DefinitionError
+from toolcrib.errors import DefinitionError, ToolcribError
 from toolcrib.policy.access.conditions import (
     ABSENT,
     ArgumentPath,
@@ -30,6 +32,8 @@ from toolcrib.policy.access.conditions import (
 from toolcrib.tool import Tool
 from toolcrib.validation.schema_tree import Resolver, rewrite
 from toolcrib.validation.validator import Validator, satisfiability
+
+logger = logging.getLogger("toolcrib")
 
 Conditions = Sequence[Condition]
 Demand = tuple[Condition, bool]
@@ -79,6 +83,15 @@ def _can_be_met(tool: Tool, demands: Sequence[Sequence[Demand]]) -> bool:
         return satisfiability({**schema, "allOf": added} if added else schema) != "no"
     except (DefinitionError, ValueError):
         return True  # beyond the engine: numbers of hundreds of digits, for example
+    except ToolcribError as error:
+        _warn(str(error))
+        return True
+
+
+@cache
+def _warn(problem: str) -> None:
+    """Say once that nothing can be proved."""
+    logger.warning("tools that no arguments can call by their access rules are listed: %s", problem)
 
 
 def _accepted(tool: Tool, conditions: Iterable[Condition]) -> Schema:
@@ -177,6 +190,7 @@ def find_example(
         alike = [each for each in conditions if each.path.path == path.path]
         values = list(_example_values(path, alike, resolver))
         values = [ABSENT, *values, *([item] for item in values)]
+        values = list({repr(item): item for item in values}.values())  # a rule may repeat a value
         tried[path] = [item for item in values if _is_valid(optional, _put({}, path, item, resolver))]
     for combination in islice(product(*tried.values()), _MAX_EXAMPLES):
         example = {name: _sample(accepted["properties"][name], resolver) for name in accepted["required"]}

@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -96,7 +97,14 @@ def follows(line: bytes, head: Head) -> bool:
 
 def format_time(wall: float) -> str:
     """Format a time in UTC with milliseconds: 2026-05-04T10:00:00.000Z."""
-    return datetime.fromtimestamp(wall, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    second = int(wall // 1)
+    carry, microsecond = divmod(round((wall - second) * 1e6), 1_000_000)
+    return f"{_format_second(second + carry)}.{microsecond // 1000:03d}Z"
+
+
+@lru_cache(maxsize=2)
+def _format_second(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).isoformat()[:19]
 
 
 def parse_time(text: str) -> float:

@@ -241,3 +241,12 @@ def test_an_explanation_is_plain_data() -> None:
         {"effect": "deny", "rule": "rule 1", "counts": None, "why": "where amount above 3"}
     ]
     assert data["witness"] == {"amount": 0}
+
+
+def test_an_example_is_found_for_rules_that_repeat_a_value() -> None:
+    found = ask(
+        Rule(deny=["*"], when={"amount": {"not": {"above": 5}}}),
+        Rule(allow=["*"], when={"order": {"one_of": [f"{number % 2}" for number in range(400)]}}),
+        default="deny",
+    )
+    assert found.witness is not None

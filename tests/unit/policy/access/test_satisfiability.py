@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import jsonschema_rs
 import pytest
 
 from toolcrib import Tool
@@ -138,6 +139,18 @@ WHOLE = {"type": "integer"}
 def test_a_required_argument_can_pass_or_cannot(schema: Any, rules: list[Rule], passes: bool) -> None:
     decision = decide(tool_with({"x": schema, "other": TEXT}, "x"), *rules)
     assert decision.is_visible is passes
+
+
+def test_without_an_engine_that_can_prove_it_a_tool_is_shown_and_its_calls_are_judged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delattr(jsonschema_rs, "CanonicalSchema")
+    decision = decide(tool_with({"x": WHOLE}, "x"), allow(x={"above": 5, "below": 6}))
+    assert decision.is_visible
+    assert not decision.judge({"x": 5}).is_allowed
+    assert decide(tool_with({"y": WHOLE}, "y"), allow(y={"above": 5, "below": 6})).is_visible
+    [record] = caplog.records
+    assert "needs jsonschema-rs 0.52 or newer" in record.getMessage()
 
 
 def test_a_tool_that_no_arguments_pass_is_denied_whatever_they_are() -> None:
