@@ -108,10 +108,11 @@ class PendingResponse(Protocol):
 
 
 class OutputStore:
-    """The unread output and the open streams of all clients of one server.
+    """The unread output and the open streams of all clients of one server, and the date of their responses.
 
-    Small replies are written together, at the end of a turn of the event loop: a client that waits has to be
-    woken up, which costs more than the write itself, and the first reply wakes a client for all of them.
+    `json_head` is the head of a plain response but for the length of its body. Small replies are written
+    together, at the end of a turn of the event loop: a client that waits has to be woken up, which costs
+    more than the write itself, and the first reply wakes a client for all of them.
     """
 
     def __init__(self, limit: int = MAX_FILES) -> None:
@@ -122,6 +123,17 @@ class OutputStore:
         self._timer: asyncio.TimerHandle | None = None
         self._is_warned = False
         self._batch: list[tuple[Any, bytes]] = []
+        self.set_date()
+
+    def set_date(self) -> None:
+        """Set the date of responses to now; called about twice a second."""
+        from email.utils import formatdate  # delayed: needed when a server starts
+
+        self.date = formatdate(usegmt=True).encode()
+        self.json_head = (
+            b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %%d\r\ndate: %b\r\n\r\n"
+            % self.date
+        )
 
     def write_soon(self, transport: Any, data: bytes) -> None:
         """Write a reply in this turn of the event loop. Other writes to the transport have to `flush`."""
@@ -286,7 +298,6 @@ _LINES = {
     for status in HTTPStatus
     if status >= 200
 }
-_OK_JSON = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\ndate: %b\r\n\r\n"
 
 
 class Output:
@@ -328,7 +339,7 @@ class Output:
             return
         body = reply.body or b""
         if type(reply) is Reply and reply.status == 200 and body and not (reply.headers or self.closes):
-            head = _OK_JSON % (len(body), http_date())
+            head = self._store.json_head % len(body)
         else:
             head = self._format_head(reply, body)
             if self.head.method == "HEAD":
@@ -351,7 +362,7 @@ class Output:
         if self.is_idle:
             return
         lines = [_LINES[200], *(b"%b: %b\r\n" % item for item in SSE_HEADERS)]
-        lines.append(b"date: %b\r\n" % http_date())
+        lines.append(b"date: %b\r\n" % self._store.date)
         if self.head.is_http11:
             lines.append(b"transfer-encoding: chunked\r\n")
         else:
@@ -428,24 +439,10 @@ class Output:
             content_type = reply.content_type
             self.closes = self.closes or reply.closes
         line = _LINES.get(reply.status) or b"HTTP/1.1 %d Unknown\r\n" % reply.status
-        lines = [line, b"content-length: %d\r\ndate: %b\r\n" % (len(body), http_date())]
+        lines = [line, b"content-length: %d\r\ndate: %b\r\n" % (len(body), self._store.date)]
         if body:
             lines.append(b"content-type: %b\r\n" % content_type)
         lines += [b"%b: %b\r\n" % item for item in reply.headers]
         if self.closes:
             lines.append(b"connection: close\r\n")
         return b"".join(lines) + b"\r\n"
-
-
-_date = (0, b"")
-
-
-def http_date() -> bytes:
-    """Return the current time in the format of HTTP; formatted once a second."""
-    global _date
-    now = int(time.time())
-    if _date[0] != now:
-        from email.utils import formatdate  # only a server that speaks HTTP needs it
-
-        _date = (now, formatdate(now, usegmt=True).encode())
-    return _date[1]

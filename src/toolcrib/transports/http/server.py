@@ -115,6 +115,7 @@ class HTTPServer:
         """Close connections whose time is up. One timer serves all of them, and they read the time of the
         last sweep from `now`, which is exact enough for time-outs of seconds."""
         now = self.now = self.loop.time()
+        self.output_store.set_date()
         late = [item for item in self._connections if item.read_by < now or item.write_by < now]
         for connection in late:
             connection.expire()
