@@ -58,7 +58,6 @@ def report_shortened(tool: Tool) -> list[Finding]:
     return [Finding("shortened-name", "warning", text, tool=tool.name, file=source.file, line=source.line)]
 
 
-_LOOKS_LIKE = str.maketrans({"I": "l", "1": "l", "0": "o", "O": "o"})
 _PARTS = re.compile(r"[0-9]+|[A-Za-z]+")
 _END = (0, 0, "~")
 
@@ -79,7 +78,8 @@ def _part_key(part: str) -> tuple[int, int, str]:
 
 def skeleton(name: str) -> str:
     """Return a form that is equal for names that look alike."""
-    return name.translate(_LOOKS_LIKE).casefold().replace("rn", "m")
+    name = name.replace("I", "l").replace("1", "l").replace("0", "o").replace("O", "o")
+    return name.casefold().replace("rn", "m")
 
 
 @dataclass(frozen=True, slots=True)
