@@ -83,9 +83,8 @@ class Process:
             read[name] = stream.read()
 
         streams = {"stdout": self.stdout, "stderr": self.stderr}
-        readers = [
-            threading.Thread(target=drain, args=pair, daemon=True) for pair in streams.items() if pair[1]
-        ]
+        pairs = [pair for pair in streams.items() if pair[1] is not None]
+        readers = [threading.Thread(target=drain, args=pair, daemon=True) for pair in pairs]
         for reader in readers:
             reader.start()
         if self.stdin is not None:
