@@ -28,7 +28,11 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, Self
 
 ROOT = Path(__file__).resolve().parents[2]
-PRELOADED = ("toolcrib.cli.serve_http", "toolcrib.cli.load", "toolcrib.schema.function", "uvloop")
+PRELOADED = (
+    *("toolcrib.cli.serve_http", "toolcrib.cli.load", "toolcrib.cli.catalog", "toolcrib.policy"),
+    *("toolcrib.schema.function", "toolcrib.schema.result", "toolcrib.client"),
+    *("httptools", "jsonschema_rs", "msgspec.json", "uvicorn", "uvloop"),
+)
 MESSAGE_SIZE = 1 << 18
 _PROGRAM = f"import sys; sys.path[0] = {str(ROOT)!r}; from tests.support.fork_server import serve; serve()"
 
@@ -137,6 +141,7 @@ def launch(
     """Start `python WORDS...`, where WORDS begin with `-m module`, `-c code` or a file."""
     args = [sys.executable, *words]
     environment = dict(os.environ if env is None else env)
+    sys.audit("subprocess.Popen", args[0], args, cwd, environment)  # mutation tests leave such tests out
     if not hasattr(os, "pidfd_open"):  # Linux only
         return subprocess.Popen(
             args, stdin=stdin, stdout=stdout, stderr=stderr, cwd=cwd, env=environment, text=text
