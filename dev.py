@@ -123,7 +123,7 @@ def coverage() -> list[str]:
 
 
 def soak(bin_: Path, *arguments: str) -> None:
-    """Every property test with fifty times the examples, and every long reliability test, one at a time."""
+    """Every property test with 5,000 examples, and every long reliability test, one at a time."""
     pytest = str(bin_ / "pytest")
     long = {"TOOLCRIB_PROPERTY": "long", "TOOLCRIB_SOAK": "1", "TOOLCRIB_REQUIRE": "all"}
     run([pytest, "-n", "2", "tests/property", *arguments], **long)
