@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
-    "everyday", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "everyday", max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile(
     "long", max_examples=5_000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -22,7 +22,8 @@ settings.load_profile(os.environ.get("TOOLCRIB_PROPERTY", "everyday"))
 
 if "TOOLCRIB_SOAK" not in os.environ:  # whose tests fetch packages
     # Everyday tests trust nobody on the internet, and to read whom the system trusts takes each client 40 ms.
-    os.environ.setdefault("SSL_CERT_DIR", str(Path(__file__).parent / "fixtures" / "no_certificates"))
+    os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent / "fixtures" / "no_certificates")
+    os.environ.pop("SSL_CERT_FILE", None)  # read in its place
 
 # Every worker reads every test, and every process that is started all of toolcrib: what is compiled for them
 # is kept, even where Python is told to keep nothing. Of what tests write themselves, nothing is.

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import anthropic  # loaded before any time limit counts
-import openai
-import openai.types.chat
 import pydantic
 import pytest
-from google import genai
 
 from tests.support.agents import QUICK, Bench, collect
 from tests.support.model_endpoints import VOICES, Endpoint, GeminiVoice, OpenAIVoice, Reply, Voice, event
 from toolcrib.agents import AgentRunner, Final, Limits, Token, ToolCall, ToolResult
 
+pytestmark = pytest.mark.usefixtures("sdks")
 every_voice = pytest.mark.parametrize("voice", VOICES, ids=lambda voice: voice.name)
 
 
@@ -207,6 +204,10 @@ async def test_signed_thinking_is_sent_back_to_anthropic() -> None:
 
 
 async def test_requests_match_the_types_of_the_sdks() -> None:
+    import anthropic.types
+    import openai.types.chat
+    from google import genai
+
     bodies: dict[str, Any] = {}
     for voice in VOICES:
         async with (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import sys
 from pathlib import Path
@@ -16,6 +17,8 @@ from tests.support.model_endpoints import Endpoint, GeminiVoice, Reply, Voice, e
 from tests.support.plugins import install_plugin, run_with_plugin
 from toolcrib.agents import AgentRunner, Failure, Final, Limits
 
+pytestmark = pytest.mark.usefixtures("sdks")
+STREAMS = 2_000 if os.environ.get("TOOLCRIB_SOAK") else 15
 DAMAGE: list[Any] = [None, True, 3, "", "x", [], [1], {}, {"a": 1}, [{"type": "text"}]]
 
 
@@ -44,7 +47,7 @@ async def test_a_damaged_stream_is_read_or_is_a_failure(voice: Voice) -> None:
     randomness = random.Random(11)
     whole = voice.stream("Well", [("add", {"a": 1}), ("letters", {"count": 2})])
     bench = Bench()
-    for _ in range(40):
+    for _ in range(STREAMS):
         async with (
             Endpoint(damage(whole, randomness), voice.stream("Done.")) as endpoint,
             talk(bench, voice, endpoint, Limits(turn_s=10, answer_s=20)) as runner,

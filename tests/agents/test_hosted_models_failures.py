@@ -17,6 +17,7 @@ from tests.support.model_endpoints import VOICES, Endpoint, OpenAIVoice, Reply, 
 from toolcrib.agents import AgentRunner, Failure, Final, Limits, SessionCtx, Token, ToolCall
 from toolcrib.errors import ConfigurationError
 
+pytestmark = pytest.mark.usefixtures("sdks")
 OPENAI = OpenAIVoice()
 
 

@@ -99,6 +99,30 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             *(f"tests/wire/test_{name}.py" for name in ("ends_of_calls", "mirrored_headers", "search_tools")),
         ),
     ),
+    "validation": (
+        tuple(f"validation/{name}.py" for name in ("limits", "schema_tree", "validator")),
+        (
+            *(f"tests/unit/validation/test_{name}.py" for name in ("limits", "schema_tree", "validator")),
+            *(f"tests/unit/schema/test_{name}.py" for name in ("arguments", "function", "result")),
+            "tests/property/test_validator.py",
+            "tests/requirements/test_t.py",
+            "tests/requirements/test_x.py",
+        ),
+    ),
+    "http": (
+        tuple(
+            f"transports/http/{name}.py"
+            for name in ("auth", "connection", "endpoint", "hosts", "request", "response", "sse")
+        ),
+        (
+            "tests/unit/transports",
+            *(f"tests/wire/test_{name}.py" for name in ("asking_http", "batches_http", "corpus", "eras")),
+            *(f"tests/wire/test_{name}.py" for name in ("flaws", "framing", "guard", "media_types")),
+            *(f"tests/wire/test_{name}.py" for name in ("mirrored_headers", "pair_http", "policy_keys")),
+            *(f"tests/wire/test_{name}.py" for name in ("policy_streams", "sessions_http", "streams_http")),
+            "tests/wire/test_where_others_leave_the_spec.py",
+        ),
+    ),
 }
 
 

@@ -64,6 +64,10 @@ def test_what_is_made_at_import_is_told_from_what_is_done_at_a_call() -> None:
     }
 
 
+def test_accepted_survivors_are_listed_by_modules_that_are_mutated() -> None:
+    assert accepted().keys() <= {module_of(path) for group in GROUPS for path in files_of(group)}
+
+
 @pytest.mark.parametrize("group", GROUPS)
 def test_every_survivor_that_is_accepted_is_a_mutant_there_is(group: str) -> None:
     reasons = accepted()

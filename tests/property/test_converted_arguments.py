@@ -320,7 +320,7 @@ def calls(draw: st.DrawFn) -> tuple[str, Kind, dict[str, Any]]:
     return name, kind, {} if left_out else {"value": draw(kind.sent)}
 
 
-@settings(max_examples=max(500, settings().max_examples))
+@settings(max_examples=max(300, settings().max_examples))
 @given(calls(), demands, st.sampled_from(["allow", "deny", "confirm"]))
 def test_no_value_reaches_a_tool_that_its_rule_refuses(
     shop: Shop, call: tuple[str, Kind, dict[str, Any]], demand: dict[str, Any], effect: str

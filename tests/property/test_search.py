@@ -54,7 +54,7 @@ def shelves(draw: st.DrawFn) -> list[Tool]:
     ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=max(60, settings().max_examples))
 @given(shelves(), QUERIES, st.integers(0, 15), st.sets(NAMES))
 def test_what_is_found_is_there_and_allowed_and_in_order_and_found_again(
     tools: list[Tool], query: str, limit: int, allowed: set[str]
@@ -72,7 +72,7 @@ def test_what_is_found_is_there_and_allowed_and_in_order_and_found_again(
         assert hit.tool.name in allowed
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=max(40, settings().max_examples))
 @given(shelves())
 def test_a_tool_is_found_by_its_name(tools: list[Tool]) -> None:
     index = SearchIndex(tools)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.serve_process import TIMEOUT_S, TOOLCRIB, Serving
+from tests.support import fork_server
+from tests.support.serve_process import COMMAND, TIMEOUT_S, TOOLCRIB, Serving
 
 SDK = """
 from mcp.server.mcpserver import MCPServer
@@ -203,7 +204,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*TOOLCRIB, *words], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    return fork_server.run(*COMMAND, *words, text=True, timeout=TIMEOUT_S)
 
 
 def test_the_same_tools_are_visible_and_callable_as_under_their_library(folder: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import fork_server
 from tests.support.fake_mcp_server import posing
 
 HARM = "\x1b]0;title\x07\x1b[2J\x1b[45m\x9b31m\x7f\x00\x08\r\u202e\u2066\u200b\u2060\ufeff\U000e0041\u034f"
@@ -26,6 +27,7 @@ def spoil(text: str) -> str:
 
 
 NAME = spoil("take")
+THOUSANDS = 20_000 if os.environ.get("TOOLCRIB_SOAK") else 5_000
 TOOL = {
     "name": NAME,
     "title": spoil("Title"),
@@ -56,17 +58,13 @@ ENVIRONMENT = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "NO_COLOR": ""}
 
 
 def run(*words: str) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        [sys.executable, "-m", "toolcrib", *words], capture_output=True, env=ENVIRONMENT, timeout=120
-    )
+    return fork_server.run("-m", "toolcrib", *words, env=ENVIRONMENT)
 
 
 def run_on_terminal(*words: str) -> str:
     """What a terminal is sent, on both streams."""
     master, slave = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "toolcrib", *words], stdout=slave, stderr=slave, env=ENVIRONMENT
-    )
+    process = fork_server.launch("-m", "toolcrib", *words, stdout=slave, stderr=slave, env=ENVIRONMENT)
     os.close(slave)
     pieces = []
     try:
@@ -176,8 +174,9 @@ def test_schemas_of_any_shape_are_listed_and_shown() -> None:
 
 def spend(*words: str) -> tuple[float, str]:
     """Processor seconds of a command, and its output."""
+    command = [sys.executable, "-m", "toolcrib", *words]
     before = os.times()
-    done = run(*words)
+    done = subprocess.run(command, capture_output=True, env=ENVIRONMENT, timeout=120)
     after = os.times()
     assert done.returncode == 0, done.stderr[-1000:]
     used = after.children_user - before.children_user + after.children_system - before.children_system
@@ -199,12 +198,12 @@ def test_a_description_of_megabytes_is_listed_by_its_beginning_and_shown_whole(p
 
 
 def test_thousands_of_tools_are_listed_about_as_fast_as_their_json_is() -> None:
-    tools = [{**GOOD, "name": f"tool_{number}"} for number in range(20_000)]
+    tools = [{**GOOD, "name": f"tool_{number}"} for number in range(THOUSANDS)]
     with posing(tools) as address:
         json_s, document = spend("list", address, "--json")
         list_s, listed = spend("list", address)
-    assert len(json.loads(document)["tools"]) == 20_000
-    assert len(listed.splitlines()) == 20_001
+    assert len(json.loads(document)["tools"]) == THOUSANDS
+    assert len(listed.splitlines()) == THOUSANDS + 1
     assert list_s < 1.5 * json_s
 
 

@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
@@ -46,17 +47,25 @@ async def outcome(issuer: Issuer, token: str) -> str:
         return type(error).__name__
 
 
+def processor_wait_s() -> float:
+    """Return for how long this thread was ready to run while other programs had the processors."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+    except FileNotFoundError:
+        return 0.0
+
+
 @asynccontextmanager
 async def watching() -> AsyncIterator[Callable[[], float]]:
-    """How long the event loop stood still at most."""
+    """How long the event loop stood still at most, but for the time in which its thread had no processor."""
     worst = 0.0
 
     async def watch() -> None:
         nonlocal worst
         while True:
-            begin = time.perf_counter()
+            begin = time.perf_counter() - processor_wait_s()
             await asyncio.sleep(0.005)
-            worst = max(worst, time.perf_counter() - begin)
+            worst = max(worst, time.perf_counter() - processor_wait_s() - begin)
 
     task = asyncio.create_task(watch())
     try:

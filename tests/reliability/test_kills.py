@@ -10,12 +10,12 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from tests.support import fork_server
 from tests.support.audit_logs import make_writer, verify
 from toolcrib.policy.audit import open_log
 
@@ -47,8 +47,7 @@ asyncio.run(main())
 
 def run_and_kill(path: Path, name: str, count: int, mode: str) -> set[str]:
     """What the child has acknowledged before it was killed, at some moment after the `count`-th."""
-    command = [sys.executable, "-c", CHILD, str(path), name, mode]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
+    with fork_server.launch("-c", CHILD, str(path), name, mode, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         said = b""
         while said.count(b"\n") < count:

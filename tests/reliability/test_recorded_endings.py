@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
+from tests.support import fork_server
 from tests.support.abusive_clients import HTTP_STACKS, SCRIPT, Served, Socket, call, post, served
 from tests.support.raw_http_client import Peer
-from tests.support.serve_process import TOOLCRIB
+from tests.support.serve_process import COMMAND
 from toolcrib.policy.audit import open_log
 
 pytestmark = [pytest.mark.row("B5", "E6", "G10"), pytest.mark.usefixtures("hangs_up")]
@@ -49,8 +50,8 @@ def legacy(name: str, arguments: dict[str, Any], **meta: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("tool", TOOLS)
 def test_b5_at_the_end_of_input_what_ran_is_on_the_record(tool: str, tmp_path: Path) -> None:
     file = tmp_path / "audit.db"
-    process = subprocess.Popen(
-        [sys.executable, str(SCRIPT), "--stdio", "--audit", str(file)],
+    process = fork_server.launch(
+        *(str(SCRIPT), "--stdio", "--audit", str(file)),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -158,11 +159,9 @@ async def test_e6_audit_query_finds_who_cancelled_and_who_left(place: tuple[Serv
     socket.abort()
     await until(lambda: len(calls_in(file, "slow")) > before)
     done = await asyncio.to_thread(
-        subprocess.run,
-        [*TOOLCRIB, "audit", "query", "--file", str(file), "--outcome", "cancelled", "--json"],
-        capture_output=True,
+        fork_server.run,
+        *(*COMMAND, "audit", "query", "--file", str(file), "--outcome", "cancelled", "--json"),
         text=True,
-        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert '"disconnected"' in done.stdout

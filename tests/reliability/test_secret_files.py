@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support import fork_server
 from tests.support.requires import lack
 from tests.support.serve_process import SOURCES, start
 
@@ -83,10 +82,9 @@ def test_a_file_with_secrets_is_at_no_moment_open_to_others(tmp_path: Path, name
     """Whoever opens a draft while its mode is too wide keeps a descriptor of the final file."""
     if "group" in name and os.geteuid() != 0:
         lack("only root can give a file to any group")
-    done = subprocess.run(
-        [sys.executable, "-c", f"{WATCHED}\n{WRITERS[name]}", str(tmp_path), str(NO_CHANNEL)],
-        env={**os.environ, "PYTHONPATH": SOURCES},
-        capture_output=True,
+    done = fork_server.run(
+        *("-c", f"{WATCHED}\n{WRITERS[name]}", str(tmp_path), str(NO_CHANNEL)),
+        env={**os.environ, "PYTHONPATH": SOURCES, "PYTHONUTF8": "1"},
         text=True,
     )
     assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)

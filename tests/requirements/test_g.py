@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support import fork_server
+from tests.support.serve_process import COMMAND
 from tests.support.small_tools import named, names
 from tests.support.source_folders import write
 from toolcrib import Application, MCPServer, ToolAlreadyExistsError, tool
@@ -121,9 +121,8 @@ async def test_g_12_versions_live_side_by_side_and_one_can_be_pinned(server: MCP
 
 
 def crib(*arguments: str, folder: Path, code: int = 0) -> str:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "NO_COLOR": "1"}
-    command = [sys.executable, "-c", "from toolcrib.cli import main; main()", *arguments]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONUTF8": "1", "NO_COLOR": "1"}
+    done = fork_server.run(*COMMAND, *arguments, cwd=folder, env=environment, text=True)
     assert done.returncode == code, done.stderr
     return done.stdout
 

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
+from tests.support.fork_server import launch
+
 SCRIPT = Path(__file__).with_name("abused_server.py")
 HTTP_STACKS = ("own", "asgi")
 _META = {
@@ -26,7 +28,7 @@ _META = {
 class Served:
     """One server process."""
 
-    def __init__(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    def __init__(self, process: Any, port: int, log: Path) -> None:
         self.process = process
         self.port = port
         self._log = log
@@ -75,12 +77,16 @@ class Served:
 
 @contextmanager
 def served(http_stack: str = "own", *options: str, **popen: Any) -> Iterator[Served]:
-    """A running server; killed at the end, whatever it does."""
+    """A running server; killed at the end, whatever it does. `popen` starts it in a new interpreter."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log")
         with log.open("wb") as errors:
-            command = [sys.executable, str(SCRIPT), "--http-stack", http_stack, *options]
-            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, **popen)
+            command = [str(SCRIPT), "--http-stack", http_stack, *options]
+            if popen:
+                command.insert(0, sys.executable)
+                process: Any = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, **popen)
+            else:
+                process = launch(*command, stdout=subprocess.PIPE, stderr=errors)
         try:
             assert process.stdout is not None
             line = process.stdout.readline()

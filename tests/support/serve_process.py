@@ -15,8 +15,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from tests.support.fork_server import launch
+
 SOURCES = str(Path(__file__).resolve().parents[2] / "src")
-TOOLCRIB = [sys.executable, "-c", "from toolcrib.cli import main; main()"]
+COMMAND = ("-c", "from toolcrib.cli import main; main()")
+TOOLCRIB = [sys.executable, *COMMAND]
 TIMEOUT_S = 60.0
 MODERN = "2026-07-28"
 
@@ -136,11 +139,10 @@ class Calling(threading.Thread):
             self.outcome = error
 
 
-def start(
-    *arguments: str, cwd: Path | None = None, stdin: int | None = None, **variables: str
-) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [*TOOLCRIB, *arguments],
+def start(*arguments: str, cwd: Path | None = None, stdin: int | None = None, **variables: str) -> Any:
+    return launch(
+        *COMMAND,
+        *arguments,
         stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -70,12 +70,15 @@ def source_files() -> dict[str, Path]:
 
 
 @cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
 def imports() -> dict[str, set[str]]:
     """Return the modules of the package that each module imports, except for type checking alone."""
     modules = source_files()
-    return {
-        name: set(_imported(ast.parse(path.read_text()), modules)) - {name} for name, path in modules.items()
-    }
+    return {name: set(_imported(parsed(path), modules)) - {name} for name, path in modules.items()}
 
 
 def _imported(node: ast.AST, modules: dict[str, Path]) -> Iterator[str]:
@@ -181,7 +184,7 @@ def test_every_module_has_a_docstring_that_names_its_subject() -> None:
     opening = re.compile(r"(?:What|Who|Whoever|Whether|How|Where|When) ")
     missing = []
     for name, path in source_files().items():
-        docstring = ast.get_docstring(ast.parse(path.read_text()))
+        docstring = ast.get_docstring(parsed(path))
         if path.read_text().strip() and (not docstring or opening.match(docstring)):
             missing.append(name)
     assert not missing

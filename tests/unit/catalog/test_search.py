@@ -26,7 +26,9 @@ def names(index: SearchIndex, query: str, limit: int = 10, allowed: Any = None) 
     return [hit.tool.name for hit in index.search(query, limit, allowed)]
 
 
-SHELF_INDEX = SearchIndex(map(describe, SHELF))
+@pytest.fixture(scope="module")
+def shelf() -> SearchIndex:
+    return SearchIndex(map(describe, SHELF))
 
 
 @pytest.mark.parametrize(
@@ -78,8 +80,8 @@ def test_the_tool_of_exactly_this_name_is_first(query: str) -> None:
     assert names(index, query)[0] == "delete_file"
 
 
-def test_every_tool_is_found_first_by_its_own_name() -> None:
-    assert [name for name in (each.name for each in SHELF) if names(SHELF_INDEX, name, 1) != [name]] == []
+def test_every_tool_is_found_first_by_its_own_name(shelf: SearchIndex) -> None:
+    assert [name for name in (each.name for each in SHELF) if names(shelf, name, 1) != [name]] == []
 
 
 def test_equals_come_in_the_order_of_the_tools() -> None:
@@ -125,17 +127,17 @@ def test_a_tool_that_cannot_be_built_is_left_out() -> None:
     assert names(SearchIndex([broken, make("zebra")]), "zebra") == ["zebra"]
 
 
-def test_an_empty_index_and_an_empty_query_find_nothing() -> None:
+def test_an_empty_index_and_an_empty_query_find_nothing(shelf: SearchIndex) -> None:
     assert SearchIndex([]).search("zebra") == []
     assert SearchIndex([]).suggest("zebra") == []
-    assert SHELF_INDEX.search("") == SHELF_INDEX.search(" ?! ") == []
-    assert SHELF_INDEX.search("file", 0) == []
+    assert shelf.search("") == shelf.search(" ?! ") == []
+    assert shelf.search("file", 0) == []
     assert SearchIndex([make("___"), make("...")]).search("") == []
 
 
-def test_similar_words_are_suggested_if_nothing_was_found() -> None:
-    assert SHELF_INDEX.search("thrmstt") == []
-    assert SHELF_INDEX.suggest("thrmstt")[:1] == ["thermostat"]
+def test_similar_words_are_suggested_if_nothing_was_found(shelf: SearchIndex) -> None:
+    assert shelf.search("thrmstt") == []
+    assert shelf.suggest("thrmstt")[:1] == ["thermostat"]
 
 
 @pytest.mark.parametrize(
@@ -151,10 +153,10 @@ def test_similar_words_are_suggested_if_nothing_was_found() -> None:
     ],
     ids=["one word", "emoji", "patterns", "no text", "one word again", "no spaces", "all different"],
 )
-def test_no_query_takes_long(query: str) -> None:
+def test_no_query_takes_long(shelf: SearchIndex, query: str) -> None:
     started = time.process_time()
-    SHELF_INDEX.search(query)
-    SHELF_INDEX.suggest(query)
+    shelf.search(query)
+    shelf.suggest(query)
     assert time.process_time() - started < 0.5
 
 
@@ -169,13 +171,13 @@ def test_a_huge_schema_is_read_up_to_a_bound() -> None:
 # --- how well it finds ---------------------------------------------------------------------------------
 
 
-def test_the_queries_of_the_bench_find_their_tools() -> None:
+def test_the_queries_of_the_bench_find_their_tools(shelf: SearchIndex) -> None:
     """203 questions about 149 tools. The figures are a little below what is reached, so that a change that
     costs more than a question or two shows."""
     first: dict[str, list[bool]] = {}
     among_five: dict[str, list[bool]] = {}
     for question in QUESTIONS:
-        found = names(SHELF_INDEX, question.text, 5)
+        found = names(shelf, question.text, 5)
         first.setdefault(question.kind, []).append(bool(found) and found[0] in question.answers)
         among_five.setdefault(question.kind, []).append(not set(found).isdisjoint(question.answers))
     assert len(SHELF) >= 100
@@ -188,13 +190,11 @@ def test_the_queries_of_the_bench_find_their_tools() -> None:
     assert sum(every_five) / len(every_five) >= 0.97
 
 
-APPS_INDEX = SearchIndex(map(describe, make_app_tools()))
-
-
 def test_plain_questions_find_their_tools_among_those_of_eighty_applications() -> None:
-    assert len(APPS_INDEX) > 6_000
+    index = SearchIndex(map(describe, make_app_tools()))
+    assert len(index) > 6_000
     assert len(APP_QUESTIONS) == 33
-    missed = [text for text, answers in APP_QUESTIONS if set(names(APPS_INDEX, text, 3)).isdisjoint(answers)]
+    missed = [text for text, answers in APP_QUESTIONS if set(names(index, text, 3)).isdisjoint(answers)]
     assert len(missed) <= 3, missed
 
 

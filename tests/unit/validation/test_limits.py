@@ -216,6 +216,7 @@ def test_a_schema_without_branches_needs_one_check_per_value() -> None:
         ({"properties": {"a": {}}, "patternProperties": {"a": {}, "b": {}}}, (1, 5, 0)),
         ({"propertyNames": {"anyOf": [{}, {}]}}, (1, 3, 0)),
         ({"prefixItems": [{"anyOf": [{}]}, {}], "items": {}, "contains": {}}, (1, 3, 0)),
+        ({"items": {}, "contains": {}}, (1, 2, 0)),
         ({"items": [{"anyOf": [{}]}, {}], "additionalItems": {"not": {"not": {}}}}, (1, 3, 0)),
         ({"items": {"enum": [1, 2]}}, (1, 13, 0)),
         ({"properties": {"a": ref("x"), "b": ref("x")}, "$defs": {"x": {"items": {}}}}, (1, 2, 1, 0)),
@@ -279,6 +280,18 @@ def test_a_loop_that_doubles_on_its_way_is_counted_twice_around() -> None:
     cost = cost_of(schema)
     assert max(cost.checks) > 2**6
     assert cost.checks[-1] < max(cost.checks)
+
+
+def test_behind_its_first_rounds_a_loop_costs_the_same_at_every_level() -> None:
+    long_way: dict[str, Any] = ref("x")
+    for name in ("c", "b", "a"):
+        long_way = {"properties": {name: long_way}}
+    deep: dict[str, Any] = {}
+    for _ in range(20):
+        deep = {"properties": {"a": deep}}
+    loop = {"anyOf": [long_way, long_way]}
+    cost = cost_of({"properties": {"loop": ref("x"), "deep": deep}, "$defs": {"x": loop}})
+    assert set(cost.checks[8:22]) == {10}
 
 
 @pytest.mark.parametrize("entry", [ref("d1"), {"$ref": "#/$defs/d2/allOf/0"}])

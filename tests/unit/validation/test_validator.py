@@ -208,6 +208,7 @@ def test_of_several_forms_the_nearest_is_explained(
         ),  # as near as the engine lets us come
         ({"": 1}, "expected string or array or object, got integer 1"),
         ({"": {"x": ["", "", 5]}, "x": [""]}, "'x[2]': expected string or array or object, got integer 5"),
+        ({"": {"x": ["", 5]}, "x": [""]}, "'x[1]': expected string or array or object, got integer 5"),
         ({"": {"x": {"y": 5}}, "x": [""]}, "'x.y': expected string or array or object, got integer 5"),
         ([{"+1": [5]}], "'[0].1[0]': expected string or array or object, got integer 5"),
     ],
@@ -266,6 +267,8 @@ def test_of_a_huge_or_branching_value_nothing_is_told() -> None:
         (5, "integer 5"),
         (1.5, "number 1.5"),
         (10**30, "integer"),
+        (2**80 - 1, "integer 1208925819614629174706175"),
+        (2**80, "integer"),
         pytest.param(10**5_000, "integer", id="huge"),
         ("a\n\u202e", r"string 'a\n\u202e'"),
         ("a" * 41, "a string of 41 characters"),

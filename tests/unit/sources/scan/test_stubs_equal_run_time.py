@@ -144,7 +144,7 @@ def _outcome(make: object) -> object:
         return type(error).__name__, str(error)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=max(60, settings().max_examples))
 @given(annotation=_ANNOTATIONS, default=_DEFAULTS, result=_ANNOTATIONS, future=st.sampled_from(["", LAZY]))
 def test_whatever_is_written_is_read_as_it_is_registered(
     annotation: str, default: str, result: str, future: str, tmp_path_factory: pytest.TempPathFactory

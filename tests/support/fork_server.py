@@ -1,0 +1,299 @@
+"""Start Python programs as forks of a process that has imported toolcrib already.
+
+    process = launch("-m", "toolcrib", "serve", "--port", "0", stdout=subprocess.PIPE)
+    done = run("-m", "toolcrib", "list", "tools.py")
+
+Most of what a short-lived program costs is its imports: `toolcrib list` takes 0.32 s of CPU from a new
+interpreter and 0.1 s from a fork, and the tests start hundreds of them. A fork is a process like any other:
+its own memory, files, environment, working directory, signals and exit status. Tests of start-up itself, of
+interpreter options and of the CPU time of a whole program use `subprocess`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import io
+import json
+import os
+import runpy
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any, NamedTuple, Self
+
+ROOT = Path(__file__).resolve().parents[2]
+PRELOADED = (
+    *("toolcrib.cli.serve_http", "toolcrib.cli.load", "toolcrib.cli.catalog", "toolcrib.policy"),
+    *("toolcrib.schema.function", "toolcrib.schema.result", "toolcrib.client"),
+    *("httptools", "jsonschema_rs", "msgspec.json", "uvicorn", "uvloop"),
+)
+MESSAGE_SIZE = 1 << 18
+_PROGRAM = f"import sys; sys.path[0] = {str(ROOT)!r}; from tests.support.fork_server import serve; serve()"
+
+
+class Process:
+    """A forked program, with the methods of `subprocess.Popen` that tests use."""
+
+    def __init__(self, pid: int, args: list[str], status: int, streams: Mapping[str, IO[Any] | None]) -> None:
+        self.pid = pid
+        self.args = args
+        self.returncode: int | None = None
+        self.stdin, self.stdout, self.stderr = (streams[name] for name in ("stdin", "stdout", "stderr"))
+        self._status = status
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for stream in (self.stdout, self.stderr, self.stdin):
+            if stream is not None:
+                stream.close()
+        self.wait()
+
+    def __del__(self) -> None:
+        if self._status >= 0:
+            os.close(self._status)
+
+    def poll(self) -> int | None:
+        try:
+            return self.wait(0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        with self._lock:
+            if self.returncode is None:
+                with selectors.DefaultSelector() as selector:
+                    selector.register(self._status, selectors.EVENT_READ)
+                    if not selector.select(timeout):
+                        raise subprocess.TimeoutExpired(self.args, timeout or 0)
+                self.returncode = int(os.read(self._status, 16))
+                os.close(self._status)
+                self._status = -1
+            return self.returncode
+
+    def communicate(self, input: Any = None, timeout: float | None = None) -> tuple[Any, Any]:
+        """Send the input, read both streams to their ends, and wait for the end of the program."""
+        read: dict[str, Any] = {}
+
+        def drain(name: str, stream: IO[Any]) -> None:
+            read[name] = stream.read()
+
+        streams = {"stdout": self.stdout, "stderr": self.stderr}
+        pairs = [pair for pair in streams.items() if pair[1] is not None]
+        readers = [threading.Thread(target=drain, args=pair, daemon=True) for pair in pairs]
+        for reader in readers:
+            reader.start()
+        if self.stdin is not None:
+            try:
+                if input:
+                    self.stdin.write(input)
+                self.stdin.close()
+            except BrokenPipeError:
+                pass  # it ended without reading
+        self.wait(timeout)
+        for reader in readers:
+            reader.join()
+        for _, stream in pairs:
+            stream.close()
+        return read.get("stdout"), read.get("stderr")
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+def run(
+    *words: str, timeout: float | None = 120, input: Any = None, **options: Any
+) -> subprocess.CompletedProcess[Any]:
+    """Run a program to its end; the result has what it wrote on both streams."""
+    stdin = subprocess.DEVNULL if input is None else subprocess.PIPE
+    process = launch(*words, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+    try:
+        out, errors = process.communicate(input, timeout)
+    finally:
+        process.kill()
+    return subprocess.CompletedProcess(process.args, process.wait(), out, errors)
+
+
+def launch(
+    *words: str,
+    stdin: int | IO[Any] | None = None,
+    stdout: int | IO[Any] | None = None,
+    stderr: int | IO[Any] | None = None,
+    cwd: str | Path | None = None,
+    env: Mapping[str, str] | None = None,
+    text: bool = False,
+) -> Any:
+    """Start `python WORDS...`, where WORDS begin with `-m module`, `-c code` or a file."""
+    args = [sys.executable, *words]
+    environment = dict(os.environ if env is None else env)
+    sys.audit("subprocess.Popen", args[0], args, cwd, environment)  # mutation tests leave such tests out
+    if not hasattr(os, "pidfd_open"):  # Linux only
+        return subprocess.Popen(
+            args, stdin=stdin, stdout=stdout, stderr=stderr, cwd=cwd, env=environment, text=text
+        )
+    pipes = {
+        "stdin": _Pipe.make(stdin, 0, text),
+        "stdout": _Pipe.make(stdout, 1, text),
+        "stderr": _Pipe.make(stderr, 2, text),
+    }
+    status, status_end = os.pipe()
+    request = {"words": words, "cwd": str(cwd or os.getcwd()), "env": environment}
+    given = [*(pipe.given for pipe in pipes.values()), status_end]
+    pid = _find_server(environment).fork(request, given)
+    os.close(status_end)
+    for pipe in pipes.values():
+        if pipe.is_closed_here:
+            os.close(pipe.given)
+    return Process(pid, args, status, {name: pipe.kept for name, pipe in pipes.items()})
+
+
+class _Pipe(NamedTuple):
+    """One standard stream: the descriptor for the program, and the file that this process keeps."""
+
+    given: int
+    kept: IO[Any] | None
+    is_closed_here: bool
+
+    @classmethod
+    def make(cls, wanted: int | IO[Any] | None, number: int, text: bool) -> _Pipe:
+        if wanted == subprocess.PIPE:
+            ours, theirs = os.pipe() if number else os.pipe()[::-1]
+            mode = ("r" if number else "w") + ("" if text else "b")
+            return cls(theirs, open(ours, mode, encoding="utf-8" if text else None), True)
+        if wanted == subprocess.DEVNULL:
+            return cls(os.open(os.devnull, os.O_RDWR), None, True)
+        if wanted is None:
+            return cls(number, None, False)
+        return cls(wanted if isinstance(wanted, int) else wanted.fileno(), None, False)
+
+
+class _Server:
+    """The process that forks. It ends when this process does."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._lock = threading.Lock()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _PROGRAM, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+            )
+        atexit.register(self.end)
+
+    def end(self) -> None:
+        self._channel.close()
+        self._process.wait()
+
+    def fork(self, request: Mapping[str, Any], files: list[int]) -> int:
+        with self._lock:
+            socket.send_fds(self._channel, [json.dumps(request).encode()], files)
+            return int(self._channel.recv(16))
+
+
+_servers: dict[frozenset[tuple[str, str]], _Server] = {}
+_servers_lock = threading.Lock()
+
+
+def _find_server(environment: Mapping[str, str]) -> _Server:
+    """Return the server with these variables of the interpreter, which are read once, at its start."""
+    key = frozenset(pair for pair in environment.items() if pair[0].startswith("PYTHON"))
+    with _servers_lock:
+        if key not in _servers:
+            _servers[key] = _Server(environment)
+        return _servers[key]
+
+
+# --- in the process that forks -------------------------------------------------------------------------
+
+
+def serve() -> None:
+    """Fork for every request, and report the exit status of every fork; return only in a fork."""
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    for name in PRELOADED:
+        __import__(name)
+    gc.collect()
+    gc.freeze()
+    waiting: dict[int, tuple[int, int]] = {}
+    selector = selectors.DefaultSelector()
+    selector.register(channel, selectors.EVENT_READ)
+    while True:
+        for key, _ in selector.select():
+            if key.fd in waiting:
+                _report(*waiting.pop(key.fd))
+                selector.unregister(key.fd)
+                os.close(key.fd)
+                continue
+            data, files, _, _ = socket.recv_fds(channel, MESSAGE_SIZE, 4)
+            if not data:
+                os._exit(0)
+            pid = os.fork()
+            if pid == 0:
+                gc.unfreeze()
+                os.environ.clear()
+                _become(json.loads(data), files)
+                return
+            process = os.pidfd_open(pid)
+            waiting[process] = (pid, files[3])
+            selector.register(process, selectors.EVENT_READ)
+            for file in files[:3]:
+                os.close(file)
+            channel.send(str(pid).encode())
+
+
+def _report(pid: int, status: int) -> None:
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    try:
+        os.write(status, str(code).encode())
+    except BrokenPipeError:
+        pass  # nobody asks any more
+    os.close(status)
+
+
+def _become(request: dict[str, Any], files: list[int]) -> None:
+    """Be the program that was asked for, as a new interpreter would."""
+    for number, file in enumerate(files[:3]):
+        os.dup2(file, number)
+    os.closerange(3, 1024)
+    os.chdir(request["cwd"])
+    os.environ.update(request["env"])
+    sys.stdin, sys.stdout, sys.stderr = (_open_stream(number) for number in range(3))
+    sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
+    kind, *words = request["words"]
+    if kind == "-m":
+        sys.argv, sys.path[0] = words, request["cwd"]
+        runpy.run_module(words[0], run_name="__main__", alter_sys=True)
+    elif kind == "-c":
+        sys.argv, sys.path[0] = ["-c", *words[1:]], ""
+        exec(compile(words[0], "<string>", "exec"), vars(sys.modules["__main__"]))
+    else:
+        sys.argv, sys.path[0] = [kind, *words], str(Path(kind).parent)
+        runpy.run_path(kind, run_name="__main__")
+
+
+def _open_stream(number: int) -> io.TextIOWrapper:
+    old = (sys.stdin, sys.stdout, sys.stderr)[number]
+    buffering = 0 if isinstance(old.buffer, io.RawIOBase) else -1  # 0 by PYTHONUNBUFFERED
+    return io.TextIOWrapper(
+        open(number, "wb" if number else "rb", buffering, closefd=False),
+        old.encoding,
+        old.errors,
+        line_buffering=number == 2 or os.isatty(number),
+        write_through=old.write_through,
+    )
