@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from toolcrib.cli.options import CommandError
+from toolcrib.cli.options import CommandError, Targets
 from toolcrib.cli.output import Terminal, format_source
 from toolcrib.cli.text import count, suggest
 from toolcrib.config import FILE_NAME, Config, load_config, switches_from
@@ -25,8 +25,9 @@ from toolcrib.registry.index import Entry
 from toolcrib.registry.selection import drop_repeated
 from toolcrib.server import MCPServer
 from toolcrib.sources import Batch, collect, find_files
+from toolcrib.sources.foreign.entry_point import find_program
 from toolcrib.sources.loading import load_file, load_module
-from toolcrib.sources.targets import SAMPLES, default_target, parse_target, settings_files
+from toolcrib.sources.targets import SAMPLES, Target, default_target, parse_target, settings_files
 from toolcrib.tool import Tool
 
 SAMPLE_NOTE = "these are the sample tools; name a file, folder or module to use yours"
@@ -169,8 +170,10 @@ class TargetLoader:
         self.is_sample = False
         self._tools: list[Tool] = []
         self._servers: list[MCPServer] = []
+        self._arguments: tuple[str, ...] = ()
 
     def collect(self, targets: Sequence[str]) -> list[Tool]:
+        self._arguments = targets.arguments if isinstance(targets, Targets) else ()
         for config in self._read_configs(targets):
             self.configs.append(config)
             self._add(config)
@@ -246,8 +249,9 @@ class TargetLoader:
             try:
                 if parse_target(target).is_missing:
                     raise SourceError(f"No such file or folder: {parse_target(target).path}")
-                batch.extend(collect(target, namespace=config.namespace, switches=config.switches))
-                self._servers += _find_servers(target)
+                found = replace(parse_target(target), arguments=self._arguments)
+                batch.extend(collect(found, namespace=config.namespace, switches=config.switches))
+                self._servers += _find_servers(found)
             except DefinitionError as error:
                 if self.terminal.debug and error.__context__ is not None:
                     self.terminal.traceback(error.__context__)
@@ -273,10 +277,9 @@ class TargetLoader:
         self.findings.append(finding)
 
 
-def _find_servers(target: str) -> list[MCPServer]:
-    """Return the server objects in a target, which is loaded already."""
-    found = parse_target(target)
-    if found.kind in ("folder", "descriptor", "other"):
+def _find_servers(found: Target) -> list[MCPServer]:
+    """Return the server objects in a target, which is loaded already. One that was run has none."""
+    if found.kind in ("folder", "descriptor", "script", "other") or find_program(found) is not None:
         return []
     thing: object = load_module(found.module or "") if found.path is None else load_file(found.path)
     for part in found.name.split(".") if found.name else ():

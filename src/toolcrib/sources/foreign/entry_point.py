@@ -36,7 +36,13 @@ from toolcrib.errors import DefinitionError, Location, SourceError
 from toolcrib.schema.parameters import find_function, locate
 from toolcrib.sources.foreign import interception
 from toolcrib.sources.foreign.recognition import is_low_level, library_of
-from toolcrib.sources.loading import add_import_path, explain, find_import_root, find_python_files
+from toolcrib.sources.loading import (
+    add_import_path,
+    explain,
+    find_import_root,
+    find_python_files,
+    import_machinery,
+)
 from toolcrib.sources.targets import Target
 
 logger = logging.getLogger("toolcrib")
@@ -57,6 +63,7 @@ _MAIN = frozenset({"cli", "main", "run", "run_server", "serve", "start", "start_
 """Usual names of functions that start a server."""
 _SERVERS = frozenset({"FastMCP", "MCPServer", "Server"})
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef
+import_machinery.add(__file__)
 
 
 # --- which code starts a server ----------------------------------------------------------------------
@@ -105,7 +112,7 @@ def _find_package(folder: Path, arguments: Sequence[str]) -> Program | None:
 
 
 def _find_module(name: str, arguments: Sequence[str]) -> Program | None:
-    add_import_path(str(Path.cwd()), first=True)
+    add_import_path(Path.cwd(), first=True)
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
@@ -118,11 +125,19 @@ def _find_module(name: str, arguments: Sequence[str]) -> Program | None:
     return file_program(path, arguments) if path.suffix == ".py" and _is_program(path) else None
 
 
+def is_script(name: str) -> bool:
+    """Return whether an installed package has a console script of this name."""
+    return bool(_console_scripts(name))
+
+
+def _console_scripts(name: str) -> Sequence[importlib.metadata.EntryPoint]:
+    return [*importlib.metadata.entry_points(group="console_scripts", name=name)]
+
+
 def _find_script(name: str, arguments: Sequence[str]) -> Program | None:
-    found = [*importlib.metadata.entry_points(group="console_scripts", name=name)]
-    if not found:
+    script = next(iter(_console_scripts(name)), None)
+    if script is None:
         return None
-    script = found[0]
 
     def call() -> Any:
         return script.load()()
@@ -170,8 +185,15 @@ def _definition_of(thing: Any) -> _Definition | None:
         return None
     tree = _parse(Path(thing.__code__.co_filename))
     for node in [] if tree is None else ast.walk(tree):
-        first = min([node.lineno, *(item.lineno for item in node.decorator_list)]) if isinstance(node, _Definition) else 0
-        if isinstance(node, _Definition) and (node.name, first) == (thing.__name__, thing.__code__.co_firstlineno):
+        first = (
+            min([node.lineno, *(item.lineno for item in node.decorator_list)])
+            if isinstance(node, _Definition)
+            else 0
+        )
+        if isinstance(node, _Definition) and (node.name, first) == (
+            thing.__name__,
+            thing.__code__.co_firstlineno,
+        ):
             return node
     return None
 
@@ -241,13 +263,13 @@ def _last_name(node: ast.expr) -> str:
 
 def _run_file(path: Path, package: str) -> ModuleType:
     """Run a file as `__main__`, with its folder first on the import path, and return its module."""
-    add_import_path(str(path.parent), first=True)
+    add_import_path(path.parent, first=True)
     if package:
-        add_import_path(str(find_import_root(path)[0]))
+        add_import_path(find_import_root(path)[0])
     module = ModuleType("__main__")
     module.__dict__.update(__file__=str(path), __package__=package or None, __builtins__=__builtins__)
     sys.modules["__main__"] = module
-    exec(compile(path.read_bytes(), str(path), "exec", dont_inherit=True), module.__dict__)  # noqa: S102  # nosec B102
+    exec(compile(path.read_bytes(), str(path), "exec", dont_inherit=True), module.__dict__)  # nosec B102
     return module
 
 
@@ -275,7 +297,7 @@ class Program:
         self._over = threading.Event()
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
         self._thread = threading.Thread(target=self._run, name=f"toolcrib: {label}", daemon=True)
-        self._main = sys.modules["__main__"]
+        self._before = sys.modules["__main__"], sys.argv
 
     def start(self) -> Started:
         """Run the program until it has started a server. Raise SourceError where it does not."""
@@ -288,8 +310,8 @@ class Program:
                 started = self._started.result(START_S)
         except NotStarted:
             self.stop(wait_s=0)
-            text = f"{self.label} did not start a server within {START_S:g} s"
-            hint = "toolcrib waits for run() of mcp or fastmcp; name the server object if it has one: file.py:name"
+            text = f"{self._subject} did not start a server within {START_S:g} s"
+            hint = "it must call run() of mcp or fastmcp; a server object can be named: file.py:server"
             raise SourceError(text, source=self._place, hint=hint) from None
         except BaseException:
             self.stop(wait_s=0)
@@ -311,8 +333,12 @@ class Program:
             _running.remove(self)
             if wait_s and self._thread.is_alive():
                 logger.warning("%s has not ended within %g s", self.label, wait_s)
-        if sys.modules["__main__"] is not self._main and not _running:
-            sys.modules["__main__"] = self._main
+        if sys.argv is self._argv:  # else another program was run since
+            sys.modules["__main__"], sys.argv = self._before
+
+    @property
+    def _subject(self) -> str:
+        return self.label if self.path is None else "The program"  # the place is shown in front of it
 
     @property
     def _place(self) -> Location:
@@ -352,7 +378,7 @@ class Program:
         if isinstance(result, ModuleType):
             self._started.set_result(Started(module=result))
         else:
-            raise SourceError(f"{self.label} has ended without starting a server", source=self._place)
+            raise SourceError(f"{self._subject} ended without starting a server", source=self._place)
 
     def _fail(self, error: BaseException) -> None:
         if not self._started.done():
@@ -364,7 +390,7 @@ class Program:
         if isinstance(error, DefinitionError):
             return error
         if isinstance(error, SystemExit):
-            text = f"{self.label} exited with code {_code_of(error)} before it started a server"
+            text = f"{self._subject} exited with code {_code_of(error)} before it started a server"
             hint = f"give its arguments after --: toolcrib serve {self.label} -- ARGUMENTS"
             return SourceError(text, source=self._place, hint=hint)
         return explain(self.label, error, self.path, "run")
@@ -384,7 +410,9 @@ class Program:
         if not self._started.done():
             self._started.set_result(started)
         elif not self._over.is_set():
-            logger.warning("%s starts another server, '%s', which is not served", self.label, started.server.name)
+            logger.warning(
+                "%s starts another server, '%s', which is not served", self.label, started.server.name
+            )
 
 
 def is_server(thing: Any) -> bool:
@@ -400,8 +428,8 @@ _running: list[Program] = []
 
 def stop_programs() -> None:
     """Let all programs end: the command is over."""
-    for program in list(_running):
-        program.stop()
+    while _running:
+        _running[-1].stop()
 
 
 @contextlib.contextmanager

@@ -1,8 +1,8 @@
 """Intercepts servers of `mcp` and `fastmcp` where their own program starts them.
 
-`install` replaces the methods that run a server, in the classes of the libraries, as soon as a program imports
-them. A replaced method gives its server to the program that is running (`Host`) and returns when the host
-lets it. Where there is no such program, it does what it did before.
+`install` replaces the methods that run a server, in the classes of the libraries, when they are imported. A
+replaced method gives its server to the program that is running (`Host`) and returns when the host lets it.
+Where there is no such program, it does what it did before.
 """
 
 from __future__ import annotations

@@ -5,11 +5,15 @@ Every module searched for tools pays for this check, so it imports nothing.
 
 from __future__ import annotations
 
+from asyncio import AbstractEventLoop
+from contextvars import ContextVar
 from typing import Any, Literal
 
 Library = Literal["mcp", "fastmcp"]
 PACKAGES = frozenset({"mcp", "mcp_types", "fastmcp"})
 """The packages whose classes are theirs."""
+started_on: ContextVar[AbstractEventLoop | None] = ContextVar("toolcrib_started_on", default=None)
+"""The running event loop that the server to be read was started on, by its own program."""
 
 _SERVERS: dict[tuple[str, str], Library] = {
     ("mcp", "MCPServer"): "mcp",
