@@ -20,6 +20,7 @@ import inspect
 import io
 import logging
 import os
+import re
 import shutil
 import sys
 import threading
@@ -35,7 +36,7 @@ from typing import Any
 from toolcrib.errors import DefinitionError, Location, SourceError
 from toolcrib.schema.parameters import find_function, locate
 from toolcrib.sources.foreign import interception
-from toolcrib.sources.foreign.recognition import is_low_level, library_of
+from toolcrib.sources.foreign.recognition import is_low_level, is_server_class, library_of
 from toolcrib.sources.loading import (
     add_import_path,
     explain,
@@ -59,8 +60,10 @@ _OURS = frozenset({"toolcrib", "universal_mcp"})
 _STARTS = frozenset({"run", "run_async", "run_http_async", "run_sse_async", "run_stdio_async"}) | {
     "run_streamable_http_async"
 }
-_MAIN = frozenset({"cli", "main", "run", "run_server", "serve", "start", "start_server"})
-"""Usual names of functions that start a server."""
+_ENTRY_NAME = re.compile(
+    r"cli|main|(run|serve|start)(_server)?|(build|create|get|init|make|setup)_(\w+_)?(app|mcp|server)"
+)
+"""Usual names of functions that start or make a server."""
 _SERVERS = frozenset({"FastMCP", "MCPServer", "Server"})
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef
 import_machinery.add(__file__)
@@ -153,13 +156,20 @@ def starts_server(thing: Any) -> bool:
     node = _definition_of(thing)
     if node is None or any(_last_name(item) == "tool" for item in node.decorator_list):
         return False
-    if node.returns is not None and _last_name(node.returns) in _SERVERS:
+    if node.returns is not None and _is_server_name(node.returns, thing):
         return True
-    calls = [part for part in ast.walk(node) if isinstance(part, ast.Call)]
-    is_foreign = _mentions_mcp(Path(thing.__code__.co_filename))
-    return is_foreign and (
-        thing.__name__ in _MAIN or any(_last_name(call.func) in _SERVERS | _STARTS for call in calls)
+    if not _mentions_mcp(Path(thing.__code__.co_filename)):
+        return False
+    called = [part.func for part in ast.walk(node) if isinstance(part, ast.Call)]
+    return _ENTRY_NAME.fullmatch(thing.__name__) is not None or any(
+        _last_name(each) in _STARTS or _is_server_name(each, thing) for each in called
     )
+
+
+def _is_server_name(node: ast.expr, function: FunctionType) -> bool:
+    """Whether this is the name of a class of servers, in the code of a function."""
+    name = _last_name(node)
+    return name in _SERVERS or is_server_class(function.__globals__.get(name))
 
 
 def function_program(function: Any, label: str, arguments: Sequence[str]) -> Program:
@@ -244,7 +254,8 @@ def _is_start(statement: ast.stmt) -> bool:
     if isinstance(statement, ast.If):
         return any(isinstance(part, ast.Name) and part.id == "__name__" for part in ast.walk(statement.test))
     calls = ast.walk(statement) if isinstance(statement, ast.Expr) else ()
-    return any(isinstance(call, ast.Call) and _last_name(call.func) in _STARTS | _MAIN for call in calls)
+    names = [_last_name(call.func) for call in calls if isinstance(call, ast.Call)]
+    return any(name in _STARTS or _ENTRY_NAME.fullmatch(name) for name in names)
 
 
 def _last_name(node: ast.expr) -> str:

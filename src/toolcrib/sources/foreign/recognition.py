@@ -33,10 +33,18 @@ def library_of(thing: Any) -> Library | None:
 
 def is_low_level(thing: Any) -> bool:
     """Whether this is the official SDK's server without functions: two handlers, no tools to take."""
-    return any(
-        cls.__name__ == "Server" and cls.__module__.startswith("mcp.server.lowlevel")
-        for cls in type(thing).__mro__
+    return any(map(_is_low_level_class, type(thing).__mro__))
+
+
+def is_server_class(cls: Any) -> bool:
+    """Whether this is a class of servers, of either library, or a subclass."""
+    return isinstance(cls, type) and any(
+        (package_of(base), base.__name__) in _SERVERS or _is_low_level_class(base) for base in cls.__mro__
     )
+
+
+def _is_low_level_class(cls: type) -> bool:
+    return cls.__name__ == "Server" and cls.__module__.startswith("mcp.server.lowlevel")
 
 
 def package_of(cls: type) -> str:
