@@ -32,6 +32,8 @@ from toolcrib.sources.targets import Target
 from toolcrib.tool import Tool, is_marked, is_tool_object
 
 GROUP = "TOOL_GROUP"
+BYPASSED = "foreign-bypassed"
+"""The code of findings about functions that are served without what their server has in front of them."""
 _DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
@@ -137,7 +139,7 @@ def _warn_bypassed(thing: Any, target: Target) -> Iterator[Finding]:
         if words or is_low_level(server):
             place = locate(function)
             yield Finding(
-                "foreign-bypassed",
+                BYPASSED,
                 "warning",
                 f"{target.text} is served without its server '{server.name}', which stands in front of it: "
                 f"{words.partition(': ')[2] or 'its own handlers'}",
