@@ -111,6 +111,11 @@ def _read_program(program: Program, options: ReadOptions) -> Batch:
         batch = options.read(started.server)
     finally:
         started_on.reset(token)
+    for name in program.others:
+        text = f"{program.label} starts another server, '{name}', which is not served"
+        file = None if program.path is None else str(program.path)
+        hint = "a program is served with the first server that it starts; name the other one itself"
+        batch.findings.append(Finding("foreign-second", "warning", text, file=file, hint=hint))
     owners: dict[int, ProgramOwner] = {}
     for tool in batch.tools if entry_point.is_server(started.server) else ():
         owner = ProgramOwner(program, started.loop, tool.owner)

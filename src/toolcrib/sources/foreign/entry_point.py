@@ -195,8 +195,9 @@ def function_program(function: Any, label: str, arguments: Sequence[str]) -> Pro
 
 
 def _is_click(thing: Any) -> bool:
-    """Whether this is a command of click or typer."""
-    return any(cls.__name__ == "Command" and cls.__module__ == "click.core" for cls in type(thing).__mro__)
+    """Whether this is a command of click, or an application of typer."""
+    names = {(cls.__module__, cls.__name__) for cls in type(thing).__mro__}
+    return not names.isdisjoint({("click.core", "Command"), ("typer.main", "Typer")})
 
 
 def _definition_of(thing: Any) -> _Definition | None:
@@ -287,7 +288,7 @@ def _run_file(path: Path, package: str) -> ModuleType:
     if package:
         add_import_path(find_import_root(path)[0])
     module = ModuleType("__main__")
-    module.__dict__.update(__file__=str(path), __package__=package or None, __builtins__=__builtins__)
+    module.__dict__.update(__file__=str(path), __package__=package or None)
     sys.modules["__main__"] = module
     exec(compile(path.read_bytes(), str(path), "exec", dont_inherit=True), module.__dict__)  # nosec B102
     return module
@@ -312,6 +313,8 @@ class Program:
         self.label = label
         self.path = path
         self.server: Any = None
+        self.others: list[str] = []
+        """The names of servers that it started besides, which are not served."""
         self._argv = list(argv)
         self._call = call
         self._started: Future[Started] = Future()
@@ -323,6 +326,7 @@ class Program:
     def start(self) -> Started:
         """Run the program until it has started a server. Raise SourceError where it does not."""
         interception.install()
+        interception.ignore_signals()
         interception.hosts.append(self)
         sys.argv = self._argv
         try:
@@ -341,6 +345,8 @@ class Program:
             interception.hosts.remove(self)
         _running.append(self)
         self.server = started.server
+        if started.loop is not None:  # servers that are started together are started in one turn of the loop
+            asyncio.run_coroutine_threadsafe(asyncio.sleep(0), started.loop).result(STOP_S)
         return started
 
     def stop(self, wait_s: float = STOP_S) -> None:
@@ -434,6 +440,7 @@ class Program:
         if not self._started.done():
             self._started.set_result(started)
         elif not self._over.is_set():
+            self.others.append(started.server.name)
             logger.warning(
                 "%s starts another server, '%s', which is not served", self.label, started.server.name
             )

@@ -189,7 +189,9 @@ def _without_signals(original: Callable[..., Any], result: Callable[..., Any]) -
     return call
 
 
-def _ignore_signals() -> None:
+@functools.cache
+def ignore_signals() -> None:
+    """Ignore signal handlers that programs set."""
     signal.signal = _without_signals(signal.signal, lambda number, _: signal.getsignal(number))
     loop: Any = getattr(asyncio, "SelectorEventLoop", None)
     for name in ("add_signal_handler", "remove_signal_handler"):
@@ -261,6 +263,5 @@ def _change_loader(loader: Any) -> None:
 def install() -> None:
     """Intercept servers from now on. Modules of the libraries that are loaded already are changed too."""
     sys.meta_path.insert(0, _Finder())
-    _ignore_signals()
     for name in _MODULES & sys.modules.keys():
         _patch(sys.modules[name])

@@ -464,3 +464,12 @@ def test_connect_keeps_the_arguments_of_the_program(tmp_path: Path) -> None:
     printed = json.loads(run("connect", "cursor", file, "--print", "--json", "--", "--city", "Rome").stdout)
 
     assert printed["entry"]["args"][-4:] == [str(file), "--", "--city", "Rome"]
+
+
+def test_another_server_of_the_same_program_is_reported(tmp_path: Path) -> None:
+    file = tmp_path / "greeter.py"
+    both = "async def main():\n    await asyncio.gather(make().run_async(), Server('second').run_async())\n"
+    file.write_text(FAST + MAKE + both + GUARD + "asyncio.run(main())\n")
+
+    assert greet(file) == "hello Ann"
+    assert "starts another server, 'second', which is not served" in run("check", file).stdout
