@@ -20,7 +20,7 @@ from toolcrib.schema.parameters import locate
 from toolcrib.sources import tables
 from toolcrib.sources.applications import is_application
 from toolcrib.sources.base import Batch, ReadOptions
-from toolcrib.sources.foreign.recognition import is_low_level, library_of
+from toolcrib.sources.foreign.recognition import is_low_level, library_of, mounted_in
 from toolcrib.sources.foreign.usage import check_start
 from toolcrib.sources.loading import find_python_files, find_submodules, load_file, load_module
 from toolcrib.sources.objects import is_tool_class, registry_of
@@ -214,8 +214,6 @@ def _drop_mounted(contents: Sequence[ModuleContent]) -> None:
     servers = [value for content in contents for value in content.objects if library_of(value) == "fastmcp"]
     if len(servers) < 2:
         return
-    from toolcrib.sources.foreign.servers import mounted_in
-
     inner = {id(child) for server in servers for child in mounted_in(server)}
     for content in contents:
         content.objects = [value for value in content.objects if id(value) not in inner]
