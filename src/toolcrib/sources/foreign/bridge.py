@@ -130,7 +130,7 @@ class Sessions:
         if is_direct(self._low_level):
             session = DirectSession(self._low_level, self._state, is_modern=not self._is_fast)
         else:
-            session = StreamSession(self._low_level, self._state, self._variables.copy())
+            session = StreamSession(self._low_level, self._state, self._variables)
         await session.open()
         return session
 

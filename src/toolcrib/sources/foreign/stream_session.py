@@ -1,7 +1,7 @@
-"""Sessions with servers of `mcp` 1.x and `fastmcp` 2 and 3: the server runs over a pair of streams in memory.
+"""Sessions with servers of `mcp` 1.x and `fastmcp` 2 and 3: the server runs over streams in memory.
 
-`Server.run(read_stream, write_stream, options)` and the messages on the streams are the same in all these
-versions.
+`Server.run(read_stream, write_stream, options)` and the messages on the streams are the same in all versions
+since `mcp` 1.6, also in those that have a shorter way (`direct_session`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import copy
 import sys
 from collections.abc import Callable, Mapping
 from contextvars import Context as Variables
+from contextvars import ContextVar
 from typing import Any, Self
 
 from toolcrib.context import Context, InputNeeded
@@ -23,21 +24,25 @@ METHOD_NOT_FOUND = -32601
 INTERNAL_ERROR = -32603
 STOP_S = 5.0
 """How long a server may take to stop after its client has gone."""
+_CURRENT: ContextVar[str | None] = ContextVar("toolcrib_streamed_request", default=None)
+"""The request that a server works on."""
 
 
 class _Streams:
     """The stream that a server reads from and the one that it writes to.
 
     What the server sends is taken in the task that sends it, because that knows which request it works on.
+    The SDK since 2.0 handles a message with the context variables of `last_context`.
     """
 
     def __init__(self, receive: Callable[[Any], None]) -> None:
+        self.last_context: Variables | None = None
         self._receive = receive
-        self._messages: asyncio.Queue[Any] = asyncio.Queue()
+        self._messages: asyncio.Queue[tuple[Any, Variables | None]] = asyncio.Queue()
 
-    def put(self, message: Any) -> None:
+    def put(self, message: Any, variables: Variables | None = None) -> None:
         """Send a message to the server; None ends the stream."""
-        self._messages.put_nowait(message)
+        self._messages.put_nowait((message, variables))
 
     async def send(self, item: Any) -> None:
         self._receive(item)
@@ -55,7 +60,7 @@ class _Streams:
         return self
 
     async def __anext__(self) -> Any:
-        message = await self._messages.get()
+        message, self.last_context = await self._messages.get()
         if message is None:
             raise StopAsyncIteration
         return message
@@ -84,7 +89,7 @@ class StreamSession:
         self._calls: dict[str, _Call] = {}
         self._last_id = 0
         self._stopped: str | None = None
-        self._types: Any = sys.modules["mcp.types"]
+        self._types: Any = sys.modules.get("mcp_types") or sys.modules["mcp.types"]
         self._answering: set[asyncio.Task[None]] = set()
 
     @property
@@ -95,7 +100,7 @@ class StreamSession:
         """Start the server and introduce ourselves. Raise what starting raises."""
         options = self._low_level.create_initialization_options()
         running = self._low_level.run(self._streams, self._streams, options)
-        self._running = asyncio.get_running_loop().create_task(running, context=self._variables)
+        self._running = asyncio.get_running_loop().create_task(running, context=self._variables.copy())
         self._running.add_done_callback(lambda _: self.fail("The server has stopped."))
         params = {"protocolVersion": HANDSHAKE, "capabilities": CAPABILITIES, "clientInfo": CLIENT}
         try:
@@ -135,7 +140,8 @@ class StreamSession:
         if context is not None:
             params = {**params, "_meta": {**params.get("_meta", {}), "progressToken": id_}}
         try:
-            self._send(self._types.JSONRPCRequest(jsonrpc="2.0", id=id_, method=method, params=params))
+            message = self._types.JSONRPCRequest(jsonrpc="2.0", id=id_, method=method, params=params)
+            self._send(message, id_)
             return await call.reply
         except (asyncio.CancelledError, InputNeeded):
             self._notify("notifications/cancelled", {"requestId": id_, "reason": "the caller has gone"})
@@ -185,9 +191,9 @@ class StreamSession:
         """Return the call that a message belongs to: the one that it names, or else the one that the sending
         task works on. None where that has ended."""
         variable = getattr(sys.modules.get("mcp.server.lowlevel.server"), "request_ctx", None)
-        current = getattr(variable and variable.get(None), "request_id", None)
+        older = getattr(variable and variable.get(None), "request_id", None)  # of the SDK before 2.0
         token = (message.params or {}).get("progressToken")
-        named = next((id_ for id_ in (related, token, current) if id_ is not None), None)
+        named = next((id_ for id_ in (related, token, _CURRENT.get(), older) if id_ is not None), None)
         return self._calls.get(named)  # type: ignore[arg-type]
 
     async def _answer(self, message: Any, params: dict[str, Any], call: _Call | None) -> None:
@@ -212,7 +218,10 @@ class StreamSession:
     def _notify(self, method: str, params: dict[str, Any] | None = None) -> None:
         self._send(self._types.JSONRPCNotification(jsonrpc="2.0", method=method, params=params))
 
-    def _send(self, message: Any) -> None:
-        message = self._types.JSONRPCMessage(message)
+    def _send(self, message: Any, current: str | None = None) -> None:
+        whole = self._types.JSONRPCMessage
+        message = whole(message) if isinstance(whole, type) else message  # the SDK before 2.0 wraps it
         envelope = getattr(sys.modules.get("mcp.shared.message"), "SessionMessage", None)
-        self._streams.put(message if envelope is None else envelope(message))
+        variables = self._variables.copy()
+        variables.run(_CURRENT.set, current)
+        self._streams.put(message if envelope is None else envelope(message), variables)
