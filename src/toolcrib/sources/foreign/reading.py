@@ -361,7 +361,9 @@ class _Adopting:
             return ToolError(text)
         is_deliberate = not kinds.isdisjoint(_DELIBERATE[self._library])
         if self._library == "fastmcp":
-            hides = getattr(self._item.home, "_mask_error_details", False)
+            home = self._item.home
+            older = getattr(getattr(home, "_tool_manager", None), "mask_error_details", False)  # fastmcp 2
+            hides = getattr(home, "_mask_error_details", older)
             shown = f"Error calling tool {name!r}" + ("" if hides else f": {text}")
             return ToolError(text) if is_deliberate else ToolCrashedError(shown)
         hides = hasattr(sys.modules.get("mcp.server.mcpserver.exceptions"), "UnexpectedToolError")
