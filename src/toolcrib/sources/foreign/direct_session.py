@@ -54,13 +54,18 @@ class DirectSession:
     def __init__(self, low_level: Any, state: Any, *, is_modern: bool) -> None:
         self.uses = 0
         self.has_stopped = False
-        self.capabilities: Mapping[str, Any] = {}
         self._low_level = low_level
         self._state = state
         self._is_modern = is_modern
         self._id = f"toolcrib-{next(_numbers)}"
         self._runner = self._make_runner(is_modern=is_modern)
         self._asks_by_returning: set[str] = set()
+
+    @property
+    def capabilities(self) -> Mapping[str, Any]:
+        found = self._low_level.get_capabilities(protocol_version=MODERN)
+        dumped: dict[str, Any] = found.model_dump(by_alias=True, mode="json", exclude_none=True)
+        return dumped
 
     def _make_runner(self, *, is_modern: bool) -> Any:
         made = sys.modules["mcp.server.connection"].Connection
@@ -73,12 +78,9 @@ class DirectSession:
 
     async def open(self) -> None:
         if self._is_modern:
-            capabilities = self._low_level.get_capabilities(protocol_version=MODERN)
-            self.capabilities = capabilities.model_dump(by_alias=True, mode="json", exclude_none=True)
             return
         params = {"protocolVersion": HANDSHAKE, "capabilities": CAPABILITIES, "clientInfo": CLIENT}
-        reply = await self.request("initialize", params)
-        self.capabilities = reply.get("capabilities") or {}
+        await self.request("initialize", params)
         await self._runner.on_notify(_Request(None, is_notice=True), "notifications/initialized", None)
 
     async def close(self) -> None:

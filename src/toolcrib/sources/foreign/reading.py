@@ -32,7 +32,13 @@ from toolcrib.schema.parameters import HandlerInfo, docstring_of, find_function,
 from toolcrib.sources.foreign.bridge import Bridge, Session, list_all, run_server
 from toolcrib.sources.foreign.guards import find_guards, is_own
 from toolcrib.sources.foreign.plain import find_obstacle
-from toolcrib.sources.foreign.recognition import MAX_MOUNTS, is_low_level, library_of, package_of
+from toolcrib.sources.foreign.recognition import (
+    MAX_MOUNTS,
+    has_lifespan,
+    is_low_level,
+    library_of,
+    package_of,
+)
 from toolcrib.tool import Adoption, Tool
 
 if typing.TYPE_CHECKING:
@@ -254,7 +260,8 @@ class _Adopting:
                 reason = self._find_difference(tool)
         if tool is None or reason is not None:
             tool = self._make_bridged()
-        tool.owner = self._bridge
+        if reason is not None or has_lifespan(self._bridge.server):
+            tool.owner = self._bridge
         way: typing.Literal["native", "handlers"] = "native" if reason is None else "handlers"
         tool.adoption = Adoption(self._library, way, reason or PLAIN, self._explain)
         return tool

@@ -6,6 +6,7 @@ Every module searched for tools pays for this check, so it imports nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import FunctionType
 from typing import Any, Literal
 
 Library = Literal["mcp", "fastmcp"]
@@ -43,10 +44,25 @@ def low_level_of(server: Any) -> Any:
     return getattr(server, "_lowlevel_server", None) or getattr(server, "_mcp_server", server)
 
 
-def package_of(cls: type) -> str:
-    """Return the package that a class comes from; a class may say anything of itself."""
+def package_of(cls: Any) -> str:
+    """Return the package that a class or a function comes from; a class may say anything of itself."""
     module = getattr(cls, "__module__", None)
     return module.partition(".")[0] if isinstance(module, str) else ""
+
+
+def has_lifespan(server: Any) -> bool:
+    """Return whether somebody gave a server, or one that is mounted in it, a lifespan."""
+    for each in (server, *mounted_in(server)):
+        held = (getattr(getattr(each, "settings", None), "lifespan", None), getattr(each, "_lifespan", None))
+        own = [item for item in held if item is not None and not _is_default(item)]
+        if own or getattr(each, "_has_lifespan", False):  # the second is of fastmcp 2
+            return True
+    return False
+
+
+def _is_default(lifespan: Any) -> bool:
+    """Return whether a lifespan is a function of the library. Its objects hold functions of somebody."""
+    return isinstance(lifespan, FunctionType) and package_of(lifespan) in PACKAGES
 
 
 def mounted_in(server: Any) -> Iterator[Any]:

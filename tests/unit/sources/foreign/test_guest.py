@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from fastmcp import FastMCP
+from fastmcp.server.lifespan import ContextManagerLifespan
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver import MCPServer as OfficialServer
 
@@ -146,3 +147,31 @@ async def test_what_goes_wrong_while_closing_is_logged(caplog: pytest.LogCapture
         await server.call("look")
 
     assert "closing Bridge failed" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["function", "object of fastmcp", "mounted", "official"])
+async def test_plain_functions_run_within_the_lifespan_of_their_server(kind: str) -> None:
+    diary, server = Diary(), MCPServer("test")
+    theirs: Any
+    if kind == "official":
+        theirs = OfficialServer("theirs", lifespan=diary.live)
+    elif kind == "mounted":
+        inner = FastMCP("theirs", lifespan=diary.live)
+        theirs = FastMCP("outer")
+        theirs.mount(inner)
+    else:
+        theirs = FastMCP(
+            "theirs",
+            lifespan=ContextManagerLifespan(diary.live) if kind == "object of fastmcp" else diary.live,
+        )
+
+    def look() -> str:
+        return ", ".join(diary.notes)
+
+    theirs.add_tool(look)
+    (tool,) = server.add(theirs).registered
+
+    assert tool.adoption is not None
+    assert tool.adoption.way == "native"
+    async with server:
+        assert (await server.call("look")).text == "open theirs"
