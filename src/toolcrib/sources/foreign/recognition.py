@@ -53,9 +53,9 @@ def package_of(cls: Any) -> str:
 def has_lifespan(server: Any) -> bool:
     """Return whether somebody gave a server, or one that is mounted in it, a lifespan."""
     for each in (server, *mounted_in(server)):
-        held = (getattr(getattr(each, "settings", None), "lifespan", None), getattr(each, "_lifespan", None))
-        own = [item for item in held if item is not None and not _is_default(item)]
-        if own or getattr(each, "_has_lifespan", False):  # the second is of fastmcp 2
+        held = each.settings.lifespan if library_of(each) == "mcp" else getattr(each, "_lifespan", None)
+        is_own = held is not None and not _is_default(held)
+        if is_own or getattr(each, "_has_lifespan", False):  # the second is of fastmcp 2
             return True
     return False
 
