@@ -332,8 +332,11 @@ def _find_servers(found: Target) -> list[MCPServer]:
 
 
 def _find_adopted_name(tools: Sequence[Tool]) -> str | None:
-    """Return the name of the server of another library that all tools come from."""
-    names = {None if tool.adoption is None else getattr(tool.owner, "name", None) for tool in tools}
+    """Return the name of the server of another library that all tools come from, where it is known."""
+    names: set[str] = set()
+    if all(tool.adoption is not None for tool in tools):
+        names = {tool.owner.name for tool in tools if tool.owner is not None}
+        names |= {program.server.name for program in running_programs() if program.server is not None}
     return names.pop() if len(names) == 1 else None
 
 

@@ -118,8 +118,9 @@ def _read_program(program: Program, options: ReadOptions) -> Batch:
         batch.findings.append(Finding("foreign-second", "warning", text, file=file, hint=hint))
     owners: dict[int, ProgramOwner] = {}
     for tool in batch.tools if entry_point.is_server(started.server) else ():
-        owner = ProgramOwner(program, started.loop, tool.owner)
-        tool.owner = owners.setdefault(id(tool.owner), owner)
+        if tool.owner is not None:  # else it has no lifespan, and calls are cheaper without an owner
+            owner = ProgramOwner(program, started.loop, tool.owner)
+            tool.owner = owners.setdefault(id(tool.owner), owner)
     return batch
 
 

@@ -315,6 +315,8 @@ class Program:
         self.server: Any = None
         self.others: list[str] = []
         """The names of servers that it started besides, which are not served."""
+        self.has_owner = False
+        """Whether tools of it have an owner, which stops it when it is closed."""
         self._argv = list(argv)
         self._call = call
         self._started: Future[Started] = Future()
@@ -499,6 +501,7 @@ class ProgramOwner:
 
     def __init__(self, program: Program, loop: asyncio.AbstractEventLoop | None, inner: Any) -> None:
         self.name: str = program.server.name
+        program.has_owner = True
         self._program = program
         self._loop = loop
         self._inner = inner

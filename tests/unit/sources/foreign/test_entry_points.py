@@ -473,3 +473,33 @@ def test_another_server_of_the_same_program_is_reported(tmp_path: Path) -> None:
 
     assert greet(file) == "hello Ann"
     assert "starts another server, 'second', which is not served" in run("check", file).stdout
+
+
+RELOADED = (
+    MCP + MAKE + GUARD + "try:\n        make().run()\n    finally:\n        print('ended', *sys.argv[1:])\n"
+)
+
+
+@pytest.mark.parametrize("text", [RELOADED, LOW_LEVEL.replace("database closed", "ended v1")])
+def test_a_program_that_changes_is_started_again_and_the_old_one_ended(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "greeter.py"
+    file.write_text(text)
+    command = [sys.executable, "-W", "ignore", "-m", "toolcrib", "serve", str(file)]
+    command += ["--port", "0", "--json", "--reload", "--", "v1"]
+    pipe = subprocess.PIPE
+
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        address = json.loads(process.stdout.readline())["address"]
+        file.write_text(text.replace('"hello"', '"welcome"'))
+        seen = []
+        while "ended v1" not in "".join(seen):
+            seen.append(process.stderr.readline())
+        called = run("call", "-t", address, "greet", "name=Ann")
+        process.send_signal(signal.SIGINT)
+        _, rest = process.communicate(timeout=60)
+
+    assert called.stdout.startswith("welcome Ann")
+    assert rest.count("ended v1") == 1
+    assert process.returncode == 0
