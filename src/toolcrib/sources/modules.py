@@ -77,7 +77,7 @@ class ModuleSource:
         batch = _read_modules([_load(path)], [], path.name, options)
         if batch.tools or target.arguments is None or not entry_point.is_launcher(path):
             return batch
-        return _read_program(entry_point.file_program(path, target.arguments), options)
+        return _read_program(entry_point.file_program(path, target.text, target.arguments), options)
 
     def _read_package(self, module: ModuleType, options: ReadOptions) -> Batch:
         below, findings = _load_each(load_module, find_submodules(module))
@@ -105,7 +105,7 @@ def _read_program(program: Program, options: ReadOptions) -> Batch:
     if started.server is None:
         if started.module is None or program.path is None:
             return Batch()
-        return _read_modules([started.module], [], program.path.name, options)
+        return _read_modules([started.module], [], program.label, options)
     token = started_on.set(started.loop)
     try:
         batch = options.read(started.server)

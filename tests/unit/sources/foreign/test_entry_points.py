@@ -154,8 +154,8 @@ def test_a_low_level_server_is_called_on_the_loop_of_its_program_and_its_databas
 
 @pytest.mark.parametrize(
     "name",
-    ["main", "make", "make_later", "command"],
-    ids=["starts it", "returns it", "returns it later", "a command of click"],
+    ["main", "begin", "make", "make_later", "command"],
+    ids=["starts it", "calls one that starts it", "returns it", "returns it later", "a command of click"],
 )
 def test_a_function_that_makes_or_starts_a_server_is_called(tmp_path: Path, name: str) -> None:
     more = """
@@ -163,6 +163,9 @@ import click
 
 def main():
     make().run()
+
+def begin():
+    main()
 
 async def make_later() -> "Server":
     return make()
@@ -191,7 +194,10 @@ def test_a_function_that_makes_a_server_from_arguments_is_not_served_as_a_tool(t
 
 def test_a_plain_function_is_served_and_not_called(tmp_path: Path) -> None:
     file = tmp_path / "orders.py"
-    file.write_text("import fastmcp\ndef delete_all(really: bool = True) -> None:\n    raise SystemExit(9)\n")
+    text = "import asyncio, fastmcp, subprocess\ndef delete_all(really: bool = True) -> None:\n"
+    file.write_text(
+        text + "    subprocess.run(['exit'])\n    asyncio.run(delete())\n    raise SystemExit(9)\n"
+    )
 
     assert [
         tool["name"] for tool in json.loads(run("list", f"{file}:delete_all", "--json").stdout)["tools"]
@@ -275,7 +281,7 @@ def test_arguments_that_are_missing_are_shown_as_the_program_shows_them(tmp_path
     assert listed.exit_code == 1
     assert "the following arguments are required: --city" in listed.stderr
     assert "The program exited with code 2 before it started a server" in listed.stderr
-    assert "give its arguments after --: toolcrib serve greeter.py -- ARGUMENTS" in listed.stderr
+    assert f"give its arguments after --: toolcrib serve {file} -- ARGUMENTS" in listed.stderr
     assert greet(file, "--city", "Rome") == "hello Ann --city Rome"
 
 
