@@ -409,6 +409,8 @@ def report_no_tools(modules: Sequence[ModuleType], label: str) -> Finding:
         text = f"{label} has no tools: its server is made in a function"
         is_program = file is not None and entry_point.is_launcher(Path(file))
         hint = f"name {f'the file, {file}' if is_program else f'that function, {target}:{first}'}"
+        if not is_program and not entry_point.is_callable(vars(module)[first]):
+            hint = f"make it in a function without arguments, or at module level: {first}(...)"
         return Finding("no-tools", "error", text, file=file, hint=hint)
     count = f"{len(functions)} functions" if len(functions) > 1 else "1 function"
     return Finding(

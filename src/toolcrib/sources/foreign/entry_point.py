@@ -205,14 +205,19 @@ def _runs_server(node: ast.expr, names: Mapping[str, Any]) -> bool:
 def function_program(function: Any, label: str, arguments: Sequence[str]) -> Program:
     """Return a function as a program. Raise SourceError where it needs arguments."""
     place = locate(find_function(function))
-    try:
-        if not _is_click(function):
-            inspect.signature(function).bind()
-    except TypeError as error:
+    if not is_callable(function):
         hint = "name the file that starts the server, or a function without arguments"
-        raise SourceError(f"Cannot call {label}: {error}", source=place, hint=hint) from None
+        raise SourceError(f"{label} cannot be called without arguments", source=place, hint=hint)
     file = place.file or label
     return Program(label, (file, *arguments), function, Path(file))
+
+
+def is_callable(function: Any) -> bool:
+    """Return whether a function can be called without arguments."""
+    try:
+        return _is_click(function) or inspect.signature(function).bind() is not None
+    except TypeError:
+        return False
 
 
 def _is_click(thing: Any) -> bool:

@@ -185,11 +185,12 @@ def test_a_function_that_makes_a_server_from_arguments_is_not_served_as_a_tool(t
     file = tmp_path / "greeter.py"
     file.write_text(MCP + "def create_server(config):\n    return Server(config)\n")
 
-    listed = run("list", f"{file}:create_server")
+    named, unnamed = run("list", f"{file}:create_server"), run("list", file)
 
-    assert listed.exit_code == 1
-    assert "missing a required argument: 'config'" in listed.stderr
-    assert "name the file that starts the server" in listed.stderr
+    assert (named.exit_code, unnamed.exit_code) == (1, 1)
+    assert "create_server cannot be called without arguments" in named.stderr
+    assert "name the file that starts the server" in named.stderr
+    assert "make it in a function without arguments" in unnamed.stderr
 
 
 def test_a_plain_function_is_served_and_not_called(tmp_path: Path) -> None:
