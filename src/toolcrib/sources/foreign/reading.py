@@ -38,6 +38,7 @@ from toolcrib.sources.foreign.recognition import (
     is_low_level,
     library_of,
     package_of,
+    started_on,
 )
 from toolcrib.tool import Adoption, Tool
 
@@ -216,13 +217,18 @@ def _fast_meta(wire: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _run_apart(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run async code to its end from wherever we are, also where a loop runs already."""
+    """Run async code to its end from wherever we are, also where a loop runs already: on the loop that the
+    server was started on, or else on a new one."""
     outcome: list[T] = []
     problem: list[BaseException] = []
+    own_loop = started_on.get()
 
     def work() -> None:
         try:
-            outcome.append(asyncio.run(make()))
+            if own_loop is None:
+                outcome.append(asyncio.run(make()))
+            else:
+                outcome.append(asyncio.run_coroutine_threadsafe(make(), own_loop).result())
         except BaseException as error:
             problem.append(error)
 
@@ -260,10 +266,10 @@ class _Adopting:
                 reason = self._find_difference(tool)
         if tool is None or reason is not None:
             tool = self._make_bridged()
-        if reason is not None or has_lifespan(self._bridge.server):
-            tool.owner = self._bridge
+        tool.owner = self._bridge
         way: typing.Literal["native", "handlers"] = "native" if reason is None else "handlers"
-        tool.adoption = Adoption(self._library, way, reason or PLAIN, self._explain)
+        needs_server = reason is not None or has_lifespan(self._bridge.server)
+        tool.adoption = Adoption(self._library, way, reason or PLAIN, self._explain, needs_server)
         return tool
 
     def _find_obstacle(self) -> str | None:
