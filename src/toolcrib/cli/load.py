@@ -80,10 +80,9 @@ def build_tools(tools: Iterable[Tool], findings: list[Finding]) -> list[Tool]:
 def tool_json(tool: Tool) -> dict[str, Any]:
     """Return a tool as it is sent to clients, with the place of its definition, and how it is run if it
     belongs to a server of another library."""
-    described = {**tool.definition.to_wire(), "source": {"file": tool.source.file, "line": tool.source.line}}
-    if tool.adoption is not None:
-        described["adoption"] = {name: getattr(tool.adoption, name) for name in ("library", "way", "reason")}
-    return described
+    source = {"file": tool.source.file, "line": tool.source.line}
+    adoption = {} if tool.adoption is None else {"adoption": tool.adoption.to_json()}
+    return {**tool.definition.to_wire(), "source": source, **adoption}
 
 
 def catalog_json(tools: Iterable[Tool], findings: Iterable[Finding]) -> dict[str, Any]:

@@ -14,10 +14,10 @@ from typing import Any, Literal
 Library = Literal["mcp", "fastmcp"]
 PACKAGES = frozenset({"mcp", "mcp_types", "fastmcp"})
 """The packages whose classes are theirs."""
-started_on: ContextVar[AbstractEventLoop | None] = ContextVar("toolcrib_started_on", default=None)
-"""The running event loop that the server to be read was started on, by its own program."""
 MAX_MOUNTS = 32
 """How deep servers may be mounted in each other."""
+started_on: ContextVar[AbstractEventLoop | None] = ContextVar("toolcrib_started_on", default=None)
+"""The running event loop that the server to be read was started on, by its own program."""
 
 _SERVERS: dict[tuple[str, str], Library] = {
     ("mcp", "MCPServer"): "mcp",
