@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from copy import copy
+from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, overload, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, Unpack, overload, runtime_checkable
 
 from toolcrib.definition import (
     MAX_DESCRIPTION_BYTES,
@@ -22,7 +23,7 @@ from toolcrib.definition import (
     check_schema_text,
     check_text,
 )
-from toolcrib.errors import DefinitionError, Finding, InvalidToolError, Location
+from toolcrib.errors import CallError, DefinitionError, Finding, InvalidToolError, Location
 from toolcrib.schema.parameters import HandlerInfo, check_parameters, inspect_handler, name_of
 from toolcrib.validation import codec
 
@@ -108,12 +109,28 @@ def is_marked(thing: Any) -> bool:
 # --- the tool ----------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """How a tool of another library's server is run: as a function ("native"), or through the handlers of
+    that server ("handlers"), and the reason. `explain` returns what that library tells callers of an
+    exception of the function. `needs_server`: the server has to run for a call."""
+
+    library: str
+    way: Literal["native", "handlers"]
+    reason: str
+    explain: Callable[[BaseException], CallError]
+    needs_server: bool = True
+
+    def to_json(self) -> dict[str, str]:
+        return {"library": self.library, "way": self.way, "reason": self.reason}
+
+
 class Tool:
     """A definition with its handler. Made by `from_function`, `from_handler` or `from_object`.
 
     `origin` is the object that was registered, `owner` the application it belongs to. `long_name` is the
     full form of a name that had to be shortened; both can be called. `namespace` is the prefix that the
-    source asks for.
+    source asks for. `adoption` is set for tools of other libraries' servers.
     """
 
     __slots__ = (
@@ -121,6 +138,7 @@ class Tool:
         "_built",
         "_error",
         "_results",
+        "adoption",
         "info",
         "long_name",
         "name",
@@ -139,6 +157,7 @@ class Tool:
         self.options = options
         self.origin = origin
         self.owner: Any = None
+        self.adoption: Adoption | None = None
         self.namespace: str | None = None
         self.long_name: str | None = None
         self._build = build

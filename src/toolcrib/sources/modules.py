@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from toolcrib.errors import DefinitionError, Finding, Location, SourceError, suggest
-from toolcrib.schema.parameters import locate
+from toolcrib.schema.parameters import find_function, locate
 from toolcrib.sources import tables
 from toolcrib.sources.applications import is_application
 from toolcrib.sources.base import Batch, ReadOptions
-from toolcrib.sources.foreign.recognition import is_low_level, library_of
+from toolcrib.sources.foreign import entry_point, interception
+from toolcrib.sources.foreign.entry_point import Program, ProgramOwner
+from toolcrib.sources.foreign.recognition import is_low_level, library_of, mounted_in, started_on
 from toolcrib.sources.foreign.usage import check_start
 from toolcrib.sources.loading import find_python_files, find_submodules, load_file, load_module
 from toolcrib.sources.objects import is_tool_class, registry_of
@@ -29,6 +31,8 @@ from toolcrib.sources.targets import Target
 from toolcrib.tool import Tool, is_marked, is_tool_object
 
 GROUP = "TOOL_GROUP"
+BYPASSED = "foreign-bypassed"
+"""The code of findings about functions that are served without what their server has in front of them."""
 _DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
@@ -37,7 +41,7 @@ class ModuleSource:
 
     def accepts(self, target: Any) -> bool:
         return isinstance(target, ModuleType) or (
-            isinstance(target, Target) and target.kind in ("file", "folder", "module")
+            isinstance(target, Target) and target.kind in ("file", "folder", "module", "script")
         )
 
     def read(self, target: Any, options: ReadOptions) -> Batch:
@@ -55,19 +59,94 @@ class ModuleSource:
         if target.is_missing:
             kind = "file" if target.name else "file or folder"
             raise SourceError(f"There is no {kind} {target.path}")
+        if target.arguments is not None:
+            interception.install()
+            if (program := entry_point.find_program(target)) is not None:
+                return _read_program(program, options)
         if target.name:
             module = load_module(target.module or "") if path is None else _load(path)
-            return options.read(find_object(module, target.name, target.text))
+            return _read_object(module, target, options)
+        if target.kind == "script":
+            hint = "give a file, a folder, a module, module:object or an installed command"
+            raise SourceError(f"There is no file, module or command '{target.text}'", hint=hint)
         if path is None:
             what = "file or module" if "." in target.text else "module"
             return self._read_package(load_module(target.text, what), options)
         if target.kind == "folder":
             return _read_modules(*_load_each(_load, find_python_files(path)), str(path), options)
-        return _read_modules([_load(path)], [], path.name, options)
+        batch = _read_modules([_load(path)], [], path.name, options)
+        if batch.tools or target.arguments is None or not entry_point.is_launcher(path):
+            return batch
+        return _read_program(entry_point.file_program(path, target.text, target.arguments), options)
 
     def _read_package(self, module: ModuleType, options: ReadOptions) -> Batch:
         below, findings = _load_each(load_module, find_submodules(module))
         return _read_modules([module, *below], findings, module.__name__, options)
+
+
+def _read_object(module: ModuleType, target: Target, options: ReadOptions) -> Batch:
+    """Read the object that a target names. A function that makes or starts a server is called."""
+    found = find_object(module, target.name, target.text)
+    if is_marked(found) or not entry_point.starts_server(found):
+        batch = options.read(found)
+        batch.findings += _warn_bypassed(found, target)
+        return batch
+    if target.arguments is None:
+        text = f"{target.text} makes or starts a server; it is not called here"
+        raise SourceError(
+            text, source=locate(found), hint=f"call it and add what it returns: add({target.name}())"
+        )
+    return _read_program(entry_point.function_program(found, target.text, target.arguments), options)
+
+
+def _read_program(program: Program, options: ReadOptions) -> Batch:
+    """Run a program, and read the server that it starts. If it starts none, read its module."""
+    started = program.start()
+    if started.server is None:
+        if started.module is None or program.path is None:
+            return Batch()
+        return _read_modules([started.module], [], program.label, options)
+    token = started_on.set(started.loop)
+    try:
+        batch = options.read(started.server)
+    finally:
+        started_on.reset(token)
+    for name in program.others:
+        text = f"{program.label} starts another server, '{name}', which is not served"
+        file = None if program.path is None else str(program.path)
+        hint = "a program is served with the first server that it starts; name the other one itself"
+        batch.findings.append(Finding("foreign-second", "warning", text, file=file, hint=hint))
+    owners: dict[int, ProgramOwner] = {}
+    for tool in batch.tools if entry_point.is_server(started.server) else ():
+        if tool.owner is not None:  # else it has no lifespan, and calls are cheaper without an owner
+            owner = ProgramOwner(program, started.loop, tool.owner)
+            tool.owner = owners.setdefault(id(tool.owner), owner)
+    return batch
+
+
+def _warn_bypassed(thing: Any, target: Target) -> Iterator[Finding]:
+    """Warn of a function that is served without what its server has in front of it."""
+    function = find_function(getattr(thing, "fn", thing))
+    servers = filter(entry_point.is_server, list(getattr(function, "__globals__", {}).values()))
+    for server in () if entry_point.is_server(thing) else servers:
+        from toolcrib.sources.foreign.guards import find_guards  # start-up time
+
+        try:
+            guards = None if is_low_level(server) else find_guards(server)
+            words = "" if guards is None else guards.message
+        except SourceError as error:
+            words = error.message
+        if words or is_low_level(server):
+            place = locate(function)
+            yield Finding(
+                BYPASSED,
+                "warning",
+                f"{target.text} is served without its server '{server.name}', which stands in front of it: "
+                f"{words.partition(': ')[2] or 'its own handlers'}",
+                file=place.file,
+                line=place.line,
+                hint=f"to serve it through that server, name {target.text.rpartition(':')[0]}",
+            )
 
 
 def _load(path: Path) -> ModuleType:
@@ -214,8 +293,6 @@ def _drop_mounted(contents: Sequence[ModuleContent]) -> None:
     servers = [value for content in contents for value in content.objects if library_of(value) == "fastmcp"]
     if len(servers) < 2:
         return
-    from toolcrib.sources.foreign.servers import mounted_in
-
     inner = {id(child) for server in servers for child in mounted_in(server)}
     for content in contents:
         content.objects = [value for value in content.objects if id(value) not in inner]
@@ -313,19 +390,28 @@ def find_object(module: ModuleType, name: str, target: str) -> Any:
 
 def report_no_tools(modules: Sequence[ModuleType], label: str) -> Finding:
     """Return a finding about modules without tools: the likely reason, and what to do."""
-    functions = [
-        (module, name)
+    found = [
+        (module, name, value)
         for module in modules
         for name, value in vars(module).items()
         if inspect.isfunction(value) and value.__module__ == module.__name__ and not name.startswith("_")
     ]
-    if not functions:
+    started = [(module, name) for module, name, value in found if entry_point.starts_server(value)]
+    functions = [(module, name) for module, name, _ in found if (module, name) not in started]
+    if not functions and not started:
         file = _file_of(modules[0]) if len(modules) == 1 else None
         hint = "mark functions with @tool"
         return Finding("no-tools", "error", f"{label} has no tools", file=file, hint=hint)
-    module, first = functions[0]
+    module, first = (started or functions)[0]
     file = _file_of(module)
     target = Path(file).name if file else module.__name__
+    if started:
+        text = f"{label} has no tools: its server is made in a function"
+        is_program = file is not None and entry_point.is_launcher(Path(file))
+        hint = f"name {f'the file, {file}' if is_program else f'that function, {target}:{first}'}"
+        if not is_program and not entry_point.is_callable(vars(module)[first]):
+            hint = f"make it in a function without arguments, or at module level: {first}(...)"
+        return Finding("no-tools", "error", text, file=file, hint=hint)
     count = f"{len(functions)} functions" if len(functions) > 1 else "1 function"
     return Finding(
         "no-marked-tools",
