@@ -150,9 +150,10 @@ def _has_hooks(cls: type) -> bool:
 @cache
 def _engine() -> tuple[Any, Any]:
     """Load pydantic, which takes about 90 ms where the user's own code has not done it."""
-    from pydantic import TypeAdapter
+    from pydantic import TypeAdapter, warnings as kinds
     from pydantic.json_schema import GenerateJsonSchema
-    from pydantic.warnings import UnsupportedFieldAttributeWarning
+
+    unsupported = getattr(kinds, "UnsupportedFieldAttributeWarning", None)  # since pydantic 2.12
 
     class Untitled(GenerateJsonSchema):
         """Publishes what the author wrote: no titles made of names, no OpenAPI discriminators."""
@@ -169,7 +170,8 @@ def _engine() -> tuple[Any, Any]:
 
     def adapt(hint: Any) -> Any:
         with warnings.catch_warnings():  # about aliases and defaults, which are handled elsewhere
-            warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
+            if unsupported is not None:
+                warnings.simplefilter("ignore", unsupported)
             return TypeAdapter(hint)
 
     return adapt, Untitled
