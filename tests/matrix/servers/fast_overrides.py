@@ -21,9 +21,9 @@ class Restricted(FastMCP):
     async def _list_tools(self, *given, **named):
         return [tool for tool in await super()._list_tools(*given, **named) if tool.name in ALLOWED]
 
-    async def _call_tool(self, context, *given, **named):
-        check(context.message.name)
-        return await super()._call_tool(context, *given, **named)
+    async def _call_tool(self, called, *given, **named):
+        check(called if isinstance(called, str) else called.message.name)  # a name before 2.13
+        return await super()._call_tool(called, *given, **named)
 
 
 def check(name: str) -> None:
