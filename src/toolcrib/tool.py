@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from copy import copy
+from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, overload, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, Unpack, overload, runtime_checkable
 
 from toolcrib.definition import (
     MAX_DESCRIPTION_BYTES,
@@ -108,12 +109,22 @@ def is_marked(thing: Any) -> bool:
 # --- the tool ----------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """How a tool of another library's server is run: as a function ("native"), or through the handlers of
+    that server ("handlers"), and the reason."""
+
+    library: str
+    way: Literal["native", "handlers"]
+    reason: str
+
+
 class Tool:
     """A definition with its handler. Made by `from_function`, `from_handler` or `from_object`.
 
     `origin` is the object that was registered, `owner` the application it belongs to. `long_name` is the
     full form of a name that had to be shortened; both can be called. `namespace` is the prefix that the
-    source asks for.
+    source asks for. `adoption` is set for tools of other libraries' servers.
     """
 
     __slots__ = (
@@ -121,6 +132,7 @@ class Tool:
         "_built",
         "_error",
         "_results",
+        "adoption",
         "info",
         "long_name",
         "name",
@@ -139,6 +151,7 @@ class Tool:
         self.options = options
         self.origin = origin
         self.owner: Any = None
+        self.adoption: Adoption | None = None
         self.namespace: str | None = None
         self.long_name: str | None = None
         self._build = build

@@ -31,6 +31,7 @@ toolcrib call tools.py:find_order --json '{"number": 17}'
 echo '{"number": 17}' | toolcrib call tools.py:find_order --json -
 toolcrib call -t http://127.0.0.1:8000/mcp find_order number=17
 toolcrib call --command 'python server.py' find_order number=17
+toolcrib call -t server.py find_order number=17 -- --db orders.db
 """
 _JSON_EXAMPLES = {"expected array": '["a", "b"]', "expected object": '{"key": "value"}'}
 
@@ -40,14 +41,17 @@ class CallCommand(Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         end = args.index("--") if "--" in args else len(args)
+        has_target = any(word.startswith(("-t", "--target")) for word in args[:end])
         parsed: list[str] = []
         for word in args[:end]:
             if parsed and parsed[-1] == "--json=" and (word == "-" or word.lstrip().startswith("{")):
                 parsed[-1] += word
             else:
                 parsed.append("--json=" if word == "--json" else word)
+        # Where a target is named, what follows `--` is for its program; else for the tool, as KEY=VALUE.
+        parse = super().parse_args if has_target else super(Command, self).parse_args
         try:
-            return super().parse_args(ctx, [*parsed, *args[end:]])
+            return parse(ctx, [*parsed, *args[end:]])
         except click.NoSuchOption as error:
             hint = f"write arguments of the tool without dashes: {error.option_name.lstrip('-')}=VALUE"
             raise CommandError(f"No such option: {error.option_name}", hint) from None

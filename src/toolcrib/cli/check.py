@@ -26,6 +26,7 @@ toolcrib check                    toolcrib.toml, or the sample tools
 toolcrib check tools.py more/     a file and a folder
 toolcrib check --strict --json .  in a pipeline: warnings fail it too
 toolcrib check --against-scan .   compare with a scan of the source
+toolcrib check server.py -- --db x  arguments of a server's own program
 """
 
 
@@ -36,7 +37,9 @@ _COLUMNS = (
     ),
     Column(wraps=False),
     Column(style={"dim": True}),
+    Column(style={"dim": True}),
 )
+_WAYS = {"native": "native", "handlers": "through handlers"}
 
 
 @click.command(cls=Command, examples=EXAMPLES)
@@ -132,8 +135,9 @@ def _place(finding: Finding) -> tuple[str, int]:
 
 def _list_tools(
     loaded: Loaded, built: Sequence[Tool], errors: Sequence[Finding]
-) -> Iterator[tuple[str, str, str]]:
-    """Yield state, name and place of every tool, those that were refused last."""
+) -> Iterator[tuple[str, str, str, str]]:
+    """Yield state, name and place of every tool, and how it is run if its server is another library's; those
+    that were refused last."""
     valid = set(map(id, built))
     for entry in loaded.entries:
         tool = entry.tool
@@ -141,14 +145,15 @@ def _list_tools(
             name = f"{tool.name}@{tool.version}" if tool.version else tool.name
             if not entry.enabled and tool.options.group:
                 name = f"{name} (enable_{tool.options.group}_tools)"
-            yield "ok" if entry.enabled else "off", break_name(safe(name)), format_source(tool.source)
+            how = "" if tool.adoption is None else f"{_WAYS[tool.adoption.way]}: {tool.adoption.reason}"
+            yield "ok" if entry.enabled else "off", break_name(safe(name)), format_source(tool.source), how
     named = [(error.tool, error.where) for error in sorted(errors, key=_place) if error.tool]
     for refused, where in dict.fromkeys(named):
-        yield "refused", break_name(safe(refused)), format_source(where)
+        yield "refused", break_name(safe(refused)), format_source(where), ""
 
 
-def _summarize(loaded: Loaded, rows: list[tuple[str, str, str]], findings: list[Finding]) -> str:
-    states = [state for state, _, _ in rows]
+def _summarize(loaded: Loaded, rows: list[tuple[str, str, str, str]], findings: list[Finding]) -> str:
+    states = [row[0] for row in rows]
     tools = [f"{count(states.count('ok'), 'tool')} ok" if states else "no tools"]
     tools += [f"{states.count(state)} {state}" for state in ("refused", "off") if state in states]
     samples = "Sample tools: " if loaded.is_sample else ""

@@ -10,14 +10,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from toolcrib.cli.options import CommandError
+from toolcrib.cli.options import CommandError, Targets
 from toolcrib.cli.output import Terminal, format_source
-from toolcrib.cli.text import count, suggest
+from toolcrib.cli.text import count, shorten_list, suggest
 from toolcrib.config import FILE_NAME, Config, load_config, switches_from
 from toolcrib.dispatch.tool_search import DEFAULT_BUDGET_TOKENS, SearchMode
 from toolcrib.errors import ConfigurationError, DefinitionError, Finding, SourceError
@@ -25,8 +25,10 @@ from toolcrib.registry.index import Entry
 from toolcrib.registry.selection import drop_repeated
 from toolcrib.server import MCPServer
 from toolcrib.sources import Batch, collect, find_files
+from toolcrib.sources.foreign.entry_point import find_program
 from toolcrib.sources.loading import load_file, load_module
-from toolcrib.sources.targets import SAMPLES, default_target, parse_target, settings_files
+from toolcrib.sources.modules import BYPASSED
+from toolcrib.sources.targets import SAMPLES, Target, default_target, parse_target, settings_files
 from toolcrib.tool import Tool
 
 SAMPLE_NOTE = "these are the sample tools; name a file, folder or module to use yours"
@@ -76,9 +78,11 @@ def build_tools(tools: Iterable[Tool], findings: list[Finding]) -> list[Tool]:
 
 
 def tool_json(tool: Tool) -> dict[str, Any]:
-    """Return a tool as it is sent to clients, with the place of its definition."""
-    source = tool.source
-    return {**tool.definition.to_wire(), "source": {"file": source.file, "line": source.line}}
+    """Return a tool as it is sent to clients, with the place of its definition, and how it is run if it
+    belongs to a server of another library."""
+    source = {"file": tool.source.file, "line": tool.source.line}
+    adoption = {} if tool.adoption is None else {"adoption": asdict(tool.adoption)}
+    return {**tool.definition.to_wire(), "source": source, **adoption}
 
 
 def catalog_json(tools: Iterable[Tool], findings: Iterable[Finding]) -> dict[str, Any]:
@@ -169,8 +173,10 @@ class TargetLoader:
         self.is_sample = False
         self._tools: list[Tool] = []
         self._servers: list[MCPServer] = []
+        self._arguments: tuple[str, ...] = ()
 
     def collect(self, targets: Sequence[str]) -> list[Tool]:
+        self._arguments = targets.arguments if isinstance(targets, Targets) else ()
         for config in self._read_configs(targets):
             self.configs.append(config)
             self._add(config)
@@ -246,8 +252,13 @@ class TargetLoader:
             try:
                 if parse_target(target).is_missing:
                     raise SourceError(f"No such file or folder: {parse_target(target).path}")
-                batch.extend(collect(target, namespace=config.namespace, switches=config.switches))
-                self._servers += _find_servers(target)
+                found = replace(parse_target(target), arguments=self._arguments)
+                part = collect(found, namespace=config.namespace, switches=config.switches)
+                batch.extend(part)
+                is_program = find_program(found) is not None
+                if is_program or any(tool.adoption is not None for tool in part.tools):
+                    batch.findings += _find_unserved(found, part)
+                self._servers += [] if is_program else _find_servers(found)
             except DefinitionError as error:
                 if self.terminal.debug and error.__context__ is not None:
                     self.terminal.traceback(error.__context__)
@@ -273,10 +284,39 @@ class TargetLoader:
         self.findings.append(finding)
 
 
-def _find_servers(target: str) -> list[MCPServer]:
+def _find_unserved(target: Target, batch: Batch) -> Iterator[Finding]:
+    """Warn of tools in the source of an adopted server that the server does not list."""
+    if target.name or target.kind == "script":
+        return
+    from toolcrib.sources.scan import scan  # delayed: few targets were written for another library
+
+    try:
+        scanned = scan(target.text)
+    except Exception:
+        return  # what is served does not depend on the source
+    known = [*(tool.name for tool in batch.tools), *(item.tool for item in batch.findings if item.tool)]
+    missing = [
+        tool
+        for tool in scanned.tools
+        if not any(name == tool.name or name.endswith(f"_{tool.name}") for name in known)  # mounted
+    ]
+    if missing:
+        first = missing[0]
+        names = shorten_list([f"{tool.name} ({format_source(tool.source)})" for tool in missing])
+        yield Finding(
+            "unserved-tools",
+            "warning",
+            f"{count(len(missing), 'tool')} in the source but not served: {names}",
+            first.name if len(missing) == 1 else None,
+            file=first.source.file,
+            line=first.source.line,
+            hint="the program or its server leaves them out: check its arguments and environment",
+        )
+
+
+def _find_servers(found: Target) -> list[MCPServer]:
     """Return the server objects in a target, which is loaded already."""
-    found = parse_target(target)
-    if found.kind in ("folder", "descriptor", "other"):
+    if found.kind in ("folder", "descriptor", "script", "other"):
         return []
     thing: object = load_module(found.module or "") if found.path is None else load_file(found.path)
     for part in found.name.split(".") if found.name else ():
@@ -394,6 +434,9 @@ def load_one(
     if tool is None:
         raise _explain_missing_tool(name, loaded, terminal)
     tool.check()  # raises what is wrong with it
+    for finding in loaded.findings:
+        if finding.code == BYPASSED:
+            terminal.finding(finding)
     return loaded, tool
 
 

@@ -12,7 +12,7 @@ import pkgutil
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -20,9 +20,11 @@ import click
 
 from toolcrib.cli.output import Terminal, open_terminal
 from toolcrib.errors import ConfigurationError, DefinitionError, ToolcribError
+from toolcrib.sources.foreign.entry_point import stop_programs
 
 F = TypeVar("F", bound=Callable[..., Any])
 INTERRUPTED = 130
+_ARGUMENTS = "toolcrib.arguments"
 _DAY_S = 86_400.0
 _UNITS_S = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": _DAY_S, "w": 7 * _DAY_S, "y": 365 * _DAY_S}
 _DURATION = re.compile(r"(\d{1,9})\s*([a-z]+)")
@@ -50,6 +52,14 @@ class Command(click.Command):
             click.Option(["--debug"], is_flag=True, help="Show tracebacks and the library's log.")
         )
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep the words after `--` for the program that is a target."""
+        if any(param.name == "targets" for param in self.params) and "--" in args:
+            end = args.index("--")
+            ctx.meta[_ARGUMENTS] = tuple(args[end + 1 :])
+            args = args[:end]
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         debug = ctx.params.pop("debug") or bool(ctx.find_root().params.get("debug"))
         with open_terminal(debug=debug) as terminal:
@@ -63,6 +73,8 @@ class Command(click.Command):
                 if debug:
                     terminal.traceback(error)
                 return report_error(error, terminal)
+            finally:
+                stop_programs()
 
 
 def format_examples(examples: str) -> str:
@@ -165,13 +177,40 @@ class Time(click.ParamType[float]):
 # --- common options ----------------------------------------------------------------------------------
 
 
+class Targets(tuple[str, ...]):
+    """The targets of a command line, and the arguments for a program among them, which follow `--`."""
+
+    arguments: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, targets: Iterable[str], arguments: Iterable[str]) -> Targets:
+        made = cls(targets)
+        made.arguments = tuple(arguments)
+        return made
+
+    @property
+    def words(self) -> list[str]:
+        """The words of the command line."""
+        return [*self, "--", *self.arguments] if self.arguments else [*self]
+
+
+NO_TARGETS = Targets()
+
+
+def _make_targets(ctx: click.Context, _: click.Parameter, value: Sequence[str]) -> Targets:
+    return Targets.of(value, ctx.meta.get(_ARGUMENTS, ()))
+
+
 def targets_argument(function: F) -> F:
-    return click.argument("targets", nargs=-1, metavar="[TARGET]...")(function)
+    return click.argument("targets", nargs=-1, metavar="[TARGET]...", callback=_make_targets)(function)
 
 
 def target_option(function: F) -> F:
     text = "Where the tool is: a Python file, folder, module, module:object or toolcrib.toml."
-    return click.option("-t", "--target", "targets", multiple=True, metavar="TARGET", help=text)(function)
+    option = click.option(
+        "-t", "--target", "targets", multiple=True, metavar="TARGET", help=text, callback=_make_targets
+    )
+    return option(function)
 
 
 def json_option(function: F) -> F:

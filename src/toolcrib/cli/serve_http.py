@@ -119,17 +119,17 @@ def _check_workers(
 
 def _find_command(options: ServeOptions) -> Entry | None:
     """Return how a client would start this server; None where a target does not exist."""
+    lock: list[str] = []
+    if options.is_locked:
+        from toolcrib.cli.catalog import find_lock  # delayed: only needed with --locked
+
+        file, settings = find_lock(options.targets, options.lock)
+        on_drift = options.on_drift or settings.on_drift or "refuse"
+        lock = ["--lock", os.path.abspath(file), "--on-drift", on_drift]
     try:
-        command = stdio_command(options.targets)
+        return stdio_command(options.targets, options=lock)
     except CommandError:
         return None  # reported by loading
-    if not options.is_locked:
-        return command
-    from toolcrib.cli.catalog import find_lock  # delayed: only needed with --locked
-
-    file, settings = find_lock(options.targets, options.lock)
-    on_drift = options.on_drift or settings.on_drift or "refuse"
-    return {**command, "args": [*command["args"], "--lock", os.path.abspath(file), "--on-drift", on_drift]}
 
 
 # --- the start message -------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ def _print_start(summary: Summary, info: ServerInfo, options: ServeOptions, term
     if (command := _find_command(options)) is not None:
         terminal.echo_err("For clients that start the server:")
         _print_entry(name, command, terminal)
-    words = shlex.join(["toolcrib", "connect", "CLIENT", *options.targets])
+    words = shlex.join(["toolcrib", "connect", "CLIENT", *options.targets.words])
     terminal.echo_err(f"`{words}` adds it to a client. Press Ctrl-C to stop the server.")
     if summary.findings or info.is_public:
         terminal.echo_err()

@@ -24,7 +24,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.cli.load import Loaded, TargetLoader, enable_hint, load_for_serving
-from toolcrib.cli.options import CommandError
+from toolcrib.cli.options import NO_TARGETS, CommandError, Targets
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.text import count, first_line, shorten_list
 from toolcrib.config.settings import Policy
@@ -57,7 +57,7 @@ logger = logging.getLogger("toolcrib")
 class ServeOptions:
     """The command line of `serve`."""
 
-    targets: Sequence[str] = ()
+    targets: Targets = NO_TARGETS
     stdio: bool = False
     host: str | None = None
     port: int | None = None
@@ -392,7 +392,7 @@ def is_refused(summary: Summary, options: ServeOptions, terminal: Terminal) -> b
     text, hint = "No tools to serve", None
     if drifted:
         file = () if options.lock is None else ("--output", options.lock)
-        lock = shlex.join(("toolcrib", "lock", *file, *options.targets))
+        lock = shlex.join(("toolcrib", "lock", *file, *options.targets.words))
         text = f"Not started: {count(len(drifted), 'tool')} different from the lock file"
         hint = f"`{lock}` accepts all changes; --on-drift quarantine leaves the tools out"
     elif summary.tools:

@@ -24,7 +24,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from toolcrib.cli.options import report_error
+from toolcrib.cli.options import Targets, report_error
 from toolcrib.cli.output import Terminal, open_terminal
 from toolcrib.cli.serving import SIGNALS, ServeOptions, ServeProcess, Summary, use_json_messages
 from toolcrib.transports.serving import HTTPOptions
@@ -219,7 +219,8 @@ def run_workers(
 ) -> int:
     """Serve the sockets with worker processes until a signal stops them."""
     config: dict[str, Any] = {
-        "options": asdict(replace(options, workers=workers)),
+        "options": {**asdict(replace(options, workers=workers)), "targets": list(options.targets)},
+        "arguments": list(options.targets.arguments),
         "http": {key: getattr(http, key) for key in _HTTP_FIELDS},
         "key": secrets.token_hex(32),  # all workers seal with the same key
         "debug": terminal.debug,
@@ -313,6 +314,7 @@ def _work(config: dict[str, Any], channel: socket.socket, terminal: Terminal) ->
         os.set_inheritable(descriptor, False)  # not for programs that tools start
     sockets = [socket.socket(fileno=descriptor) for descriptor in config["sockets"]]
     options = ServeOptions(**config["options"])
+    options = replace(options, targets=Targets.of(options.targets, config["arguments"]))
     if options.log_format == "json":
         use_json_messages(terminal, show_process=True)
     process = ServeProcess(options, terminal, key=bytes.fromhex(config["key"]), keeps_sessions=False)

@@ -127,7 +127,9 @@ class ToolSearch:
         return kept[1]
 
     def _make_listing(self, view: tuple[Tool, ...]) -> Listing:
-        if self.mode == "never" or (self.mode == "auto" and not self._exceeds_budget(view)):
+        # Clients of an adopted server know its tools: its list is replaced only on demand.
+        is_adopted = any(tool.adoption is not None for tool in view)
+        if self.mode == "never" or (self.mode == "auto" and (is_adopted or not self._exceeds_budget(view))):
             return Listing(view)
         pinned = (tool for tool in view if PINNED in tool.definition.tags)
         shown = (*self._make_pair(view), *pinned)

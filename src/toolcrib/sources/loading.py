@@ -1,9 +1,9 @@
 """Import modules by name or file, and explain failures with file and line.
 
-A file is imported under its usual module name, so that the files beside it can import it and each other. If
-another module has that name, the file is loaded under a private name, so that two files called `tools.py` do
-not collide. The folder of a file is appended to the import path, so that a user's `calendar.py` does not hide
-that of the standard library.
+A file is imported under its usual module name, so that the files beside it can import it and each other, as
+parts of their package and as in a script. If another module has that name, the file is loaded under a private
+name, so that two files called `tools.py` do not collide. The folder of a file is appended to the import path,
+so that a user's `calendar.py` does not hide that of the standard library.
 """
 
 from __future__ import annotations
@@ -139,14 +139,20 @@ def load_module(name: str, what: str = "module") -> ModuleType:
     return _import(name, name, what=what)
 
 
+def add_import_path(folder: Path, *, first: bool = False) -> None:
+    """Add a folder to the import path: at its end, or where Python puts the folder of a script."""
+    if str(folder) not in sys.path:
+        sys.path.insert(0 if first else len(sys.path), str(folder))
+        added_import_paths.add(str(folder))
+
+
 def load_file(path: Path) -> ModuleType:
     """Import a Python file. The files beside it can be imported as in a script."""
     _check_may_import(str(path))
     path = path.resolve()
     root, parts = find_import_root(path)
-    if str(root) not in sys.path:
-        sys.path.append(str(root))
-        added_import_paths.add(str(root))
+    add_import_path(root)
+    add_import_path(path.parent)  # in a package too: a script in it imports the files beside it
     if _resolves_to(parts[0], root, path):
         return _import(".".join(parts), str(path), path)
     if path.parent == root:
@@ -232,10 +238,16 @@ def _explain(
         return SourceError(
             f"There is no {what} '{name}'", hint="give a file, a folder, a module or module:object"
         )
+    return explain(label, error, path, "imported")
+
+
+def explain(label: str, error: BaseException, path: Path | None, action: str) -> SourceError:
+    """Return the error of code that could not be imported or run, with the line of the user's own file."""
+    file = None if path is None else str(path)
     if isinstance(error, SyntaxError):
         location = Location(error.filename or file, error.lineno)
         return SourceError(f"{location.file or label} has a syntax error: {error.msg}", source=location)
-    text = f"{label} cannot be imported: {type(error).__name__}: {error}"
+    text = f"{label} cannot be {action}: {type(error).__name__}: {error}"
     location, origin = _find_location(error, file), _find_location(error, None)
     if path is not None and origin.file is not None and _is_neighbour(Path(origin.file), path):
         text += f" (at {origin})"

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from toolcrib.errors import DefinitionError, Finding, Location, SourceError, suggest
-from toolcrib.schema.parameters import locate
+from toolcrib.schema.parameters import find_function, locate
 from toolcrib.sources import tables
 from toolcrib.sources.applications import is_application
 from toolcrib.sources.base import Batch, ReadOptions
-from toolcrib.sources.foreign.recognition import is_low_level, library_of
+from toolcrib.sources.foreign import entry_point, interception
+from toolcrib.sources.foreign.entry_point import Program, ProgramOwner
+from toolcrib.sources.foreign.recognition import is_low_level, library_of, started_on
 from toolcrib.sources.foreign.usage import check_start
 from toolcrib.sources.loading import find_python_files, find_submodules, load_file, load_module
 from toolcrib.sources.objects import is_tool_class, registry_of
@@ -29,6 +32,8 @@ from toolcrib.sources.targets import Target
 from toolcrib.tool import Tool, is_marked, is_tool_object
 
 GROUP = "TOOL_GROUP"
+BYPASSED = "foreign-bypassed"
+"""The code of findings about functions that are served without what their server has in front of them."""
 _DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
@@ -37,7 +42,7 @@ class ModuleSource:
 
     def accepts(self, target: Any) -> bool:
         return isinstance(target, ModuleType) or (
-            isinstance(target, Target) and target.kind in ("file", "folder", "module")
+            isinstance(target, Target) and target.kind in ("file", "folder", "module", "script")
         )
 
     def read(self, target: Any, options: ReadOptions) -> Batch:
@@ -55,19 +60,93 @@ class ModuleSource:
         if target.is_missing:
             kind = "file" if target.name else "file or folder"
             raise SourceError(f"There is no {kind} {target.path}")
+        if target.arguments is not None:
+            interception.install()
+            if (program := entry_point.find_program(target)) is not None:
+                return _read_program(program, options)
         if target.name:
             module = load_module(target.module or "") if path is None else _load(path)
-            return options.read(find_object(module, target.name, target.text))
+            return _read_object(module, target, options)
+        if target.kind == "script":
+            hint = "give a file, a folder, a module, module:object or an installed command"
+            raise SourceError(f"There is no file, module or command '{target.text}'", hint=hint)
         if path is None:
             what = "file or module" if "." in target.text else "module"
             return self._read_package(load_module(target.text, what), options)
         if target.kind == "folder":
             return _read_modules(*_load_each(_load, find_python_files(path)), str(path), options)
-        return _read_modules([_load(path)], [], path.name, options)
+        batch = _read_modules([_load(path)], [], path.name, options)
+        if batch.tools or target.arguments is None or not _is_launcher(path):
+            return batch
+        return _read_program(entry_point.file_program(path, target.arguments), options)
 
     def _read_package(self, module: ModuleType, options: ReadOptions) -> Batch:
         below, findings = _load_each(load_module, find_submodules(module))
         return _read_modules([module, *below], findings, module.__name__, options)
+
+
+def _read_object(module: ModuleType, target: Target, options: ReadOptions) -> Batch:
+    """Read the object that a target names. A function that makes or starts a server is called."""
+    found = find_object(module, target.name, target.text)
+    if is_marked(found) or not entry_point.starts_server(found):
+        batch = options.read(found)
+        batch.findings += _warn_bypassed(found, target)
+        return batch
+    if target.arguments is None:
+        text = f"{target.text} makes or starts a server; it is not called here"
+        raise SourceError(
+            text, source=locate(found), hint=f"call it and add what it returns: add({target.name}())"
+        )
+    return _read_program(entry_point.function_program(found, target.text, target.arguments), options)
+
+
+def _read_program(program: Program, options: ReadOptions) -> Batch:
+    """Run a program, and read the server that it starts. If it starts none, read its module."""
+    started = program.start()
+    if started.server is None:
+        if started.module is None or program.path is None:
+            return Batch()
+        return _read_modules([started.module], [], program.path.name, options)
+    token = started_on.set(started.loop)
+    try:
+        batch = options.read(started.server)
+    finally:
+        started_on.reset(token)
+    owners: dict[int, ProgramOwner] = {}
+    for tool in batch.tools:
+        owner = ProgramOwner(program, started.loop, tool.owner)
+        tool.owner = owners.setdefault(id(tool.owner), owner)
+    return batch
+
+
+def _is_launcher(path: Path) -> bool:
+    """Return whether a file without tools has loaded one of the libraries, and starts something."""
+    return not {"mcp", "fastmcp"}.isdisjoint(sys.modules) and entry_point.has_entry_point(path)
+
+
+def _warn_bypassed(thing: Any, target: Target) -> Iterator[Finding]:
+    """Warn of a function that is served without what its server has in front of it."""
+    function = find_function(getattr(thing, "fn", thing))
+    servers = filter(entry_point.is_server, list(getattr(function, "__globals__", {}).values()))
+    for server in () if entry_point.is_server(thing) else servers:
+        from toolcrib.sources.foreign.guards import find_guards  # start-up time
+
+        try:
+            guards = None if is_low_level(server) else find_guards(server)
+            words = "" if guards is None else guards.message
+        except SourceError as error:
+            words = error.message
+        if words or is_low_level(server):
+            place = locate(function)
+            yield Finding(
+                BYPASSED,
+                "warning",
+                f"{target.text} is served without its server '{server.name}', which stands in front of it: "
+                f"{words.partition(': ')[2] or 'its own handlers'}",
+                file=place.file,
+                line=place.line,
+                hint=f"to serve it through that server, name {target.text.rpartition(':')[0]}",
+            )
 
 
 def _load(path: Path) -> ModuleType:

@@ -5,6 +5,7 @@
     tools/                   a folder: its Python files, or its descriptors
     shop.api                 a module, with the modules below it
     shop.api:app             an object in it
+    mcp-server-time          a console script of an installed package
     tools.json               a descriptor: a file that describes tools
     toolcrib.toml            settings, which name other targets
     https://host/mcp         the address of a running server
@@ -26,20 +27,22 @@ FILE_NAME = "toolcrib.toml"
 SAMPLES = "toolcrib.samples"
 DESCRIPTOR_SUFFIXES = (".json", ".toml", ".yaml", ".yml")
 
-TargetKind = Literal["address", "settings", "descriptor", "file", "folder", "module", "other"]
+TargetKind = Literal["address", "settings", "descriptor", "file", "folder", "module", "script", "other"]
 """A "file" is a Python file; "other" is any other existing file, for sources of other packages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """A parsed target. `path` is a file or folder, `module` the name of a module, `name` the object after the
-    colon."""
+    colon. With `arguments`, even with none of them, it is run if it is a program that starts a server;
+    otherwise it is imported."""
 
     text: str
     kind: TargetKind
     path: Path | None = None
     module: str | None = None
     name: str = ""
+    arguments: tuple[str, ...] | None = None
 
     @property
     def is_missing(self) -> bool:
@@ -66,6 +69,8 @@ def parse_target(text: str) -> Target:
         return Target(text, "file", Path(head), name=name)
     if text.endswith((".py", *DESCRIPTOR_SUFFIXES)) or "/" in text:
         return Target(text, _kind_of_missing(text), Path(text))
+    if not all(part.isidentifier() for part in (head or text).split(".")):
+        return Target(text, "script")
     return Target(text, "module", module=head, name=name) if colon else Target(text, "module", module=text)
 
 

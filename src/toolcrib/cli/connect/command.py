@@ -17,12 +17,13 @@ import click
 
 from toolcrib.cli.connect import clients, edit
 from toolcrib.cli.connect.clients import CLIENTS, DEFAULT_NAME, Client, Entry, Scope, is_toolcrib
-from toolcrib.cli.options import Command, CommandError, exclusive, json_option, targets_argument
+from toolcrib.cli.options import Command, CommandError, Targets, exclusive, json_option, targets_argument
 from toolcrib.cli.output import Terminal, shorten_paths
 from toolcrib.cli.text import suggest
 from toolcrib.config import load_config
 from toolcrib.config.atomic_file import PRIVATE
 from toolcrib.errors import ConfigurationError
+from toolcrib.sources.foreign.entry_point import is_script
 from toolcrib.sources.targets import default_target, parse_target, resolve_target, settings_files
 
 EXAMPLES = """
@@ -66,7 +67,7 @@ class Destination:
 def connect(
     terminal: Terminal,
     client: str | None,
-    targets: Sequence[str],
+    targets: Targets,
     as_json: bool,
     url: str | None,
     name: str | None,
@@ -128,7 +129,7 @@ def _find_client(name: str) -> Client:
 # --- the server --------------------------------------------------------------------------------------
 
 
-def _parse_server(targets: Sequence[str], url: str | None, env: Sequence[str]) -> Entry:
+def _parse_server(targets: Targets, url: str | None, env: Sequence[str]) -> Entry:
     if url is None:
         return stdio_command(targets, _parse_env(env))
     if targets:
@@ -148,8 +149,10 @@ def _parse_env(pairs: Sequence[str]) -> dict[str, str]:
     return env
 
 
-def stdio_command(targets: Sequence[str], env: Mapping[str, str] | None = None) -> Entry:
-    """Return the entry of `toolcrib serve --stdio` with these targets.
+def stdio_command(
+    targets: Targets, env: Mapping[str, str] | None = None, options: Sequence[str] = ()
+) -> Entry:
+    """Return the entry of `toolcrib serve --stdio` with these targets and options.
 
     Paths in it are absolute, because clients have another PATH and folder. Raises CommandError for a target
     that does not exist. Nothing is imported.
@@ -161,7 +164,8 @@ def stdio_command(targets: Sequence[str], env: Mapping[str, str] | None = None) 
         # `serve` also finds modules in the current folder, and clients have another one.
         variables.setdefault("PYTHONPATH", str(here))
     command, *words = clients.find_program(sys.executable, sysconfig.get_path("scripts"))
-    entry: Entry = {"command": command, "args": [*words, "serve", "--stdio", *found]}
+    made = Targets.of([*found, *options], targets.arguments)
+    entry: Entry = {"command": command, "args": [*words, "serve", "--stdio", *made.words]}
     return {**entry, "env": variables} if variables else entry
 
 
@@ -170,7 +174,8 @@ def _make_absolute(target: str, here: Path) -> str:
         raise CommandError(f"{target} is a URL", f"for a running server, use --url {target}")
     found = parse_target(resolve_target(target, here))
     if found.path is None:
-        if not _is_module(found.text, [str(here), *sys.path]):
+        is_known = is_script(target) or _is_module(found.text, [str(here), *sys.path])
+        if not is_known:
             raise CommandError(f"No such file, folder or module: {target}")
         return found.text
     if found.is_missing:

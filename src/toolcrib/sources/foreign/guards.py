@@ -31,12 +31,13 @@ from typing import Any, NamedTuple
 
 from toolcrib.errors import NO_LOCATION, Finding, Location, SourceError
 from toolcrib.schema.parameters import locate
-from toolcrib.sources.foreign.recognition import PACKAGES, library_of, package_of
+from toolcrib.sources.foreign.recognition import PACKAGES, library_of, package_of, started_on
 
 _LIBRARIES = PACKAGES | {"universal_mcp"}
 """The packages whose overrides the adapter knows: universal-mcp's servers subclass those of `mcp`."""
-_HELPERS = frozenset({"contextlib", "typing", "typing_extensions"})
-"""Modules whose decorators the libraries use on their own methods; the wrapped function is in the closure."""
+_HELPERS = frozenset({"contextlib", "toolcrib", "typing", "typing_extensions"})
+"""Packages whose decorators are on methods of the libraries; the wrapped function is in the closure. Ours are
+those of `interception`."""
 _INNER = {
     property: "fget",
     classmethod: "__func__",
@@ -108,6 +109,8 @@ def is_own(thing: Any, name: str) -> bool:
 
 
 def _find_guards(server: Any) -> Iterator[_Reason]:
+    if started_on.get() is not None:
+        yield _Reason("its program starts it on an event loop of its own", None)
     for attribute, part in _walk(server):
         if not _is_of_library(part):
             yield _Reason(f"{attribute} is a {type(part).__name__}", type(part))

@@ -16,7 +16,7 @@ import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from toolcrib.context import Context
 from toolcrib.definition import ToolOptions
@@ -45,7 +45,7 @@ from toolcrib.sources.foreign.handling import CONTEXT, converts_again, handler_o
 from toolcrib.sources.foreign.offer import Offer, Run, left_out
 from toolcrib.sources.foreign.recognition import PACKAGES, Library, is_low_level, library_of, package_of
 from toolcrib.sources.foreign.usage import find_gaps, find_refusals
-from toolcrib.tool import Tool
+from toolcrib.tool import Adoption, Tool
 
 if typing.TYPE_CHECKING:
     from toolcrib.schema.function import ToolParts
@@ -304,6 +304,9 @@ def read_server(server: Any) -> Reading:
             lenders[id(offer.server)] = lender
         try:
             tool, findings = adopt(offer, guest, lender)
+            way: Literal["native", "handlers"] = "handlers" if isinstance(guest, Bridge) else "native"
+            reason = "a plain function" if guards is None else guards.message.partition(": ")[2]
+            tool.adoption = Adoption(library or "mcp", way, reason)
         except DefinitionError as error:
             reading.findings.append(error.finding)
         except Exception as error:  # their objects may be of any version

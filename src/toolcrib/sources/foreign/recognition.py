@@ -5,11 +5,15 @@ Every module searched for tools pays for this check, so it imports nothing.
 
 from __future__ import annotations
 
+from asyncio import AbstractEventLoop
+from contextvars import ContextVar
 from typing import Any, Literal
 
 Library = Literal["mcp", "fastmcp"]
 PACKAGES = frozenset({"mcp", "mcp_types", "fastmcp"})
 """The packages whose classes are theirs."""
+started_on: ContextVar[AbstractEventLoop | None] = ContextVar("toolcrib_started_on", default=None)
+"""The running event loop that the server to be read was started on, by its own program."""
 
 _SERVERS: dict[tuple[str, str], Library] = {
     ("mcp", "MCPServer"): "mcp",
@@ -29,10 +33,18 @@ def library_of(thing: Any) -> Library | None:
 
 def is_low_level(thing: Any) -> bool:
     """Whether this is the official SDK's server without functions: two handlers, no tools to take."""
-    return any(
-        cls.__name__ == "Server" and cls.__module__.startswith("mcp.server.lowlevel")
-        for cls in type(thing).__mro__
+    return any(map(_is_low_level_class, type(thing).__mro__))
+
+
+def is_server_class(cls: Any) -> bool:
+    """Whether this is a class of servers, of either library, or a subclass."""
+    return isinstance(cls, type) and any(
+        (package_of(base), base.__name__) in _SERVERS or _is_low_level_class(base) for base in cls.__mro__
     )
+
+
+def _is_low_level_class(cls: type) -> bool:
+    return cls.__name__ == "Server" and cls.__module__.startswith("mcp.server.lowlevel")
 
 
 def package_of(cls: type) -> str:

@@ -17,7 +17,7 @@ from toolcrib.content import Result
 from toolcrib.errors import Finding, SourceError
 from toolcrib.sources.foreign.guards import is_own
 from toolcrib.sources.foreign.offer import Offer, left_out
-from toolcrib.sources.foreign.recognition import library_of
+from toolcrib.sources.foreign.recognition import library_of, started_on
 
 
 def read_offers(server: Any) -> Iterator[Offer]:
@@ -206,16 +206,22 @@ def _must_be_task(tool: Any) -> bool:
 
 
 def run_apart(make: Callable[[], Awaitable[T]]) -> T:
-    """Run async code to its end from wherever we are, also where a loop runs already."""
+    """Run async code to its end from wherever we are, also where a loop runs already: on the loop that the
+    server was started on, or else on a new one."""
     outcome: list[T] = []
     problem: list[BaseException] = []
 
     async def main() -> T:
         return await make()
 
+    own_loop = started_on.get()
+
     def work() -> None:
         try:
-            outcome.append(asyncio.run(main()))
+            if own_loop is None:
+                outcome.append(asyncio.run(main()))
+            else:
+                outcome.append(asyncio.run_coroutine_threadsafe(main(), own_loop).result())
         except BaseException as error:
             problem.append(error)
 

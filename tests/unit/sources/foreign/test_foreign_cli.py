@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -12,9 +13,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.support.source_folders import forgotten_imports
+from tests.support.source_folders import forgotten_imports, write
 from tests.unit.sources.foreign.answering import GUESTS
 from toolcrib.cli import app
+from toolcrib.cli.load import load_for_serving
+from toolcrib.cli.output import Terminal
+from toolcrib.dispatch.tool_search import SearchMode
 
 SHOP, DESK = GUESTS / "sdk_shop.py", GUESTS / "fast_desk.py"
 
@@ -97,3 +101,132 @@ def test_the_adapter_to_the_sdk_says_when_the_sdk_is_missing() -> None:
 
     assert printed.returncode != 0
     assert "pip install 'mcp>=2'" in printed.stderr
+
+
+GUARDED = """
+import os
+from fastmcp import FastMCP
+from fastmcp.exceptions import ToolError
+from fastmcp.server.middleware import Middleware
+
+class Deny(Middleware):
+    async def on_call_tool(self, context, call_next):
+        if context.message.name == "refund":
+            raise ToolError("refunds are closed")
+        return await call_next(context)
+
+mcp = FastMCP("shop", middleware=[Deny()])
+
+@mcp.tool
+def refund(order: int) -> str:
+    "Refund an order."
+    return "refunded"
+
+if os.environ.get("ALLOW_SQL"):
+    @mcp.tool
+    def execute_sql(sql: str) -> str:
+        "Execute a statement."
+        return sql
+
+if __name__ == "__main__":
+    mcp.run()
+"""
+
+
+def test_check_says_for_each_tool_how_it_is_run_and_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    guarded = tmp_path / "guarded.py"
+    guarded.write_text(GUARDED)
+    plain = tmp_path / "plain.py"
+    plain.write_text(
+        "from fastmcp import FastMCP\nmcp = FastMCP('x')\n@mcp.tool\ndef f() -> int:\n    return 1\n"
+    )
+
+    checked = run("check", guarded, plain)
+    tools = {
+        tool["name"]: tool["adoption"]
+        for tool in json.loads(run("check", guarded, plain, "--json").stdout)["tools"]
+    }
+
+    words = " ".join(checked.stdout.split())
+    assert "refund - through handlers: it has middleware (Deny)" in words
+    assert "plain.py:3 native: " in words
+    assert {name: (tool["library"], tool["way"]) for name, tool in tools.items()} == {
+        "refund": ("fastmcp", "handlers"),
+        "f": ("fastmcp", "native"),
+    }
+    assert tools["refund"]["reason"] == "it has middleware (Deny)"
+
+
+def test_a_tool_in_the_source_that_is_not_served_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "guarded.py"
+    file.write_text(GUARDED)
+
+    warned = [
+        item
+        for item in json.loads(run("check", file, "--json").stdout)["findings"]
+        if item["level"] == "warning"
+    ]
+    monkeypatch.setenv("ALLOW_SQL", "1")
+    after = json.loads(run("check", file, "--json").stdout)
+
+    assert [(item["code"], item["tool"], item["line"]) for item in warned] == [
+        ("unserved-tools", "execute_sql", 21)
+    ]
+    assert {tool["name"] for tool in after["tools"]} == {"refund", "execute_sql"}
+    assert "unserved-tools" not in {item["code"] for item in after["findings"]}
+
+
+def test_a_function_that_is_named_past_its_server_is_called_with_a_warning(tmp_path: Path) -> None:
+    file = tmp_path / "guarded.py"
+    file.write_text(GUARDED)
+
+    through = run("call", "-t", file, "refund", "order=1")
+    past = run("call", f"{file}:refund", "order=1")
+
+    assert (through.exit_code, "refunds are closed" in through.stderr) == (1, True)
+    assert past.stdout.strip() == "refunded"
+    assert "guarded.py:refund is served without its server 'shop'" in past.stderr
+    assert f"to serve it through that server, name {file}" in past.stderr
+
+
+def test_the_search_tools_replace_the_list_of_an_adopted_server_only_on_demand(tmp_path: Path) -> None:
+    file = tmp_path / "many.py"
+    tools = (
+        "for number in range(400):\n    mcp.tool(lambda a: a, name=f'a{number}', description='word ' * 90)\n"
+    )
+    file.write_text(f"from fastmcp import FastMCP\nmcp = FastMCP('many')\n{tools}")
+    terminal = Terminal(sys.stdout, sys.stderr, debug=False)
+
+    async def count_shown(search: SearchMode) -> int:
+        async with load_for_serving([str(file)], terminal, search=search).server.connect() as client:
+            return len(await client.list_tools())
+
+    assert asyncio.run(count_shown("auto")) == 400
+    assert asyncio.run(count_shown("always")) == 2
+
+
+def test_a_file_in_a_package_imports_its_siblings_as_a_script_and_as_a_part_of_the_package(
+    tmp_path: Path,
+) -> None:
+    files = {
+        "desk/__init__.py": "",
+        "desk/prices.py": "PRICE = 4.5\n",
+        "desk/names.py": "NAME = 'desk'\n",
+        "desk/as_script.py": "from prices import PRICE\nfrom fastmcp import FastMCP\nmcp = FastMCP('a')\n"
+        "@mcp.tool\ndef price() -> float:\n    return PRICE\n",
+        "desk/as_part.py": "from .names import NAME\nfrom fastmcp import FastMCP\nmcp = FastMCP('b')\n"
+        "@mcp.tool\ndef name() -> str:\n    return NAME\n",
+        "desk/both.py": "from names import NAME\nfrom .prices import PRICE\nfrom fastmcp import FastMCP\n"
+        "def main():\n    server = FastMCP('c')\n    server.tool(lambda: NAME, name='both')\n"
+        "    server.run()\nif __name__ == '__main__':\n    main()\n",
+    }
+    folder = write(tmp_path, files) / "desk"
+
+    assert run("call", "-t", folder / "as_script.py", "price").stdout.strip() == "4.5"
+    assert run("call", "-t", folder / "as_part.py", "name").stdout.strip() == "desk"
+    assert run("call", "-t", folder / "both.py", "both").stdout.strip() == "desk"

@@ -1,0 +1,251 @@
+"""Intercepts servers of `mcp` and `fastmcp` where their own program starts them.
+
+`install` replaces the methods that run a server, in the classes of the libraries, when they are imported. A
+replaced method gives its server to the program that is running (`Host`) and returns when the host lets it.
+Where there is no such program, it does what it did before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import signal
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, Protocol, Self
+
+_RUNS = ("run_async", "run_stdio_async", "run_http_async", "run_sse_async", "run_streamable_http_async")
+_APPS = ("http_app", "sse_app", "streamable_http_app")
+_CLASSES = {
+    "fastmcp.server.server": "FastMCP",
+    "mcp.server.fastmcp.server": "FastMCP",
+    "mcp.server.mcpserver.server": "MCPServer",
+}
+"""The servers of the libraries, by module; the last is what `mcp` calls them since 2.0."""
+
+
+class Host(Protocol):
+    """A program that waits for its server to be served."""
+
+    def serve(self, server: Any) -> None:
+        """Take a server that was started outside of an event loop; return when it shall stop."""
+
+    async def serve_here(self, server: Any) -> None:
+        """Take a server that was started on the running event loop; return when it shall stop."""
+
+
+current: ContextVar[Host | None] = ContextVar("toolcrib_program", default=None)
+"""The program that this code belongs to."""
+hosts: list[Host] = []
+"""The programs that have not started a server yet: threads do not inherit `current`."""
+
+
+def _find_host() -> Host | None:
+    return current.get() or (hosts[-1] if hosts else None)
+
+
+# --- the replaced methods ----------------------------------------------------------------------------
+
+
+def _blocking(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        host = _find_host()
+        return original(self, *args, **kwargs) if host is None else host.serve(self)
+
+    return run
+
+
+def _awaited(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    async def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        host = _find_host()
+        if host is None:
+            return await original(self, *args, **kwargs)
+        return await host.serve_here(self)
+
+    return run
+
+
+def _over_streams(original: Callable[..., Any]) -> Callable[..., Any]:
+    """`Server.run(read, write, options)`, which also serves connections in memory: those are left alone."""
+
+    @functools.wraps(original)
+    async def run(self: Any, read: Any, *args: Any, **kwargs: Any) -> Any:
+        host = _find_host() if isinstance(read, _StandardStream) else None
+        if host is None:
+            return await original(self, read, *args, **kwargs)
+        return await host.serve_here(self)
+
+    return run
+
+
+class _StandardStream:
+    """One of the streams of `stdio_server`. It is not connected to anything."""
+
+    async def __anext__(self) -> Any:
+        return await asyncio.get_running_loop().create_future()  # until it is cancelled
+
+    receive = __anext__
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def send(self, item: Any) -> None:
+        pass
+
+    async def aclose(self) -> None:
+        pass
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+
+def _standard_streams(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    @asynccontextmanager
+    async def stdio_server(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        if _find_host() is None:
+            async with original(*args, **kwargs) as streams:
+                yield streams
+        else:
+            yield _StandardStream(), _StandardStream()
+
+    return stdio_server
+
+
+# --- HTTP applications -------------------------------------------------------------------------------
+
+_with_application: dict[int, Any] = {}
+"""The servers whose HTTP application was made by a program, by the id of its host: the last one."""
+
+
+def _application(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def make(self: Any, *args: Any, **kwargs: Any) -> Any:
+        host = _find_host()
+        if host is not None:
+            _with_application[id(host)] = self
+        return original(self, *args, **kwargs)
+
+    return make
+
+
+def _blocking_uvicorn(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        host = _find_host()
+        server = _with_application.get(id(host))
+        return original(*args, **kwargs) if host is None or server is None else host.serve(server)
+
+    return run
+
+
+def _awaited_uvicorn(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    async def serve(*args: Any, **kwargs: Any) -> Any:
+        host = _find_host()
+        server = _with_application.get(id(host))
+        if host is None or server is None:
+            return await original(*args, **kwargs)
+        return await host.serve_here(server)
+
+    return serve
+
+
+# --- signals -----------------------------------------------------------------------------------------
+
+
+def _without_signals(original: Callable[..., Any], result: Callable[..., Any]) -> Callable[..., Any]:
+    """Signal handlers can only be set by the main thread, where a program does not run."""
+
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        is_main = threading.current_thread() is threading.main_thread()
+        return original(*args, **kwargs) if is_main or _find_host() is None else result(*args)
+
+    return call
+
+
+def _ignore_signals() -> None:
+    signal.signal = _without_signals(signal.signal, lambda number, _: signal.getsignal(number))
+    loop: Any = getattr(asyncio, "SelectorEventLoop", None)
+    for name in ("add_signal_handler", "remove_signal_handler"):
+        setattr(loop, name, _without_signals(getattr(loop, name), lambda *_: False))
+
+
+# --- replacing them as they are imported -------------------------------------------------------------
+
+
+def _replace(thing: Any, names: Sequence[str], wrap: Callable[[Any], Any]) -> None:
+    for name in names:
+        if hasattr(thing, name):
+            setattr(thing, name, wrap(getattr(thing, name)))
+
+
+def _patch(module: ModuleType) -> None:
+    name = module.__name__
+    if name in _CLASSES:
+        server = getattr(module, _CLASSES[name], None)
+        _replace(server, ("run",), _blocking)
+        _replace(server, _RUNS, _awaited)
+        _replace(server, _APPS, _application)
+    elif name == "mcp.server.lowlevel.server":
+        _replace(module.Server, ("run",), _over_streams)
+    elif name == "mcp.server.stdio":
+        _replace(module, ("stdio_server",), _standard_streams)
+    elif name == "uvicorn.server":
+        _replace(module.Server, ("run",), _blocking_uvicorn)
+        _replace(module.Server, ("serve",), _awaited_uvicorn)
+    elif name == "uvicorn.main":
+        _replace(module, ("run",), _blocking_uvicorn)
+
+
+_MODULES = frozenset({*_CLASSES, "mcp.server.lowlevel.server", "mcp.server.stdio", "uvicorn.server"}) | {
+    "uvicorn.main"
+}
+
+
+class _Finder(MetaPathFinder):
+    """Finds the modules to be changed with the other finders, and changes them once they are loaded."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name not in _MODULES:
+            return None
+        for finder in sys.meta_path:
+            find = None if finder is self else getattr(finder, "find_spec", None)
+            spec: ModuleSpec | None = None if find is None else find(name, path, target)
+            if spec is not None and spec.loader is not None:
+                _change_loader(spec.loader)
+                return spec
+        return None
+
+
+def _change_loader(loader: Any) -> None:
+    execute = loader.exec_module
+
+    def exec_module(module: ModuleType) -> None:
+        execute(module)
+        _patch(module)
+
+    loader.exec_module = exec_module
+
+
+@functools.cache
+def install() -> None:
+    """Intercept servers from now on. Modules of the libraries that are loaded already are changed too."""
+    sys.meta_path.insert(0, _Finder())
+    _ignore_signals()
+    for name in _MODULES & sys.modules.keys():
+        _patch(sys.modules[name])

@@ -1,0 +1,405 @@
+"""Programs that start a server of another library are run, and the server that they start is served."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.support.source_folders import forgotten_imports, write
+from toolcrib import collect
+from toolcrib.cli import app
+from toolcrib.client import Client, StdioTransport
+from toolcrib.errors import SourceError
+from toolcrib.sources.foreign import entry_point
+
+MCP = "from mcp.server.mcpserver import MCPServer as Server\n"
+FAST = "from fastmcp import FastMCP as Server\n"
+MAKE = """
+import asyncio, sys
+
+def make():
+    server = Server("greeter")
+
+    @server.tool()
+    def greet(name: str) -> str:
+        "Greet a person by name."
+        return " ".join(["hello", name, *sys.argv[1:]])
+
+    return server
+
+"""
+GUARD = 'if __name__ == "__main__":\n    '
+LOW_LEVEL = """
+import asyncio, sys
+import mcp_types as types
+from mcp.server import Server
+from mcp.server.stdio import stdio_server
+
+class Database:
+    async def __aenter__(self):
+        self.loop = asyncio.get_running_loop()
+        return self
+
+    async def __aexit__(self, *_):
+        print("database closed")
+
+    def greet(self, name):
+        where = "here" if self.loop is asyncio.get_running_loop() else "elsewhere"
+        return " ".join(["hello", name, where, *sys.argv[1:]])
+
+async def serve():
+    async with Database() as database:
+        async def list_tools(context, params):
+            schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+            return types.ListToolsResult(tools=[types.Tool(name="greet", input_schema=schema)])
+
+        async def call_tool(context, params):
+            text = database.greet(params.arguments["name"])
+            return types.CallToolResult(content=[types.TextContent(type="text", text=text)])
+
+        server = Server("greeter", on_list_tools=list_tools, on_call_tool=call_tool)
+        async with stdio_server() as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+
+def main():
+    asyncio.run(serve())
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _forgotten() -> Iterator[None]:
+    with forgotten_imports(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what others warn of is theirs
+        yield
+
+
+def run(*words: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def greet(target: str | Path, *arguments: str) -> str:
+    """Call the tool of a target as a user would, and return what it says."""
+    called = run("call", "-t", target, "greet", "name=Ann", "--", *arguments)
+    assert called.exit_code == 0, called.stderr
+    return called.stdout.strip()
+
+
+# --- how a server is started -------------------------------------------------------------------------
+
+STARTS = {
+    "in main": "def main():\n    make().run()\n" + GUARD + "main()",
+    "without a guard": "make().run()",
+    "by its transport": GUARD + "make().run(transport='sse')",
+    "over HTTP": GUARD + "make().run('streamable-http')",
+    "in a class": "class App:\n    def start(self):\n        make().run()\n" + GUARD + "App().start()",
+    "on a loop": "async def main():\n    await make().run_stdio_async()\n" + GUARD + "asyncio.run(main())",
+    "on the loop of the thread": GUARD
+    + "asyncio.get_event_loop().run_until_complete(make().run_stdio_async())",
+    "on a thread": "import threading\n"
+    + GUARD
+    + "thread = threading.Thread(target=make().run)\n    thread.start()\n    thread.join()",
+}
+UVICORN = (
+    "import uvicorn\n" + GUARD + "uvicorn.run(make().{app}(), port=1)",
+    "import uvicorn\nasync def main():\n"
+    "    await uvicorn.Server(uvicorn.Config(make().{app}(), port=1)).serve()\n"
+    + GUARD
+    + "asyncio.run(main())",
+)
+
+
+@pytest.mark.parametrize("library", [MCP, FAST], ids=["mcp", "fastmcp"])
+@pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
+def test_a_server_is_served_wherever_its_program_starts_it(tmp_path: Path, library: str, start: str) -> None:
+    file = tmp_path / "greeter.py"
+    file.write_text(library + MAKE + start + "\n")
+
+    assert greet(file, "--loud", "x") == "hello Ann --loud x"
+
+
+@pytest.mark.parametrize(("library", "app"), [(MCP, "streamable_http_app"), (FAST, "http_app")])
+@pytest.mark.parametrize("start", UVICORN, ids=["run", "serve"])
+def test_a_server_is_served_whose_application_is_given_to_uvicorn(
+    tmp_path: Path, library: str, app: str, start: str
+) -> None:
+    file = tmp_path / "greeter.py"
+    file.write_text(library + MAKE + start.format(app=app) + "\n")
+
+    assert greet(file) == "hello Ann"
+
+
+def test_a_low_level_server_is_called_on_the_loop_of_its_program_and_its_database_closed(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "greeter.py"
+    file.write_text(LOW_LEVEL)
+
+    called = run("call", "-t", file, "greet", "name=Ann")
+
+    assert called.stdout.strip() == "hello Ann here"
+    assert called.stderr.count("database closed") == 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["main", "make", "make_later", "command"],
+    ids=["starts it", "returns it", "returns it later", "a command of click"],
+)
+def test_a_function_that_makes_or_starts_a_server_is_called(tmp_path: Path, name: str) -> None:
+    more = """
+import click
+
+def main():
+    make().run()
+
+async def make_later() -> "Server":
+    return make()
+
+@click.command()
+@click.option("--loud", is_flag=True)
+def command(loud):
+    make().run()
+"""
+    file = tmp_path / "greeter.py"
+    file.write_text(MCP + MAKE + more)
+
+    assert greet(f"{file}:{name}", "--loud") == "hello Ann --loud"
+
+
+def test_a_function_that_makes_a_server_from_arguments_is_not_served_as_a_tool(tmp_path: Path) -> None:
+    file = tmp_path / "greeter.py"
+    file.write_text(MCP + "def create_server(config):\n    return Server(config)\n")
+
+    listed = run("list", f"{file}:create_server")
+
+    assert listed.exit_code == 1
+    assert "missing a required argument: 'config'" in listed.stderr
+    assert "name the file that starts the server" in listed.stderr
+
+
+def test_a_plain_function_is_served_and_not_called(tmp_path: Path) -> None:
+    file = tmp_path / "orders.py"
+    file.write_text("import fastmcp\ndef delete_all(really: bool = True) -> None:\n    raise SystemExit(9)\n")
+
+    assert [
+        tool["name"] for tool in json.loads(run("list", f"{file}:delete_all", "--json").stdout)["tools"]
+    ] == ["delete_all"]
+
+
+def test_a_package_is_run_by_its_main_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {
+        "greeting/__init__.py": "",
+        "greeting/__main__.py": "from .start import begin\nbegin()\n",
+        "greeting/start.py": MCP + MAKE + "def begin():\n    make().run()\n",
+    }
+    monkeypatch.chdir(write(tmp_path, files))
+
+    assert greet("greeting", "a") == "hello Ann a"
+    assert greet("./greeting", "b") == "hello Ann b"
+
+
+def test_a_console_script_is_run_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {
+        "greeter_package.py": MCP + MAKE + "def begin():\n    make().run()\n",
+        "greeter_package-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: greeter\nVersion: 1.0\n",
+        "greeter_package-1.0.dist-info/entry_points.txt": "[console_scripts]\n"
+        "greet-people = greeter_package:begin\n",
+    }
+    monkeypatch.syspath_prepend(write(tmp_path, files))
+
+    assert greet("greet-people", "--now") == "hello Ann --now"
+    assert "There is no file, module or command 'greet-cats'" in run("list", "greet-cats").stderr
+
+
+def test_a_file_that_only_launches_a_server_of_another_module_is_run(tmp_path: Path) -> None:
+    files = {
+        "launch.py": "from greetings import begin\n" + GUARD + "begin()\n",
+        "greetings.py": MCP + MAKE + "def begin():\n    make().run()\n",
+    }
+
+    assert greet(write(tmp_path, files) / "launch.py") == "hello Ann"
+
+
+# --- what is not run ---------------------------------------------------------------------------------
+
+
+def test_a_server_that_nothing_starts_is_taken_from_the_module(tmp_path: Path) -> None:
+    file = tmp_path / "greeter.py"
+    file.write_text(FAST + MAKE + "server = make()\n" + GUARD + "print('use fastmcp run')\n")
+
+    assert greet(file) == "hello Ann"
+
+
+def test_a_program_of_toolcrib_is_imported(tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    make = "from toolcrib import MCPServer\nserver = MCPServer('own')\n"
+    tool = "@server.tool\ndef greet(name: str) -> str:\n    return 'hi ' + name\n"
+    file.write_text(make + tool + GUARD + "raise SystemExit('run')\n")
+
+    assert greet(file) == "hi Ann"
+
+
+def test_adding_a_file_in_python_runs_no_program(tmp_path: Path) -> None:
+    file = tmp_path / "greeter.py"
+    file.write_text(MCP + MAKE + "def main():\n    make().run()\n" + GUARD + "raise SystemExit('run')\n")
+
+    assert collect(str(file)).tools == []
+    with pytest.raises(SourceError, match="makes or starts a server; it is not called here"):
+        collect(f"{file}:make")
+
+
+# --- what goes wrong ---------------------------------------------------------------------------------
+
+
+def test_arguments_that_are_missing_are_shown_as_the_program_shows_them(tmp_path: Path) -> None:
+    file = tmp_path / "greeter.py"
+    parse = (
+        "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--city', required=True)\n"
+    )
+    file.write_text(MCP + MAKE + parse + GUARD + "parser.parse_args()\n    make().run()\n")
+
+    listed = run("list", file)
+
+    assert listed.exit_code == 1
+    assert "the following arguments are required: --city" in listed.stderr
+    assert "The program exited with code 2 before it started a server" in listed.stderr
+    assert "give its arguments after --: toolcrib serve greeter.py -- ARGUMENTS" in listed.stderr
+    assert greet(file, "--city", "Rome") == "hello Ann --city Rome"
+
+
+def test_an_exception_before_the_start_is_reported_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "greeter.py"
+    file.write_text(MCP + "def main():\n    raise KeyError('API_KEY')\n" + GUARD + "main()\n")
+
+    listed = run("list", file)
+
+    assert listed.exit_code == 1
+    assert "greeter.py:3: greeter.py cannot be run: KeyError: 'API_KEY'" in listed.stderr
+
+
+def test_a_function_that_starts_nothing_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "greeter.py"
+    file.write_text(MCP + MAKE + "def main():\n    make()\n")
+
+    assert "The program ended without starting a server" in run("list", f"{file}:main").stderr
+
+
+def test_a_program_that_starts_no_server_in_time_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entry_point, "START_S", 0.2)
+    file = tmp_path / "greeter.py"
+    file.write_text(MCP + "import threading\n" + GUARD + "threading.Event().wait()\n")
+
+    assert "The program did not start a server within 0.2 s" in run("list", file).stderr
+
+
+# --- the process -------------------------------------------------------------------------------------
+
+
+def test_the_program_ends_as_after_its_own_run_and_leaves_no_trace(tmp_path: Path) -> None:
+    file = tmp_path / "greeter.py"
+    end = "try:\n        make().run()\n    finally:\n        print('cleaned up')\n        sys.exit(3)\n"
+    file.write_text(MCP + MAKE + GUARD + end)
+    before = sys.argv, sys.modules["__main__"], sys.stdin
+
+    listed = run("list", file)
+
+    assert listed.exit_code == 0
+    assert "cleaned up" not in listed.stdout
+    assert "cleaned up" in listed.stderr
+    assert (sys.argv, sys.modules["__main__"], sys.stdin) == before
+
+
+def test_signal_handlers_of_the_program_are_not_installed(tmp_path: Path) -> None:
+    file = tmp_path / "greeter.py"
+    handlers = """
+import signal
+async def main():
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, print)
+    await make().run_stdio_async()
+"""
+    file.write_text(MCP + MAKE + handlers + GUARD + "asyncio.run(main())\n")
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+
+    assert greet(file) == "hello Ann"
+    assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
+
+
+def test_classes_of_the_program_can_be_resolved_by_their_module(tmp_path: Path) -> None:
+    file = tmp_path / "greeter.py"
+    text = """from __future__ import annotations
+import dataclasses
+from mcp.server.mcpserver import MCPServer
+
+@dataclasses.dataclass
+class Person:
+    name: str
+    friend: Person | None = None
+
+def main():
+    server = MCPServer("greeter")
+
+    @server.tool()
+    def greet(name: Person) -> str:
+        return "hello " + name.friend.name
+
+    server.run()
+
+if __name__ == "__main__":
+    main()
+"""
+    file.write_text(text)
+
+    called = run("call", "-t", file, "greet", 'name:={"name": "a", "friend": {"name": "b"}}')
+
+    assert called.stdout.strip() == "hello b"
+
+
+def test_a_process_serves_the_program_on_stdio_with_its_arguments(tmp_path: Path) -> None:
+    file = tmp_path / "greeter.py"
+    file.write_text(LOW_LEVEL.replace("async def serve():", "async def serve():\n    print('noise')"))
+    command = [sys.executable, "-W", "ignore", "-m", "toolcrib", "serve", "--stdio", str(file), "--", "v1"]
+    errors: list[str] = []
+
+    async def use() -> tuple[list[str], str]:
+        async with Client(StdioTransport(command, on_stderr=errors.append), timeout_s=60) as client:
+            names = [tool.name for tool in await client.list_tools()]
+            return names, (await client.call("greet", {"name": "Ann"})).text
+
+    assert asyncio.run(use()) == (["greet"], "hello Ann here v1")
+    assert "".join(errors).split("\n")[:2] == ["noise", "database closed"]
+
+
+def test_workers_run_the_program_each_and_end_it(tmp_path: Path) -> None:
+    file = tmp_path / "greeter.py"
+    file.write_text(
+        MCP + MAKE + GUARD + "try:\n        make().run()\n    finally:\n        print('cleaned up')\n"
+    )
+    command = [sys.executable, "-W", "ignore", "-m", "toolcrib", "serve", str(file)]
+    command += ["--port", "0", "--json", "--workers", "2", "--", "v1"]
+    pipe = subprocess.PIPE
+
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout is not None
+        ready = json.loads(process.stdout.readline())
+        called = run("call", "-t", ready["address"], "greet", "name=Ann")
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+
+    assert ready["tools"] == ["greet"]
+    assert called.stdout.strip() == "hello Ann v1"
+    assert (process.returncode, errors.count("cleaned up")) == (0, 2)
