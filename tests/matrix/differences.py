@@ -68,7 +68,9 @@ def _compare(what: str, pair: Pair, removers: dict[str, Callable[[Any, Any], Pai
 
 def _remove_bookkeeping(own: Any, ours: Any) -> Pair:
     own = {key: value for key, value in own.items() if key in _VISIBLE}
-    own.get("outputSchema", {}).pop("x-fastmcp-wrap-result", None)
+    wrapper = own.get("outputSchema", {})
+    if wrapper.pop("x-fastmcp-wrap-result", None):
+        wrapper.pop("description", None)
     return own, {key: value for key, value in ours.items() if key in _VISIBLE}
 
 
@@ -81,6 +83,43 @@ def _remove_generated_title(own: Any, ours: Any) -> Pair:
 def _remove_full_stop(own: Any, ours: Any) -> Pair:
     if own.get("description") == f"{ours.get('description')}.":
         ours["description"] += "."
+    return own, ours
+
+
+def _remove_docstring_form(own: Any, ours: Any) -> Pair:
+    """Descriptions from docstrings: sections of the docstring are kept, left out or turned into descriptions of
+    parameters, as each library sees fit."""
+    mine, yours = own.get("description") or "", ours.get("description") or ""
+    if mine != yours and _first_words(mine) == _first_words(yours):
+        own["description"] = yours
+    for key in ("inputSchema", "outputSchema"):
+        if own.get(key) != ours.get(key):
+            _adopt_descriptions(own.get(key), ours.get(key))
+    return own, ours
+
+
+def _first_words(text: str) -> str:
+    """Return the first paragraph, without the full stop."""
+    return " ".join(re.split(r"\n\s*\n|\n\s*(?:Args|Parameters|Returns)\b", text.strip())[0].split()).rstrip(".")
+
+
+def _adopt_descriptions(mine: Any, yours: Any) -> None:
+    """Take over the descriptions of ours that the other schema lacks, or has with other white space."""
+    if not isinstance(mine, dict) or not isinstance(yours, dict):
+        return
+    words = yours.get("description")
+    if isinstance(words, str) and _first_words(mine.get("description", words)) == _first_words(words):
+        mine["description"] = words
+    for name, item in yours.items():
+        _adopt_descriptions(mine.get(name), item)
+
+
+def _remove_annotated_title(own: Any, ours: Any) -> Pair:
+    notes = own.get("annotations") or {}
+    if notes.get("title") is not None and notes["title"] == ours.get("title"):
+        own["title"] = notes.pop("title")
+    if not notes:
+        own.pop("annotations", None)
     return own, ours
 
 
@@ -115,6 +154,9 @@ def _simple(schema: Any, root: Any) -> Any:
     if simple.get("properties") == {}:
         del simple["properties"]
     options = [item for item in simple.get("anyOf", ()) if item != {"type": "null"}]
+    if {"type": "number"} in options:  # every integer is a number
+        options = [item for item in options if item != {"type": "integer"}]
+        simple["anyOf"] = options
     if len(options) == 1 and isinstance(simple.get("anyOf"), list):
         simple = {**{key: value for key, value in simple.items() if key != "anyOf"}, **options[0]}
     return simple
@@ -132,7 +174,9 @@ LISTING: dict[str, Callable[[Any, Any], Pair]] = {
     "private-meta": _remove_bookkeeping,
     "generated-title": _remove_generated_title,
     "full-stop": _remove_full_stop,
+    "annotated-title": _remove_annotated_title,
     "schema-form": _simplify_schemas,
+    "docstring": _remove_docstring_form,
     "output-schema": _remove_output_schema,
 }
 
