@@ -42,14 +42,15 @@ class CallCommand(Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         end = args.index("--") if "--" in args else len(args)
         has_target = any(word.startswith(("-t", "--target")) for word in args[:end])
+        are_pairs = all("=" in word and not word.startswith("-") for word in args[end + 1 :])
         parsed: list[str] = []
         for word in args[:end]:
             if parsed and parsed[-1] == "--json=" and (word == "-" or word.lstrip().startswith("{")):
                 parsed[-1] += word
             else:
                 parsed.append("--json=" if word == "--json" else word)
-        # Where a target is named, what follows `--` is for its program; else for the tool, as KEY=VALUE.
-        parse = super().parse_args if has_target else super(Command, self).parse_args
+        # What follows `--` is for the program that is the target, or, as KEY=VALUE without one, for the tool.
+        parse = super(Command, self).parse_args if are_pairs and not has_target else super().parse_args
         try:
             return parse(ctx, [*parsed, *args[end:]])
         except click.NoSuchOption as error:

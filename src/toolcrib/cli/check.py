@@ -26,7 +26,7 @@ toolcrib check                    toolcrib.toml, or the sample tools
 toolcrib check tools.py more/     a file and a folder
 toolcrib check --strict --json .  in a pipeline: warnings fail it too
 toolcrib check --against-scan .   compare with a scan of the source
-toolcrib check server.py -- --db x  arguments of a server's own program
+toolcrib check server.py -- -v    a server of mcp or fastmcp, run with -v
 """
 
 
@@ -58,7 +58,8 @@ def check(terminal: Terminal, targets: Sequence[str], as_json: bool, strict: boo
     With --against-scan, differences between importing and scanning the source are reported instead of
     suggestions.
 
-    A TARGET is a Python file, folder, module, module:object or toolcrib.toml.
+    A TARGET is a Python file, folder, module, module:object, toolcrib.toml or an installed command. A program
+    that starts a server of mcp or fastmcp is run, with the words after -- as its arguments.
     """
     scanned = scan_targets(targets, terminal) if against_scan else None  # before anything is imported
     loaded = load(targets, terminal)

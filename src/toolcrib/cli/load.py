@@ -25,7 +25,7 @@ from toolcrib.registry.index import Entry
 from toolcrib.registry.selection import drop_repeated
 from toolcrib.server import MCPServer
 from toolcrib.sources import Batch, collect, find_files
-from toolcrib.sources.foreign.entry_point import find_program
+from toolcrib.sources.foreign.entry_point import find_program, running_programs
 from toolcrib.sources.loading import load_file, load_module
 from toolcrib.sources.modules import BYPASSED
 from toolcrib.sources.targets import SAMPLES, Target, default_target, parse_target, settings_files
@@ -180,6 +180,9 @@ class TargetLoader:
         for config in self._read_configs(targets):
             self.configs.append(config)
             self._add(config)
+        if self._arguments and not running_programs() and not self.findings:
+            text = "the arguments after -- are not used: no target is a program that starts a server"
+            self.findings.append(Finding("unused-arguments", "warning", text))
         return list(drop_repeated(self._tools))
 
     def first_setting(self, key: str) -> Any:
@@ -215,7 +218,7 @@ class TargetLoader:
             server = own
         else:
             server = _copy_settings(own, dynamic)
-        server.name = name or self.first_setting("name") or server.name
+        server.name = name or self.first_setting("name") or _find_adopted_name(tools) or server.name
         limit_s = timeout_s or self.first_setting("timeout_s")
         if limit_s is not None:
             server.dispatcher.timeout_s = limit_s
@@ -252,12 +255,14 @@ class TargetLoader:
             try:
                 if parse_target(target).is_missing:
                     raise SourceError(f"No such file or folder: {parse_target(target).path}")
-                found = replace(parse_target(target), arguments=self._arguments)
+                found = replace(parse_target(target), arguments=self._arguments or config.arguments)
                 part = collect(found, namespace=config.namespace, switches=config.switches)
                 batch.extend(part)
                 is_program = find_program(found) is not None
                 if is_program or any(tool.adoption is not None for tool in part.tools):
                     batch.findings += _find_unserved(found, part)
+                things = [program.server for program in running_programs()]
+                self._servers += [item for item in things if isinstance(item, MCPServer)]
                 self._servers += [] if is_program else _find_servers(found)
             except DefinitionError as error:
                 if self.terminal.debug and error.__context__ is not None:
@@ -323,6 +328,12 @@ def _find_servers(found: Target) -> list[MCPServer]:
         thing = getattr(thing, part)
     items = vars(thing).values() if isinstance(thing, ModuleType) else (thing,)
     return [item for item in items if isinstance(item, MCPServer)]
+
+
+def _find_adopted_name(tools: Sequence[Tool]) -> str | None:
+    """Return the name of the server of another library that all tools come from."""
+    names = {None if tool.adoption is None else getattr(tool.owner, "name", None) for tool in tools}
+    return names.pop() if len(names) == 1 else None
 
 
 def _has_exactly(server: MCPServer, tools: Sequence[Tool]) -> bool:

@@ -26,6 +26,8 @@ toolcrib serve tools.py --stdio      for a client that starts its servers
 toolcrib serve --port 0 --json       any free port, printed as JSON
 toolcrib serve tools.py --workers 4  several processes
 toolcrib serve tools.py --locked     only tools pinned in toolcrib.lock
+toolcrib serve server.py -- --db x   a server of mcp or fastmcp, as it is
+toolcrib serve mcp-server-time       the same, by its installed command
 """
 _HTTP_OPTIONS = ("host", "port", "path", "workers", "allow_host", "allow_origin", "insecure", "as_json")
 
@@ -79,7 +81,9 @@ def serve(terminal: Terminal, **given: Any) -> int:
     A tool or target with errors is reported and left out. Ctrl-C or SIGTERM waits up to 10 seconds for
     running calls; a second one stops at once.
 
-    A TARGET is a Python file, folder, module, module:object or toolcrib.toml.
+    A TARGET is a Python file, folder, module, module:object, toolcrib.toml or an installed command. A program
+    that starts a server of mcp or fastmcp is run, with the words after -- as its arguments, and the server
+    that it starts is served.
     """
     options = ServeOptions(**given)
     formats = (find_log_format(file) for file in settings_files(options.targets))

@@ -98,6 +98,7 @@ class Config(Settings):
     title: str | None = setting(None, key="server.title")
     instructions: str | None = setting(None, key="server.instructions")
     targets: tuple[str, ...] = setting((), key="server.targets")
+    arguments: tuple[str, ...] = setting((), key="server.arguments")
     namespace: str | None = setting(None, key="server.namespace")
     timeout_s: float | None = setting(None, key="server.timeout_s", least=0.001, most=MAX_TIMEOUT_S)
     page_size: int | None = setting(None, key="server.page_size", least=1, most=100_000)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -76,7 +75,7 @@ class ModuleSource:
         if target.kind == "folder":
             return _read_modules(*_load_each(_load, find_python_files(path)), str(path), options)
         batch = _read_modules([_load(path)], [], path.name, options)
-        if batch.tools or target.arguments is None or not _is_launcher(path):
+        if batch.tools or target.arguments is None or not entry_point.is_launcher(path):
             return batch
         return _read_program(entry_point.file_program(path, target.arguments), options)
 
@@ -112,16 +111,16 @@ def _read_program(program: Program, options: ReadOptions) -> Batch:
         batch = options.read(started.server)
     finally:
         started_on.reset(token)
+    for name in program.others:
+        text = f"{program.label} starts another server, '{name}', which is not served"
+        file = None if program.path is None else str(program.path)
+        hint = "a program is served with the first server that it starts; name the other one itself"
+        batch.findings.append(Finding("foreign-second", "warning", text, file=file, hint=hint))
     owners: dict[int, ProgramOwner] = {}
-    for tool in batch.tools:
+    for tool in batch.tools if entry_point.is_server(started.server) else ():
         owner = ProgramOwner(program, started.loop, tool.owner)
         tool.owner = owners.setdefault(id(tool.owner), owner)
     return batch
-
-
-def _is_launcher(path: Path) -> bool:
-    """Return whether a file without tools has loaded one of the libraries, and starts something."""
-    return not {"mcp", "fastmcp"}.isdisjoint(sys.modules) and entry_point.has_entry_point(path)
 
 
 def _warn_bypassed(thing: Any, target: Target) -> Iterator[Finding]:
@@ -392,19 +391,26 @@ def find_object(module: ModuleType, name: str, target: str) -> Any:
 
 def report_no_tools(modules: Sequence[ModuleType], label: str) -> Finding:
     """Return a finding about modules without tools: the likely reason, and what to do."""
-    functions = [
-        (module, name)
+    found = [
+        (module, name, value)
         for module in modules
         for name, value in vars(module).items()
         if inspect.isfunction(value) and value.__module__ == module.__name__ and not name.startswith("_")
     ]
-    if not functions:
+    started = [(module, name) for module, name, value in found if entry_point.starts_server(value)]
+    functions = [(module, name) for module, name, _ in found if (module, name) not in started]
+    if not functions and not started:
         file = _file_of(modules[0]) if len(modules) == 1 else None
         hint = "mark functions with @tool"
         return Finding("no-tools", "error", f"{label} has no tools", file=file, hint=hint)
-    module, first = functions[0]
+    module, first = (started or functions)[0]
     file = _file_of(module)
     target = Path(file).name if file else module.__name__
+    if started:
+        text = f"{label} has no tools: its server is made in a function"
+        is_program = file is not None and entry_point.is_launcher(Path(file))
+        hint = f"name {f'the file, {file}' if is_program else f'that function, {target}:{first}'}"
+        return Finding("no-tools", "error", text, file=file, hint=hint)
     count = f"{len(functions)} functions" if len(functions) > 1 else "1 function"
     return Finding(
         "no-marked-tools",

@@ -21,6 +21,7 @@ import io
 import logging
 import os
 import re
+import shlex
 import shutil
 import sys
 import threading
@@ -44,6 +45,7 @@ from toolcrib.sources.loading import (
     find_python_files,
     import_machinery,
 )
+from toolcrib.sources.objects import registry_of
 from toolcrib.sources.targets import Target
 
 logger = logging.getLogger("toolcrib")
@@ -95,14 +97,21 @@ def file_program(path: Path, arguments: Sequence[str]) -> Program:
     return Program(path.name, (str(path), *arguments), lambda: _run_file(path, package), path)
 
 
-def has_entry_point(path: Path) -> bool:
-    """Return whether a file does something when it is run as a program, and is not one of toolcrib's."""
-    tree = _parse(path)
-    return tree is not None and not _is_ours(tree) and any(map(_is_start, _statements(tree.body)))
+def is_launcher(path: Path) -> bool:
+    """Return whether a file whose import gave no tools starts a server when it is run: it mentions MCP, or
+    has loaded one of the libraries."""
+    has_loaded = not {"mcp", "fastmcp"}.isdisjoint(sys.modules)
+    return (has_loaded or _mentions_mcp(path)) and _has_entry_point(_parse(path))
 
 
 def _is_program(path: Path) -> bool:
-    return _mentions_mcp(path) and has_entry_point(path)
+    tree = _parse(path) if _mentions_mcp(path) else None
+    return tree is not None and not _is_ours(tree) and _has_entry_point(tree)
+
+
+def _has_entry_point(tree: ast.Module | None) -> bool:
+    """Whether a file does something when it is run as a program."""
+    return tree is not None and any(map(_is_start, _statements(tree.body)))
 
 
 def _find_package(folder: Path, arguments: Sequence[str]) -> Program | None:
@@ -186,8 +195,9 @@ def function_program(function: Any, label: str, arguments: Sequence[str]) -> Pro
 
 
 def _is_click(thing: Any) -> bool:
-    """Whether this is a command of click or typer."""
-    return any(cls.__name__ == "Command" and cls.__module__ == "click.core" for cls in type(thing).__mro__)
+    """Whether this is a command of click, or an application of typer."""
+    names = {(cls.__module__, cls.__name__) for cls in type(thing).__mro__}
+    return not names.isdisjoint({("click.core", "Command"), ("typer.main", "Typer")})
 
 
 def _definition_of(thing: Any) -> _Definition | None:
@@ -278,7 +288,7 @@ def _run_file(path: Path, package: str) -> ModuleType:
     if package:
         add_import_path(find_import_root(path)[0])
     module = ModuleType("__main__")
-    module.__dict__.update(__file__=str(path), __package__=package or None, __builtins__=__builtins__)
+    module.__dict__.update(__file__=str(path), __package__=package or None)
     sys.modules["__main__"] = module
     exec(compile(path.read_bytes(), str(path), "exec", dont_inherit=True), module.__dict__)  # nosec B102
     return module
@@ -302,6 +312,9 @@ class Program:
     ) -> None:
         self.label = label
         self.path = path
+        self.server: Any = None
+        self.others: list[str] = []
+        """The names of servers that it started besides, which are not served."""
         self._argv = list(argv)
         self._call = call
         self._started: Future[Started] = Future()
@@ -313,6 +326,7 @@ class Program:
     def start(self) -> Started:
         """Run the program until it has started a server. Raise SourceError where it does not."""
         interception.install()
+        interception.ignore_signals()
         interception.hosts.append(self)
         sys.argv = self._argv
         try:
@@ -324,12 +338,15 @@ class Program:
             text = f"{self._subject} did not start a server within {START_S:g} s"
             hint = "it must call run() of mcp or fastmcp; a server object can be named: file.py:server"
             raise SourceError(text, source=self._place, hint=hint) from None
-        except BaseException:
-            self.stop(wait_s=0)
+        except BaseException as error:
+            self.stop(wait_s=STOP_S if isinstance(error, Exception) else 0)
             raise
         finally:
             interception.hosts.remove(self)
         _running.append(self)
+        self.server = started.server
+        if started.loop is not None:  # servers that are started together are started in one turn of the loop
+            asyncio.run_coroutine_threadsafe(asyncio.sleep(0), started.loop).result(STOP_S)
         return started
 
     def stop(self, wait_s: float = STOP_S) -> None:
@@ -371,7 +388,7 @@ class Program:
             result = self._call()
             if inspect.iscoroutine(result):
                 asyncio.run(self._await(result))
-            elif is_server(result):
+            elif _can_be_served(result):
                 self.serve(result)
             elif not self._started.done():
                 self._end(result)
@@ -380,7 +397,7 @@ class Program:
 
     async def _await(self, result: Any) -> None:
         server = await result
-        if is_server(server):
+        if _can_be_served(server):
             await self.serve_here(server)
         elif not self._started.done():
             self._end(server)
@@ -403,6 +420,8 @@ class Program:
         if isinstance(error, SystemExit):
             text = f"{self._subject} exited with code {_code_of(error)} before it started a server"
             hint = f"give its arguments after --: toolcrib serve {self.label} -- ARGUMENTS"
+            if len(self._argv) > 1:
+                hint = f"check the arguments after --: {shlex.join(self._argv[1:])}"
             return SourceError(text, source=self._place, hint=hint)
         return explain(self.label, error, self.path, "run")
 
@@ -421,13 +440,19 @@ class Program:
         if not self._started.done():
             self._started.set_result(started)
         elif not self._over.is_set():
+            self.others.append(started.server.name)
             logger.warning(
                 "%s starts another server, '%s', which is not served", self.label, started.server.name
             )
 
 
 def is_server(thing: Any) -> bool:
+    """Return whether this is a server of another library."""
     return library_of(thing) is not None or is_low_level(thing)
+
+
+def _can_be_served(thing: Any) -> bool:
+    return is_server(thing) or registry_of(thing) is not None
 
 
 def _code_of(error: SystemExit) -> int:
@@ -435,6 +460,11 @@ def _code_of(error: SystemExit) -> int:
 
 
 _running: list[Program] = []
+
+
+def running_programs() -> list[Program]:
+    """Return the programs that were started and not stopped yet."""
+    return list(_running)
 
 
 def stop_programs() -> None:

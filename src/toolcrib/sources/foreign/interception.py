@@ -73,6 +73,19 @@ def _awaited(original: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def _either(original: Callable[..., Any]) -> Callable[..., Any]:
+    """`run` of toolcrib's own server, which blocks, or returns an awaitable inside an event loop."""
+
+    @functools.wraps(original)
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        host = _find_host()
+        if host is None:
+            return original(self, *args, **kwargs)
+        return host.serve_here(self) if asyncio._get_running_loop() else host.serve(self)
+
+    return run
+
+
 def _over_streams(original: Callable[..., Any]) -> Callable[..., Any]:
     """`Server.run(read, write, options)`, which also serves connections in memory: those are left alone."""
 
@@ -176,7 +189,9 @@ def _without_signals(original: Callable[..., Any], result: Callable[..., Any]) -
     return call
 
 
-def _ignore_signals() -> None:
+@functools.cache
+def ignore_signals() -> None:
+    """Ignore signal handlers that programs set."""
     signal.signal = _without_signals(signal.signal, lambda number, _: signal.getsignal(number))
     loop: Any = getattr(asyncio, "SelectorEventLoop", None)
     for name in ("add_signal_handler", "remove_signal_handler"):
@@ -199,6 +214,8 @@ def _patch(module: ModuleType) -> None:
         _replace(server, ("run",), _blocking)
         _replace(server, _RUNS, _awaited)
         _replace(server, _APPS, _application)
+    elif name == "toolcrib.server":
+        _replace(module.MCPServer, ("run",), _either)
     elif name == "mcp.server.lowlevel.server":
         _replace(module.Server, ("run",), _over_streams)
     elif name == "mcp.server.stdio":
@@ -210,8 +227,8 @@ def _patch(module: ModuleType) -> None:
         _replace(module, ("run",), _blocking_uvicorn)
 
 
-_MODULES = frozenset({*_CLASSES, "mcp.server.lowlevel.server", "mcp.server.stdio", "uvicorn.server"}) | {
-    "uvicorn.main"
+_MODULES = frozenset({*_CLASSES, "mcp.server.lowlevel.server", "mcp.server.stdio"}) | {
+    *("toolcrib.server", "uvicorn.main", "uvicorn.server")
 }
 
 
@@ -246,6 +263,5 @@ def _change_loader(loader: Any) -> None:
 def install() -> None:
     """Intercept servers from now on. Modules of the libraries that are loaded already are changed too."""
     sys.meta_path.insert(0, _Finder())
-    _ignore_signals()
     for name in _MODULES & sys.modules.keys():
         _patch(sys.modules[name])

@@ -403,3 +403,73 @@ def test_workers_run_the_program_each_and_end_it(tmp_path: Path) -> None:
     assert ready["tools"] == ["greet"]
     assert called.stdout.strip() == "hello Ann v1"
     assert (process.returncode, errors.count("cleaned up")) == (0, 2)
+
+
+def test_a_server_of_toolcrib_that_is_built_in_a_function_is_served_with_its_settings(tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    text = """
+from toolcrib import MCPServer
+
+def main():
+    server = MCPServer("own")
+
+    @server.tool
+    def greet(name: str) -> str:
+        return "hi " + name
+
+    server.run()
+
+if __name__ == "__main__":
+    main()
+"""
+    file.write_text(text)
+
+    assert greet(file) == "hi Ann"
+    assert greet(f"{file}:main") == "hi Ann"
+
+
+def test_arguments_of_a_program_can_stand_in_the_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = '[server]\ntargets = ["greeter.py"]\narguments = ["--city", "Rome"]\n'
+    files = {"greeter.py": MCP + MAKE + GUARD + "make().run()\n", "toolcrib.toml": settings}
+    monkeypatch.chdir(write(tmp_path, files))
+
+    assert run("call", "greet", "name=Ann").stdout.strip() == "hello Ann --city Rome"
+    assert run("call", "greet", "name=Ann", "--", "--city", "Oslo").stdout.strip() == "hello Ann --city Oslo"
+
+
+def test_arguments_that_no_program_gets_are_reported(tmp_path: Path) -> None:
+    checked = run("check", "toolcrib.samples", "--", "--loud")
+
+    assert "no target is a program that starts a server" in checked.stdout
+
+
+@pytest.mark.parametrize(("place", "hint"), [("only.py", "only.py:make"), ("folder", "the file, ")])
+def test_a_hint_names_what_makes_the_server_and_not_a_tool(tmp_path: Path, place: str, hint: str) -> None:
+    text = MCP + MAKE + "def main():\n    make().run()\n"
+    write(tmp_path, {"only.py": text, "folder/launch.py": text + GUARD + "main()\n"})
+
+    listed = run("list", tmp_path / place)
+
+    assert "its server is made in a function" in listed.stderr
+    assert hint in listed.stderr
+    assert "@tool" not in listed.stderr
+
+
+def test_connect_keeps_the_arguments_of_the_program(tmp_path: Path) -> None:
+    file = tmp_path / "greeter.py"
+    file.write_text(MCP)
+
+    printed = json.loads(run("connect", "cursor", file, "--print", "--json", "--", "--city", "Rome").stdout)
+
+    assert printed["entry"]["args"][-4:] == [str(file), "--", "--city", "Rome"]
+
+
+def test_another_server_of_the_same_program_is_reported(tmp_path: Path) -> None:
+    file = tmp_path / "greeter.py"
+    both = "async def main():\n    await asyncio.gather(make().run_async(), Server('second').run_async())\n"
+    file.write_text(FAST + MAKE + both + GUARD + "asyncio.run(main())\n")
+
+    assert greet(file) == "hello Ann"
+    assert "starts another server, 'second', which is not served" in run("check", file).stdout
