@@ -67,11 +67,11 @@ def _compare(what: str, pair: Pair, removers: dict[str, Callable[[Any, Any], Pai
 
 
 def _remove_bookkeeping(own: Any, ours: Any) -> Pair:
-    own = {key: value for key, value in own.items() if key in _VISIBLE}
-    wrapper = own.get("outputSchema", {})
-    if wrapper.pop("x-fastmcp-wrap-result", None):
-        wrapper.pop("description", None)
-    return own, {key: value for key, value in ours.items() if key in _VISIBLE}
+    own, ours = ({key: value for key, value in side.items() if key in _VISIBLE} for side in (own, ours))
+    for wrapper in (own.get("outputSchema", {}), ours.get("outputSchema", {})):
+        if wrapper.pop("x-fastmcp-wrap-result", None):
+            wrapper.pop("description", None)
+    return own, ours
 
 
 def _remove_generated_title(own: Any, ours: Any) -> Pair:
