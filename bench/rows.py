@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from bench.lab import Job, Lab, Outcome, median, statement
+from bench.lab import Job, Lab, Outcome, last_json, median, run_python, statement
 from bench.lines import OURS, PEERS, AtLeast, AtMost, Goal, Line, quotient
 from bench.subjects import FIRST_SERVERS, IMPORTS
 
@@ -156,6 +156,30 @@ def contact(lab: Lab) -> list[Line]:
     ]
 
 
+def foreign(lab: Lab) -> list[Line]:
+    """Servers of the other libraries, adopted: plain functions, and calls through their handlers."""
+    jobs: dict[str, Job] = {}
+    for peer in filter(lab.has, PEERS):
+        jobs[peer] = partial(_probe_foreign, peer, lab.batch_s)
+    outcomes = lab.rounds("foreign", 1 if lab.quick else 3, jobs)
+    lines = []
+    for peer in jobs:
+        plain, bridged = (median(outcomes[peer], key) for key in ("plain", "bridged"))
+        label = f"plain function of {peer}, ASGI, in native calls"
+        lines.append(Line("foreign", label, "factor", {OURS: plain}, (AtMost(1.02),)))
+        label = f"handlers of {peer}, in calls by its client"
+        lines.append(Line("foreign", label, "factor", {OURS: bridged}, (AtMost(1.15),)))
+    figures = {peer: median(outcomes[peer], "home_s") for peer in jobs}
+    for peer in jobs:
+        ours = {OURS: median(outcomes[peer], "bridged_s"), peer: figures[peer]}
+        lines.append(Line("foreign", f"handlers of {peer}, CPU", "time", ours))
+    return lines
+
+
+def _probe_foreign(peer: str, batch_s: str) -> Outcome:
+    return last_json(run_python(["-m", "bench.foreign", peer, batch_s]))
+
+
 # By the names that --only takes; register and define are measured together.
 ROWS: dict[str, Callable[[Lab], list[Line]]] = {
     "register": registration,
@@ -164,6 +188,7 @@ ROWS: dict[str, Callable[[Lab], list[Line]]] = {
     "import": imports,
     "size": sizes,
     "contact": contact,
+    "foreign": foreign,
 }
 
 

@@ -149,7 +149,8 @@ class Channel(Protocol):
     `resumes` identifies the sealed state of a call that is repeated with answers, else it is None;
     `is_prompted` says that the call is repeated after its first question. `is_gone` says that a call was
     cancelled by a disconnect. `request` is the id of the message and `trace` the caller's trace
-    (W3C traceparent), where there are any.
+    (W3C traceparent), where there are any. `session` is an object that stands for the client's session, if
+    it has one.
     """
 
     @property
@@ -166,6 +167,9 @@ class Channel(Protocol):
 
     @property
     def trace(self) -> str | None: ...
+
+    @property
+    def session(self) -> object | None: ...
 
     def progress(self, progress: float, total: float | None, message: str | None) -> None: ...
 
@@ -188,6 +192,7 @@ class NullChannel:
     is_gone: bool = False
     request: str | int | None = None
     trace: str | None = None
+    session: object | None = None
 
     def progress(self, progress: float, total: float | None, message: str | None) -> None:
         pass

@@ -58,6 +58,8 @@ class ServerSettings:
     A server is sealed when it starts, unless it is `dynamic`. `switches` turn groups of tools on and off.
     Clients see `version`, `title` and `instructions`; `page_size` splits long lists; `unknown_tool_code` is
     for clients that expect -32601. `log_arguments` logs the values of arguments, not only their names.
+    `errors="hide"` keeps the messages of exceptions in tools of other libraries' servers from callers; by
+    default they are shown as that library shows them. Those of toolcrib's own tools are always hidden.
     Several processes that serve together share a `key`, which signs the state of calls that wait for an
     answer, and set `keeps_sessions=False`. A list of more than `search_budget_tokens` is
     replaced by two tools that search and call the others, unless `search` is "never"; with "always", every
@@ -77,6 +79,7 @@ class ServerSettings:
     page_size: int | None = None
     unknown_tool_code: int = -32602
     log_arguments: bool = False
+    errors: Literal["show", "hide"] = "show"
     key: bytes | None = field(default=None, repr=False)
     keeps_sessions: bool = True
     search: SearchMode = "auto"
@@ -99,6 +102,7 @@ class SettingFields(TypedDict, total=False):
     page_size: int | None
     unknown_tool_code: int
     log_arguments: bool
+    errors: Literal["show", "hide"]
     key: bytes | None
     keeps_sessions: bool
     search: SearchMode
@@ -142,6 +146,7 @@ class MCPServer:
         )
         self.dispatcher = Dispatcher(self.registry, server=self, timeout_s=given.timeout_s)
         self.dispatcher.crashes.shows_values = given.log_arguments
+        self.dispatcher.crashes.hides_adopted = given.errors == "hide"
         self.publish_search(given.search, given.search_budget_tokens)
         self.switches = dict(given.switches or {})
         self._unused_switches = set(self.switches)

@@ -23,7 +23,7 @@ from toolcrib.definition import (
     check_schema_text,
     check_text,
 )
-from toolcrib.errors import DefinitionError, Finding, InvalidToolError, Location
+from toolcrib.errors import CallError, DefinitionError, Finding, InvalidToolError, Location
 from toolcrib.schema.parameters import HandlerInfo, check_parameters, inspect_handler, name_of
 from toolcrib.validation import codec
 
@@ -112,11 +112,13 @@ def is_marked(thing: Any) -> bool:
 @dataclass(frozen=True, slots=True)
 class Adoption:
     """How a tool of another library's server is run: as a function ("native"), or through the handlers of
-    that server ("handlers"), and the reason."""
+    that server ("handlers"), and the reason. `explain` returns what that library tells callers of an
+    exception of the function."""
 
     library: str
     way: Literal["native", "handlers"]
     reason: str
+    explain: Callable[[BaseException], CallError]
 
 
 class Tool:

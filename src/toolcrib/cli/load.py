@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -32,7 +32,7 @@ from toolcrib.sources.targets import SAMPLES, Target, default_target, parse_targ
 from toolcrib.tool import Tool
 
 SAMPLE_NOTE = "these are the sample tools; name a file, folder or module to use yours"
-_IDENTITY = ("version", "title", "instructions", "page_size", "log_arguments")
+_IDENTITY = ("version", "title", "instructions", "page_size", "log_arguments", "errors")
 
 
 @dataclass(slots=True)
@@ -80,9 +80,10 @@ def build_tools(tools: Iterable[Tool], findings: list[Finding]) -> list[Tool]:
 def tool_json(tool: Tool) -> dict[str, Any]:
     """Return a tool as it is sent to clients, with the place of its definition, and how it is run if it
     belongs to a server of another library."""
-    source = {"file": tool.source.file, "line": tool.source.line}
-    adoption = {} if tool.adoption is None else {"adoption": asdict(tool.adoption)}
-    return {**tool.definition.to_wire(), "source": source, **adoption}
+    described = {**tool.definition.to_wire(), "source": {"file": tool.source.file, "line": tool.source.line}}
+    if tool.adoption is not None:
+        described["adoption"] = {name: getattr(tool.adoption, name) for name in ("library", "way", "reason")}
+    return described
 
 
 def catalog_json(tools: Iterable[Tool], findings: Iterable[Finding]) -> dict[str, Any]:

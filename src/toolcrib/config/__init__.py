@@ -103,6 +103,7 @@ class Config(Settings):
     timeout_s: float | None = setting(None, key="server.timeout_s", least=0.001, most=MAX_TIMEOUT_S)
     page_size: int | None = setting(None, key="server.page_size", least=1, most=100_000)
     log_arguments: bool | None = setting(None, key="server.log_arguments")
+    errors: Literal["show", "hide"] | None = setting(None, key="server.errors")
     http: HTTPConfig = HTTPConfig()
     search: SearchConfig = SearchConfig()
     lint: LintConfig = LintConfig()

@@ -57,6 +57,8 @@ class CrashReporter:
     def __init__(self) -> None:
         self.shows_values = False
         """Whether values of arguments may appear in the log where an exception repeats them."""
+        self.hides_adopted = False
+        """Whether callers see no message of an exception in a tool of another library's server."""
         self._changed = threading.Condition()
         self._queue: deque[_Report] = deque()
         self._limits: dict[str, tuple[LogLimiter, LogLimiter]] = {}

@@ -152,13 +152,41 @@ def _explain(
         cause = cause.exceptions[0]  # a task group wraps even a single error
     if isinstance(cause, CallError):
         return cause
+    foreign = _explain_adopted(plan, cause)
+    if foreign is not None and not isinstance(foreign, ToolCrashedError):
+        return foreign  # its author meant it to be read
     reference = call_id or secrets.token_hex(4)
     crashes.report(plan.tool.name, error, reference, given)
+    if foreign is not None and not crashes.hides_adopted:
+        return foreign
     if isinstance(error, DefinitionError):
         hint = (error.hint if error.tool == plan.tool.name else None) or "see the log of the server"
         text = f"Tool '{plan.tool.name}' cannot run as it is defined: {hint} (reference {reference})."
         return ToolCrashedError(text)
     return ToolCrashedError(f"Tool '{plan.tool.name}' failed unexpectedly (reference {reference}).")
+
+
+def _explain_adopted(plan: Plan, error: BaseException) -> CallError | None:
+    """Return what another library would tell the caller of an exception of its function, or None."""
+    adoption = plan.tool.adoption
+    if adoption is None or not isinstance(error, Exception):
+        return None
+    try:
+        return adoption.explain(error)
+    except Exception:
+        return None  # an error class whose __str__ fails
+
+
+def _hide_crash(plan: Plan, result: Result, crashes: CrashReporter, call_id: str | None) -> Result:
+    """Return an error result. Those of other libraries' servers lose their text if that is hidden and a crash
+    may be behind it: both libraries put the same words before the message of an exception."""
+    is_hidden = crashes.hides_adopted and plan.tool.adoption is not None
+    if not is_hidden or not result.text.startswith(("Error calling tool ", "Error executing tool ")):
+        return result
+    reference = call_id or secrets.token_hex(4)
+    crashes.report(plan.tool.name, ToolCrashedError(result.text), reference)
+    hidden = ToolCrashedError(f"Tool '{plan.tool.name}' failed unexpectedly (reference {reference}).")
+    return Result([text_block(str(hidden))], is_error=True, error=hidden)
 
 
 def raise_questions(error: BaseException) -> None:
@@ -411,6 +439,7 @@ class Dispatcher:
                 result = await self._run_sync(plan, given, context, limit, clock, outlive)
             if result.is_error:
                 stats.errors += 1
+                result = _hide_crash(plan, result, self.crashes, call_id)
             return result
         except (CallError, DefinitionError, Raised) as error:
             if isinstance(error, Raised):

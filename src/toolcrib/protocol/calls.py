@@ -334,6 +334,10 @@ class ToolCall(PendingRequest):
         return self.id
 
     @property
+    def session(self) -> Session | None:
+        return self.peer.session
+
+    @property
     def resumes(self) -> str | None:
         return None if self.state is None else self.state.salt
 

@@ -292,7 +292,7 @@ class ToolArguments:
             converted = [name for name, load in self.loaders.items() if load is not load_integer]
             made = self._by_name(self.factories)
             self._changing = self.reconverted.union(converted, self._find_hidden_defaults(), made)
-        return self._changing if self.whole is None else _NO_NAMES
+        return self._changing if self.whole is None else self.reconverted
 
     @property
     def user_code(self) -> frozenset[str]:
@@ -315,7 +315,8 @@ class ToolArguments:
         others."""
         unknown = {name: OPAQUE for name in self.reconverted if name in arguments}
         hidden_defaults = (self._compiled or self._compile()).hidden_defaults
-        return Received({**hidden_defaults, **self._by_name(values), **unknown}, arguments)
+        given = self._by_name(values) if self.whole is None else {}
+        return Received({**hidden_defaults, **given, **unknown}, arguments)
 
     def _by_name(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values of parameters by the names that the schema publishes."""

@@ -22,7 +22,7 @@ from toolcrib.sources.applications import is_application
 from toolcrib.sources.base import Batch, ReadOptions
 from toolcrib.sources.foreign import entry_point, interception
 from toolcrib.sources.foreign.entry_point import Program, ProgramOwner
-from toolcrib.sources.foreign.recognition import is_low_level, library_of, started_on
+from toolcrib.sources.foreign.recognition import is_low_level, library_of, mounted_in, started_on
 from toolcrib.sources.foreign.usage import check_start
 from toolcrib.sources.loading import find_python_files, find_submodules, load_file, load_module
 from toolcrib.sources.objects import is_tool_class, registry_of
@@ -292,8 +292,6 @@ def _drop_mounted(contents: Sequence[ModuleContent]) -> None:
     servers = [value for content in contents for value in content.objects if library_of(value) == "fastmcp"]
     if len(servers) < 2:
         return
-    from toolcrib.sources.foreign.servers import mounted_in
-
     inner = {id(child) for server in servers for child in mounted_in(server)}
     for content in contents:
         content.objects = [value for value in content.objects if id(value) not in inner]

@@ -498,7 +498,7 @@ class ProgramOwner:
     Closing it ends the program."""
 
     def __init__(self, program: Program, loop: asyncio.AbstractEventLoop | None, inner: Any) -> None:
-        self.name: str | None = getattr(inner, "name", None)
+        self.name: str = program.server.name
         self._program = program
         self._loop = loop
         self._inner = inner

@@ -6,7 +6,9 @@ Every module searched for tools pays for this check, so it imports nothing.
 from __future__ import annotations
 
 from asyncio import AbstractEventLoop
+from collections.abc import Iterator
 from contextvars import ContextVar
+from types import FunctionType
 from typing import Any, Literal
 
 Library = Literal["mcp", "fastmcp"]
@@ -14,6 +16,8 @@ PACKAGES = frozenset({"mcp", "mcp_types", "fastmcp"})
 """The packages whose classes are theirs."""
 started_on: ContextVar[AbstractEventLoop | None] = ContextVar("toolcrib_started_on", default=None)
 """The running event loop that the server to be read was started on, by its own program."""
+MAX_MOUNTS = 32
+"""How deep servers may be mounted in each other."""
 
 _SERVERS: dict[tuple[str, str], Library] = {
     ("mcp", "MCPServer"): "mcp",
@@ -23,7 +27,7 @@ _SERVERS: dict[tuple[str, str], Library] = {
 
 
 def library_of(thing: Any) -> Library | None:
-    """Which library a server was written for; None for anything else."""
+    """Return which library a server was written for; None for anything else."""
     for cls in type(thing).__mro__:
         library = _SERVERS.get((package_of(cls), cls.__name__))
         if library is not None:
@@ -32,12 +36,12 @@ def library_of(thing: Any) -> Library | None:
 
 
 def is_low_level(thing: Any) -> bool:
-    """Whether this is the official SDK's server without functions: two handlers, no tools to take."""
+    """Return whether this is the official SDK's server without functions: two handlers, no tools to take."""
     return any(map(_is_low_level_class, type(thing).__mro__))
 
 
 def is_server_class(cls: Any) -> bool:
-    """Whether this is a class of servers, of either library, or a subclass."""
+    """Return whether this is a class of servers, of either library, or a subclass."""
     return isinstance(cls, type) and any(
         (package_of(base), base.__name__) in _SERVERS or _is_low_level_class(base) for base in cls.__mro__
     )
@@ -47,7 +51,42 @@ def _is_low_level_class(cls: type) -> bool:
     return cls.__name__ == "Server" and cls.__module__.startswith("mcp.server.lowlevel")
 
 
-def package_of(cls: type) -> str:
-    """The package a class comes from; a class may say anything of itself."""
+def low_level_of(server: Any) -> Any:
+    """Return the low-level server that another one is made of, or the server itself."""
+    return getattr(server, "_lowlevel_server", None) or getattr(server, "_mcp_server", server)
+
+
+def package_of(cls: Any) -> str:
+    """Return the package that a class or a function comes from; a class may say anything of itself."""
     module = getattr(cls, "__module__", None)
     return module.partition(".")[0] if isinstance(module, str) else ""
+
+
+def has_lifespan(server: Any) -> bool:
+    """Return whether somebody gave a server, or one that is mounted in it, a lifespan."""
+    for each in (server, *mounted_in(server)):
+        held = each.settings.lifespan if library_of(each) == "mcp" else getattr(each, "_lifespan", None)
+        is_own = held is not None and not _is_default(held)
+        if is_own or getattr(each, "_has_lifespan", False):  # the second is of fastmcp 2
+            return True
+    return False
+
+
+def _is_default(lifespan: Any) -> bool:
+    """Return whether a lifespan is a function of the library. Its objects hold functions of somebody."""
+    return isinstance(lifespan, FunctionType) and package_of(lifespan) in PACKAGES
+
+
+def mounted_in(server: Any) -> Iterator[Any]:
+    """Yield the servers of fastmcp that are mounted in this one, directly or not."""
+    for provider in getattr(server, "providers", ()):
+        inner = provider
+        for _ in range(MAX_MOUNTS):  # providers wrap each other to rename what is below
+            inner = getattr(inner, "_inner", None) or inner
+        child = getattr(inner, "server", None)
+        if child is not None and child is not server and library_of(child) is not None:
+            yield child
+            yield from mounted_in(child)
+    for mounted in getattr(server, "_mounted_servers", ()):  # of fastmcp before 3
+        yield mounted.server
+        yield from mounted_in(mounted.server)

@@ -14,13 +14,12 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.definition import ToolOptions
-from toolcrib.errors import DefinitionError, Finding, InvalidSignatureError, Location
+from toolcrib.errors import DefinitionError, Finding, Location
 from toolcrib.schema.function import ToolParts, build_function, build_handler
 from toolcrib.schema.parameters import EMPTY, HandlerInfo, check_parameters, docstring_of
 from toolcrib.sources.applications import Application
 from toolcrib.sources.foreign.reading import is_any_list
 from toolcrib.sources.foreign.recognition import PACKAGES
-from toolcrib.sources.foreign.usage import find_gaps_in, find_refusals_in
 from toolcrib.sources.scan.decorators import read_ours, read_theirs
 from toolcrib.sources.scan.files import parse_annotation
 from toolcrib.sources.scan.objects import (
@@ -181,7 +180,6 @@ def adopt(workshop: Workshop, function: Function, said: Said, maker: str) -> Too
     filled = reader.filled(function.node.args)
     made = workshop.make_stub(function, drops={*filled, *theirs.hidden})
     stub: Any = made.function
-    contexts = [*made.contexts, *(name for name, kind in filled.items() if kind == "context")]
     is_theirs, doubt = reader.judge_result(function.node.returns)
     findings = [item for item in made.findings if not (is_theirs and item.parameter == "return")]
     if is_theirs or not theirs.is_structured or _is_unsaid(stub.__annotations__.get("return"), maker):
@@ -192,7 +190,6 @@ def adopt(workshop: Workshop, function: Function, said: Said, maker: str) -> Too
     if theirs.description is not None and _words(theirs.description) not in _words(docstring_of(stub)):
         options = replace(options, description=theirs.description)
     callee = HandlerInfo(stub)
-    _refuse_uses(function, contexts, name, callee.source)
     check_parameters(callee, name)
     stated = theirs.stated
 
@@ -201,8 +198,6 @@ def adopt(workshop: Workshop, function: Function, said: Said, maker: str) -> Too
             parts = build_function(callee, name, options)
         except DefinitionError as error:
             return _permit(callee, name, options, error)
-        for parameter in contexts:
-            parts.findings += _gaps(function, parameter, name, callee.source)
         if stated is not None and options.output_schema is None:
             parts.replace_output_schema(stated)
             return parts
@@ -318,26 +313,6 @@ def _is_unsaid(hint: Any, maker: str) -> bool:
         return not typing.get_type_hints(bare)  # nothing says what is in it
     except Exception:
         return False
-
-
-def _refuse_uses(function: Function, contexts: list[str], name: str, source: Location) -> None:
-    for parameter in contexts:
-        found = dict(find_refusals_in(function.node, parameter))
-        if found:
-            why = next(iter(found.values()))
-            raise InvalidSignatureError(
-                f"Tool '{name}' uses {', '.join(found)}, which toolcrib cannot give it: {why}",
-                tool=name,
-                parameter=parameter,
-                source=source,
-                hint="leave it to the other server, or do without",
-            )
-
-
-def _gaps(function: Function, parameter: str, name: str, place: Location) -> Iterator[Finding]:
-    for written, why in dict(find_gaps_in(function.node, parameter)).items():
-        words = f"Tool '{name}' uses {written}, which {why}"
-        yield Finding("foreign-request", "warning", words, name, parameter, place.file, place.line)
 
 
 def _words(text: str | None) -> str:

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib import MCPServer, Result
-from toolcrib.context import InputNeeded, Question, Reply
+from toolcrib.context import InputNeeded, NullChannel, Question, Reply
 from toolcrib.errors import CannotAskError
 
 GUESTS = Path(__file__).parents[3] / "fixtures" / "foreign_servers"
 
 
-class Person:
+class Person(NullChannel):
     """Answers in order. One that `calls_again` ends the call with each question, as 2026-07-28 does."""
 
     def __init__(self, *replies: Reply, calls_again: bool = False) -> None:

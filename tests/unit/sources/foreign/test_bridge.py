@@ -29,10 +29,12 @@ from tests.unit.sources.foreign.test_lending import (
     serve,
 )
 from toolcrib import MCPServer
+from toolcrib.context import Context as OwnContext
 from toolcrib.context import Folder
-from toolcrib.errors import Finding, SourceError
+from toolcrib.errors import SourceError
 from toolcrib.sources import collect
-from toolcrib.sources.foreign import reading
+from toolcrib.sources.foreign import bridge
+from toolcrib.sources.foreign.stream_session import StreamSession
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 ECHO = types.Tool(
@@ -59,39 +61,34 @@ def low_level(**options: Any) -> Any:
     return Server("low", on_list_tools=list_tools, on_call_tool=call_tool, **options)
 
 
-# --- servers with everything, forced through the bridge ----------------------------------------------
+@pytest.fixture(params=["direct", "streams"], autouse=True)
+def _session_kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run each test with both kinds of sessions: streams are the only one with older versions."""
+    if request.param == "streams":
+        monkeypatch.setattr(bridge, "is_direct", lambda _: False)
+
+
+# --- servers with everything -------------------------------------------------------------------------
 
 
 @pytest.fixture
-def _bridged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "find_guards", lambda _: Finding("foreign-handlers", "advice", "a test"))
-
-
-@pytest.fixture
-async def sdk(_bridged: None) -> AsyncIterator[MCPServer]:
+async def sdk() -> AsyncIterator[MCPServer]:
     async with await serve("sdk_shop.py") as server:
         yield server
 
 
 @pytest.fixture
-async def fast(_bridged: None) -> AsyncIterator[MCPServer]:
+async def fast() -> AsyncIterator[MCPServer]:
     async with await serve("fast_desk.py") as server:
         yield server
 
 
 class TestTelling(TellingTests):
-    async def test_progress_and_log_lines_of_the_sdk_reach_the_caller(self, sdk: MCPServer) -> None:
-        person = Person()
-
-        result = await person.call(sdk, "price", {"item": "tea"})
-
-        assert result.structured_content == {"result": 4.5}  # as its library sends it
-        assert person.told == [(1, 2, "looking"), (2, 2, None)]
-        assert person.logged == [("info", "asked for tea")]
+    pass
 
 
 class TestAsking(AskingTests):
-    # On a connection with a handshake, functions ask through their Context only.
+    # A session with a handshake, as all are over streams, knows no questions that are returned.
     test_questions_that_are_returned_are_asked = None  # type: ignore[assignment]
     test_a_resolver_asks_for_what_it_injects = None  # type: ignore[assignment]
 
@@ -309,22 +306,22 @@ async def test_the_lifespan_lasts_as_long_as_the_server() -> None:
     assert events == ["begin", "end"]
 
 
-async def test_a_server_that_stops_fails_its_calls() -> None:
+async def test_a_session_that_has_stopped_is_replaced() -> None:
     theirs = Slow("slow")
 
     @theirs.tool()
     async def f() -> int:
         return 1
 
-    ours = MCPServer("ours")
-    (tool,) = ours.add(theirs).registered
-    async with ours:
-        assert (await ours.call("f", {})).text == "1"
-        bridge: Any = tool.owner
-        bridge._lifespan.value.streams.put(None)
-        await asyncio.sleep(0.1)
-        async with asyncio.timeout(5):
-            assert (await ours.call("f", {})).text == "The server has stopped."
+    async with bridge.run_server(theirs) as sessions:
+        context = OwnContext("f", {})
+        assert (await sessions.call("me", {"name": "f", "arguments": {}}, context))["isError"] is False
+        session = await sessions._find("me")
+        if isinstance(session, StreamSession):
+            session._streams.put(None)
+            assert session._running is not None
+            await session._running
+        assert (await sessions.call("me", {"name": "f", "arguments": {}}, context))["isError"] is False
 
 
 def counting() -> MCPServer:

@@ -19,8 +19,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprec
 DESK, ODD = GUESTS / "fast_desk.py", GUESTS / "fast_odd.py"
 NAMES = """
 add open_ticket open_ticket judge count loose inline numbers stream logo jingle paper mixed whole failed_whole
-refuse crash work ask_name ask_contact guard ambient injected injected_plain nested admin secret_tool add_ten
-echo times opening phone_ring phone_hang_up
+refuse crash work ask_name ask_contact guard ambient injected injected_plain hide nested add_ten echo times
+opening phone_ring phone_hang_up
 """
 CALLS: list[tuple[str, dict[str, Any]]] = [
     ("add", {"a": 1}),
@@ -38,6 +38,8 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("whole", {"n": 3}),
     ("failed_whole", {}),
     ("refuse", {"why": "late"}),
+    ("crash", {}),
+    ("hide", {}),
     ("ambient", {}),
     ("injected_plain", {"x": 1}),
     ("phone_ring", {"number": "5"}),
@@ -60,7 +62,7 @@ async def server() -> AsyncIterator[MCPServer]:
 
 
 class TestWhatIsFound:
-    def test_every_tool_is_found_mounted_transformed_and_disabled_ones_too(self) -> None:
+    def test_every_tool_that_the_server_shows_is_found_with_older_versions(self) -> None:
         batch = collect(str(DESK))
 
         assert [tool.name for tool in batch.tools] == NAMES.split()
@@ -76,7 +78,7 @@ class TestWhatIsFound:
 
         report = server.add(runpy.run_path(str(DESK))["desk"])
 
-        assert len(report.registered) == 33
+        assert len(report.registered) == 32
 
     def test_every_word_of_a_docstring_comes_back(self) -> None:
         add = next(tool for tool in collect(str(DESK)).tools if tool.name == "add").definition
@@ -101,27 +103,6 @@ class TestWhatIsFound:
         assert tools["count"].definition.output_schema["required"] == ["n"]
         assert tools["loose"].definition.output_schema is None
 
-    def test_a_disabled_tool_is_off(self) -> None:
-        tools = {tool.name: tool for tool in collect(str(DESK)).tools}
-
-        assert not tools["secret_tool"].options.enabled
-        assert tools["add"].options.enabled
-
-    def test_a_tool_with_an_authorization_check_is_off_until_somebody_says_otherwise(self) -> None:
-        batch = collect(str(DESK))
-
-        (tool,) = [tool for tool in batch.tools if tool.name == "admin"]
-        (finding,) = [finding for finding in batch.findings if finding.tool == "admin"]
-        assert not tool.options.enabled
-        assert (finding.code, finding.level) == ("foreign-auth", "warning")
-
-    def test_what_a_tool_cannot_have_refuses_it_and_no_other(self) -> None:
-        (error,) = [finding for finding in collect(str(DESK)).findings if finding.level == "error"]
-
-        assert error.tool == "hide"
-        assert "ctx.disable_components" in error.message
-        assert error.file == str(DESK)
-
     def test_nothing_that_is_injected_is_published(self) -> None:
         tools = {tool.name: tool.definition for tool in collect(str(DESK)).tools}
 
@@ -135,7 +116,7 @@ class TestWhatIsFound:
 
         assert tool.source.file == str(DESK)
         assert list(tool.definition.input_schema["properties"]) == ["number"]
-        assert tool.definition.output_schema == {"type": "integer"}
+        assert tool.definition.output_schema["properties"]["result"] == {"type": "integer"}
 
 
 class TestCalls:
@@ -168,12 +149,6 @@ class TestCalls:
         assert result.text == "1 ada 1 connect"
         assert origin.__globals__["EVENTS"][-1] == "disconnect"
 
-    async def test_a_crash_is_hidden_which_it_is_not_at_home(self, server: MCPServer) -> None:
-        result = await server.call("crash")
-
-        assert result.is_error
-        assert "hunter2" not in result.text
-
     async def test_calls_at_the_same_time_do_not_see_each_others_context(self, server: MCPServer) -> None:
         results = await asyncio.gather(*(server.call("work", {"steps": steps}) for steps in (1, 2, 3)))
 
@@ -205,9 +180,9 @@ class TestOddities:
     async def test_a_partial_asks_for_what_is_left(self, server: MCPServer) -> None:
         definition = server.registry.get("triple").definition
 
-        assert definition.description == "Scale a number"
+        assert definition.description == "Scale a number."
         assert list(definition.input_schema["properties"]) == ["x"]
-        assert (await server.call("triple", {"x": 2})).structured_content == 6
+        assert (await server.call("triple", {"x": 2})).structured_content == {"result": 6}
 
     async def test_a_strict_server_stays_strict(self, server: MCPServer) -> None:
         assert (await server.call("exact", {"x": "2"})).is_error

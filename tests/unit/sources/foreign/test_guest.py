@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from fastmcp import FastMCP
+from fastmcp.server.lifespan import ContextManagerLifespan
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver import MCPServer as OfficialServer
 
@@ -108,7 +109,7 @@ async def test_one_that_takes_too_long_is_left_alone() -> None:
     await asyncio.wait_for(ended.wait(), 5)
 
 
-def test_one_whose_loop_has_ended_says_so() -> None:
+def test_one_whose_loop_has_ended_is_entered_again() -> None:
     diary, server = Diary(), MCPServer("test")
     server.add(official(diary.live))
 
@@ -116,9 +117,7 @@ def test_one_whose_loop_has_ended_says_so() -> None:
     second = asyncio.run(server.call("look"))
 
     assert first.text == "open official"
-    assert second.is_error
-    assert "ended before this call" in second.text
-    assert diary.notes == ["open official", "close official"]
+    assert second.text == "open official, close official, open official"
 
 
 async def test_mounted_servers_are_opened_with_the_outer_one() -> None:
@@ -147,4 +146,32 @@ async def test_what_goes_wrong_while_closing_is_logged(caplog: pytest.LogCapture
     async with server:
         await server.call("look")
 
-    assert "closing Guest failed" in caplog.text
+    assert "closing Bridge failed" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["function", "object of fastmcp", "mounted", "official"])
+async def test_plain_functions_run_within_the_lifespan_of_their_server(kind: str) -> None:
+    diary, server = Diary(), MCPServer("test")
+    theirs: Any
+    if kind == "official":
+        theirs = OfficialServer("theirs", lifespan=diary.live)
+    elif kind == "mounted":
+        inner = FastMCP("theirs", lifespan=diary.live)
+        theirs = FastMCP("outer")
+        theirs.mount(inner)
+    else:
+        theirs = FastMCP(
+            "theirs",
+            lifespan=ContextManagerLifespan(diary.live) if kind == "object of fastmcp" else diary.live,
+        )
+
+    def look() -> str:
+        return ", ".join(diary.notes)
+
+    theirs.add_tool(look)
+    (tool,) = server.add(theirs).registered
+
+    assert tool.adoption is not None
+    assert tool.adoption.way == "native"
+    async with server:
+        assert (await server.call("look")).text == "open theirs"

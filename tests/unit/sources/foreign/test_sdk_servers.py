@@ -17,7 +17,7 @@ from toolcrib import MCPServer, Result, collect
 SHOP, ODD = GUESTS / "sdk_shop.py", GUESTS / "sdk_odd.py"
 NAMES = """
 add greet place-order stock pack pick labels logo brochure picture receipt refuse crash price who buy poem
-folders manual sneak
+folders manual announce sneak late
 """
 CALLS: list[tuple[str, dict[str, Any]]] = [
     ("add", {"a": 1}),
@@ -30,11 +30,15 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("labels", {}),
     ("labels", {"tags": ["b", "a"]}),
     ("logo", {}),
+    ("brochure", {}),
     ("picture", {}),
     ("receipt", {"total": 2.5}),
     ("who", {"shout": True}),
     ("manual", {}),
     ("refuse", {"why": "late"}),
+    ("crash", {"secret": "hunter2"}),
+    ("announce", {}),
+    ("late", {"numbers": "1"}),
 ]
 
 
@@ -61,7 +65,9 @@ def data_of(result: Any) -> Any:
 
 def own_data_of(result: Result) -> Any:
     if result.is_structured:
-        return result.structured_content
+        structured = result.structured_content
+        is_wrapped = isinstance(structured, dict) and list(structured) == ["result"]
+        return structured["result"] if is_wrapped else structured
     return result.text if len(result.content) == 1 and result.text else result.content
 
 
@@ -78,7 +84,7 @@ class TestWhatIsFound:
 
         report = server.add(module["shop"], namespace="shop")
 
-        assert len(report.registered) == 20
+        assert len(report.registered) == 22
         assert "shop_add" in server.registry
 
     def test_docstrings_come_back(self) -> None:
@@ -100,28 +106,11 @@ class TestWhatIsFound:
         assert stock.title == "Stock"
         assert stock.annotations == {"readOnlyHint": True, "openWorldHint": False}
 
-    def test_what_a_tool_cannot_have_refuses_it_and_no_other(self) -> None:
-        errors = [finding for finding in collect(str(SHOP)).findings if finding.level == "error"]
-
-        announce, late = errors
-        assert announce.tool == "announce"
-        assert "ctx.session.send_resource_updated" in announce.message
-        assert announce.file == str(SHOP)
-        assert announce.line
-        assert late.tool == "late"
-        assert "*numbers" in late.message
-        assert late.file == str(SHOP)
-
     def test_resources_and_prompts_are_remarked_on_once(self) -> None:
         parts = [finding for finding in collect(str(SHOP)).findings if finding.code == "foreign-parts"]
 
         assert [finding.level for finding in parts] == ["advice"]
         assert "1 resource and 1 prompt" in parts[0].message
-
-    def test_a_function_that_looks_at_the_request_is_told_that_there_is_none(self) -> None:
-        warnings = [finding for finding in collect(str(SHOP)).findings if finding.level == "warning"]
-
-        assert [(finding.tool, finding.code) for finding in warnings] == [("who", "foreign-request")]
 
 
 class TestCalls:
@@ -136,13 +125,10 @@ class TestCalls:
         here = await server.call(name, arguments)
 
         assert here.is_error is bool(at_home.is_error)
-        if here.is_error:  # theirs has a prefix
-            assert data_of(at_home).endswith(here.text)
-        else:
-            assert own_data_of(here) == data_of(at_home)
-            assert (here.meta or {}) == {
-                key: value for key, value in (at_home.meta or {}).items() if "modelcontextprotocol" not in key
-            }
+        assert own_data_of(here) == data_of(at_home)
+        assert (here.meta or {}) == {
+            key: value for key, value in (at_home.meta or {}).items() if "modelcontextprotocol" not in key
+        }
 
     async def test_words_and_pictures_are_blocks_in_their_order(self, server: MCPServer) -> None:
         result = await server.call("brochure")
@@ -157,23 +143,13 @@ class TestCalls:
         assert "a length of at least 2" in result.text
         assert "pydantic" not in result.text
 
-    async def test_a_crash_is_hidden_and_logged(
-        self, server: MCPServer, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    async def test_a_crash_is_logged(self, server: MCPServer, caplog: pytest.LogCaptureFixture) -> None:
         with caplog.at_level(logging.ERROR, "toolcrib"):
-            result = await server.call("crash", {"secret": "hunter2"})
+            await server.call("crash", {"secret": "hunter2"})
             server.dispatcher.crashes.flush()
 
-        assert result.is_error
-        assert "hunter2" not in result.text
         assert "hunter2" not in caplog.text  # what a tool was given is not for the log
         assert "RuntimeError: password=[redacted]" in caplog.text
-
-    async def test_what_could_not_be_seen_before_fails_in_words(self, server: MCPServer) -> None:
-        result = await server.call("sneak")
-
-        assert result.is_error
-        assert "ctx.session.send_ping" in result.text
 
     async def test_nothing_of_the_context_is_published(self, server: MCPServer) -> None:
         listed = json.dumps([definition.to_wire() for definition in server.list_tools()])
@@ -207,8 +183,9 @@ class TestOddities:
         tool = server.registry.get("contradicts")
 
         assert tool.definition.input_schema["properties"]["limit"]["default"] == 10
-        assert [finding.code for finding in tool.findings] == ["foreign-schema"]
-        assert (await server.call("contradicts")).structured_content == 10
+        assert tool.adoption is not None
+        assert tool.adoption.reason.startswith("toolcrib does not take its signature")
+        assert (await server.call("contradicts")).structured_content == {"result": 10}
         assert (await server.call("contradicts", {"limit": 4})).is_error
 
     async def test_a_bound_method_keeps_its_object(self, server: MCPServer) -> None:
@@ -221,12 +198,6 @@ class TestOddities:
 
     async def test_their_meta_is_kept(self, server: MCPServer) -> None:
         assert server.registry.get("nothing").definition.meta == {"odd.example/a": 1}
-
-    async def test_a_tool_that_changes_its_server_is_warned_of(self, server: MCPServer) -> None:
-        (finding,) = [item for item in collect(str(ODD)).findings if item.tool == "change"]
-
-        assert finding.level == "warning"
-        assert "ctx.mcp_server.add_tool" in finding.message
 
     async def test_plain_code_may_leave_something_to_await(self, server: MCPServer) -> None:
         assert (await server.call("later", {"a": 2})).structured_content == 3

@@ -1,0 +1,203 @@
+"""Decides which functions of another library's server toolcrib may run itself.
+
+A function is plain if nothing of the library is in its signature or in the code that it reaches: no Context,
+no injected parameters, no result types, no look at the current request. Everything else is left to the
+library. The code is searched through the names that it uses: functions, classes, objects and modules of the
+same project are followed, installed packages are judged as a whole. In doubt, a function is not plain.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import sysconfig
+import typing
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from toolcrib.sources.foreign.recognition import PACKAGES, package_of
+
+MAX_SEARCHED = 2_000
+"""Functions and classes that are searched for one tool."""
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+_FIXED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY)
+
+
+def find_obstacle(function: Any, schema: Mapping[str, Any]) -> str | None:
+    """Return why the library has to run a function itself, or None. `schema` is the published one."""
+    if not isinstance(function, FunctionType | MethodType):
+        return f"it is a {type(function).__name__}, not a function"
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return "its signature is unknown"
+    hints = _hints_of(function)
+    for name, hint in hints.items():
+        if (found := _find_theirs_in(hint)) is not None:
+            return f"it returns {found}" if name == "return" else f"it takes {found} ({name})"
+    published = schema.get("properties", {})
+    for parameter in signature.parameters.values():
+        if parameter.kind in _FIXED:
+            return f"it has the parameter {parameter}"
+        if parameter.name not in published:
+            return f"its library fills the parameter '{parameter.name}'"
+    if len(published) > len(signature.parameters):
+        return "its schema has other parameters than the function"
+    found = _Search(function).run()
+    return None if found is None else f"it uses {found}"
+
+
+def _hints_of(function: Any) -> Mapping[str, Any]:
+    try:
+        return typing.get_type_hints(function, include_extras=True)
+    except Exception:
+        return getattr(function, "__annotations__", {})
+
+
+def _find_theirs_in(hint: Any) -> str | None:
+    """Return the name of the first class of theirs in a hint, also in its metadata."""
+    kind = hint if isinstance(hint, type) else type(hint)
+    if any(package_of(cls) in PACKAGES for cls in kind.__mro__):
+        return kind.__name__.partition("[")[0]
+    parts = [*typing.get_args(hint), *getattr(hint, "__metadata__", ())]
+    if typing.get_origin(hint) is not None:
+        parts.append(typing.get_origin(hint))
+    return next((found for part in parts if (found := _find_theirs_in(part)) is not None), None)
+
+
+class _Search:
+    """Searches the code that a function reaches for anything of the libraries."""
+
+    def __init__(self, function: Any) -> None:
+        self._home = _package_of_module(getattr(function, "__module__", None))
+        self._waiting: list[Any] = [function]
+        self._seen: set[int] = set()
+
+    def run(self) -> str | None:
+        """Return the name of the first thing of theirs, or None."""
+        while self._waiting:
+            if len(self._seen) > MAX_SEARCHED:
+                return "more code than is searched"
+            thing = self._waiting.pop()
+            if id(thing) in self._seen:
+                continue
+            self._seen.add(id(thing))
+            found = self._search_class(thing) if isinstance(thing, type) else self._search_function(thing)
+            if found is not None:
+                return found
+        return None
+
+    def _search_class(self, cls: type) -> str | None:
+        for base in filter(lambda base: self._is_own(base.__module__), cls.__mro__):
+            self._waiting += [item for value in vars(base).values() for item in _functions_in(value)]
+        return None
+
+    def _search_function(self, function: Any) -> str | None:
+        if isinstance(function, MethodType):
+            self._waiting.append(function.__func__)
+            return self._judge("self", function.__self__, frozenset())
+        names = frozenset(_names_in(function.__code__))
+        imported = next((name for name in names if name.partition(".")[0] in PACKAGES), None)
+        if imported is not None:
+            return imported
+        values = [(name, function.__globals__[name]) for name in names if name in function.__globals__]
+        values += zip(function.__code__.co_freevars, _closure_of(function), strict=False)
+        values += [("a default", value) for value in function.__defaults__ or ()]
+        values += (function.__kwdefaults__ or {}).items()
+        judged = (self._judge(name, value, names) for name, value in values)
+        return next((found for found in judged if found is not None), None)
+
+    def _judge(self, name: str, value: Any, names: Iterable[str]) -> str | None:
+        """Return the name of a value that is theirs, or None; queue what has to be searched."""
+        if isinstance(value, ModuleType):
+            if value.__name__.partition(".")[0] in PACKAGES or self._is_installed_user(value.__name__):
+                return name
+            if self._is_own(value.__name__):
+                parts = ((part, vars(value).get(part)) for part in names)
+                judged = (self._judge(f"{name}.{part}", item, ()) for part, item in parts)
+                return next((found for found in judged if found is not None), None)
+            return None
+        kind = value if isinstance(value, type) else type(value)
+        if kind in (dict, list, set, tuple):
+            items = value.values() if kind is dict else value
+            judged = (self._judge(name, item, ()) for item in [*items] if callable(item))
+            return next((found for found in judged if found is not None), None)
+        if any(package_of(cls) in PACKAGES for cls in kind.__mro__):
+            return None if issubclass(kind, BaseException) else name  # errors are shown as they show them
+        module = getattr(value if isinstance(value, type | FunctionType) else kind, "__module__", None)
+        if _package_of_module(module) in PACKAGES or self._is_installed_user(module):
+            return name
+        if self._is_own(module):
+            self._waiting.append(value if isinstance(value, FunctionType | MethodType) else kind)
+        return None
+
+    def _is_own(self, module: Any) -> bool:
+        """Return whether a module belongs to the project of the function."""
+        if not isinstance(module, str):
+            return False
+        return _package_of_module(module) == self._home or not _is_installed(module)
+
+    def _is_installed_user(self, module: Any) -> bool:
+        """Return whether a module belongs to another installed package that uses the libraries."""
+        return isinstance(module, str) and not self._is_own(module) and _uses_them(_package_of_module(module))
+
+
+def _functions_in(value: Any) -> Iterator[Any]:
+    """Yield the functions in an attribute of a class."""
+    for part in (value, *(getattr(value, name, None) for name in ("fget", "__func__", "func"))):
+        if isinstance(part, FunctionType):
+            yield part
+
+
+def _names_in(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names_in(constant)
+
+
+def _closure_of(function: FunctionType) -> Iterator[Any]:
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:
+            yield None  # not assigned yet
+
+
+def _package_of_module(module: Any) -> str:
+    return module.partition(".")[0] if isinstance(module, str) else ""
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_installed(module: str) -> bool:
+    """Return whether a module is built in, of Python, or of an installed package."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if module == "__main__":
+        return False
+    if file is None:
+        return module in sys.builtin_module_names or module not in sys.modules
+    path = Path(file)
+    return not _INSTALLED.isdisjoint(path.parts) or path.is_relative_to(sysconfig.get_path("stdlib"))
+
+
+@functools.lru_cache(maxsize=4096)
+def _uses_them(package: str) -> bool:
+    """Return whether a loaded module of a package has anything of the libraries among its names."""
+    if package in sys.stdlib_module_names or package == "toolcrib":
+        return False
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == package and isinstance(module, ModuleType):
+            values = list(vars(module).values())
+            owners = (
+                value.__name__ if isinstance(value, ModuleType) else _owner_of(value) for value in values
+            )
+            if any(_package_of_module(owner) in PACKAGES for owner in owners):
+                return True
+    return False
+
+
+def _owner_of(value: Any) -> Any:
+    return getattr(value, "__module__", None) if isinstance(value, type | FunctionType) else None
