@@ -36,8 +36,10 @@ def is_pydantic(hint: type) -> bool:
 
 def fields_of(cls: Any) -> dict[str, Any]:
     """Return the fields of a pydantic class, with resolved hints."""
-    if not cls.__pydantic_complete__ and hasattr(cls, "model_rebuild"):
-        cls.model_rebuild(raise_errors=False)
+    # Pydantic 2.11 calls a class complete whose inherited fields still have the text of a hint.
+    is_complete = cls.__pydantic_complete__ and getattr(cls, "__pydantic_fields_complete__", True)
+    if not is_complete and hasattr(cls, "model_rebuild"):
+        cls.model_rebuild(force=True, raise_errors=False)
     if not cls.__pydantic_complete__:
         raise InvalidSignatureError(
             f"class '{cls.__name__}' is not fully defined",
