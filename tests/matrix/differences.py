@@ -1,7 +1,7 @@
 """Compares how a server answers under its own library and under toolcrib, and names each difference.
 
-`DIFFERENCES` are the intended ones, as docs/coming-from.md lists them. Each has a function that removes it from
-a pair of values, its own and ours; a pair that stays unequal after all of them is a mistake.
+`DIFFERENCES` are the intended ones, as docs/coming-from.md lists them. Each has a function that removes it
+from a pair of values, the library's and ours; a pair that stays unequal after all of them is a mistake.
 """
 
 from __future__ import annotations
@@ -13,6 +13,30 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tests.matrix.recording import Answer, Call, Recording
+from tests.matrix.versions import Version
+
+
+@dataclass(frozen=True)
+class Difference:
+    """An intended difference, and the versions in which the samples show it."""
+
+    name: str
+    mcp: tuple[str, str] | None = ("1.6", "2.3")
+    fastmcp: tuple[str, str] | None = ("2.12", "4.1")
+
+    def is_in(self, version: Version) -> bool:
+        between = self.mcp if version.library == "mcp" else self.fastmcp
+        if between is None:
+            return False
+        first, last = map(_numbers, between)
+        return first <= _numbers(version.number) <= last
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2])
+
+
+DIFFERENCES: list[Difference] = []
 
 Pair = tuple[Any, Any]
 _RESULT = "result"
@@ -50,7 +74,9 @@ def _plain(answer: Answer) -> dict[str, Any]:
     return plain
 
 
-def _compare(what: str, pair: Pair, removers: dict[str, Callable[[Any, Any], Pair]], into: Comparison) -> None:
+def _compare(
+    what: str, pair: Pair, removers: dict[str, Callable[[Any, Any], Pair]], into: Comparison
+) -> None:
     for name, remove in removers.items():
         if pair[0] == pair[1]:
             return
@@ -74,12 +100,6 @@ def _remove_bookkeeping(own: Any, ours: Any) -> Pair:
     return own, ours
 
 
-def _remove_generated_title(own: Any, ours: Any) -> Pair:
-    if "title" not in ours and own.get("title") == own["name"].replace("_", " ").replace("-", " ").title():
-        del own["title"]
-    return own, ours
-
-
 def _remove_full_stop(own: Any, ours: Any) -> Pair:
     if own.get("description") == f"{ours.get('description')}.":
         ours["description"] += "."
@@ -87,8 +107,8 @@ def _remove_full_stop(own: Any, ours: Any) -> Pair:
 
 
 def _remove_docstring_form(own: Any, ours: Any) -> Pair:
-    """Descriptions from docstrings: sections of the docstring are kept, left out or turned into descriptions of
-    parameters, as each library sees fit."""
+    """Remove what sections of a docstring become: part of the description, descriptions of parameters, or
+    nothing."""
     mine, yours = own.get("description") or "", ours.get("description") or ""
     if mine != yours and _first_words(mine) == _first_words(yours):
         own["description"] = yours
@@ -100,7 +120,9 @@ def _remove_docstring_form(own: Any, ours: Any) -> Pair:
 
 def _first_words(text: str) -> str:
     """Return the first paragraph, without the full stop."""
-    return " ".join(re.split(r"\n\s*\n|\n\s*(?:Args|Parameters|Returns)\b", text.strip())[0].split()).rstrip(".")
+    return " ".join(re.split(r"\n\s*\n|\n\s*(?:Args|Parameters|Returns)\b", text.strip())[0].split()).rstrip(
+        "."
+    )
 
 
 def _adopt_descriptions(mine: Any, yours: Any) -> None:
@@ -172,7 +194,6 @@ def _remove_output_schema(own: Any, ours: Any) -> Pair:
 
 LISTING: dict[str, Callable[[Any, Any], Pair]] = {
     "private-meta": _remove_bookkeeping,
-    "generated-title": _remove_generated_title,
     "full-stop": _remove_full_stop,
     "annotated-title": _remove_annotated_title,
     "schema-form": _simplify_schemas,
@@ -198,7 +219,9 @@ def _is_error(side: Any) -> bool:
 
 def _remove_private_meta(own: Any, ours: Any) -> Pair:
     result = _result(own)
-    meta = {key: value for key, value in (result.pop("_meta", None) or {}).items() if key not in _PRIVATE_META}
+    meta = {
+        key: value for key, value in (result.pop("_meta", None) or {}).items() if key not in _PRIVATE_META
+    }
     if meta:
         result["_meta"] = meta
     return own, ours
@@ -217,20 +240,6 @@ def _remove_refusal(own: Any, ours: Any) -> Pair:
     text = "".join(_texts(ours))
     if text.startswith(_OUR_REFUSAL) and _result(ours)["isError"] and _is_error(own):
         own = ours
-    return own, ours
-
-
-def _remove_prefix(own: Any, ours: Any) -> Pair:
-    mine, yours = _texts(own), _texts(ours)
-    if _is_error(own) and _is_error(ours) and len(mine) == len(yours) == 1:
-        if re.fullmatch(r"Error executing tool [\w-]+: " + re.escape(yours[0]), mine[0]):
-            own["reply"] = ours["reply"]
-    return own, ours
-
-
-def _remove_hidden(own: Any, ours: Any) -> Pair:
-    if _is_error(own) and re.fullmatch(r"Tool '.+' failed unexpectedly \(reference \w+\)\.", "".join(_texts(ours))):
-        own["reply"] = ours["reply"]
     return own, ours
 
 
@@ -288,13 +297,6 @@ def _remove_logger(own: Any, ours: Any) -> Pair:
     return own, ours
 
 
-def _remove_null_extra(own: Any, ours: Any) -> Pair:
-    for line in own["logs"]:
-        if isinstance(line["data"], dict) and line["data"].get("extra", 1) is None:
-            del line["data"]["extra"]
-    return own, ours
-
-
 def _remove_mode(own: Any, ours: Any) -> Pair:
     for question in ours["questions"]:
         if question.get("mode") == "form":
@@ -308,14 +310,11 @@ CALLING: dict[str, Callable[[Any, Any], Pair]] = {
     "private-meta": _remove_private_meta,
     "unknown-tool": _remove_unknown_tool,
     "refusal": _remove_refusal,
-    "error-prefix": _remove_prefix,
-    "hidden-error": _remove_hidden,
     "text-data": _remove_text_data,
     "added-data": _remove_added_data,
     "block-data": _remove_block_data,
     "json-layout": _remove_layout,
     "list-blocks": _remove_list,
     "logger": _remove_logger,
-    "null-extra": _remove_null_extra,
     "question-mode": _remove_mode,
 }

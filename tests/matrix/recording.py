@@ -1,7 +1,7 @@
-"""Records how a server on stdio answers: its list of tools, the results of calls, and what it sends meanwhile.
+"""Records how a server on stdio answers: its tools, the results of calls, and what it sends meanwhile.
 
-The client knows only JSON lines and the handshake of 2025-11-25, which every version of both libraries accepts,
-so that the same bytes reach a server whether its own library serves it or toolcrib does.
+The client knows only JSON lines and the handshake of 2025-11-25, which every version of both libraries
+accepts, so that the same bytes reach a server whether its own library serves it or toolcrib does.
 """
 
 from __future__ import annotations

@@ -37,7 +37,9 @@ class _Page(BaseHTTPRequestHandler):
         self.send_response(200 if is_page else 404)
         self.send_header("content-type", "text/html")
         self.end_headers()
-        self.wfile.write(b"<html><body><article><h1>Title</h1><p>A page.</p></article></body></html>" * is_page)
+        self.wfile.write(
+            b"<html><body><article><h1>Title</h1><p>A page.</p></article></body></html>" * is_page
+        )
 
     def log_message(self, *_: object) -> None:
         pass

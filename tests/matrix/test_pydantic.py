@@ -16,7 +16,16 @@ from tests.matrix.environments import ROOT, make_environment
 
 pytestmark = pytest.mark.skipif("TOOLCRIB_SOAK" not in os.environ, reason="a long run: python dev.py matrix")
 TESTS = ["tests/unit/schema", "tests/unit/validation", "tests/unit/sources", "tests/unit/test_tool.py"]
-NEEDED = ["attrs", "hypothesis", "joserfc", "opentelemetry-sdk", "pytest", "pytest-asyncio", "pyyaml", "uvicorn"]
+NEEDED = [
+    "attrs",
+    "hypothesis",
+    "joserfc",
+    "opentelemetry-sdk",
+    "pytest",
+    "pytest-asyncio",
+    "pyyaml",
+    "uvicorn",
+]
 
 
 def test_unit_tests_pass_with_the_oldest_pydantic() -> None:
@@ -26,7 +35,14 @@ def test_unit_tests_pass_with_the_oldest_pydantic() -> None:
     )
     environment = make_environment("pydantic-floor", f"pydantic=={floor}.0", *NEEDED)
     done = subprocess.run(
-        [environment.program("pytest"), *TESTS, "--ignore", "tests/unit/sources/foreign", "-p", "no:cacheprovider"],
+        [
+            environment.program("pytest"),
+            *TESTS,
+            "--ignore",
+            "tests/unit/sources/foreign",
+            "-p",
+            "no:cacheprovider",
+        ],
         cwd=ROOT,
         env={**os.environ, "TOOLCRIB_REQUIRE": ""},
         capture_output=True,

@@ -48,7 +48,15 @@ class Parcel:
 
 @server.tool()
 def add(a: int, b: int = 2) -> int:
-    """Add two numbers."""
+    """Add two numbers.
+
+    Args:
+        a: The first one.
+        b: The second one.
+
+    Returns:
+        The sum.
+    """
     return a + b
 
 
@@ -65,7 +73,9 @@ def order(order: Order) -> Order:
 
 
 @server.tool()
-def pick(size: Size, colour: Literal["red", "blue"] = "red", notes: list[str] | None = None) -> dict[str, Any]:
+def pick(
+    size: Size, colour: Literal["red", "blue"] = "red", notes: list[str] | None = None
+) -> dict[str, Any]:
     """Pick one."""
     return {"size": size.value, "colour": colour, "notes": notes}
 
