@@ -3,6 +3,7 @@
     python dev.py demo     check, list, call and serve the sample tools
     python dev.py test     formatter, linter, types, layers, security scan and the everyday tests
     python dev.py soak     the long suites
+    python dev.py matrix   every supported version of mcp and fastmcp, and servers from PyPI (installs packages)
     python dev.py mutate   break the source in small ways, and see that tests notice
     python dev.py bench    measure against mcp and fastmcp, in one run
     python dev.py map      rewrite the generated parts of docs/architecture.md
@@ -128,6 +129,13 @@ def soak(bin_: Path, *arguments: str) -> None:
     long = {"TOOLCRIB_PROPERTY": "long", "TOOLCRIB_SOAK": "1", "TOOLCRIB_REQUIRE": "all"}
     run([pytest, "-n", "2", "tests/property", *arguments], **long)
     run([pytest, "tests/reliability", "tests/wire", "tests/market", "tests/unit/catalog", *arguments], **long)
+    matrix(bin_, *arguments)
+
+
+def matrix(bin_: Path, *arguments: str) -> None:
+    """Sample servers and servers from PyPI, in environments with one version of a library each."""
+    long = {"TOOLCRIB_SOAK": "1", "TOOLCRIB_REQUIRE": "all"}
+    run([str(bin_ / "pytest"), "-n", "2", "tests/matrix", *arguments], **long)
 
 
 def mutate(bin_: Path, *arguments: str) -> None:
@@ -175,7 +183,16 @@ def main() -> None:
         raise SystemExit(2)
 
 
-JOBS = {"demo": demo, "test": test, "soak": soak, "mutate": mutate, "map": map_, "audit": audit, "fix": fix}
+JOBS = {
+    "demo": demo,
+    "test": test,
+    "soak": soak,
+    "matrix": matrix,
+    "mutate": mutate,
+    "map": map_,
+    "audit": audit,
+    "fix": fix,
+}
 
 if __name__ == "__main__":
     main()

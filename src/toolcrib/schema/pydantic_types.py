@@ -36,8 +36,10 @@ def is_pydantic(hint: type) -> bool:
 
 def fields_of(cls: Any) -> dict[str, Any]:
     """Return the fields of a pydantic class, with resolved hints."""
-    if not cls.__pydantic_complete__ and hasattr(cls, "model_rebuild"):
-        cls.model_rebuild(raise_errors=False)
+    # Pydantic 2.11 calls a class complete whose inherited fields still have the text of a hint.
+    is_complete = cls.__pydantic_complete__ and getattr(cls, "__pydantic_fields_complete__", True)
+    if not is_complete and hasattr(cls, "model_rebuild"):
+        cls.model_rebuild(force=True, raise_errors=False)
     if not cls.__pydantic_complete__:
         raise InvalidSignatureError(
             f"class '{cls.__name__}' is not fully defined",
@@ -150,9 +152,10 @@ def _has_hooks(cls: type) -> bool:
 @cache
 def _engine() -> tuple[Any, Any]:
     """Load pydantic, which takes about 90 ms where the user's own code has not done it."""
-    from pydantic import TypeAdapter
+    from pydantic import TypeAdapter, warnings as kinds
     from pydantic.json_schema import GenerateJsonSchema
-    from pydantic.warnings import UnsupportedFieldAttributeWarning
+
+    unsupported = getattr(kinds, "UnsupportedFieldAttributeWarning", None)  # since pydantic 2.12
 
     class Untitled(GenerateJsonSchema):
         """Publishes what the author wrote: no titles made of names, no OpenAPI discriminators."""
@@ -169,7 +172,8 @@ def _engine() -> tuple[Any, Any]:
 
     def adapt(hint: Any) -> Any:
         with warnings.catch_warnings():  # about aliases and defaults, which are handled elsewhere
-            warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
+            if unsupported is not None:
+                warnings.simplefilter("ignore", unsupported)
             return TypeAdapter(hint)
 
     return adapt, Untitled

@@ -96,12 +96,17 @@ def test_metadata_becomes_schema_keywords(hint: Any, schema: dict[str, Any] | No
         (Annotated[dt.timedelta, at.Le(dt.timedelta(hours=1))], "PT2H"),
         (Annotated[decimal.Decimal, Field(max_digits=3)], 12.345),
         (Annotated[pydantic.SecretStr, Field(min_length=8)], "short"),
-        (Annotated[str, pydantic.StringConstraints(ascii_only=True)], "ä"),
     ],
 )
 def test_bounds_that_no_schema_can_express_are_enforced(hint: Any, bad: Any) -> None:
     with pytest.raises(InvalidArgumentsError, match="'x'"):
         receive(hint, bad)
+
+
+@pytest.mark.skipif("ascii_only" not in vars(pydantic.StringConstraints), reason="newer than this pydantic")
+def test_bounds_of_newer_versions_of_pydantic_are_enforced() -> None:
+    with pytest.raises(InvalidArgumentsError, match="'x'"):
+        receive(Annotated[str, pydantic.StringConstraints(ascii_only=True)], "ä")
 
 
 def test_metadata_that_changes_values_is_applied() -> None:

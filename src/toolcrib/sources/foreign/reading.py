@@ -44,6 +44,7 @@ from toolcrib.sources.foreign.guards import find_guards, is_own
 from toolcrib.sources.foreign.plain import find_obstacle, find_theirs_in, hints_of
 from toolcrib.sources.foreign.recognition import (
     MAX_MOUNTS,
+    check_version,
     has_lifespan,
     is_low_level,
     library_of,
@@ -119,10 +120,11 @@ class _Listed:
 
 def read_server(server: Any) -> Reading:
     """Return the tools of a server that was written for `mcp` or `fastmcp`. Raise SourceError where listing
-    fails, and where the server authenticates its callers."""
+    fails, where the server authenticates its callers, and where its library is too old."""
     library = library_of(server)
     if library is None and not is_low_level(server):
         raise SourceError(f"{type(server).__name__} is no server of mcp or fastmcp")
+    newer = check_version(library or "mcp")
     guards = None if library is None else find_guards(server)
     reason = None if guards is None else guards.message.partition(": ")[2]
     if library is None:
@@ -136,7 +138,7 @@ def read_server(server: Any) -> Reading:
         raise SourceError(words) from None
     routes = ("_additional_http_routes", "_custom_starlette_routes")
     parts["HTTP route"] = sum(len(getattr(server, name, ())) for name in routes)
-    reading = Reading(findings=[*_left_out(server, parts), *([] if guards is None else [guards])])
+    reading = Reading(findings=[*_left_out(server, parts), *filter(None, (guards, newer))])
     bridge = Bridge(server)
     for item in listed:
         try:

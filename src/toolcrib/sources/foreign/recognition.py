@@ -1,6 +1,6 @@
 """Recognise servers of other libraries by the names of their classes.
 
-Every module searched for tools pays for this check, so it imports nothing.
+Every module searched for tools pays for this check, so it imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from contextvars import ContextVar
 from types import FunctionType
 from typing import Any, Literal
 
+from toolcrib.errors import Finding, SourceError
+
 Library = Literal["mcp", "fastmcp"]
 PACKAGES = frozenset({"mcp", "mcp_types", "fastmcp"})
 """The packages whose classes are theirs."""
@@ -18,6 +20,10 @@ MAX_MOUNTS = 32
 """How deep servers may be mounted in each other."""
 started_on: ContextVar[AbstractEventLoop | None] = ContextVar("toolcrib_started_on", default=None)
 """The running event loop that the server to be read was started on, by its own program."""
+
+SUPPORTED: dict[Library, tuple[tuple[int, int], int]] = {"mcp": ((1, 6), 2), "fastmcp": ((2, 12), 4)}
+"""The oldest version of each library that is served, and the newest major version that is known."""
+_DISTRIBUTIONS: dict[Library, tuple[str, ...]] = {"mcp": ("mcp",), "fastmcp": ("fastmcp", "fastmcp-slim")}
 
 _SERVERS: dict[tuple[str, str], Library] = {
     ("mcp", "MCPServer"): "mcp",
@@ -32,6 +38,35 @@ def library_of(thing: Any) -> Library | None:
         library = _SERVERS.get((package_of(cls), cls.__name__))
         if library is not None:
             return library
+    return None
+
+
+def check_version(library: Library) -> Finding | None:
+    """Raise SourceError where the installed version of a library is too old to be served. Return a warning
+    where it is newer than the versions that toolcrib knows."""
+    version = _version_of(library)
+    if version is None:
+        return None
+    oldest, newest = SUPPORTED[library]
+    supported = f"toolcrib serves {library} {oldest[0]}.{oldest[1]} to {newest}.x"
+    major, minor = ([int(part) for part in version.split(".")[:2] if part.isdecimal()] + [0, 0])[:2]
+    if (major, minor) < oldest:
+        hint = f"upgrade it: pip install -U {library}"
+        raise SourceError(f"{library} {version} is not supported: {supported}", hint=hint)
+    if major > newest:
+        words = f"{library} {version} is newer than the versions known here: {supported}"
+        return Finding("foreign-version", "warning", words, hint="compare its tools with those listed here")
+    return None
+
+
+def _version_of(library: Library) -> str | None:
+    from importlib import metadata  # start-up time: few programs have such a server
+
+    for name in _DISTRIBUTIONS[library]:
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
     return None
 
 

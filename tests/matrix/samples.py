@@ -1,0 +1,108 @@
+"""The sample servers, and the calls that are made to each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.matrix.recording import Call
+
+SERVERS = Path(__file__).parent / "servers"
+
+_FUNCTIONS: list[Call] = [
+    ("add", {"a": 1}),
+    ("add", {"a": 1, "b": 5}),
+    ("add", {"a": "seven"}),
+    ("add", {}),
+    ("greet", {"name": "Ada"}),
+    ("place-order", {"order": {"item": "tea", "to": {"street": "Main"}}}),
+    ("place-order", {"order": {"item": "tea", "quantity": 99}}),
+    ("pick", {"size": "small", "notes": ["a", "b"]}),
+    ("pick", {"size": "huge"}),
+    ("pack", {"item": "tea", "heavy": True}),
+    ("names", {"count": 2}),
+    ("names", {"count": 0}),
+    ("untyped", {"value": "x"}),
+    ("nothing", {}),
+    ("picture", {}),
+    ("album", {}),
+    ("block", {}),
+    ("whole", {}),
+    ("refuse", {"why": "not today"}),
+    ("crash", {"why": "a private detail"}),
+    ("missing", {}),
+]
+_CONTEXT: list[Call] = [
+    ("count", {"steps": 3}),
+    ("say", {"text": "hello"}),
+    ("books", {}),
+    ("remove", {"name": "tea"}),
+    ("fold", {"text": "paper"}),
+]
+_GUARDED: list[Call] = [
+    ("read", {"path": "a.txt"}),
+    ("delete", {"path": "a.txt"}),
+    ("count", {"steps": 2}),
+    ("broken", {"why": "out of order"}),
+]
+_LOW_LEVEL: list[Call] = [
+    ("echo", {"text": "hello"}),
+    ("echo", {}),
+    ("draw", {}),
+    ("books", {}),
+    ("fail", {"text": "out of order"}),
+    ("missing", {}),
+]
+
+
+@dataclass(frozen=True)
+class Sample:
+    library: str
+    name: str
+    calls: list[Call]
+    majors: tuple[int, ...] = (1, 2, 3, 4)
+    """The generations of the library that this was written for."""
+
+    @property
+    def file(self) -> Path:
+        return SERVERS / f"{self.name}.py"
+
+
+SAMPLES = [
+    Sample("mcp", "sdk_functions", [*_FUNCTIONS, ("whole", {"bad": True})]),
+    Sample("mcp", "sdk_context", [*_CONTEXT, ("context_comes_first", {})]),
+    Sample("mcp", "sdk_guarded", _GUARDED),
+    Sample("mcp", "sdk_lowlevel_1", _LOW_LEVEL, (1,)),
+    Sample("mcp", "sdk_lowlevel_2", _LOW_LEVEL, (2,)),
+    Sample("fastmcp", "fast_functions", _FUNCTIONS),
+    Sample(
+        "fastmcp",
+        "fast_context",
+        [*_CONTEXT, ("remember", {"key": "k", "value": "v"}), ("current", {"text": "x"})],
+    ),
+    Sample(
+        "fastmcp",
+        "fast_middleware",
+        [
+            ("open", {"path": "a.txt"}),
+            ("denied", {"path": "a.txt"}),
+            ("hidden", {"path": "a.txt"}),
+            ("count", {"steps": 2}),
+            ("broken", {"why": "out of order"}),
+        ],
+    ),
+    Sample("fastmcp", "fast_overrides", _GUARDED[:2]),
+    Sample(
+        "fastmcp",
+        "fast_visibility",
+        [
+            ("find", {"words": "tea"}),
+            ("find", {"words": "tea", "limit": 1}),
+            ("shown", {"text": "x"}),
+            ("inner", {"text": "x"}),
+            ("off", {"text": "x"}),
+            ("phone_ring", {"number": "5"}),
+            ("phone_desk_ring", {"number": "5"}),
+        ],
+    ),
+]
