@@ -294,6 +294,6 @@ def _open_stream(number: int) -> io.TextIOWrapper:
         open(number, "wb" if number else "rb", buffering, closefd=False),
         old.encoding,
         old.errors,
-        line_buffering=number == 2 or os.isatty(number),
+        line_buffering=not old.write_through and (number == 2 or os.isatty(number)),
         write_through=old.write_through,
     )
