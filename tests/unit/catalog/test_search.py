@@ -193,9 +193,20 @@ def test_the_queries_of_the_bench_find_their_tools(shelf: SearchIndex) -> None:
 def test_plain_questions_find_their_tools_among_those_of_eighty_applications() -> None:
     index = SearchIndex(map(describe, make_app_tools()))
     assert len(index) > 6_000
-    assert len(APP_QUESTIONS) == 33
+    assert len(APP_QUESTIONS) == 132
     missed = [text for text, answers in APP_QUESTIONS if set(names(index, text, 3)).isdisjoint(answers)]
-    assert len(missed) <= 3, missed
+    assert len(missed) <= 132 // 11, missed
+
+
+def test_a_phrase_may_have_words_in_between_and_an_adjective_is_no_order() -> None:
+    tools = [
+        make("box_delete_file", "Deletes a file."),
+        make("box_restore_file", "Restores a file from the trash."),
+        make("box_get_file", "Returns a file."),
+    ]
+    index = SearchIndex(tools)
+    assert names(index, "bring a deleted file back", 1) == ["box_restore_file"]
+    assert names(index, "throw a file away", 1) == ["box_delete_file"]
 
 
 def test_a_tool_that_does_something_else_with_the_same_thing_counts_less() -> None:

@@ -36,7 +36,16 @@ _SYNONYMS = {
     )
     for word in group.split()
 }
-_READ_VERBS = {("get",), ("fetch",), ("retrieve",), ("obtain",)}
+_SAME_VERBS = {
+    verb: group.split()[0]
+    for group in (
+        "get fetch retrieve obtain",
+        "delete remove erase",
+        "update edit modify",
+        "search find lookup",
+    )
+    for verb in group.split()
+}
 _ENDINGS = (("ies", "y"), ("sses", "ss"), ("ing", ""), ("es", ""), ("ed", ""), ("s", ""))
 _WORD = re.compile(r"\w+")
 _WHEN_TO_USE = re.compile(
@@ -73,7 +82,8 @@ def find_near_duplicates(tools: Sequence[LintedTool]) -> Iterator[tuple[LintedTo
         if tool.name.startswith("_"):  # a helper of the tool without the underscore
             continue
         spelled = by_letters.setdefault("".join(words), tool)
-        named = by_words.setdefault(("get", *words[1:]) if words[:1] in _READ_VERBS else words, tool)
+        verb = "".join(words[:1])
+        named = by_words.setdefault((_SAME_VERBS.get(verb, verb), *words[1:]), tool)
         if spelled.name != tool.name:
             yield tool, _near_duplicate(spelled, tool)
         elif named.name != tool.name and _say_the_same(named, tool):

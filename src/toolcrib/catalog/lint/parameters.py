@@ -68,12 +68,14 @@ def find_doubtful_hints(tool: LintedTool) -> Iterator[Problem]:
     verb = next(iter(tool.name_words), "")
     if is_read_only and is_destructive:
         yield Problem(f"'{tool.name}' is marked both read-only and destructive", "remove one of the two")
-    elif is_read_only and verb in _SURELY_ACTS and not _ONLY_SHOWS.search(_words_of(tool)):
+    elif is_read_only and verb in _SURELY_ACTS and _begins_with(tool, _SURELY_ACTS, _ONLY_SHOWS):
         yield Problem(
             f"'{tool.name}' is marked read-only, but '{verb}' suggests otherwise",
             "remove read_only, or rename the tool",
         )
-    elif is_destructive and verb in _SURELY_READS and not _ALSO_ACTS.search(_words_of(tool)):
+    elif (
+        is_destructive and verb in _SURELY_READS and _begins_with(tool, _READS_ONLY | {"return"}, _ALSO_ACTS)
+    ):
         mark = 'annotations {"readOnlyHint": true}' if tool.has_own_schema else "read_only=True"
         yield Problem(
             f"'{tool.name}' is marked destructive, but '{verb}' suggests that it only reads",
@@ -81,9 +83,15 @@ def find_doubtful_hints(tool: LintedTool) -> Iterator[Problem]:
         )
 
 
-def _words_of(tool: LintedTool) -> str:
-    """Return the name and the description after the verb of the name, in lower case."""
-    return f"{' '.join(tool.name_words[1:])}. {tool.description.lower()}"
+def _begins_with(tool: LintedTool, verbs: frozenset[str], unless: re.Pattern[str]) -> bool:
+    """Tell whether the description begins with one of the verbs, too, or is missing.
+
+    `send_rate` may return a rate. `unless` is looked for in the description and in the name without its verb.
+    """
+    text = tool.description.lower()
+    first = re.match(r"[a-z]+", text)
+    is_verb = first is None or not verbs.isdisjoint({first[0], first[0][:-1], first[0][:-2]})
+    return is_verb and not unless.search(f"{' '.join(tool.name_words[1:])}. {text}")
 
 
 def find_invalid_annotations(tool: LintedTool) -> Iterator[Problem]:
@@ -182,7 +190,12 @@ _CHOICES = (
     re.compile(rf"{_BEFORE_QUOTED}(?P<list>{_QUOTED}(?:{_SEPARATOR}{_QUOTED})+){_END}", re.IGNORECASE),
     re.compile(rf"\b{_INTRODUCED}(?P<list>{_WORD}(?:{_SEPARATOR}{_WORD})+){_END}", re.IGNORECASE),
     re.compile(rf"(?:^|\()(?P<list>{_WORD}(?:\s*\|\s*{_WORD})+){_END}"),
-    re.compile(rf":\s*(?P<list>{_WORD}(?:,\s*{_WORD})*,?\s+or\s+{_WORD}){_END}"),
+    re.compile(
+        r"\b(?:format|mode|order|type|kind|unit|level|status|state|sort|direction|style|visibility|priority"
+        r"|severity|method|strategy|scope|role|period|interval|frequency|size|operator|algorithm|environment)s?"
+        rf"\b[^.:]{{0,20}}:\s*(?P<list>{_WORD}(?:,\s*{_WORD})*,?\s+or\s+{_WORD}){_END}",
+        re.IGNORECASE,
+    ),
 )
 # A list that is not complete, or whose members can be combined
 _OPEN_LIST = re.compile(
@@ -266,7 +279,8 @@ _VALUE = (
 )
 # Only a value that stands alone counts: "30 seconds", "10 for lists" and "the server's default is 5" do not.
 _DEFAULT_BEFORE = re.compile(
-    r"(?:^|[.,;:(\[\u2013\u2014-]|\n|\b(?:which|it|and))\s*(?:the )?defaults?(?: value)?(?: is|\s*[:=]|s? to)"
+    r"(?:^|[.,;:(\[\u2013\u2014-]|\n|\b(?:which|it|and))\s*(?:the )?defaults?(?: value)?"
+    r"(?: is|\s*[:=]|s? to|(?=\s))"
     rf"\s*[:=]?\s*{_VALUE}(?=\s*(?:$|\n|[.;)\]](?!\w)))",
     re.IGNORECASE,
 )
@@ -354,6 +368,8 @@ def find_other_defaults(tool: LintedTool) -> Iterator[Problem]:
         if isinstance(described, str) and (
             described in tool.parameters or _NAME_OF_VALUE.fullmatch(described)
         ):
+            continue
+        if found["value"].replace(".", "") == str(default):  # 30.000 is 30,000 in some countries
             continue
         same_type = type(described) is type(default) or {type(described), type(default)} == {int, float}
         if same_type and _normalise(described) != _normalise(default):

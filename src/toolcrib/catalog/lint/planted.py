@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from urllib.parse import unquote
 
-from toolcrib.catalog.lint.phrases import DATA, fold, join_lines, load_phrases
+from toolcrib.catalog.lint.phrases import DATA, TextIndex, fold, join_lines, load_phrases
 from toolcrib.catalog.lint.rule import LintedTool, Problem, Text, quote, text_problem
 from toolcrib.definition import find_hidden
 
@@ -83,11 +83,17 @@ def _phrase_check(kind: str, message: str) -> Callable[[LintedTool], Iterator[Pr
 def _find_role_marker(text: Text) -> Found:
     if not any(part in text.text for part in _MARKER_PARTS):
         return None
-    found = next(filter(None, (_PATTERNS[name].search(text.text) for name in _ROLE_MARKERS)), None)
+    found = next(filter(None, (_search_used(_PATTERNS[name], text.text) for name in _ROLE_MARKERS)), None)
     if found is not None and found.re is _PATTERNS["dialogue"] and "xample" in text.text[: found.end()]:
         return None
     excerpt = "" if found is None else found[0].strip(" \n.!?")
     return (quote(excerpt), excerpt) if found else None
+
+
+def _search_used(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    """Find a marker that is used, not one that is spoken of ("with [INST] and [/INST] around a turn")."""
+    matches = pattern.finditer(text)
+    return next((found for found in matches if not _PATTERNS["names_marker"].match(text, found.end())), None)
 
 
 def find_hidden_channels(tool: LintedTool) -> Iterator[Problem]:
@@ -301,7 +307,7 @@ def _find_encoded_text(text: str) -> str | None:
                 decoded = decode(found[0])
             except (binascii.Error, ValueError, OverflowError):
                 continue
-            if _is_readable(decoded):
+            if _is_readable(decoded) or _is_order(decoded):
                 return f"{quote(found[0], 24)} reads {quote(decoded, 50)}"
     return None
 
@@ -319,6 +325,11 @@ def _is_readable(text: str) -> bool:
         return False
     letters = sum(letter.isalpha() or letter == " " for letter in text)
     return letters >= 0.75 * len(text) and text.count(" ") >= _MIN_ENCODED_SPACES
+
+
+def _is_order(text: str) -> bool:
+    """Tell whether decoded text, however short, tells the model to ignore its instructions."""
+    return any(phrase.is_in(TextIndex.of([text])) for phrase in load_phrases("override"))
 
 
 def _decode_base64(text: str) -> str:

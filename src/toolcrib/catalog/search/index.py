@@ -249,11 +249,24 @@ def _group_synonyms() -> dict[str, tuple[str, ...]]:
 _SYNONYM_STEMS = _group_synonyms()
 _PHRASES: dict[str, str] = _ENGLISH["phrases"]
 _PHRASE = re.compile(rf"\b(?:{'|'.join(sorted(_PHRASES, key=len, reverse=True))})\b")
+_SPLIT_PHRASES = "|".join(
+    f"{phrase[0]}(?: \\w+){{1,4}}? {phrase[1]}"
+    for phrase in map(str.split, _PHRASES)
+    if len(phrase) == 2 and phrase[1] in ("away", "back", "down", "off")
+)
+_SPLIT_PHRASE = re.compile(rf"\b(?:{_SPLIT_PHRASES})\b")
 
 
 def replace_phrases(words: list[str]) -> list[str]:
-    """Return the words of a query with its phrases replaced: `get rid of files` is `delete files`."""
-    return _PHRASE.sub(lambda phrase: _PHRASES[phrase[0]], " ".join(words)).split()
+    """Return the words of a query with its phrases replaced: `get rid of files` and `throw files away` are
+    `delete files`."""
+    text = _PHRASE.sub(lambda phrase: _PHRASES[phrase[0]], " ".join(words))
+    return _SPLIT_PHRASE.sub(_join_phrase, text).split()
+
+
+def _join_phrase(found: re.Match[str]) -> str:
+    verb, *between, particle = found[0].split()
+    return " ".join([_PHRASES[f"{verb} {particle}"], *between])
 
 
 # --- actions ------------------------------------------------------------------------------------------
@@ -269,7 +282,11 @@ def action_of_query(query: str, words: Iterable[str]) -> str | None:
     """Return what a query wants: "read", "create", "update" or "delete". None if it has no such verb."""
     if _QUESTION.match(query[:MAX_WORD].lower()):
         return "read"
-    stems = (word for at, word in enumerate(map(stem, words)) if at == 0 or word not in _ALSO_NOUNS)
+    # "a deleted file", "answers people gave"
+    verbs = (
+        word for at, word in enumerate(words) if at == 0 or not (word.endswith("ed") or word in _IRREGULAR)
+    )
+    stems = (word for at, word in enumerate(map(stem, verbs)) if at == 0 or word not in _ALSO_NOUNS)
     return next((_ACTIONS[word] for word in stems if word in _ACTIONS), None)
 
 
