@@ -293,9 +293,9 @@ def _find_unserved(target: Target, batch: Batch) -> Iterator[Finding]:
     """Warn of tools in the source of an adopted server that the server does not list."""
     if target.name or target.kind == "script":
         return
-    from toolcrib.sources.scan import scan  # delayed: few targets were written for another library
-
     try:
+        from toolcrib.sources.scan import scan  # delayed: few targets were written for another library
+
         scanned = scan(target.text)
     except Exception:
         return  # what is served does not depend on the source

@@ -432,7 +432,10 @@ class Program:
 
     def _fail(self, error: BaseException) -> None:
         if not self._started.done():
-            self._started.set_exception(self._explain(error))
+            problem = self._explain(error)
+            if problem is not error:
+                problem.__context__ = error  # for --debug
+            self._started.set_exception(problem)
         elif not isinstance(error, SystemExit):
             logger.error("%s has failed: %s: %s", self.label, type(error).__name__, error, exc_info=error)
 
