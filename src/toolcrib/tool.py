@@ -113,12 +113,16 @@ def is_marked(thing: Any) -> bool:
 class Adoption:
     """How a tool of another library's server is run: as a function ("native"), or through the handlers of
     that server ("handlers"), and the reason. `explain` returns what that library tells callers of an
-    exception of the function."""
+    exception of the function. `needs_server`: the server has to run for a call."""
 
     library: str
     way: Literal["native", "handlers"]
     reason: str
     explain: Callable[[BaseException], CallError]
+    needs_server: bool = True
+
+    def to_json(self) -> dict[str, str]:
+        return {"library": self.library, "way": self.way, "reason": self.reason}
 
 
 class Tool:

@@ -80,10 +80,9 @@ def build_tools(tools: Iterable[Tool], findings: list[Finding]) -> list[Tool]:
 def tool_json(tool: Tool) -> dict[str, Any]:
     """Return a tool as it is sent to clients, with the place of its definition, and how it is run if it
     belongs to a server of another library."""
-    described = {**tool.definition.to_wire(), "source": {"file": tool.source.file, "line": tool.source.line}}
-    if tool.adoption is not None:
-        described["adoption"] = {name: getattr(tool.adoption, name) for name in ("library", "way", "reason")}
-    return described
+    source = {"file": tool.source.file, "line": tool.source.line}
+    adoption = {} if tool.adoption is None else {"adoption": tool.adoption.to_json()}
+    return {**tool.definition.to_wire(), "source": source, **adoption}
 
 
 def catalog_json(tools: Iterable[Tool], findings: Iterable[Finding]) -> dict[str, Any]:
@@ -294,9 +293,9 @@ def _find_unserved(target: Target, batch: Batch) -> Iterator[Finding]:
     """Warn of tools in the source of an adopted server that the server does not list."""
     if target.name or target.kind == "script":
         return
-    from toolcrib.sources.scan import scan  # delayed: few targets were written for another library
-
     try:
+        from toolcrib.sources.scan import scan  # delayed: few targets were written for another library
+
         scanned = scan(target.text)
     except Exception:
         return  # what is served does not depend on the source
@@ -332,8 +331,11 @@ def _find_servers(found: Target) -> list[MCPServer]:
 
 
 def _find_adopted_name(tools: Sequence[Tool]) -> str | None:
-    """Return the name of the server of another library that all tools come from."""
-    names = {None if tool.adoption is None else getattr(tool.owner, "name", None) for tool in tools}
+    """Return the name of the server of another library that all tools come from, where it is known."""
+    names: set[str] = set()
+    if all(tool.adoption is not None for tool in tools):
+        names = {tool.owner.name for tool in tools if tool.owner is not None}
+        names |= {program.server.name for program in running_programs() if program.server is not None}
     return names.pop() if len(names) == 1 else None
 
 

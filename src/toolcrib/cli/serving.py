@@ -32,6 +32,7 @@ from toolcrib.dispatch.tool_search import SearchMode
 from toolcrib.errors import DriftError, Finding
 from toolcrib.logs import JSONFormatter, LineHandler, make_formatter
 from toolcrib.server import MCPServer
+from toolcrib.sources.foreign.entry_point import running_programs, stop_programs
 from toolcrib.transports.serving import HTTPOptions
 from toolcrib.transports.stdio import StandardStreams, serve_stdio
 
@@ -167,15 +168,19 @@ class ServeProcess:
                 text = f"waiting for {count(running, 'running call')}; press Ctrl-C again to stop at once"
                 terminal.message("note", text)
 
+        def is_stopped() -> bool:
+            return not server._running and not running_programs()
+
         async def run(server: MCPServer) -> None:
             work = self._serve_with_reload(serve) if options.reload else serve(server)
-            await run_until_signal(work, print_running, lambda: not server._running)
+            await run_until_signal(work, print_running, is_stopped)
 
         # With --reload, the author of the tools wants to see what happens.
         level = options.log_level or ("debug" if terminal.debug else "info" if options.reload else "warning")
         log_format = options.log_format or self.loaded.log_format or "text"
         with _logging(terminal, level, log_format, show_process=(options.workers or 1) > 1):
             server.run(run)
+            stop_programs()
         return 0
 
     async def _serve_with_reload(self, serve: Serve) -> None:
@@ -183,7 +188,12 @@ class ServeProcess:
 
         server = self.loaded.server
 
+        programs = running_programs()
+
         def load_again() -> tuple[Sequence[Any], Sequence[Finding], Sequence[Path]]:
+            for program in running_programs():
+                if program not in programs:  # it belongs to tools that were not used
+                    program.stop()
             loader = TargetLoader(self.terminal)
             tools = loader.collect(self.options.targets)
             paths = loader.find_paths()
@@ -193,7 +203,12 @@ class ServeProcess:
             return tools, loader.findings, paths
 
         async def open_applications() -> None:
+            replaced = list(programs)
+            programs[:] = [program for program in running_programs() if program not in replaced]
             await asyncio.gather(server.dispatcher.applications.open_all(), server.dispatcher.renew())
+            for program in replaced:
+                if not program.has_owner:
+                    await asyncio.to_thread(program.stop)
 
         reloader = Reloader(
             load_again,

@@ -70,7 +70,8 @@ class Plan:
         self.stats = stats
         self.slots = ToolSlots(tool.name, max_threads=tool.options.max_threads or DEFAULT_THREADS)
         self.handler = tool.handler
-        self.owner = tool.owner
+        needs_owner = tool.adoption is None or tool.adoption.needs_server
+        self.owner = tool.owner if needs_owner else None
         self.mirrored = tool.definition.mirrored
         self.arguments = arguments
         self.results = tool.results

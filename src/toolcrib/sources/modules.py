@@ -77,7 +77,7 @@ class ModuleSource:
         batch = _read_modules([_load(path)], [], path.name, options)
         if batch.tools or target.arguments is None or not entry_point.is_launcher(path):
             return batch
-        return _read_program(entry_point.file_program(path, target.arguments), options)
+        return _read_program(entry_point.file_program(path, target.text, target.arguments), options)
 
     def _read_package(self, module: ModuleType, options: ReadOptions) -> Batch:
         below, findings = _load_each(load_module, find_submodules(module))
@@ -105,7 +105,7 @@ def _read_program(program: Program, options: ReadOptions) -> Batch:
     if started.server is None:
         if started.module is None or program.path is None:
             return Batch()
-        return _read_modules([started.module], [], program.path.name, options)
+        return _read_modules([started.module], [], program.label, options)
     token = started_on.set(started.loop)
     try:
         batch = options.read(started.server)
@@ -118,8 +118,9 @@ def _read_program(program: Program, options: ReadOptions) -> Batch:
         batch.findings.append(Finding("foreign-second", "warning", text, file=file, hint=hint))
     owners: dict[int, ProgramOwner] = {}
     for tool in batch.tools if entry_point.is_server(started.server) else ():
-        owner = ProgramOwner(program, started.loop, tool.owner)
-        tool.owner = owners.setdefault(id(tool.owner), owner)
+        if tool.owner is not None:  # else it has no lifespan, and calls are cheaper without an owner
+            owner = ProgramOwner(program, started.loop, tool.owner)
+            tool.owner = owners.setdefault(id(tool.owner), owner)
     return batch
 
 
@@ -408,6 +409,8 @@ def report_no_tools(modules: Sequence[ModuleType], label: str) -> Finding:
         text = f"{label} has no tools: its server is made in a function"
         is_program = file is not None and entry_point.is_launcher(Path(file))
         hint = f"name {f'the file, {file}' if is_program else f'that function, {target}:{first}'}"
+        if not is_program and not entry_point.is_callable(vars(module)[first]):
+            hint = f"make it in a function without arguments, or at module level: {first}(...)"
         return Finding("no-tools", "error", text, file=file, hint=hint)
     count = f"{len(functions)} functions" if len(functions) > 1 else "1 function"
     return Finding(

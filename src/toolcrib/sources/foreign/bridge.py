@@ -23,9 +23,8 @@ from typing import Any
 from toolcrib.content import Result
 from toolcrib.context import ANONYMOUS, LOCAL, Context
 from toolcrib.errors import ToolError
-from toolcrib.sources.foreign.direct_session import DirectSession, is_direct
 from toolcrib.sources.foreign.recognition import library_of, low_level_of
-from toolcrib.sources.foreign.stream_session import StreamSession
+from toolcrib.sources.foreign.sessions import DirectSession, StreamSession, is_direct
 
 MAX_SESSIONS = 256
 """Sessions that a server keeps for clients. The one that was not used for the longest time is closed."""

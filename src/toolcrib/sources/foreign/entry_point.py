@@ -25,7 +25,7 @@ import shlex
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotStarted
 from contextvars import copy_context
@@ -62,11 +62,13 @@ _OURS = frozenset({"toolcrib", "universal_mcp"})
 _STARTS = frozenset({"run", "run_async", "run_http_async", "run_sse_async", "run_stdio_async"}) | {
     "run_streamable_http_async"
 }
+MAX_DEPTH = 3
+"""How many functions of a module may call each other until one of them makes a server."""
 _ENTRY_NAME = re.compile(
     r"cli|main|(run|serve|start)(_server)?|(build|create|get|init|make|setup)_(\w+_)?(app|mcp|server)"
 )
 """Usual names of functions that start or make a server."""
-_SERVERS = frozenset({"FastMCP", "MCPServer", "Server"})
+_SERVERS = frozenset({"FastMCP", "MCPServer"})
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef
 import_machinery.add(__file__)
 
@@ -84,17 +86,17 @@ def find_program(target: Target) -> Program | None:
     if target.kind == "module":
         return _find_module(target.text, arguments)
     if target.kind == "folder" and target.path is not None:
-        return _find_package(target.path, arguments)
+        return _find_package(target.path, target.text, arguments)
     if target.kind == "file" and target.path is not None and _is_program(target.path):
-        return file_program(target.path, arguments)
+        return file_program(target.path, target.text, arguments)
     return None
 
 
-def file_program(path: Path, arguments: Sequence[str]) -> Program:
-    """Return a file as a program, whether it looks like one or not."""
+def file_program(path: Path, label: str, arguments: Sequence[str]) -> Program:
+    """Return a file as a program, whether it looks like one or not. `label` is how the user named it."""
     path = path.resolve()
     package = ".".join(find_import_root(path)[1][:-1]) if _has_relative_imports(path) else ""
-    return Program(path.name, (str(path), *arguments), lambda: _run_file(path, package), path)
+    return Program(label, (str(path), *arguments), lambda: _run_file(path, package), path)
 
 
 def is_launcher(path: Path) -> bool:
@@ -114,13 +116,13 @@ def _has_entry_point(tree: ast.Module | None) -> bool:
     return tree is not None and any(map(_is_start, _statements(tree.body)))
 
 
-def _find_package(folder: Path, arguments: Sequence[str]) -> Program | None:
+def _find_package(folder: Path, label: str, arguments: Sequence[str]) -> Program | None:
     main = folder / "__main__.py"
     files = list(find_python_files(folder))[:MAX_FILES] if main.is_file() else []
     trees = [tree for file in (main, *files) if files and (tree := _parse(file)) is not None]
     if not files or any(map(_is_ours, trees)) or not any(map(_mentions_mcp, (main, *files))):
         return None
-    return file_program(main, arguments)
+    return file_program(main, label, arguments)
 
 
 def _find_module(name: str, arguments: Sequence[str]) -> Program | None:
@@ -132,9 +134,9 @@ def _find_module(name: str, arguments: Sequence[str]) -> Program | None:
     if spec is None:
         return _find_script(name, arguments)
     for location in spec.submodule_search_locations or ():
-        return _find_package(Path(location), arguments)
+        return _find_package(Path(location), name, arguments)
     path = Path(spec.origin or "")
-    return file_program(path, arguments) if path.suffix == ".py" and _is_program(path) else None
+    return file_program(path, name, arguments) if path.suffix == ".py" and _is_program(path) else None
 
 
 def is_script(name: str) -> bool:
@@ -160,38 +162,62 @@ def _find_script(name: str, arguments: Sequence[str]) -> Program | None:
 def starts_server(thing: Any) -> bool:
     """Return whether a function of a module is made to be called: it makes or starts a server, as far as its
     source and its annotations show. Nothing is run."""
-    if _is_click(thing):
-        return True
+    return _is_click(thing) or _starts_server(thing, MAX_DEPTH)
+
+
+def _starts_server(thing: Any, depth: int) -> bool:
     node = _definition_of(thing)
     if node is None or any(_last_name(item) == "tool" for item in node.decorator_list):
         return False
-    if node.returns is not None and _is_server_name(node.returns, thing):
+    names = thing.__globals__
+    tree = _parse(Path(thing.__code__.co_filename))
+    is_named = _ENTRY_NAME.fullmatch(thing.__name__) is not None
+    if (
+        is_named
+        and tree is not None
+        and not _is_ours(tree)
+        and _mentions_mcp(Path(thing.__code__.co_filename))
+    ):
         return True
-    if not _mentions_mcp(Path(thing.__code__.co_filename)):
-        return False
+    if node.returns is not None and _is_server_name(node.returns, names):
+        return True
     called = [part.func for part in ast.walk(node) if isinstance(part, ast.Call)]
-    return _ENTRY_NAME.fullmatch(thing.__name__) is not None or any(
-        _last_name(each) in _STARTS or _is_server_name(each, thing) for each in called
-    )
+    if any(_is_server_name(each, names) or _runs_server(each, names) for each in called):
+        return True
+    own = [names.get(each.id) for each in called if isinstance(each, ast.Name)] if depth else []
+    return any(_starts_server(each, depth - 1) for each in own if getattr(each, "__globals__", None) is names)
 
 
-def _is_server_name(node: ast.expr, function: FunctionType) -> bool:
-    """Whether this is the name of a class of servers, in the code of a function."""
+def _is_server_name(node: ast.expr, names: Mapping[str, Any]) -> bool:
+    """Whether this is the name of a class of servers."""
     name = _last_name(node)
-    return name in _SERVERS or is_server_class(function.__globals__.get(name))
+    return name in _SERVERS or is_server_class(names.get(name))
+
+
+def _runs_server(node: ast.expr, names: Mapping[str, Any]) -> bool:
+    """Whether this is a method that runs a server, or the transport that one is run with."""
+    if not isinstance(node, ast.Attribute):
+        return _last_name(node) == "stdio_server"
+    is_run = node.attr == "run" and isinstance(node.value, ast.Name)
+    return node.attr in _STARTS - {"run"} or (is_run and is_server(names.get(_last_name(node.value))))
 
 
 def function_program(function: Any, label: str, arguments: Sequence[str]) -> Program:
     """Return a function as a program. Raise SourceError where it needs arguments."""
     place = locate(find_function(function))
-    try:
-        if not _is_click(function):
-            inspect.signature(function).bind()
-    except TypeError as error:
+    if not is_callable(function):
         hint = "name the file that starts the server, or a function without arguments"
-        raise SourceError(f"Cannot call {label}: {error}", source=place, hint=hint) from None
+        raise SourceError(f"{label} cannot be called without arguments", source=place, hint=hint)
     file = place.file or label
     return Program(label, (file, *arguments), function, Path(file))
+
+
+def is_callable(function: Any) -> bool:
+    """Return whether a function can be called without arguments."""
+    try:
+        return _is_click(function) or inspect.signature(function).bind() is not None
+    except TypeError:
+        return False
 
 
 def _is_click(thing: Any) -> bool:
@@ -205,16 +231,10 @@ def _definition_of(thing: Any) -> _Definition | None:
         return None
     tree = _parse(Path(thing.__code__.co_filename))
     for node in [] if tree is None else ast.walk(tree):
-        first = (
-            min([node.lineno, *(item.lineno for item in node.decorator_list)])
-            if isinstance(node, _Definition)
-            else 0
-        )
-        if isinstance(node, _Definition) and (node.name, first) == (
-            thing.__name__,
-            thing.__code__.co_firstlineno,
-        ):
-            return node
+        if isinstance(node, _Definition) and node.name == thing.__name__:
+            first = min([node.lineno, *(item.lineno for item in node.decorator_list)])
+            if first == thing.__code__.co_firstlineno:
+                return node
     return None
 
 
@@ -315,6 +335,8 @@ class Program:
         self.server: Any = None
         self.others: list[str] = []
         """The names of servers that it started besides, which are not served."""
+        self.has_owner = False
+        """Whether tools of it have an owner, which stops it when it is closed."""
         self._argv = list(argv)
         self._call = call
         self._started: Future[Started] = Future()
@@ -410,7 +432,10 @@ class Program:
 
     def _fail(self, error: BaseException) -> None:
         if not self._started.done():
-            self._started.set_exception(self._explain(error))
+            problem = self._explain(error)
+            if problem is not error:
+                problem.__context__ = error  # for --debug
+            self._started.set_exception(problem)
         elif not isinstance(error, SystemExit):
             logger.error("%s has failed: %s: %s", self.label, type(error).__name__, error, exc_info=error)
 
@@ -423,7 +448,7 @@ class Program:
             if len(self._argv) > 1:
                 hint = f"check the arguments after --: {shlex.join(self._argv[1:])}"
             return SourceError(text, source=self._place, hint=hint)
-        return explain(self.label, error, self.path, "run")
+        return explain(self.label if self.path is None else self.path.name, error, self.path, "run")
 
     def serve(self, server: Any) -> None:
         self._offer(Started(server))
@@ -499,6 +524,7 @@ class ProgramOwner:
 
     def __init__(self, program: Program, loop: asyncio.AbstractEventLoop | None, inner: Any) -> None:
         self.name: str = program.server.name
+        program.has_owner = True
         self._program = program
         self._loop = loop
         self._inner = inner

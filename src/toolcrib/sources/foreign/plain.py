@@ -18,6 +18,7 @@ from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from toolcrib.schema.parameters import find_function
 from toolcrib.sources.foreign.recognition import PACKAGES, package_of
 
 MAX_SEARCHED = 2_000
@@ -34,9 +35,9 @@ def find_obstacle(function: Any, schema: Mapping[str, Any]) -> str | None:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         return "its signature is unknown"
-    hints = _hints_of(function)
+    hints = hints_of(function)
     for name, hint in hints.items():
-        if (found := _find_theirs_in(hint)) is not None:
+        if (found := find_theirs_in(hint)) is not None:
             return f"it returns {found}" if name == "return" else f"it takes {found} ({name})"
     published = schema.get("properties", {})
     for parameter in signature.parameters.values():
@@ -50,14 +51,15 @@ def find_obstacle(function: Any, schema: Mapping[str, Any]) -> str | None:
     return None if found is None else f"it uses {found}"
 
 
-def _hints_of(function: Any) -> Mapping[str, Any]:
+def hints_of(function: Any) -> Mapping[str, Any]:
+    """Return the hints of a function, as far as they can be resolved."""
     try:
-        return typing.get_type_hints(function, include_extras=True)
+        return typing.get_type_hints(find_function(function), include_extras=True)
     except Exception:
         return getattr(function, "__annotations__", {})
 
 
-def _find_theirs_in(hint: Any) -> str | None:
+def find_theirs_in(hint: Any) -> str | None:
     """Return the name of the first class of theirs in a hint, also in its metadata."""
     kind = hint if isinstance(hint, type) else type(hint)
     if any(package_of(cls) in PACKAGES for cls in kind.__mro__):
@@ -65,7 +67,7 @@ def _find_theirs_in(hint: Any) -> str | None:
     parts = [*typing.get_args(hint), *getattr(hint, "__metadata__", ())]
     if typing.get_origin(hint) is not None:
         parts.append(typing.get_origin(hint))
-    return next((found for part in parts if (found := _find_theirs_in(part)) is not None), None)
+    return next((found for part in parts if (found := find_theirs_in(part)) is not None), None)
 
 
 class _Search:

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import sys
 import threading
+import types
 import typing
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from toolcrib.context import Context
@@ -28,10 +31,17 @@ from toolcrib.errors import (
     ToolCrashedError,
     ToolError,
 )
-from toolcrib.schema.parameters import HandlerInfo, docstring_of, find_function, locate
+from toolcrib.schema.parameters import (
+    EMPTY,
+    HandlerInfo,
+    check_parameters,
+    docstring_of,
+    find_function,
+    locate,
+)
 from toolcrib.sources.foreign.bridge import Bridge, Session, list_all, run_server
 from toolcrib.sources.foreign.guards import find_guards, is_own
-from toolcrib.sources.foreign.plain import find_obstacle
+from toolcrib.sources.foreign.plain import find_obstacle, find_theirs_in, hints_of
 from toolcrib.sources.foreign.recognition import (
     MAX_MOUNTS,
     check_version,
@@ -86,6 +96,18 @@ class _Listed:
     def name(self) -> str:
         name: str = self.wire["name"]
         return name
+
+    @property
+    def is_function(self) -> bool:
+        """Whether the library runs a function for it, without a transformation in between."""
+        return type(self.origin).__name__ in ("FunctionTool", "Tool") and hasattr(self.origin, "fn")
+
+    @property
+    def is_wrapped(self) -> bool:
+        """Whether the library puts the result below a key, because it is no object."""
+        schema = self.wire.get("outputSchema") or {}
+        metadata = getattr(self.origin, "fn_metadata", None)
+        return bool(schema.get("x-fastmcp-wrap-result") or getattr(metadata, "wrap_output", False))
 
     @property
     def function(self) -> Any:
@@ -221,9 +243,9 @@ def _fast_meta(wire: Mapping[str, Any]) -> Mapping[str, Any]:
 def _run_apart(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run async code to its end from wherever we are, also where a loop runs already: on the loop that the
     server was started on, or else on a new one."""
-    own_loop = started_on.get()
     outcome: list[T] = []
     problem: list[BaseException] = []
+    own_loop = started_on.get()
 
     def work() -> None:
         try:
@@ -268,15 +290,15 @@ class _Adopting:
                 reason = self._find_difference(tool)
         if tool is None or reason is not None:
             tool = self._make_bridged()
-        if reason is not None or has_lifespan(self._bridge.server):
-            tool.owner = self._bridge
+        tool.owner = self._bridge
         way: typing.Literal["native", "handlers"] = "native" if reason is None else "handlers"
-        tool.adoption = Adoption(self._library, way, reason or PLAIN, self._explain)
+        needs_server = reason is not None or has_lifespan(self._bridge.server)
+        tool.adoption = Adoption(self._library, way, reason or PLAIN, self._explain, needs_server)
         return tool
 
     def _find_obstacle(self) -> str | None:
         origin = self._item.origin
-        if type(origin).__name__ not in ("FunctionTool", "Tool") or not hasattr(origin, "fn"):
+        if not self._item.is_function:
             return "its function is unknown" if origin is None else f"it is a {type(origin).__name__}"
         if not is_own(origin, "run"):
             return "its class overrides run"
@@ -302,8 +324,7 @@ class _Adopting:
         timeout_s = getattr(origin, "timeout", None)
         if timeout_s is not None:
             options["timeout_s"] = min(timeout_s, MAX_TIMEOUT_S)
-        said = wire.get("description")
-        if said and _words(said) not in _words(docstring_of(origin.fn)):
+        if (said := self._find_own_description()) is not None:
             options["description"] = said
         made = Tool.from_function(origin.fn, **options)
 
@@ -312,7 +333,8 @@ class _Adopting:
             from toolcrib.schema.function import build_function
 
             parts = build_function(info, name, options)
-            if wire.get("outputSchema") is None and options.output_schema is None:
+            is_unsaid = wire.get("outputSchema") is None or is_any_list(hints_of(origin.fn).get("return"))
+            if is_unsaid and options.output_schema is None:
                 parts.output_schema = None
             return parts
 
@@ -321,40 +343,117 @@ class _Adopting:
         return tool
 
     def _make_bridged(self) -> Tool:
+        """Make a tool that goes through the handlers. If its function is known, it is described as any
+        function is, and otherwise as the server lists it."""
         item, bridge = self._item, self._bridge
         name, version = item.name, item.version
+        described = self._describe() if item.is_function else None
+        unwraps = described is not None and item.is_wrapped
+        has_data = described is not None and described.output_schema is not None
 
         async def run_theirs(arguments: dict[str, Any], toolcrib_context: Context) -> Any:
-            return await bridge.call(name, arguments, toolcrib_context, version)
-
-        options = replace(
-            ToolOptions(**self._options()),
-            description=item.wire.get("description") or "",
-            input_schema=_describe(item.wire["inputSchema"], item.function),
-            output_schema=item.wire.get("outputSchema"),
-        )
-        if getattr(item.home or bridge.server, "strict_input_validation", False):
-            options = replace(options, repair=False)
-        info = HandlerInfo(run_theirs)
-        info.source = locate(find_function(item.function)) if item.function is not None else Location()
+            result = await bridge.call(name, arguments, toolcrib_context, version)
+            if unwraps and not result.is_error:
+                result.structured_content = result.structured_content["result"] if has_data else None
+                result.is_structured = has_data
+            return result
 
         def build(info: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
             # Loaded when first built: reading hints costs start-up time.
             from toolcrib.schema.function import build_handler
 
-            parts = build_handler(info, name, options)
-            parts.arguments.reconverted = _find_reconverted(parts.arguments.schema, item.function)
+            if described is None:
+                parts = build_handler(info, name, options)
+                parts.arguments.reconverted = _find_reconverted(parts.arguments.schema, frozenset())
+                return parts
+            said = options.description if options.description is not None else described.description
+            output_schema = options.output_schema or described.output_schema
+            input_schema = described.arguments.schema
+            kept = replace(options, description=said, input_schema=input_schema, output_schema=output_schema)
+            parts = build_handler(info, name, kept)
+            parts.returns, parts.raises, parts.tags = described.returns, described.raises, described.tags
+            parts.arguments.closed = described.arguments.closed
+            parts.arguments.reconverted = _find_reconverted(input_schema, described.arguments.user_code)
             return parts
 
+        options = ToolOptions(**self._options())
+        if described is None:
+            options = replace(
+                options,
+                description=item.wire.get("description") or "",
+                input_schema=item.wire["inputSchema"],
+                output_schema=item.wire.get("outputSchema"),
+            )
+        elif (said := self._find_own_description()) is not None:
+            options = replace(options, description=said)
+        if getattr(item.home or bridge.server, "strict_input_validation", False):
+            options = replace(options, repair=False)
+        info = HandlerInfo(run_theirs)
+        info.source = self._source
         return Tool(info, name, options, build, item.function or item.origin)
+
+    @property
+    def _source(self) -> Location:
+        function = self._item.function
+        return Location() if function is None else locate(find_function(function))
+
+    def _find_own_description(self) -> str | None:
+        """Return a description that somebody wrote beside the docstring."""
+        said: str = self._item.wire.get("description") or ""
+        return said if said and _words(said) not in _words(docstring_of(self._item.function)) else None
+
+    def _describe(self) -> ToolParts | None:
+        """Return the definition of a function without the parameters that the library fills. None where
+        toolcrib reads its signature in another way than the library does."""
+        from toolcrib.schema.function import build_function  # start-up time
+
+        function, theirs = self._item.function, self._item.wire.get("outputSchema")
+        published = self._item.wire["inputSchema"].get("properties", {})
+        hints = dict(hints_of(function))
+        returns = hints.pop("return", EMPTY)
+        try:
+            signature = inspect.signature(function)
+            stub = _make_stub(function, signature, hints, published)
+            if (
+                theirs is not None
+                and not is_any_list(returns)
+                and find_theirs_in(_answer_of(returns)) is None
+            ):
+                stub.__annotations__["return"] = _answer_of(returns)
+            info = HandlerInfo(stub)
+            info.source = self._source
+            check_parameters(info, self._item.name)
+            parts = build_function(info, self._item.name, ToolOptions(**self._options()))
+        except (DefinitionError, TypeError, ValueError):
+            return None
+        if set(parts.arguments.schema.get("properties", ())) != set(published):
+            return None
+        if theirs is None:
+            parts.output_schema = None
+        elif self._has_own_output(parts.output_schema, returns):
+            parts.output_schema = theirs
+        return parts
+
+    def _has_own_output(self, ours: Mapping[str, Any] | None, returns: Any) -> bool:
+        """Return whether the listed output schema says more than the hint of the function."""
+        function, theirs = self._item.function, self._item.wire["outputSchema"]
+        stated = getattr(getattr(find_function(function), "__fastmcp__", None), "output_schema", None)
+        if isinstance(stated, Mapping):
+            return True
+        bare = typing.get_args(returns)[0] if typing.get_origin(returns) is typing.Annotated else returns
+        is_content = find_theirs_in(bare) not in (None, "CallToolResult", "ToolResult")
+        if self._item.is_wrapped or is_content:  # some versions describe pictures like data
+            return False
+        return ours is None or set(theirs.get("properties", ())) != _properties_of(ours)
 
     def _options(self) -> OptionFields:
         """Return what the tool says of itself, except for texts and schemas."""
         wire = self._item.wire
+        source = self._item.origin or SimpleNamespace(**wire)  # fastmcp lists a title that it made up
         notes, meta, fast = wire.get("annotations") or {}, wire.get("_meta") or {}, _fast_meta(wire)
         options: OptionFields = {
             "name": self._item.name,
-            "title": wire.get("title") or notes.get("title"),
+            "title": getattr(source, "title", None) or notes.get("title"),
             "read_only": notes.get("readOnlyHint"),
             "destructive": notes.get("destructiveHint"),
             "idempotent": notes.get("idempotentHint"),
@@ -386,33 +485,46 @@ class _Adopting:
         return ToolError(shown) if is_deliberate else ToolCrashedError(shown)
 
 
-def _describe(schema: Mapping[str, Any], function: Any) -> Mapping[str, Any]:
-    """Return a published schema with descriptions from the docstring for parameters that have none."""
-    properties = schema.get("properties") or {}
-    if function is None or all("description" in item for item in properties.values()):
-        return schema
-    from toolcrib.schema.docstrings import parse_docstring  # delayed: few programs need it here
+def _make_stub(
+    function: Any, signature: inspect.Signature, hints: Mapping[str, Any], published: Mapping[str, Any]
+) -> Any:
+    """Return a function with the words and the published parameters of another one."""
 
-    said = {item.name: item.description for item in parse_docstring(docstring_of(function)).params}
-    described = {
-        name: {**item, "description": said[name]} if said.get(name) and "description" not in item else item
-        for name, item in properties.items()
-    }
-    return {**schema, "properties": described}
+    def stub(*_: Any, **__: Any) -> None:
+        pass
+
+    made: Any = stub
+    shown = [
+        item
+        for item in signature.parameters.values()
+        if item.name in published or item.kind in (item.VAR_POSITIONAL, item.VAR_KEYWORD)
+    ]
+    real = find_function(function)
+    made.__signature__ = signature.replace(
+        parameters=[item.replace(annotation=hints.get(item.name, item.annotation)) for item in shown],
+        return_annotation=EMPTY,
+    )
+    made.__annotations__ = {item.name: hints[item.name] for item in shown if item.name in hints}
+    made.__doc__ = docstring_of(function)
+    made.__module__ = real.__module__
+    made.__name__ = made.__qualname__ = getattr(real, "__name__", "tool")
+    return made
 
 
-def _find_reconverted(schema: Mapping[str, Any], function: Any) -> frozenset[str]:
+def _answer_of(hint: Any) -> Any:
+    """Return a hint without the part that asks instead of answering."""
+    if typing.get_origin(hint) not in (typing.Union, types.UnionType):
+        return hint
+    arms = [arm for arm in typing.get_args(hint) if getattr(arm, "__name__", "") != "InputRequiredResult"]
+    return typing.Union[tuple(arms)] if arms else EMPTY  # noqa: UP007 - there is no other way to say it
+
+
+def _find_reconverted(schema: Mapping[str, Any], user_code: frozenset[str]) -> frozenset[str]:
     """Return the arguments of which the library may make something else than was checked: it parses strings
     as JSON, and runs validators. Plain strings and numbers stay what they are."""
     properties: Mapping[str, Any] = schema.get("properties", {})
-    hints = {} if function is None else getattr(find_function(function), "__annotations__", {})
     plain = {name for name, item in properties.items() if item.get("type") in _SCALARS}
-    return frozenset(name for name in properties if name not in plain or not _is_bare(hints.get(name)))
-
-
-def _is_bare(hint: Any) -> bool:
-    """Return whether a hint says nothing, or nothing but a scalar type."""
-    return hint is None or hint in (str, int, float, bool, "str", "int", "float", "bool")
+    return frozenset(properties) - (plain - user_code)
 
 
 def _properties_of(schema: Mapping[str, Any] | None) -> set[str]:

@@ -16,10 +16,10 @@ from toolcrib.errors import Finding, SourceError
 Library = Literal["mcp", "fastmcp"]
 PACKAGES = frozenset({"mcp", "mcp_types", "fastmcp"})
 """The packages whose classes are theirs."""
-started_on: ContextVar[AbstractEventLoop | None] = ContextVar("toolcrib_started_on", default=None)
-"""The running event loop that the server to be read was started on, by its own program."""
 MAX_MOUNTS = 32
 """How deep servers may be mounted in each other."""
+started_on: ContextVar[AbstractEventLoop | None] = ContextVar("toolcrib_started_on", default=None)
+"""The running event loop that the server to be read was started on, by its own program."""
 
 SUPPORTED: dict[Library, tuple[tuple[int, int], int]] = {"mcp": ((1, 6), 2), "fastmcp": ((2, 12), 4)}
 """The oldest version of each library that is served, and the newest major version that is known."""

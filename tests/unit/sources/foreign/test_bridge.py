@@ -34,7 +34,7 @@ from toolcrib.context import Folder
 from toolcrib.errors import SourceError
 from toolcrib.sources import collect
 from toolcrib.sources.foreign import bridge
-from toolcrib.sources.foreign.stream_session import StreamSession
+from toolcrib.sources.foreign.sessions import StreamSession
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 ECHO = types.Tool(

@@ -154,8 +154,8 @@ def test_a_low_level_server_is_called_on_the_loop_of_its_program_and_its_databas
 
 @pytest.mark.parametrize(
     "name",
-    ["main", "make", "make_later", "command"],
-    ids=["starts it", "returns it", "returns it later", "a command of click"],
+    ["main", "begin", "make", "make_later", "command"],
+    ids=["starts it", "calls one that starts it", "returns it", "returns it later", "a command of click"],
 )
 def test_a_function_that_makes_or_starts_a_server_is_called(tmp_path: Path, name: str) -> None:
     more = """
@@ -163,6 +163,9 @@ import click
 
 def main():
     make().run()
+
+def begin():
+    main()
 
 async def make_later() -> "Server":
     return make()
@@ -182,16 +185,20 @@ def test_a_function_that_makes_a_server_from_arguments_is_not_served_as_a_tool(t
     file = tmp_path / "greeter.py"
     file.write_text(MCP + "def create_server(config):\n    return Server(config)\n")
 
-    listed = run("list", f"{file}:create_server")
+    named, unnamed = run("list", f"{file}:create_server"), run("list", file)
 
-    assert listed.exit_code == 1
-    assert "missing a required argument: 'config'" in listed.stderr
-    assert "name the file that starts the server" in listed.stderr
+    assert (named.exit_code, unnamed.exit_code) == (1, 1)
+    assert "create_server cannot be called without arguments" in named.stderr
+    assert "name the file that starts the server" in named.stderr
+    assert "make it in a function without arguments" in unnamed.stderr
 
 
 def test_a_plain_function_is_served_and_not_called(tmp_path: Path) -> None:
     file = tmp_path / "orders.py"
-    file.write_text("import fastmcp\ndef delete_all(really: bool = True) -> None:\n    raise SystemExit(9)\n")
+    text = "import asyncio, fastmcp, subprocess\ndef delete_all(really: bool = True) -> None:\n"
+    file.write_text(
+        text + "    subprocess.run(['exit'])\n    asyncio.run(delete())\n    raise SystemExit(9)\n"
+    )
 
     assert [
         tool["name"] for tool in json.loads(run("list", f"{file}:delete_all", "--json").stdout)["tools"]
@@ -275,7 +282,7 @@ def test_arguments_that_are_missing_are_shown_as_the_program_shows_them(tmp_path
     assert listed.exit_code == 1
     assert "the following arguments are required: --city" in listed.stderr
     assert "The program exited with code 2 before it started a server" in listed.stderr
-    assert "give its arguments after --: toolcrib serve greeter.py -- ARGUMENTS" in listed.stderr
+    assert f"give its arguments after --: toolcrib serve {file} -- ARGUMENTS" in listed.stderr
     assert greet(file, "--city", "Rome") == "hello Ann --city Rome"
 
 
@@ -473,3 +480,33 @@ def test_another_server_of_the_same_program_is_reported(tmp_path: Path) -> None:
 
     assert greet(file) == "hello Ann"
     assert "starts another server, 'second', which is not served" in run("check", file).stdout
+
+
+RELOADED = (
+    MCP + MAKE + GUARD + "try:\n        make().run()\n    finally:\n        print('ended', *sys.argv[1:])\n"
+)
+
+
+@pytest.mark.parametrize("text", [RELOADED, LOW_LEVEL.replace("database closed", "ended v1")])
+def test_a_program_that_changes_is_started_again_and_the_old_one_ended(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "greeter.py"
+    file.write_text(text)
+    command = [sys.executable, "-W", "ignore", "-m", "toolcrib", "serve", str(file)]
+    command += ["--port", "0", "--json", "--reload", "--", "v1"]
+    pipe = subprocess.PIPE
+
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        address = json.loads(process.stdout.readline())["address"]
+        file.write_text(text.replace('"hello"', '"welcome"'))
+        seen = []
+        while "ended v1" not in "".join(seen):
+            seen.append(process.stderr.readline())
+        called = run("call", "-t", address, "greet", "name=Ann")
+        process.send_signal(signal.SIGINT)
+        _, rest = process.communicate(timeout=60)
+
+    assert called.stdout.startswith("welcome Ann")
+    assert rest.count("ended v1") == 1
+    assert process.returncode == 0

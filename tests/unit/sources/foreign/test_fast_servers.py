@@ -180,9 +180,9 @@ class TestOddities:
     async def test_a_partial_asks_for_what_is_left(self, server: MCPServer) -> None:
         definition = server.registry.get("triple").definition
 
-        assert definition.description == "Scale a number."
+        assert definition.description == "Scale a number"
         assert list(definition.input_schema["properties"]) == ["x"]
-        assert (await server.call("triple", {"x": 2})).structured_content == {"result": 6}
+        assert (await server.call("triple", {"x": 2})).structured_content == 6
 
     async def test_a_strict_server_stays_strict(self, server: MCPServer) -> None:
         assert (await server.call("exact", {"x": "2"})).is_error

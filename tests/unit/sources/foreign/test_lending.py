@@ -40,7 +40,7 @@ class TestTelling:
 
         result = await person.call(sdk, "price", {"item": "tea"})
 
-        assert result.structured_content == {"result": 4.5}  # as its library sends it
+        assert result.structured_content == 4.5
         assert person.told == [(1, 2, "looking"), (2, 2, None)]
         assert person.logged == [("info", "asked for tea")]
 
@@ -137,7 +137,7 @@ class TestAsking:
 
         result = await person.call(sdk, tool)
 
-        assert result.structured_content == {"result": ["file:///home", "file:///tmp"]}
+        assert result.structured_content == ["file:///home", "file:///tmp"]
         assert isinstance(person.questions[0], Folders)
 
 
