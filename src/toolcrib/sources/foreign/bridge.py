@@ -27,7 +27,7 @@ from toolcrib.sources.foreign.recognition import library_of, low_level_of
 from toolcrib.sources.foreign.sessions import DirectSession, StreamSession, is_direct
 
 MAX_SESSIONS = 256
-"""Sessions that a server keeps for clients. The one that was not used for the longest time is closed."""
+"""Sessions that a server keeps for clients; the one that was not used for the longest time is closed."""
 MAX_PAGES = 1_000
 _OWN_META = frozenset({"fastmcp", "_fastmcp", "io.modelcontextprotocol/serverInfo"})
 """What the libraries add to the `_meta` of each result."""
@@ -152,20 +152,23 @@ class Sessions:
         if opening is None or opening.done():
             opening = asyncio.ensure_future(self.connect())
             self._open[client] = opening
-            self._drop_oldest()
+            self._drop_unused()
         return await asyncio.shield(opening)
 
-    def _drop_oldest(self) -> None:
-        if len(self._open) <= MAX_SESSIONS:
-            return
-        for client, opened in self._open.items():
-            if opened.done() and (_has_failed(opened) or not opened.result().uses):
-                del self._open[client]
-                if not _has_failed(opened):
-                    closing = asyncio.ensure_future(opened.result().close())
-                    self._closing.add(closing)
-                    closing.add_done_callback(self._closing.discard)
-                return
+    def _drop_unused(self) -> None:
+        """Close the sessions of clients that are gone, and the oldest one where there are too many."""
+        idle = [client for client, opened in self._open.items() if _is_idle(opened)]
+        gone: list[Hashable] = [
+            client for client in idle if isinstance(client, weakref.ref) and client() is None
+        ]
+        if not gone and len(self._open) > MAX_SESSIONS:
+            gone = idle[:1]
+        for client in gone:
+            opened = self._open.pop(client)
+            if not _has_failed(opened):
+                closing = asyncio.ensure_future(opened.result().close())
+                self._closing.add(closing)
+                closing.add_done_callback(self._closing.discard)
 
     async def close(self) -> None:
         opened = [task for task in self._open.values() if task.done() and not _has_failed(task)]
@@ -173,6 +176,10 @@ class Sessions:
         await asyncio.gather(
             *(task.result().close() for task in opened), *self._closing, return_exceptions=True
         )
+
+
+def _is_idle(opened: asyncio.Task[Session]) -> bool:
+    return opened.done() and (_has_failed(opened) or not opened.result().uses)
 
 
 def _has_failed(opened: asyncio.Task[Session]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -118,3 +119,15 @@ async def test_the_oldest_session_is_closed_when_there_are_too_many(monkeypatch:
         assert (await server.call("recall", principal=EVE)).text == EVE.name
         assert (await server.call("recall", principal=BOB)).text == BOB.name
         assert (await server.call("recall", principal=ANA)).text == "None"
+
+
+async def test_a_session_ends_with_that_of_its_client() -> None:
+    server = make([])
+    async with server:
+        for _ in range(5):
+            async with server.connect() as client:
+                await client.call("keep", {"word": "tea"})
+            gc.collect()
+        await server.call("recall", principal=ANA)
+        owner: Any = server.registry.get("recall").owner
+        assert len(owner._lifespan.value._open) <= 2
