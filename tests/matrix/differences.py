@@ -87,6 +87,9 @@ def _plain(answer: Answer) -> dict[str, Any]:
     plain["reply"] = {key: answer.reply[key] for key in ("result", "error") if key in answer.reply}
     for report in plain["progress"]:
         report.pop("progressToken")
+    for question in plain["questions"]:
+        if question.get("_meta") == {}:  # mcp 2.0
+            del question["_meta"]
     return plain
 
 
@@ -275,16 +278,6 @@ def _remove_added_data(own: Any, ours: Any) -> Pair:
     return own, ours
 
 
-def _remove_block_data(own: Any, ours: Any) -> Pair:
-    """A block of content that is repeated as structured content."""
-    data = _result(own).get("structuredContent")
-    if "structuredContent" not in _result(ours) and isinstance(data, dict):
-        given = {key: value for key, value in data.items() if value is not None}
-        if [given] == _result(own).get("content"):
-            del own["reply"]["result"]["structuredContent"]
-    return own, ours
-
-
 def _remove_layout(own: Any, ours: Any) -> Pair:
     for mine, yours in zip(_result(own).get("content", ()), _result(ours).get("content", ()), strict=False):
         if mine.get("type") == yours.get("type") == "text" and _data(mine["text"]) == _data(yours["text"]):
@@ -328,7 +321,6 @@ CALLING: dict[str, Callable[[Any, Any], Pair]] = {
     "refusal": _remove_refusal,
     "text-data": _remove_text_data,
     "added-data": _remove_added_data,
-    "block-data": _remove_block_data,
     "json-layout": _remove_layout,
     "list-blocks": _remove_list,
     "logger": _remove_logger,
