@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import pytest
 
 from tests.unit.transports.test_head_cache import BODY, Client, post, running
-from toolcrib.transports.http import response
 from toolcrib.transports.http.connection import MAX_CHUNKS, SMALL_CHUNK
 
 HEAD = post().removesuffix(BODY)
@@ -80,10 +81,11 @@ async def test_a_request_with_a_cached_head_waits_for_its_admission(monkeypatch:
         assert await client.send(b"") == [b"200 OK"]
 
 
-async def test_a_response_has_the_date_in_the_form_of_http(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(response, "_date", (0, b""))  # formatted once a second
+async def test_a_response_has_the_date_in_the_form_of_http() -> None:
     async with running() as (_, server):
         client = Client(server)
         await client.send(post())
         [date] = [line for line in client.responses[0].split(b"\r\n") if line.lower().startswith(b"date: ")]
+        written = parsedate_to_datetime(date.decode().partition(": ")[2])
         assert date.endswith(b" GMT")
+        assert abs(datetime.now(UTC) - written) < timedelta(minutes=1)
