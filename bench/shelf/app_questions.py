@@ -139,9 +139,6 @@ hire a new employee in gusto = gusto_create_a_employee
 end a webex meeting = webex_meetings_end
 silence a datadog monitor for an hour = datadog_mute_monitor
 add an environment variable on netlify = netlify_environment_variables_create
-"""  # noqa: E501 - one question a line
-
-_KEPT_ASIDE = """
 post an announcement in a microsoft teams channel = microsoft_teams_chat_post_message
 edit a card on trello = trello_edit_issue
 delete a branch on gitlab = gitlab_branches_delete
@@ -153,6 +150,9 @@ show the answers to my typeform = typeform_list_form_responses, typeform_get_for
 approve vacation in bamboohr = bamboohr_approve_time_off_request
 what were the notes of my zoom meeting = zoom_get_meeting_summary
 add someone to a figma comment thread = figma_create_a_file_comment
+"""  # noqa: E501 - one question a line
+
+_KEPT_ASIDE = """
 read the latest messages of a discord channel = discord_list_messages
 archive a slack channel we no longer need = slack_chat_archive_channel
 ask two people to review my github pull request = github_request_reviewers

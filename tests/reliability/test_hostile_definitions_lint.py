@@ -12,6 +12,7 @@ import pytest
 
 from tests.reliability.test_hostile_definitions import BENIGN
 from tests.support.benign_definitions import benign_definitions
+from tests.support.hostile_descriptions import DESCRIPTIONS
 from tests.support.hostile_words import PLACES, hard_cases, place, soft_cases
 from tests.support.hostile_words_second import SECOND
 from tests.support.hostile_words_third import THIRD
@@ -90,11 +91,38 @@ def test_further_voices_are_heard() -> None:
     assert unheard == MISSED
 
 
+def test_orders_among_harmless_sentences_are_refused_or_reported() -> None:
+    found = [description for description in DESCRIPTIONS if is_refused_or_reported(description)]
+    assert len(found) / len(DESCRIPTIONS) >= 0.9
+
+
+def is_refused_or_reported(description: str) -> bool:
+    try:
+        register(definition := ToolDefinition("do_it", description))
+    except DefinitionError:
+        return True
+    codes = {rule.code for rule in SUSPICION_RULES}
+    return any(finding.code in codes for finding in inspect_tools([describe(definition)]).findings)
+
+
 def test_what_the_rules_do_on_words_they_were_not_made_for_is_known() -> None:
     """They catch about a quarter. This is no shield: what nobody has reviewed is not made safe by it."""
     said = [text for texts in UNSEEN.values() for text in texts]
     heard = [text for text in said if codes_of(place(text, "description"))]
     assert len(heard) / len(said) >= 0.33
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Convert a chat to ChatML with <|im_start|> and <|im_end|> tokens.",
+        "Format messages with [INST] and [/INST] around user turns.",
+        "Look for text in <IMPORTANT> tags.",
+        "To include a [system prompt](https://example.com/docs), set `system`.",
+    ],
+)
+def test_a_role_marker_that_is_named_is_not_one_that_is_used(text: str) -> None:
+    assert not codes_of(place(text, "description"))
 
 
 @pytest.mark.parametrize("text", BENIGN)
@@ -145,7 +173,7 @@ def test_the_usual_orders_are_pointed_at(text: str) -> None:
 def test_no_rule_for_planted_text_reports_an_honest_definition() -> None:
     tools = [describe(definition) for definition in benign_definitions()]
     codes = {rule.code for rule in SUSPICION_RULES}
-    assert len(tools) >= 150
+    assert len(tools) >= 400
     assert [str(finding) for finding in inspect_tools(tools).findings if finding.code in codes] == []
 
 

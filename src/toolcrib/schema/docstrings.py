@@ -301,8 +301,8 @@ class Draft:
 
 _SECTIONS = {
     "params": (
-        "args, arguments, parameters, params, keyword args, keyword arguments, keyword parameters, "
-        "other parameters, other args, other arguments"
+        "args, arguments, parameters, parameter, params, keyword args, keyword arguments, "
+        "keyword parameters, other parameters, other args, other arguments"
     ),
     "returns": "returns, return, yields, yield",
     "raises": "raises",
@@ -336,6 +336,7 @@ _GOOGLE_ENTRY = re.compile(rf"({_NAMES}){_GOOGLE_TAIL}")
 _GOOGLE_BULLET = re.compile(rf"[-*]\s++({_NAMES}){_GOOGLE_TAIL}")
 _GOOGLE_ERROR = re.compile(rf"(?:[-*]\s++)?+({_ERRORS}){_GOOGLE_TAIL}")
 _NUMPY_ENTRY = re.compile(rf"({_NAMES}){_NUMPY_TAIL}")
+_TYPED_NUMPY = re.compile(rf"{_NAMES} : \S")
 _NUMPY_ERROR = re.compile(rf"({_ERRORS}){_NUMPY_TAIL}")
 _TYPE = r"`*+(?:list of )?+[^\W\d][\w.]*+(?:\[[^:]*\])?`*+"
 _TYPED_RESULT = re.compile(rf"({_TYPE}(?:(?: \| | or ){_TYPE})*+):(?:\s++|$)(.*)")
@@ -399,7 +400,7 @@ def read_google(lines: list[str]) -> Draft:
         block = lines[number + 1 : done]
         if block and not (block[0] and block[-1]):
             block = trim(block)
-        if block and done < len(lines) and lines[done - 1] and HEADERS[lines[number]] == "params":
+        if block and done < len(lines) and HEADERS[lines[number]] == "params":
             done = _rejoin_block(block, lines, done)
         _leave_blank(draft.prose)
         if block:
@@ -414,19 +415,43 @@ def read_google(lines: list[str]) -> Draft:
 def _rejoin_block(block: list[str], lines: list[str], end: int) -> int:
     """Add to a block of arguments what follows continuation lines at the margin, and return its new end.
 
-    Such lines continue an entry only if a `name (type):` line with the indent of the block comes next.
+    Such lines continue an entry only if a `name (type):` line with the indent of the block comes next, or if
+    their own continuation is indented deeper than an entry and a `name:` line comes next.
     """
     level = indent_of(block[0])
-    while end < len(lines) and lines[end - 1]:
+    while end < len(lines):
         start = next((n for n in range(end, len(lines)) if lines[n][:1] in ("", " ")), len(lines))
         margin, below = lines[end:start], lines[start : find_block_end(lines, start, 0)]
-        if any(line[-1] == ":" or _LABEL.match(line) for line in margin):
+        is_deep = bool(below) and indent_of(below[0]) > level
+        if not (lines[end - 1] or is_deep) or any(line[-1] == ":" or _LABEL.match(line) for line in margin):
             break
-        if not any(indent_of(line) == level and _TYPED_ENTRY.match(line, level) for line in below):
+        entry = _GOOGLE_ENTRY if is_deep else _TYPED_ENTRY
+        if not any(indent_of(line) == level and entry.match(line, level) for line in below):
             break
-        block += [" " * level + line for line in margin] + below
+        gap = [] if lines[end - 1] else [""]
+        block += [*gap, *(" " * level + line for line in margin), *below]
         end = start + len(below)
+    while block and not block[-1]:
+        block.pop()
     return end
+
+
+def _indent_entries(lines: list[str]) -> list[str]:
+    """Indent the arguments of headers that have them at the margin: `name (type): ...` or `name: ...`."""
+    found = list(lines)
+    for header in [n for n, line in enumerate(lines) if HEADERS.get(line) == "params"]:
+        first = next((n for n in range(header + 1, min(header + 3, len(lines))) if lines[n]), 0)
+        end = first
+        while first and end < len(lines) and (lines[end][:1] == " " or _is_margin_entry(lines[end])):
+            end += 1
+        if end > first and lines[first][0] != " " and (end == len(lines) or not lines[end]):
+            found[first:end] = [f"    {line}" for line in lines[first:end]]
+    return found
+
+
+def _is_margin_entry(line: str) -> bool:
+    match = _GOOGLE_ENTRY.match(line)
+    return match is not None and match[1].isidentifier() and match[1] not in _KNOWN_TITLES and bool(match[3])
 
 
 def _leave_blank(prose: list[str]) -> None:
@@ -509,18 +534,20 @@ def _take_numpy(draft: Draft, title: str, block: list[str]) -> None:
 
 
 def _cut_closing_prose(block: list[str], head: re.Pattern[str]) -> tuple[list[str], list[str]]:
-    """Split where a paragraph begins that is neither indented nor an entry."""
+    """Split off paragraphs that are neither indented nor an entry, up to the next `name : type`."""
     level = indent_of(block[0])
+    kept, in_prose = block[:1], False
+    prose: list[str] = []
     for number in range(1, len(block)):
         line = block[number]
-        if (
-            line
-            and not block[number - 1]
-            and indent_of(line) <= level
-            and not head.match(line, indent_of(line))
-        ):
-            return block[:number], block[number:]
-    return block, []
+        if line and indent_of(line) <= level:
+            is_entry = head.match(line, indent_of(line)) is not None
+            if in_prose:
+                in_prose = _TYPED_NUMPY.match(line, indent_of(line)) is None
+            else:
+                in_prose = not (is_entry or block[number - 1])
+        (prose if in_prose else kept).append(line)
+    return trim(kept), prose
 
 
 def _document_numpy(found: tuple[Any, ...], body: list[str], kind: str) -> list[Documented]:
@@ -699,6 +726,7 @@ def parse_docstring(text: str | None) -> Docstring:
     lines = trim(clean_lines(text))
     if lines[0] in HEADERS:
         _indent_first_block(lines)
+    lines = _indent_entries(lines)
     style, draft = _read(lines)
     prose = join_prose(draft.prose)
     return Docstring(

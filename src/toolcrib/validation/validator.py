@@ -235,8 +235,8 @@ def canonicalize(schema: Schema | bool) -> jsonschema_rs.CanonicalSchema:
     engine = _engine()
     if not hasattr(getattr(engine, "CanonicalSchema", None), "covers"):
         raise ToolcribError(
-            f"Comparing schemas needs jsonschema-rs {_COMPARING} or newer, and an older one is installed: "
-            f"pip install 'jsonschema-rs>={_COMPARING}'"
+            f"Comparing or exporting schemas needs jsonschema-rs {_COMPARING} or newer, and an older one is"
+            f" installed: pip install 'jsonschema-rs>={_COMPARING}'"
         )
     try:
         canonical: jsonschema_rs.CanonicalSchema = engine.canonicalize(

@@ -63,8 +63,8 @@ def test_an_engine_that_cannot_compare_schemas_is_named(
     assert done.exit_code == 1
     assert done.stdout == ""
     assert done.stderr == (
-        "error: Comparing schemas needs jsonschema-rs 0.52 or newer, and an older one is installed: "
-        "pip install 'jsonschema-rs>=0.52'\n"
+        "error: Comparing or exporting schemas needs jsonschema-rs 0.52 or newer, and an older one is"
+        " installed: pip install 'jsonschema-rs>=0.52'\n"
     )
 
 

@@ -274,3 +274,30 @@ class TestGoogle:
         docs = parse_docstring("A point.\n\nArgs:\n    x: Given.\n\nAttributes:\n    y (int): Found.")
         assert docs.params == (Documented("x", "Given."),)
         assert docs.attributes == (Documented("y", "Found.", "int"),)
+
+
+def test_a_paragraph_at_the_margin_whose_lines_go_on_deeper_continues_an_entry() -> None:
+    docs = parse_docstring(
+        "List alerts.\n\nArgs:\n  after: A cursor.\n\nProvide the ID of the last alert\n"
+        "      to fetch the next page.\n\n  limit: How many.\n\n  order: Sort order.\n"
+    )
+    assert [item.name for item in docs.params] == ["after", "limit", "order"]
+    assert "Provide the ID" in docs.params[0].description
+    assert docs.description == "List alerts"
+
+
+def test_a_paragraph_after_the_arguments_that_leads_to_an_example_is_none_of_them() -> None:
+    docs = parse_docstring("Read.\n\nArgs:\n    path: A path.\n\nThe file may have\n\n    key: value\n")
+    assert [item.name for item in docs.params] == ["path"]
+    assert "key: value" in docs.description
+
+
+@pytest.mark.parametrize("blank", ["", "\n"])
+def test_arguments_at_the_margin_are_read_where_every_line_is_one(blank: str) -> None:
+    text = f"Sign in.\n\nArgs:\n{blank}token (str): The token,\n    if there is one.\nexpiry: When it ends.\n"
+    docs = parse_docstring(text)
+    assert [(item.name, item.type, item.description) for item in docs.params] == [
+        ("token", "str", "The token, if there is one."),
+        ("expiry", None, "When it ends."),
+    ]
+    assert parse_docstring("Do.\n\nArgs:\nThis takes a name.\nname: Its name.\n").params == ()

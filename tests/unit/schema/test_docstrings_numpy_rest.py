@@ -241,3 +241,19 @@ class TestRest:
         docs = parse_docstring(text)
         assert params_of(text) == {"x": "The x."}
         assert docs.description == "Do.\n\nWrite it so::\n\n    :param y: words"
+
+
+def test_a_sentence_among_numpy_parameters_does_not_end_them() -> None:
+    docs = parse_docstring(
+        "Plot.\n\nParameters\n----------\nx : int\n    X.\n\nThe rest is optional.\n\n"
+        "y : int\n    Y.\n\nThe end.\n"
+    )
+    assert [(item.name, item.description) for item in docs.params] == [("x", "X."), ("y", "Y.")]
+    assert "The rest is optional." in docs.description
+    assert "The end." in docs.description
+
+
+def test_parameter_in_the_singular_is_a_title() -> None:
+    assert [
+        item.name for item in parse_docstring("Do.\n\nParameter\n---------\nx : int\n    X.\n").params
+    ] == ["x"]
