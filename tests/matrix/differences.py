@@ -18,7 +18,7 @@ from tests.matrix.versions import Version
 
 @dataclass(frozen=True)
 class Difference:
-    """An intended difference: its row in docs/coming-from.md, and the versions in which the samples show it."""
+    """An intended difference: its row in docs/coming-from.md, and the versions whose samples show it."""
 
     name: str
     row: str
