@@ -44,7 +44,7 @@ DIFFERENCES = [
     Difference("question-mode", "questions", ("1.10", "1.22"), ("2.12", "2.13")),
     Difference("private-meta", "private metadata", None),
     Difference("docstring", "sections of a docstring"),
-    Difference("generated-title", "titles made of names", None, ("4.1", "4.1")),
+    Difference("generated-title", "titles made of names", None, ("4.0", "4.1")),
     Difference("full-stop", "a description of one sentence"),
     Difference("schema-form", "the form of schemas"),
     Difference("output-schema", "output schemas", ("1.10", "2.3")),
