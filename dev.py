@@ -3,7 +3,7 @@
     python dev.py demo     check, list, call and serve the sample tools
     python dev.py test     formatter, linter, types, layers, security scan and the everyday tests
     python dev.py soak     the long suites
-    python dev.py matrix   every supported version of mcp and fastmcp, and servers from PyPI (installs packages)
+    python dev.py matrix   every supported version of mcp and fastmcp, and servers from PyPI
     python dev.py mutate   break the source in small ways, and see that tests notice
     python dev.py bench    measure against mcp and fastmcp, in one run
     python dev.py map      rewrite the generated parts of docs/architecture.md

@@ -18,7 +18,7 @@ from tests.matrix.versions import Version
 
 @dataclass(frozen=True)
 class Difference:
-    """An intended difference: its row in docs/coming-from.md, and the versions in which the samples show it."""
+    """An intended difference: its row in docs/coming-from.md, and the versions whose samples show it."""
 
     name: str
     row: str
@@ -44,6 +44,7 @@ DIFFERENCES = [
     Difference("question-mode", "questions", ("1.10", "1.22"), ("2.12", "2.13")),
     Difference("private-meta", "private metadata", None),
     Difference("docstring", "sections of a docstring"),
+    Difference("generated-title", "titles made of names", None, ("4.0", "4.1")),
     Difference("full-stop", "a description of one sentence"),
     Difference("schema-form", "the form of schemas"),
     Difference("output-schema", "output schemas", ("1.10", "2.3")),
@@ -116,6 +117,12 @@ def _remove_bookkeeping(own: Any, ours: Any) -> Pair:
     for wrapper in (own.get("outputSchema", {}), ours.get("outputSchema", {})):
         if wrapper.pop("x-fastmcp-wrap-result", None):
             wrapper.pop("description", None)
+    return own, ours
+
+
+def _remove_generated_title(own: Any, ours: Any) -> Pair:
+    if "title" not in ours and own.get("title") == own["name"].replace("_", " ").replace("-", " ").title():
+        del own["title"]
     return own, ours
 
 
@@ -213,6 +220,7 @@ def _remove_output_schema(own: Any, ours: Any) -> Pair:
 
 LISTING: dict[str, Callable[[Any, Any], Pair]] = {
     "private-meta": _remove_bookkeeping,
+    "generated-title": _remove_generated_title,
     "full-stop": _remove_full_stop,
     "annotated-title": _remove_annotated_title,
     "schema-form": _simplify_schemas,

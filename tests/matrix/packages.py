@@ -23,6 +23,8 @@ class Package:
     command: str = ""
     """The console script, if it has not the name of the package."""
     environ: Mapping[str, str] = field(default_factory=dict)
+    gap: str | None = None
+    """A difference that is known and not intended."""
 
     @property
     def requirements(self) -> tuple[str, ...]:
@@ -95,7 +97,13 @@ PACKAGES = [
         ("mcp==1.30.0",),
     ),
     # mcp 2.x.
-    Package("excel-mcp-server", "2.2.2", [("create_workbook", {"path": f"{FOLDER}/a.xlsx"})], (), ("stdio",)),
+    Package(
+        "excel-mcp-server",
+        "2.2.2",
+        [("create_workbook", {"path": f"{FOLDER}/a.xlsx"})],
+        arguments=("stdio",),
+        gap="its author removes bounds from the listed schemas; those of plain functions have them",
+    ),
     Package("duckduckgo-mcp-server", "0.7.0", [("expand_link", {"token": "none"})]),
     Package("mcp-sequential-thinking", "0.7.0", [("process_thought", {**_THOUGHT, "stage": "Analysis"})]),
     Package("markitdown-mcp", "0.0.1a7", [("convert_to_markdown", {"uri": "data:text/plain,hello"})]),

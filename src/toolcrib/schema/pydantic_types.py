@@ -152,7 +152,8 @@ def _has_hooks(cls: type) -> bool:
 @cache
 def _engine() -> tuple[Any, Any]:
     """Load pydantic, which takes about 90 ms where the user's own code has not done it."""
-    from pydantic import TypeAdapter, warnings as kinds
+    from pydantic import TypeAdapter
+    from pydantic import warnings as kinds
     from pydantic.json_schema import GenerateJsonSchema
 
     unsupported = getattr(kinds, "UnsupportedFieldAttributeWarning", None)  # since pydantic 2.12

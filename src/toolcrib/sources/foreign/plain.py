@@ -123,7 +123,7 @@ class _Search:
                 return next((found for found in judged if found is not None), None)
             return None
         kind = value if isinstance(value, type) else type(value)
-        if kind in (dict, list, set, tuple):
+        if type(value) in (dict, list, set, tuple):
             items = value.values() if kind is dict else value
             judged = (self._judge(name, item, ()) for item in [*items] if callable(item))
             return next((found for found in judged if found is not None), None)

@@ -226,3 +226,17 @@ def test_each_tool_says_which_way_it_goes() -> None:
     assert (plain.library, plain.way, plain.reason) == ("fastmcp", "native", "a plain function")
     assert isinstance(other, Adoption)
     assert (other.way, other.reason) == ("handlers", "it takes Context (ctx)")
+
+
+def test_a_function_that_holds_a_class_of_containers_is_plain() -> None:
+    """Wrappers of servers keep `dict` or `list` as a value, for example as the type of a result."""
+    made = dict
+
+    def make(key: str) -> dict[str, int]:
+        return made({key: 1})
+
+    server = FastMCP("containers")
+    server.tool(make)
+    (tool,) = collect(server).tools
+    assert tool.adoption is not None
+    assert tool.adoption.way == "native"
