@@ -1,8 +1,4 @@
-"""Source files of a scan: parsing, the files that may be read, target discovery, imports, conditions.
-
-A file that could register tools is followed where it is imported, as Python would; any other only when one
-of its names is needed.
-"""
+"""Source files of a scan: the files of a target, the files that may be read, imports, parsing and its limits."""
 
 from __future__ import annotations
 
@@ -16,22 +12,16 @@ import sys
 import tokenize
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from toolcrib.errors import Finding, Location, SourceError
 from toolcrib.sources.loading import find_import_root, find_python_files
-from toolcrib.sources.scan.objects import UNKNOWN, Known, Later, Module, Thing
-from toolcrib.sources.scan.objects import Scope as ObjectsScope
 from toolcrib.sources.scan.scopes import Definition, Scope, changes_in, may_change, module_scope, parents_in
 from toolcrib.sources.targets import DESCRIPTOR_SUFFIXES
-
-if TYPE_CHECKING:
-    from toolcrib.sources.scan.calls import Evaluator
-    from toolcrib.sources.scan.tracing import Tracer
 
 MAX_BYTES = 5 * 1024 * 1024
 MAX_PARTS = 400_000
@@ -318,17 +308,50 @@ class Library:
                 return self._modules[key]
         return None
 
-    def _find(self, base: Path, parts: list[str]) -> SourceFile | None:
+    def beside(self, near: SourceFile, level: int, name: str) -> SourceFile | None:
+        """The file that a relative import means, by folders: a package need not have an `__init__.py`."""
+        folder = near.path.parent
+        for _ in range(level - 1):
+            folder = folder.parent
+        parts = name.split(".") if name else []
+        if len(name) > _LONGEST_NAME or not all(map(str.isidentifier, parts)):
+            return None
+        return self._find(folder, parts)
+
+    def imported(self, node: ast.Import | ast.ImportFrom, near: SourceFile) -> Iterator[Path]:
+        """The files that an import statement may lead to, without reading them."""
+        names = [alias.name for alias in node.names]
+        if isinstance(node, ast.ImportFrom):
+            names = [".".join(filter(None, (node.module, name))) for name in names if name != "*"]
+            names += [node.module] if node.module else []
+        level = node.level if isinstance(node, ast.ImportFrom) else 0
+        bases = [near.path.parents[level - 1]] if level else [near.base, *self._bases]
+        for name in dict.fromkeys(names):
+            parts = name.split(".")
+            if (parts[0] in KNOWN_BY_NAME and not level) or len(name) > _LONGEST_NAME:
+                continue
+            for count in range(1, len(parts) + 1):
+                found = (path for base in bases for path in self._paths(base, parts[:count]))
+                path = next(found, None)
+                if path is not None:
+                    yield _resolve(path)
+
+    def _paths(self, base: Path, parts: list[str]) -> Iterator[Path]:
         place = base.joinpath(*parts)
-        for path in (place / "__init__.py", place.with_name(f"{parts[-1]}.py")):
+        paths = [place / "__init__.py", *([place.with_name(f"{parts[-1]}.py")] if parts else [])]
+        for path in paths:
             try:
-                if not path.is_file() or not self._holds(path):
-                    continue
+                if path.is_file() and self._holds(path):
+                    yield path
+            except OSError:
+                continue
+
+    def _find(self, base: Path, parts: list[str]) -> SourceFile | None:
+        for path in self._paths(base, parts):
+            try:
                 return self.file(path)
             except SourceError as error:
                 self.findings.append(error.finding)
-            except OSError:
-                continue
         return None
 
     def _holds(self, path: Path) -> bool:
@@ -466,8 +489,6 @@ def _first(places: Sequence[Path], make: Callable[[Path], Path]) -> Path | None:
     return None
 
 
-NEVER_READ = frozenset({"toolcrib", "mcp", "mcp_types", "fastmcp", "pydantic", *sys.stdlib_module_names})
-"""Packages that are known by name; a file of the same name beside the scanned ones is not them."""
 MAX_BYTES_FOLLOWING = 8_000_000
 _ODD = re.compile(rb"\0|coding[:=][ \t]*(?!utf-?8\b)", re.IGNORECASE)
 """Encodings in which words may be written otherwise."""
@@ -487,144 +508,3 @@ def mentions_tools(path: Path, words: re.Pattern[bytes] = _TOOLS) -> bool:
         return words.search(data) is not None or _ODD.search(data[:500]) is not None
     except OSError:
         return True
-
-
-def follow_import(tracer: Tracer, node: ast.Import, scope: ObjectsScope) -> None:
-    near = scope.module.file.base
-    for alias in node.names:
-        _enter(tracer, alias.name, near)  # what it registers counts, whatever name it gets
-        name = alias.name if alias.asname else alias.name.partition(".")[0]
-        module = find_module(tracer, name, near)
-        thing = module if module is not None else Known(name, is_module=True)
-        scope.bind(alias.asname or name, thing, imported=True)
-
-
-def follow_import_from(tracer: Tracer, node: ast.ImportFrom, scope: ObjectsScope) -> None:
-    name = _absolute(node, scope.module)
-    if name is None:
-        return
-    near = scope.module.file.base
-    _enter(tracer, name, near)
-    for alias in node.names:
-        if alias.name != "*":
-            _enter(tracer, f"{name}.{alias.name}", near)
-            scope.bind(alias.asname or alias.name, Later(name, alias.name, near), imported=True)
-            continue
-        scope.stars.append(name)
-        module = find_module(tracer, name, near)
-        if module is not None:
-            for key, thing in public_names(module).items():
-                scope.bind(key, thing, imported=True)
-
-
-def resolve(tracer: Tracer, later: Later) -> Thing:
-    """What `from module import key` gives."""
-    module = find_module(tracer, later.module, later.near)
-    if module is not None and later.key in module.scope.names:
-        thing = module.scope.names[later.key]
-        return resolve(tracer, thing) if isinstance(thing, Later) and thing is not later else thing
-    below = find_module(tracer, f"{later.module}.{later.key}", later.near)
-    if below is not None:
-        return below
-    return Known(f"{later.module}.{later.key}") if module is None else UNKNOWN
-
-
-def _enter(tracer: Tracer, name: str, near: Path) -> None:
-    """Importing a module imports the packages above it, and runs them all."""
-    parts = name.split(".")
-    for count in range(1, len(parts) + 1):
-        path = tracer.find_path(".".join(parts[:count]), near)
-        if path is not None and path not in tracer.modules and mentions_tools(path):
-            tracer.module(path)
-
-
-def find_module(tracer: Tracer, name: str, near: Path) -> Module | None:
-    """The module of a dotted name, followed; None where it is not among what may be read."""
-    path = tracer.find_path(name, near)
-    return None if path is None else tracer.module(path)
-
-
-def find_path(roots: Iterable[Path], name: str) -> Path | None:
-    """The file of a dotted name below one of the folders that imports start from."""
-    parts = name.split(".")
-    if parts[0] in NEVER_READ or not all(part.isidentifier() for part in parts):
-        return None
-    for root in roots:
-        place = root.joinpath(*parts)
-        for path in (place / "__init__.py", place.with_name(f"{parts[-1]}.py")):
-            if path.is_file():
-                return path
-    return None
-
-
-def public_names(module: Module) -> dict[str, Thing]:
-    """What `from module import *` gives."""
-    names = module.scope.names
-    wanted = listed_names(module)
-    if wanted is None:
-        return {key: thing for key, thing in names.items() if not key.startswith("_")}
-    return {key: names[key] for key in wanted if key in names}
-
-
-def listed_names(module: Module) -> list[str] | None:
-    """What `__all__` says; None where there is none that can be read."""
-    for statement in module.file.tree.body:
-        if isinstance(statement, ast.Assign) and any(
-            isinstance(target, ast.Name) and target.id == "__all__" for target in statement.targets
-        ):
-            try:
-                return [str(name) for name in ast.literal_eval(statement.value)]
-            except (ValueError, TypeError, RecursionError):
-                return None
-    return None
-
-
-def _absolute(node: ast.ImportFrom, module: Module) -> str | None:
-    if not node.level:
-        return node.module
-    parts = module.file.name.split(".")
-    if module.file.path.name != "__init__.py":
-        parts = parts[:-1]
-    keep = len(parts) - (node.level - 1)
-    if keep < 1:
-        return None
-    return ".".join([*parts[:keep], *([node.module] if node.module else [])])
-
-
-_COMPARISONS: dict[type[ast.cmpop], Any] = {
-    ast.GtE: lambda a, b: a >= b,
-    ast.Gt: lambda a, b: a > b,
-    ast.Lt: lambda a, b: a < b,
-    ast.LtE: lambda a, b: a <= b,
-    ast.Eq: lambda a, b: a == b,
-    ast.NotEq: lambda a, b: a != b,
-}
-
-
-def truth_of(evaluator: Evaluator, test: ast.expr, scope: ObjectsScope) -> bool | str | None:
-    """Return True, False, "main" for the condition of a main program, or None if undecidable."""
-    if isinstance(test, ast.Constant):
-        return bool(test.value)
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        inner = truth_of(evaluator, test.operand, scope)
-        return not inner if isinstance(inner, bool) else None
-    if isinstance(test, ast.Name | ast.Attribute):
-        thing = evaluator.of(test, scope)
-        if isinstance(thing, Known) and thing.name in ("typing.TYPE_CHECKING", "TYPE_CHECKING"):
-            return False
-        return None
-    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
-        return None
-    compare = _COMPARISONS.get(type(test.ops[0]))
-    left, right = test.left, test.comparators[0]
-    if isinstance(left, ast.Name) and left.id == "__name__":
-        return "main" if isinstance(test.ops[0], ast.Eq) else None
-    known = evaluator.of(left, scope)
-    name = known.name if isinstance(known, Known) else ""
-    facts: dict[str, Any] = {"sys.version_info": tuple(sys.version_info), "sys.platform": sys.platform}
-    if compare is None or name not in facts:
-        return None
-    try:
-        return bool(compare(facts[name], ast.literal_eval(right)))
-    except (TypeError, ValueError):
-        return None

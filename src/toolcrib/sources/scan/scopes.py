@@ -23,10 +23,12 @@ _FACTS: dict[tuple[str, str], Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """Under which conditions a statement runs. `checking`: for type checkers only. `attempt`: in the body of
-    a `try` that has a plan for failure; `fallback`: that plan. `maybe`: undecidable."""
+    """Under which conditions a statement runs. `checking`: for type checkers only. `main`: as a program only.
+    `attempt`: in the body of a `try` that has a plan for failure; `fallback`: that plan. `maybe`: undecidable.
+    """
 
     checking: bool = False
+    main: bool = False
     attempt: bool = False
     fallback: bool = False
     maybe: bool = False
@@ -150,6 +152,14 @@ def blocks_of(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
         yield part.body
 
 
+def is_main(test: ast.expr) -> bool:
+    """Whether this is the condition of code that only runs as a program: `__name__ == "__main__"`."""
+    match test:
+        case ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant()]):
+            return True
+    return False
+
+
 def decide(test: ast.expr) -> bool | Literal["checking", "running"] | None:
     """What a condition comes to, as far as reading tells. "checking" holds for type checkers only, "running"
     for everybody else; None is not known."""
@@ -163,7 +173,7 @@ def decide(test: ast.expr) -> bool | Literal["checking", "running"] | None:
             if isinstance(inner, str):
                 return "running" if inner == "checking" else "checking"
             return None if inner is None else not inner
-        case ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant()]):
+        case ast.Compare() if is_main(test):
             return False  # it is being imported
         case ast.Compare(left=left, ops=[operator], comparators=[right]):
             return _compare(left, operator, right)
@@ -220,7 +230,10 @@ def _branches(statement: ast.stmt, situation: Situation) -> Iterator[tuple[Seque
     """The blocks of a compound statement, with what is known about their running."""
     if isinstance(statement, ast.If):
         truth = decide(statement.test)
-        if truth == "checking":
+        if is_main(statement.test):
+            yield statement.body, replace(situation, main=True)
+            yield statement.orelse, situation
+        elif truth == "checking":
             yield statement.body, replace(situation, checking=True)
             yield statement.orelse, situation
         elif truth == "running":

@@ -18,7 +18,7 @@ from toolcrib.schema.converters import UNKNOWN_DEFAULT
 from toolcrib.sources.scan.classes import Classes
 from toolcrib.sources.scan.files import Library, SourceFile
 from toolcrib.sources.scan.hints import Spelling, is_foreign_context, names_in, spell
-from toolcrib.sources.scan.names import Site, qualname_in
+from toolcrib.sources.scan.names import Names, Site, qualname_in
 from toolcrib.sources.scan.scopes import Definition, Scope
 from toolcrib.sources.scan.values import (
     DEFAULT,
@@ -251,6 +251,10 @@ class Reader:
         self._classes = Classes.of(library)
         self._stubber = Stubber(self._classes, file)
 
+    @property
+    def names(self) -> Names:
+        return self._classes.names
+
     def qualify(self, node: ast.expr, within: Definition | None = None) -> str | None:
         """The full dotted name behind a name or an attribute, through imports and aliases: of a package, or
         of this and other files. None for what has none."""
@@ -261,9 +265,13 @@ class Reader:
 
     def value(self, node: ast.expr, within: Definition | None = None) -> Any:
         """The value of an expression. Raises Unresolved where it is not known for certain."""
+        return self.value_at(node, self._site(within))
+
+    def value_at(self, node: ast.expr, site: Site) -> Any:
+        """The value of an expression that stands somewhere else in the file."""
         trail = Trail()
         try:
-            made = self._classes.values.evaluate(node, self._site(within), trail)
+            made = self._classes.values.evaluate(node, site, trail)
         except (NotYet, RecursionError):
             raise Unresolved("it refers to itself", getattr(node, "lineno", None)) from None
         return self._certain(made, trail)

@@ -1,0 +1,313 @@
+"""Turn functions on servers of mcp and fastmcp into tools, by the rules of those libraries.
+
+Parameters that the library fills in are left out, and its options are applied. Neither library is loaded.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import typing
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.definition import ToolOptions
+from toolcrib.errors import DefinitionError, Finding, Location
+from toolcrib.schema.function import ToolParts, build_function, build_handler
+from toolcrib.schema.parameters import EMPTY, HandlerInfo, check_parameters, docstring_of
+from toolcrib.sources.foreign.reading import is_any_list
+from toolcrib.sources.foreign.recognition import PACKAGES
+from toolcrib.sources.foreign.usage import find_gaps_in, find_refusals_in
+from toolcrib.sources.scan.files import parse_annotation
+from toolcrib.sources.scan.options import read_ours, read_theirs
+from toolcrib.sources.scan.patterns import Registration
+from toolcrib.sources.scan.resolve import ROOT, Arguments, Function, Known, Server
+from toolcrib.sources.scan.survey import Guess
+from toolcrib.tool import Tool
+
+if TYPE_CHECKING:
+    from toolcrib.sources.scan.making import Workshop
+
+_CONTENT = frozenset(
+    {
+        "Audio",
+        "AudioContent",
+        "CallToolResult",
+        "ContentBlock",
+        "EmbeddedResource",
+        "File",
+        "Image",
+        "ImageContent",
+        "InputRequiredResult",
+        "ResourceLink",
+        "TextContent",
+        "ToolResult",
+    }
+)
+_VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+_PRIMITIVES = (str, int, float, bool, bytes, type(None))
+_UNDESCRIBED = (*_PRIMITIVES, Any, object)
+_OTHER = Guess("guessed-condition", "another one of its name may be registered instead")
+_OUR_OPTIONS = frozenset(
+    {"aliases", "destructive", "group", "idempotent", "input_schema", "open_world", "read_only", "scopes"}
+)
+Key = tuple[str, str | None]
+
+
+def read_server(workshop: Workshop, server: Server) -> list[Tool]:
+    """Return the tools of a server: of one name and version, the first counts with mcp, the last with
+    fastmcp."""
+    found: dict[Key, Tool] = {}
+    for registration in sorted(server.registrations, key=lambda item: (item.call.file.name, item.order)):
+        for tool in _read_one(workshop, server, registration):
+            key = (tool.name, tool.version)
+            if key in found and found[key].origin is not tool.origin:
+                if any(guess.code == "guessed-condition" for guess in registration.guesses):
+                    workshop.doubt(found[key].origin, [_OTHER])
+                    continue
+                workshop.findings.append(_report_taken(tool, found[key], server))
+            if key not in found or server.maker == "fastmcp":
+                found[key] = tool
+    found = {key: tool for key, tool in found.items() if key[0] not in server.removed}
+    for mount in server.mounts:
+        for tool in workshop.tools_of(mount.server):
+            workshop.doubt(tool.origin, [*mount.guesses, *server.guesses])
+            name = f"{mount.prefix}_{tool.name}" if mount.prefix else tool.name
+            found.setdefault(
+                (name, tool.version), tool.with_options(name=name) if name != tool.name else tool
+            )
+    return list(found.values())
+
+
+def _read_one(workshop: Workshop, server: Server, registration: Registration) -> Iterator[Tool]:
+    thing, call = registration.thing, registration.call
+    guesses = [*registration.guesses, *server.guesses]
+    maker = _maker_of(server, call)
+    if not isinstance(thing, Function):
+        made = workshop.make(thing, guesses)
+    elif maker == "toolcrib":
+        made = _read_ours(workshop, thing, call)
+    else:
+        if maker == "mcp" == server.maker and not call.is_called:
+            guesses.append(Guess("guessed-decorator", "the tool() of mcp has to be called: @mcp.tool()"))
+        made = workshop.adopt(thing, call, maker)
+        if made is None:
+            return
+    if not isinstance(made, Tool):
+        workshop.refuse_unknown(registration)
+        return
+    workshop.doubt(made.origin, guesses)
+    yield made
+
+
+def _read_ours(workshop: Workshop, function: Function, call: Arguments) -> Tool | None:
+    """Return a tool of an unknown server, by our own rules."""
+    stub = workshop.stub(function)
+    options, findings = read_ours(workshop.resolver, call)
+    workshop.note(stub, (), findings)
+    try:
+        return Tool.from_function(stub, **options)
+    except DefinitionError as error:
+        workshop.refuse(error, call)
+        return None
+
+
+def _maker_of(server: Server, call: Arguments) -> str:
+    """Return whose rules hold. For a server from elsewhere, the imports beside it tell, and its use."""
+    if server.maker != "unknown":
+        return server.maker
+    if len(call.args) > 1 or {item.arg for item in call.keywords} & _OUR_OPTIONS:
+        return "toolcrib"
+    packages: set[str] = set()
+    for bindings in call.file.scope.names.values():
+        packages |= {item.module.partition(".")[0] for item in bindings if not item.level}
+    packages |= {star.module.partition(".")[0] for star in call.file.scope.stars}
+    return next((name for name in ("fastmcp", "mcp", "toolcrib") if name in packages), "mcp")
+
+
+def _report_taken(tool: Tool, holder: Tool, server: Server) -> Finding:
+    which = "last" if server.maker == "fastmcp" else "first"
+    words = f"Tool '{tool.name}' is registered twice on one server: the {which} one counts"
+    hint = f"the first one is at {holder.source}; rename one"
+    place = tool.source
+    return Finding("duplicate-name", "error", words, tool.name, None, place.file, place.line, hint)
+
+
+# --- one function ------------------------------------------------------------------------------------
+
+
+def adopt(workshop: Workshop, function: Function, call: Arguments, maker: str) -> Tool:
+    """Return the tool that adopting makes of a function. Raises DefinitionError where that fails."""
+    theirs = read_theirs(workshop.resolver, call, maker)
+    reader = _HintNames(workshop, function)
+    filled = reader.filled(function.node.args)
+    made = workshop.make_stub(function, drops={*filled, *theirs.hidden})
+    stub: Any = made.function
+    contexts = [*made.contexts, *(name for name, kind in filled.items() if kind == "context")]
+    is_theirs, doubt = reader.judge_result(function.node.returns)
+    findings = [item for item in made.findings if not (is_theirs and item.parameter == "return")]
+    if is_theirs or not theirs.is_structured or _is_undescribed(stub.__annotations__.get("return"), maker):
+        stub.__annotations__.pop("return", None)
+    guesses = [*workshop.guesses_about(function), *doubt]
+    workshop.note(stub, workshop.key_of(function), [*findings, *theirs.findings], guesses)
+    name = theirs.options.get("name") or function.node.name
+    options = ToolOptions(**theirs.options | {"name": name})
+    if theirs.description is not None and _words(theirs.description) not in _words(docstring_of(stub)):
+        options = replace(options, description=theirs.description)
+    callee = HandlerInfo(stub)
+    refused = _find_refused_uses(function, contexts, name, callee.source)
+    is_variable = bool(function.node.args.vararg or function.node.args.kwarg)
+    if not is_variable:
+        check_parameters(callee, name)
+    stated = theirs.stated
+
+    def build(callee: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
+        try:
+            check_parameters(callee, name)
+            parts = build_function(callee, name, options)
+        except DefinitionError as error:
+            return _permit(callee, name, options, error)
+        parts.findings += refused
+        for parameter in contexts:
+            parts.findings += _gaps(function, parameter, name, callee.source)
+        if stated is not None and options.output_schema is None:
+            parts.replace_output_schema(stated)
+            return parts
+        hint = callee.function.__annotations__.get("return")
+        if parts.output_schema is None and isinstance(hint, type) and hint not in _UNDESCRIBED:
+            words = f"The result of tool '{name}' may be described by the other library"
+            place = callee.source
+            parts.findings.append(
+                Finding("guessed-result", "advice", words, name, "return", place.file, place.line)
+            )
+        return parts
+
+    return Tool(callee, name, options, build, stub)
+
+
+class _HintNames:
+    """The names in an annotation, and which packages they are from."""
+
+    def __init__(self, workshop: Workshop, function: Function) -> None:
+        self.resolver = workshop.resolver
+        self.scope = function.scope
+        self.names = workshop.hint_names.setdefault(self.scope, {})
+
+    def filled(self, arguments: ast.arguments) -> dict[str, str]:
+        """Return the parameters that the other library fills in, and with what: a context, or something
+        else."""
+        places = [*arguments.posonlyargs, *arguments.args]
+        missing: list[ast.expr | None] = [None] * (len(places) - len(arguments.defaults))
+        pairs = [
+            *zip(places, [*missing, *arguments.defaults], strict=True),
+            *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+        ]
+        kinds = {item.arg: self._kind(item.annotation, default) for item, default in pairs}
+        return {name: kind for name, kind in kinds.items() if kind is not None}
+
+    def _kind(self, hint: ast.expr | None, default: ast.expr | None) -> str | None:
+        for name in self.known(hint):
+            package, last = name.partition(".")[0], name.rpartition(".")[2]
+            if package in ("mcp", "fastmcp") and last == "Context":
+                return "context"
+            if package in PACKAGES and last == "Resolve":
+                return "something"
+        if isinstance(default, ast.Call):
+            made = self.resolver.resolve(default.func, self.scope, ROOT)
+            if isinstance(made, Known) and made.package == "fastmcp":
+                return "context" if made.last == "CurrentContext" else "something"
+        return None
+
+    def judge_result(self, hint: ast.expr | None) -> tuple[bool, list[Guess]]:
+        """Return whether only the other library reads a result hint, and the doubt that is in it."""
+        theirs = [name for name in self.known(hint) if name.partition(".")[0] in PACKAGES]
+        strange = [last for name in theirs if (last := name.rpartition(".")[2]) not in _CONTENT]
+        words = f"its result is described by {strange[0]} of the other library" if strange else ""
+        return bool(theirs), [Guess("guessed-result", words)] if strange else []
+
+    def known(self, hint: ast.expr | None) -> Iterator[str]:
+        """Yield the full names in an annotation that are of packages that are not read."""
+        waiting: list[ast.AST] = [] if hint is None else [hint]
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, ast.Name):
+                if node.id not in self.names:
+                    self.names[node.id] = self._full_name(node)
+                name = self.names[node.id]
+            elif isinstance(node, ast.Attribute):
+                name = self._full_name(node)
+            elif isinstance(node, ast.Constant):
+                if isinstance(node.value, str) and node is hint:
+                    inner = parse_annotation(node.value, node.lineno)
+                    yield from self.known(inner if not isinstance(inner, ast.Constant) else None)
+                continue
+            else:
+                waiting += ast.iter_child_nodes(node)
+                continue
+            if name is not None:
+                yield name
+
+    def _full_name(self, node: ast.Name | ast.Attribute) -> str | None:
+        name = self.resolver.full_name(node, self.scope)
+        return name if name and not name.startswith("builtins.") else None
+
+
+def _permit(callee: HandlerInfo, name: str, options: ToolOptions, error: DefinitionError) -> ToolParts:
+    """Return what is known of a tool whose schema only the other library makes."""
+    named = [item for item in callee.parameters if item.kind not in _VARIABLE]
+    required = [item.name for item in named if item.default is EMPTY]
+    names: dict[str, Any] = {item.name: {} for item in named}
+    schema: dict[str, Any] = {"type": "object", "properties": names, "required": required}
+    if len(named) < len(callee.parameters):
+        schema["additionalProperties"] = True
+    parts = build_handler(callee, name, replace(options, input_schema=schema))
+    words = f"Tool '{name}' keeps the schema of the other library, which is not known here: {error}"
+    place = callee.source
+    parts.findings.append(
+        Finding("guessed-schema", "warning", words, name, None, place.file, place.line, error.hint)
+    )
+    return parts
+
+
+def _is_undescribed(hint: Any, maker: str) -> bool:
+    """Whether the other library describes no result of this hint."""
+    if hint is None or is_any_list(hint):
+        return hint is not None
+    bare = typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
+    if maker == "fastmcp":
+        arms = typing.get_args(bare) if typing.get_origin(bare) else (bare,)
+        return bytes in arms and not isinstance(bare, type(list[int]))
+    if not isinstance(bare, type) or typing.get_origin(bare) is not None or bare in _PRIMITIVES:
+        return False
+    if hasattr(bare, "model_fields") or typing.is_typeddict(bare):
+        return False
+    try:
+        return not typing.get_type_hints(bare)  # nothing says what is in it
+    except Exception:
+        return False
+
+
+def _find_refused_uses(function: Function, contexts: list[str], name: str, source: Location) -> list[Finding]:
+    """Return a finding about uses of the Context that toolcrib cannot serve: the tool is listed anyway."""
+    found: list[Finding] = []
+    for parameter in contexts:
+        uses = dict(find_refusals_in(function.node, parameter))
+        if uses:
+            words = f"Tool '{name}' uses {', '.join(uses)}, which toolcrib cannot give it: "
+            words += next(iter(uses.values()))
+            hint = "leave it to the other server, or do without"
+            found.append(
+                Finding("guessed-use", "warning", words, name, parameter, source.file, source.line, hint)
+            )
+    return found
+
+
+def _gaps(function: Function, parameter: str, name: str, place: Location) -> Iterator[Finding]:
+    for written, why in dict(find_gaps_in(function.node, parameter)).items():
+        words = f"Tool '{name}' uses {written}, which {why}"
+        yield Finding("foreign-request", "warning", words, name, parameter, place.file, place.line)
+
+
+def _words(text: str | None) -> str:
+    return " ".join((text or "").split())
