@@ -109,6 +109,18 @@ class Patterns:
         if found.stopped is not None:
             self._give_up(found, found.stopped, "is too long to be read to its end")
 
+    def finish(self) -> None:
+        """Register the functions that servers of other libraries are given when they are made."""
+        for server in list(self.resolver.servers.values()):
+            call = server.call
+            tools = call.keyword("tools") if call is not None and server.maker in ("mcp", "fastmcp") else None
+            if call is None or tools is None:
+                continue
+            bare = Arguments((), (), call.scope, call.frame, call.line, call.key, is_called=False)
+            for item in self.resolver.items(tools, call.scope, call.frame):
+                spot = Spot(call.file)
+                self._register(server, self._thing(item), bare, "add_tool", spot, call.frame, item.guesses)
+
     def _each(self, items: list[Any], take: Callable[[Any], None], place: Callable[[Any], Any]) -> None:
         for item in items:
             try:

@@ -9,6 +9,7 @@ Depth and numbers are limited, and whatever is none of these patterns is `Data` 
 from __future__ import annotations
 
 import ast
+import builtins
 import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -192,6 +193,21 @@ class Frame:
         self.guesses = guesses
         self.lines = lines
         """The lines of the calls that lead here, outermost first."""
+        self.calls: dict[int, tuple[int, ...]] = {}
+        """The keys of the calls on the way here, by the id of the function."""
+
+    def home(self, scope: Scope) -> tuple[int, ...]:
+        """Return the key of the call in which the code of a scope runs."""
+        place: Scope | None = scope
+        while place is not None and place.kind != "function":
+            place = place.parent
+        return () if place is None else self.calls.get(id(place.node), self.key)
+
+    def round(self, *key: int, guesses: tuple[Guess, ...] = ()) -> Frame:
+        """Return a copy for one round of a loop or comprehension."""
+        made = Frame((*self.key, *key), dict(self.values), (*self.guesses, *guesses), self.lines)
+        made.names, made.calls = dict(self.names), self.calls
+        return made
 
 
 ROOT = Frame()
@@ -305,6 +321,8 @@ class Resolver:
             for star in scope.module.stars:
                 if star.module.partition(".")[0] in OWN_PACKAGES:
                     return Known(f"{star.module}.{node.id}")
+            if hasattr(builtins, node.id):
+                return Known(f"builtins.{node.id}")
         return UNKNOWN
 
     def _meaning(self, meaning: Outside | Place | Whole, frame: Frame) -> Thing:
@@ -388,7 +406,7 @@ class Resolver:
                 server.guesses.append(Guess("guessed-server", f"the server is a {cls.node.name}", cls.line))
             server.is_low_level = maker is None
             return server
-        key = ("object", id(cls.node), *(() if call is None else (*call.frame.key, call.key)))
+        key = ("object", id(cls.node), *(() if call is None else (*call.frame.home(call.scope), call.key)))
         made: Instance = self._keep(key, lambda: Instance(cls, call))
         return made
 
@@ -677,7 +695,8 @@ class Resolver:
         maker = self.server_maker(callee)
         if maker is not None or self._is_low_level(callee):
             label = self._server_label(node, call)
-            server = self._server(("call", id(node), call.frame.key), maker or "mcp", label, call, call.scope)
+            key = ("call", id(node), call.frame.home(call.scope))
+            server = self._server(key, maker or "mcp", label, call, call.scope)
             server.is_low_level = maker is None
             server.is_ours = maker == "toolcrib" and callee.last == "MCPServer"
             return server
@@ -846,7 +865,10 @@ class Resolver:
         """Return the frame of a call: what each parameter stands for."""
         made = Frame((id(node),))
         if call is not None:
-            made = Frame((*call.frame.key, call.key), dict(call.frame.values), call.frame.guesses)
+            key = (*call.frame.home(call.scope), call.key)
+            made = Frame(key, dict(call.frame.values), call.frame.guesses)
+            made.calls = dict(call.frame.calls)
+        made.calls[id(node)] = made.key
         places = [*node.args.posonlyargs, *node.args.args]
         if owner is not None and places:
             self._set(made, scope, places.pop(0).arg, owner)
@@ -893,11 +915,11 @@ class Resolver:
         if any(item.node is None for item in items):
             words = f"it is registered in a loop over {show(loop.items)}, which cannot be followed"
             guess = Guess("guessed-loop", words, loop.items.lineno)
-            yield Frame((*frame.key, id(loop.items)), frame.values, (*frame.guesses, guess), frame.lines)
+            yield frame.round(id(loop.items), guesses=(guess,))
             return
         for position, item in enumerate(items):
-            key = (*frame.key, id(loop.items), position)
-            made = Frame(key, dict(frame.values), (*frame.guesses, *item.guesses), (*frame.lines, position))
+            made = frame.round(id(loop.items), position, guesses=item.guesses)
+            made.lines = (*frame.lines, position)
             self.assign(loop.target, item, scope, made)
             yield made
 
@@ -949,6 +971,12 @@ class Resolver:
         self, node: ast.Name | ast.Attribute, scope: Scope, frame: Frame, depth: int
     ) -> Iterator[Item]:
         thing = self.resolve(node, scope, frame)
+        if isinstance(node, ast.Name):
+            home = next((place for place in scope.visible() if node.id in place.names), None)
+            bindings = [] if home is None else home.names[node.id]
+            written = [item for item in bindings if not isinstance(item.node, ast.AugAssign)]
+            if home is not None and len(written) < len(bindings) and len(written) == 1:
+                thing = self.bound(written[0], home, frame)
         if isinstance(thing, Data) and not isinstance(thing.node, ast.Name | ast.Attribute):
             yield from self.items(thing.node, thing.scope, thing.frame, depth + 1)
         else:
@@ -1005,8 +1033,7 @@ class Resolver:
             if item.node is None:
                 yield item
                 continue
-            inner = Frame((*frame.key, id(node), position), frame.values, frame.guesses, frame.lines)
-            inner.names = dict(frame.names)
+            inner = frame.round(id(node), position)
             self.assign(first.target, item, scope, inner)
             yield Item(node.elt, scope, inner)
 
@@ -1048,14 +1075,14 @@ class Resolver:
             yield Item(None, scope, ROOT)
             return
         frame = self._bind(function.node, scope, call, function.owner)
-        seen: dict[int, ast.expr] = {}
+        seen: list[tuple[ast.expr, tuple[int, ...]]] = []
         self._active.add(key)
         try:
             for value, spot in returns:
                 for item in self.items(value, spot.scope, frame, depth + 1):
-                    if item.node is None or id(item.node) not in seen or item.frame.names:
-                        if item.node is not None:
-                            seen[id(item.node)] = item.node
+                    same = (item.node, item.frame.key)
+                    if item.node is None or len(returns) == 1 or same not in seen:
+                        seen.append(same)  # type: ignore[arg-type]
                         yield item._replace(guesses=(*item.guesses, *spot.guesses))
         finally:
             self._active.discard(key)

@@ -126,6 +126,7 @@ class Reading:
             for thing in self._values(file):
                 if isinstance(thing, Server):
                     self._held.add(thing)
+        self.workshop.patterns.finish()
 
     def _open(self, path: Path) -> None:
         """Survey a file, and the files that it imports if they could hold tools."""
@@ -202,6 +203,8 @@ class Reading:
         self._claimed |= servers.keys()
         inner = {mount.server for server in servers for mount in server.mounts}
         owned = self._owned(servers)
+        made = {thing.cls for content in contents for thing in content.things if isinstance(thing, Instance)}
+        owned |= {cls for cls in made if self.workshop.needs_arguments(cls)}
         handlers: dict[str, Any] = {}
         for content in contents:
             handlers |= content.handlers

@@ -107,7 +107,8 @@ class Survey:
 def survey(file: SourceFile) -> Survey:
     """Look through a file."""
     walker = _Walker(Survey(file))
-    walker.block(file.tree.body, Spot(file))
+    for statement in file.tree.body:
+        walker.block([statement], Spot(file))
     return walker.found
 
 
