@@ -528,6 +528,10 @@ class Values:
             code = self.code(node.args[0], site)
             return known.find(dotted)(inert_check if code is inert else code)
         method = node.func
+        if isinstance(method, ast.Attribute) and method.attr == "model_json_schema" and not node.args:
+            model = self.make_hint(method.value, site, trail)
+            if isinstance(model, type) and hasattr(model, "model_json_schema") and not node.keywords:
+                return model.model_json_schema()
         if isinstance(method, ast.Attribute) and method.attr in _TEXT_METHODS:
             owner = self.evaluate(method.value, site, trail)
             if isinstance(owner, str) and not node.keywords:
