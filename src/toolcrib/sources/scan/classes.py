@@ -26,7 +26,17 @@ from toolcrib.sources.scan.files import Library, SourceFile
 from toolcrib.sources.scan.hints import Hints
 from toolcrib.sources.scan.names import Names, Site, qualname_in
 from toolcrib.sources.scan.scopes import Scope, decide
-from toolcrib.sources.scan.values import CLASS, DEFAULT, NotYet, Remark, Trail, Unresolved, Values, inert, show
+from toolcrib.sources.scan.values import (
+    CLASS,
+    DEFAULT,
+    NotYet,
+    Remark,
+    Trail,
+    Unresolved,
+    Values,
+    inert,
+    show,
+)
 
 MAX_FIELDS = 1_000
 MAX_STATEMENTS = 5_000
@@ -256,9 +266,7 @@ class Classes:
 
     # --- members ---------------------------------------------------------------------------------
 
-    def _add_fields(
-        self, entry: Entry, namespace: dict[str, Any], *, is_model: bool, is_tuple: bool
-    ) -> None:
+    def _add_fields(self, entry: Entry, namespace: dict[str, Any], *, is_model: bool, is_tuple: bool) -> None:
         """Add the annotated names of a class body, with their defaults; of a model also its settings."""
         hints = namespace["__annotations__"] = dict[str, Any]()
         site = Site(entry.scope.file.scope_in(entry.node), is_field=True)
@@ -269,7 +277,9 @@ class Classes:
                         namespace[_CONFIG] = self._settings(entry, value, site)
                     elif not is_model or not name.startswith("_"):
                         lazy = entry.scope.file.is_lazy
-                        hints[name] = self._field_hint(entry, name, annotation, site.lazily() if lazy else site)
+                        hints[name] = self._field_hint(
+                            entry, name, annotation, site.lazily() if lazy else site
+                        )
                         if value is not None:
                             namespace[name] = self._default(entry, name, value, site, is_model, is_tuple)
                 case ast.Assign(targets=[ast.Name(id=name)], value=value) if is_model:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from toolcrib.definition import NO_OPTIONS, STRICT, ToolOptions
-from toolcrib.errors import DefinitionError, Finding, InvalidSignatureError, Location
+from toolcrib.errors import DefinitionError, Finding, InvalidSignatureError, Level, Location
 from toolcrib.registry.registry import ToolRegistry, finding_of
 from toolcrib.registry.selection import select
 from toolcrib.sources import collect
@@ -32,7 +32,6 @@ from toolcrib.sources.scan.holders import (
 from toolcrib.sources.scan.options import read_options, read_ours
 from toolcrib.sources.scan.patterns import Patterns, Registration
 from toolcrib.sources.scan.resolve import (
-    ROOT,
     Arguments,
     Class,
     Data,
@@ -42,7 +41,6 @@ from toolcrib.sources.scan.resolve import (
     Resolver,
     Server,
     Thing,
-    is_our_application,
 )
 from toolcrib.sources.scan.scopes import Scope
 from toolcrib.sources.scan.stubs import Stub
@@ -72,7 +70,6 @@ class Workshop:
         self.resolver = resolver
         self.patterns = patterns
         self.findings = patterns.findings
-        self.root = ROOT
         self.has_open_tables = False
         self.hint_names: dict[Scope, dict[str, str | None]] = {}
         self._notes: dict[int, tuple[Any, Note]] = {}
@@ -82,6 +79,17 @@ class Workshop:
         self._foreign: dict[Server, list[Tool]] = {}
 
     # --- notes ---
+
+    def report(
+        self, code: str, level: Level, words: str, scope: Scope, line: int | None, hint: str | None = None
+    ) -> None:
+        self.findings.append(Finding(code, level, words, file=str(scope.file.path), line=line, hint=hint))
+
+    def report_unread(self, tool: str, key: str, scope: Scope, line: int | None) -> None:
+        words = f"'{key}' of tool '{tool}' cannot be told without running the code"
+        hint = "write it as a literal, or as a constant of the module"
+        file = str(scope.file.path)
+        self.findings.append(Finding("unresolved-option", "warning", words, tool, None, file, line, hint))
 
     def note(
         self,
@@ -189,7 +197,7 @@ class Workshop:
                         words = ast.get_docstring(node, clean=False)
                         if words:
                             return inspect.cleandoc(words)
-            elif is_our_application(item):
+            elif item.is_application:
                 own = getattr(APIApplication, name, None)
                 return inspect.getdoc(own) if own is not None else None
         return None
@@ -241,7 +249,7 @@ class Workshop:
                 return self.stub(thing)
             case Class():
                 instance = self.resolver.instance(thing)
-                return self._make(instance) if isinstance(instance, Instance) else self.server(instance)  # type: ignore[arg-type]
+                return self._make(instance)
             case Instance():
                 if thing not in self._made:
                     self._made[thing] = self._object(thing)
@@ -292,10 +300,7 @@ class Workshop:
         what = f" ({show(thing.node)})" if isinstance(thing, Data) else ""
         words = f"What is put on the server here{what} cannot be told without running the code"
         hint = "register functions by their names"
-        file = str(call.file.path)
-        self.findings.append(
-            Finding("unresolved-tool", "warning", words, file=file, line=call.line, hint=hint)
-        )
+        self.report("unresolved-tool", "warning", words, call.scope, call.line, hint)
 
     def refuse(self, error: DefinitionError, call: Arguments) -> None:
         if error.source.file is None:

@@ -65,12 +65,12 @@ def read_options(resolver: Resolver, call: Arguments, places: tuple[str, ...]) -
         if keyword.arg is not None:
             _take(resolver, read, keyword.arg, keyword.value, call)
             continue
-        for item in resolver.pairs(keyword.value, call.scope, call.frame):
+        for item in resolver.items(keyword.value, call.scope, call.frame):
             try:
-                if item.node is None or item.key is None:
+                if item.key is None:
                     raise Unresolved("it is computed")
                 name = str(resolver.data(item.key, item.scope, item.frame))
-                read.given[name] = resolver.data(item.node, item.scope, item.frame)
+                read.given[name] = resolver.data_of(item)
             except (Unresolved, RecursionError):
                 _note(read, "**", keyword.value, call)
     return read
@@ -87,18 +87,14 @@ def read_value(resolver: Resolver, node: ast.expr, call: Arguments) -> Any:
     """Return data, and the records of other libraries as the data they hold."""
     if isinstance(node, ast.List | ast.Tuple) and any(isinstance(item, ast.Call) for item in node.elts):
         return [read_value(resolver, item, call) for item in node.elts]
-    if isinstance(node, ast.Name | ast.Attribute):
+    made = None
+    if isinstance(node, ast.Name | ast.Attribute | ast.Call):
         made = resolver.resolve(node, call.scope, call.frame)
-    elif isinstance(node, ast.Call):
-        made = resolver.resolve(node, call.scope, call.frame)
-    else:
-        return resolver.data(node, call.scope, call.frame)
     if not isinstance(made, Known) or made.call is None or made.last not in _RECORDS or made.call.args:
         return resolver.data(node, call.scope, call.frame)
     facts = {
-        item.arg: resolver.data(item.value, made.call.scope, made.call.frame)
+        str(item.arg): resolver.data(item.value, made.call.scope, made.call.frame)
         for item in made.call.keywords
-        if item.arg is not None
     }
     return {_SPELLINGS.get(key, key): value for key, value in facts.items() if value is not None}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from toolcrib.errors import Finding
@@ -28,6 +28,7 @@ from toolcrib.sources.scan.resolve import (
     Resolver,
     Server,
     Thing,
+    call_at,
 )
 from toolcrib.sources.scan.scopes import Definition, Scope
 from toolcrib.sources.scan.survey import CallAt, Guess, Spot, Stored, Survey
@@ -119,7 +120,9 @@ class Patterns:
             bare = Arguments((), (), call.scope, call.frame, call.line, call.key, is_called=False)
             for item in self.resolver.items(tools, call.scope, call.frame):
                 spot = Spot(call.file)
-                self._register(server, self._thing(item), bare, "add_tool", spot, call.frame, item.guesses)
+                self._register(
+                    server, self.resolver.of(item), bare, "add_tool", spot, call.frame, item.guesses
+                )
 
     def _each(self, items: list[Any], take: Callable[[Any], None], place: Callable[[Any], Any]) -> None:
         for item in items:
@@ -143,7 +146,7 @@ class Patterns:
     def _decorators(self, node: Definition, spot: Spot) -> None:
         for decorator in reversed(node.decorator_list):
             called = decorator.func if isinstance(decorator, ast.Call) else decorator
-            name = getattr(called, "attr", None) or getattr(called, "id", "")
+            name: str = getattr(called, "attr", None) or getattr(called, "id", "")
             is_method = isinstance(called, ast.Attribute) and name in ("tool", "list_tools", "call_tool")
             frames = [ROOT]
             if spot.function is not None and (is_method or "tool" in name.lower()):
@@ -157,9 +160,7 @@ class Patterns:
         scope, resolver = spot.scope, self.resolver
         call = Arguments((), (), scope, frame, decorator.lineno, id(decorator), is_called=False)
         if isinstance(decorator, ast.Call):
-            call = Arguments(
-                decorator.args, decorator.keywords, scope, frame, decorator.lineno, id(decorator)
-            )
+            call = call_at(decorator, scope, frame)
         if isinstance(called, ast.Attribute) and called.attr in ("list_tools", "call_tool"):
             self._handler(node, called, spot, frame)
             return
@@ -195,7 +196,7 @@ class Patterns:
 
     def _defined(self, node: Definition, spot: Spot) -> Thing:
         if isinstance(node, ast.ClassDef):
-            return self.resolver._class_at(node, spot)
+            return self.resolver.cls(node, spot.scope)
         return self.resolver.function(node, spot.scope)
 
     def _doubt(self, node: Definition, called: ast.expr) -> None:
@@ -288,7 +289,7 @@ class Patterns:
     def _called(self, at: CallAt, frame: Frame) -> None:
         node, scope = at.node, at.spot.scope
         callee = self.resolver.resolve(node.func, scope, frame)
-        call = Arguments(node.args, node.keywords, scope, frame, node.lineno, id(node))
+        call = call_at(node, scope, frame)
         match callee:
             case Method():
                 self._method(callee, call, at.spot, frame)
@@ -320,22 +321,19 @@ class Patterns:
             thing = resolver.resolve(node, call.scope, frame) if node is not None else UNKNOWN
             self._register(server, thing, call.after_first(), name, spot, frame)
         elif name == "add" and server.maker == "toolcrib":
-            rest = call.without_args()
+            rest = replace(call, args=())
             for node in call.args:
                 self._add(server, node, rest, spot, frame)
         elif name in _MANY and call.args:
-            rest = call.without_args()
+            rest = replace(call, args=())
             for item in resolver.items(call.args[0], call.scope, frame):
-                self._register(server, self._thing(item), rest, name, spot, frame, item.guesses)
+                self._register(server, self.resolver.of(item), rest, name, spot, frame, item.guesses)
         elif name in _MOUNTS:
             self._mount(server, call, spot, frame)
         elif name in _REMOVES:
             self._remove(server, name, call)
         elif name in _CHANGES:
             server.guesses.append(Guess("guessed-server", f"the server's {name}() may change it", call.line))
-
-    def _thing(self, item: Any) -> Thing:
-        return UNKNOWN if item.node is None else self.resolver.resolve(item.node, item.scope, item.frame)
 
     def _add(self, server: Server, node: ast.expr, rest: Arguments, spot: Spot, frame: Frame) -> None:
         """`server.add(...)` takes functions, objects, and lists of either."""
@@ -349,7 +347,7 @@ class Patterns:
             items = list(self.resolver.items(value, rest.scope, frame))
             if not any(isinstance(item.node, ast.Dict) for item in items):
                 for item in items:
-                    self._register(server, self._thing(item), rest, "add", spot, frame, item.guesses)
+                    self._register(server, self.resolver.of(item), rest, "add", spot, frame, item.guesses)
                 return
         self._register(server, thing, rest, "add", spot, frame)
 

@@ -294,13 +294,17 @@ class Reader:
         parameters = Parameters.of(node.args, owner, dropped)
         function = parameters.make(node, gives, self._path)
         if defaults:
-            positional = [defaults[name] for name in parameters.by_place + parameters.by_name if name in defaults]
+            positional = [
+                defaults[name] for name in parameters.by_place + parameters.by_name if name in defaults
+            ]
             function.__defaults__ = tuple(positional) or None
             filled = {name: defaults[name] for name in parameters.by_keyword if name in defaults}
             function.__kwdefaults__ = filled or None
         function.__annotations__ = hints
         first = node.body[0].value if node.body and type(node.body[0]) is ast.Expr else None
-        function.__doc__ = first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else None
+        function.__doc__ = (
+            first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else None
+        )
         function.__module__ = self.file.name
         function.__qualname__ = qualname_in(scope, node.name)
         return Stub(function, findings, contexts)

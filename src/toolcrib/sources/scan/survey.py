@@ -95,6 +95,8 @@ class Survey:
     classes: list[tuple[ast.ClassDef, Spot]] = field(default_factory=list)
     calls: list[CallAt] = field(default_factory=list)
     stored: list[Stored] = field(default_factory=list)
+    attributes: dict[str, list[Stored]] = field(default_factory=dict)
+    """The assignments to attributes, by name."""
     returns: dict[int, list[tuple[ast.expr, Spot]]] = field(default_factory=dict)
     """By the id of the function."""
     imports: list[ast.Import | ast.ImportFrom] = field(default_factory=list)
@@ -221,7 +223,10 @@ class _Walker:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         for target in targets:
             if isinstance(node, ast.AugAssign) or isinstance(target, ast.Attribute | ast.Subscript):
-                self.found.stored.append(Stored(target, node.value, spot))
+                stored = Stored(target, node.value, spot)
+                self.found.stored.append(stored)
+                if isinstance(target, ast.Attribute):
+                    self.found.attributes.setdefault(target.attr, []).append(stored)
 
     # --- guards ---
 
