@@ -329,9 +329,8 @@ class Classes:
         if isinstance(value, ast.Dict):
             keys = [getattr(key, "value", None) for key in value.keys]
             pairs = list(zip(keys, value.values, strict=True))
-        elif isinstance(value, ast.Call) and not value.args:
-            if self.names.qualify(value.func, site) in ("pydantic.ConfigDict", "builtins.dict"):
-                pairs = [(item.arg, item.value) for item in value.keywords]
+        elif isinstance(value, ast.Call) and not value.args and self._is_dict(value.func, site):
+            pairs = [(item.arg, item.value) for item in value.keywords]
         settings: dict[str, Any] = {}
         for name, item in pairs:
             try:
@@ -346,6 +345,9 @@ class Classes:
         if settings.get("use_attribute_docstrings"):
             entry.doubt("the strings below its fields are not read")
         return settings
+
+    def _is_dict(self, function: ast.expr, site: Site) -> bool:
+        return self.names.qualify(function, site) in ("pydantic.ConfigDict", "builtins.dict")
 
     def _alias_generator(self, item: ast.expr, site: Site) -> Any:
         dotted = self.names.qualify(item, site) or ""

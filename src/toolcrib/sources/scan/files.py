@@ -1,161 +1,24 @@
-"""Source files of a scan: the files of a target, the files that may be read, imports, parsing and its limits."""
+"""Source files of a scan: the files of a target, the files that may be read, and what imports lead to."""
 
 from __future__ import annotations
 
 import ast
-import gc
-import io
 import os
 import re
 import stat
 import sys
-import tokenize
 import unicodedata
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from toolcrib.errors import Finding, Location, SourceError
-from toolcrib.sources.loading import find_import_root, find_python_files
-from toolcrib.sources.scan.scopes import Definition, Scope, changes_in, may_change, module_scope, parents_in
+from toolcrib.errors import Finding, SourceError
+from toolcrib.sources.loading import find_import_root, find_module_file, find_python_files
+from toolcrib.sources.scan.scopes import Definition, Scope, changes_in, module_scope, parents_in
+from toolcrib.sources.source_text import parse_text, read_text
 from toolcrib.sources.targets import DESCRIPTOR_SUFFIXES
-
-MAX_BYTES = 5 * 1024 * 1024
-MAX_PARTS = 400_000
-"""How many words and signs a file may have, roughly: the parser takes about a second for so many."""
-
-_MAX_OPENINGS = 20_000
-_OLD_FSTRINGS = sys.version_info < (3, 12)
-_FSTRING = re.compile(rb"\b(?:[fF][rR]?|[rR][fF])[\"']")
-_NO_SIGNS = bytes(code for code in range(256) if chr(code).isalnum() or code > 127 or chr(code) in " \t_\"'")
-_SLOW_CODECS = frozenset({"idna", "punycode", "undefined"})  # none writes programs in them; two are quadratic
-
-
-def read_source(path: Path) -> ast.Module:
-    """The syntax tree of a file. Raises SourceError where there is none to be had."""
-    return parse_text(read_text(path), path)
-
-
-def read_text(path: Path) -> str:
-    """The text of a file that may be parsed. Raises SourceError where there is none."""
-    data = _read(path)
-    _refuse_burden(data, path)
-    return _decode(data, path)
-
-
-def parse_text(text: str, path: Path) -> ast.Module:
-    """The syntax tree of the text of a file. Raises SourceError where it has none."""
-    was_collecting = gc.isenabled()
-    gc.disable()  # a tree is many new objects and no garbage: looking for some doubles the time
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of odd escapes and the like: their author's business
-            return ast.parse(text, str(path))
-    except SyntaxError as error:
-        words = f"{path.name} has a syntax error: {error.msg}"
-        raise _refusal(path, words, "mend it; importing it fails as well", error.lineno) from None
-    except (RecursionError, MemoryError):
-        words = f"{path.name} is nested too deeply to be read"
-        raise _refusal(path, words, "split its expressions") from None
-    except ValueError as error:
-        words = f"{path.name} cannot be parsed: {error}"
-        raise _refusal(path, words, "save it as UTF-8 text") from None
-    finally:
-        if was_collecting:
-            gc.enable()
-
-
-def parse_annotation(text: str, line: int) -> ast.expr | None:
-    """The expression in a string annotation; None where there is none. All of it is given the same line."""
-    if len(text) > 10_000 or "\0" in text:
-        return None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found = ast.parse(text.strip() if "\n" not in text else f"({text})", mode="eval").body
-    except (SyntaxError, RecursionError, MemoryError, ValueError):
-        return None
-    for node in ast.walk(found):
-        if isinstance(node, ast.expr):
-            node.lineno = node.end_lineno = line
-    return found
-
-
-def _read(path: Path) -> bytes:
-    try:
-        # Without blocking: what lies there may be a pipe that nobody writes to.
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise _refusal(path, f"{path} cannot be read: {why}", "check the path and its permissions") from None
-    try:
-        about = os.fstat(handle)
-        if not stat.S_ISREG(about.st_mode):
-            raise _refusal(path, f"{path} is not a regular file", "give a file of Python source")
-        if about.st_size > MAX_BYTES:
-            raise _too_large(path, f"has {about.st_size / 1024**2:.1f} MB")
-        data = os.read(handle, about.st_size + 1)
-        if len(data) != about.st_size:  # it changes while it is read, or is of a kind that has no size
-            os.lseek(handle, 0, os.SEEK_SET)
-            with open(handle, "rb", closefd=False) as stream:
-                data = stream.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise _refusal(path, f"{path} cannot be read: {error.strerror}", "check the disk") from None
-    finally:
-        os.close(handle)
-    if len(data) > MAX_BYTES:  # it grew
-        raise _too_large(path, f"has more than {MAX_BYTES // 1024**2} MB")
-    return data
-
-
-def _refuse_burden(data: bytes, path: Path) -> None:
-    """Refuse what the parser would chew on for long: its time goes with words and signs, not with bytes."""
-    if b"\0" in data and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        line = data.count(b"\n", 0, data.index(b"\0")) + 1
-        raise _refusal(path, f"{path.name} contains null bytes", "it is not text; leave it out", line)
-    if len(data) > MAX_PARTS:  # there cannot be more parts than bytes
-        parts = len(data.translate(None, _NO_SIGNS)) + len(data.split())
-        if parts > MAX_PARTS:
-            raise _too_large(path, f"has about {parts:,} words and signs")
-    # Each field of an f-string costs a look at all of it, before Python 3.12.
-    if _OLD_FSTRINGS and data.count(b"{") > _MAX_OPENINGS and _FSTRING.search(data):
-        raise _too_large(path, f"has f-strings and {data.count(b'{'):,} braces")
-
-
-def _too_large(path: Path, size: str) -> SourceError:
-    words = f"{path.name} {size}, more than is read"
-    return _refusal(path, words, "keep data in a data file, or leave the file out")
-
-
-def _decode(data: bytes, path: Path) -> str:
-    if data.isascii() and b"coding" not in data[: data.find(b"\n", data.find(b"\n") + 1)]:
-        return data.decode("ascii")  # no encoding is named in the first two lines, and any would do
-    try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-        if encoding in _SLOW_CODECS:
-            raise LookupError(encoding)
-        return data.decode(encoding)
-    except SyntaxError as error:
-        words = f"{path.name} has an encoding that cannot be used: {error.msg or error}"
-        raise _refusal(path, words, "save it as UTF-8", 1) from None
-    except UnicodeError as error:
-        start = getattr(error, "start", 0)
-        line = data.count(b"\n", 0, start) + 1
-        words = f"{path.name} is not {encoding}: a byte in line {line} does not belong there"
-        raise _refusal(
-            path, words, "save it as UTF-8, or name its encoding in its first line", line
-        ) from None
-    except (LookupError, ValueError, AssertionError):
-        words = f"{path.name} has an encoding that is not for text"
-        raise _refusal(path, words, "save it as UTF-8", 1) from None
-
-
-def _refusal(path: Path, words: str, hint: str, line: int | None = None) -> SourceError:
-    return SourceError(words, source=Location(str(path), line), hint=hint)
-
 
 KNOWN_BY_NAME = frozenset(
     {
@@ -178,10 +41,6 @@ class SourceFile:
     base: Path
     tree: ast.Module
     text: str = ""
-
-    @property
-    def module(self) -> str:
-        return self.name
 
     @property
     def package(self) -> str:
@@ -209,7 +68,7 @@ class SourceFile:
 
     def is_changed(self, name: str) -> bool:
         """Whether what a name of the module stands for is changed somewhere in the file."""
-        return may_change(name, self.text) and name in self._changes
+        return name in self._changes
 
     @cached_property
     def _changes(self) -> frozenset[str]:
@@ -432,7 +291,9 @@ def _in_folder(folder: Path, aim: Aim) -> Aim:
         file = str(error.filename or folder)
         aim.findings.append(Finding("unreadable-source", "error", words, file=file, hint=hint))
 
-    aim.files = list(dict.fromkeys([*aim.files, *map(_resolved, find_python_files(folder, tell))]))
+    aim.files = list(
+        dict.fromkeys([*aim.files, *map(_resolved, find_python_files(folder, tell, with_main=True))])
+    )
     return aim
 
 
@@ -454,39 +315,6 @@ def _aim_at_module(name: str, search: Sequence[str] | None) -> Aim:
         return _in_folder(path, Aim(name, is_folder=True))
     aim = Aim(name, [_resolved(path)])
     return _in_folder(path.parent, aim) if path.name == "__init__.py" else aim
-
-
-def find_module_file(name: str, search: Sequence[str] | None = None) -> Path | None:
-    """The file or folder of a module, on the import path and in the current folder; nothing is imported."""
-    parts = name.split(".")
-    if not all(part.isidentifier() for part in parts):
-        return None
-    places = [Path(entry or ".") for entry in dict.fromkeys([os.getcwd(), *sys.path, *(search or ())])]
-    for position, part in enumerate(parts):
-        is_last = position == len(parts) - 1
-        whole = _first(places, lambda place, part=part: place / part / "__init__.py")  # type: ignore[misc]
-        if whole is not None:
-            if is_last:
-                return whole
-            places = [whole.parent]
-            continue
-        file = _first(places, lambda place, part=part: place / f"{part}.py")  # type: ignore[misc]
-        if file is not None:
-            return file if is_last else None
-        # Unlike Path.is_dir, it takes any text.
-        places = [place / part for place in places if os.path.isdir(place / part)]
-    return places[0] if places else None
-
-
-def _first(places: Sequence[Path], make: Callable[[Path], Path]) -> Path | None:
-    for place in places:
-        path = make(place)
-        try:
-            if path.is_file():
-                return path
-        except OSError:
-            continue  # an entry that is no folder at all
-    return None
 
 
 MAX_BYTES_FOLLOWING = 8_000_000

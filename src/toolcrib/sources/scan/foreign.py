@@ -19,10 +19,9 @@ from toolcrib.schema.parameters import EMPTY, HandlerInfo, check_parameters, doc
 from toolcrib.sources.foreign.reading import is_any_list
 from toolcrib.sources.foreign.recognition import PACKAGES
 from toolcrib.sources.foreign.usage import find_gaps_in, find_refusals_in
-from toolcrib.sources.scan.files import parse_annotation
 from toolcrib.sources.scan.options import read_ours, read_theirs
 from toolcrib.sources.scan.patterns import Registration
-from toolcrib.sources.scan.resolve import ROOT, Arguments, Function, Known, Server
+from toolcrib.sources.scan.resolve import Arguments, Function, Server
 from toolcrib.sources.scan.survey import Guess
 from toolcrib.tool import Tool
 
@@ -140,12 +139,14 @@ def _report_taken(tool: Tool, holder: Tool, server: Server) -> Finding:
 def adopt(workshop: Workshop, function: Function, call: Arguments, maker: str) -> Tool:
     """Return the tool that adopting makes of a function. Raises DefinitionError where that fails."""
     theirs = read_theirs(workshop.resolver, call, maker)
-    reader = _HintNames(workshop, function)
-    filled = reader.filled(function.node.args)
+    filled = _filled(workshop, function)
     made = workshop.make_stub(function, drops={*filled, *theirs.hidden})
     stub: Any = made.function
     contexts = [*made.contexts, *(name for name, kind in filled.items() if kind == "context")]
-    is_theirs, doubt = reader.judge_result(function.node.returns)
+    names = list(_foreign_names(stub.__annotations__.get("return")))
+    is_theirs, strange = bool(names), [name for name in names if name not in _CONTENT]
+    words = f"its result is described by {strange[0]} of the other library" if strange else ""
+    doubt = [Guess("guessed-result", words)] if strange else []
     findings = [item for item in made.findings if not (is_theirs and item.parameter == "return")]
     if is_theirs or not theirs.is_structured or _is_undescribed(stub.__annotations__.get("return"), maker):
         stub.__annotations__.pop("return", None)
@@ -186,71 +187,29 @@ def adopt(workshop: Workshop, function: Function, call: Arguments, maker: str) -
     return Tool(callee, name, options, build, stub)
 
 
-class _HintNames:
-    """The names in an annotation, and which packages they are from."""
+def _filled(workshop: Workshop, function: Function) -> dict[str, str]:
+    """Return the parameters that fastmcp fills in by their defaults, and with what: a context, or something
+    else."""
+    arguments, found = function.node.args, dict[str, str]()
+    places = [*arguments.posonlyargs, *arguments.args]
+    pairs = [*zip(places[len(places) - len(arguments.defaults) :], arguments.defaults, strict=True)]
+    for item, default in [*pairs, *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]:
+        name = (
+            workshop.resolver.full_name(default.func, function.scope) if isinstance(default, ast.Call) else ""
+        )
+        if name.startswith("fastmcp."):
+            found[item.arg] = "context" if name.endswith(".CurrentContext") else "something"
+    return found
 
-    def __init__(self, workshop: Workshop, function: Function) -> None:
-        self.resolver = workshop.resolver
-        self.scope = function.scope
-        self.names = workshop.hint_names.setdefault(self.scope, {})
 
-    def filled(self, arguments: ast.arguments) -> dict[str, str]:
-        """Return the parameters that the other library fills in, and with what: a context, or something
-        else."""
-        places = [*arguments.posonlyargs, *arguments.args]
-        missing: list[ast.expr | None] = [None] * (len(places) - len(arguments.defaults))
-        pairs = [
-            *zip(places, [*missing, *arguments.defaults], strict=True),
-            *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
-        ]
-        kinds = {item.arg: self._kind(item.annotation, default) for item, default in pairs}
-        return {name: kind for name, kind in kinds.items() if kind is not None}
-
-    def _kind(self, hint: ast.expr | None, default: ast.expr | None) -> str | None:
-        for name in self.known(hint):
-            package, last = name.partition(".")[0], name.rpartition(".")[2]
-            if package in ("mcp", "fastmcp") and last == "Context":
-                return "context"
-            if package in PACKAGES and last == "Resolve":
-                return "something"
-        if isinstance(default, ast.Call):
-            made = self.resolver.resolve(default.func, self.scope, ROOT)
-            if isinstance(made, Known) and made.package == "fastmcp":
-                return "context" if made.last == "CurrentContext" else "something"
-        return None
-
-    def judge_result(self, hint: ast.expr | None) -> tuple[bool, list[Guess]]:
-        """Return whether only the other library reads a result hint, and the doubt that is in it."""
-        theirs = [name for name in self.known(hint) if name.partition(".")[0] in PACKAGES]
-        strange = [last for name in theirs if (last := name.rpartition(".")[2]) not in _CONTENT]
-        words = f"its result is described by {strange[0]} of the other library" if strange else ""
-        return bool(theirs), [Guess("guessed-result", words)] if strange else []
-
-    def known(self, hint: ast.expr | None) -> Iterator[str]:
-        """Yield the full names in an annotation that are of packages that are not read."""
-        waiting: list[ast.AST] = [] if hint is None else [hint]
-        while waiting:
-            node = waiting.pop()
-            if isinstance(node, ast.Name):
-                if node.id not in self.names:
-                    self.names[node.id] = self._full_name(node)
-                name = self.names[node.id]
-            elif isinstance(node, ast.Attribute):
-                name = self._full_name(node)
-            elif isinstance(node, ast.Constant):
-                if isinstance(node.value, str) and node is hint:
-                    inner = parse_annotation(node.value, node.lineno)
-                    yield from self.known(inner if not isinstance(inner, ast.Constant) else None)
-                continue
-            else:
-                waiting += ast.iter_child_nodes(node)
-                continue
-            if name is not None:
-                yield name
-
-    def _full_name(self, node: ast.Name | ast.Attribute) -> str | None:
-        name = self.resolver.full_name(node, self.scope)
-        return name if name and not name.startswith("builtins.") else None
+def _foreign_names(hint: Any, depth: int = 0) -> Iterator[str]:
+    """Yield the names of the classes of mcp and fastmcp in a hint."""
+    cls = typing.get_origin(hint) or hint
+    module = getattr(cls, "__module__", "")
+    if isinstance(cls, type) and isinstance(module, str) and module.partition(".")[0] in PACKAGES:
+        yield cls.__name__
+    for part in typing.get_args(hint) if depth < 20 else ():
+        yield from _foreign_names(part, depth + 1)
 
 
 def _permit(callee: HandlerInfo, name: str, options: ToolOptions, error: DefinitionError) -> ToolParts:

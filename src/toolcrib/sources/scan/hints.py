@@ -12,13 +12,13 @@ import typing
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, reduce
-from typing import Annotated, Any, ForwardRef, Literal, TypeVar
+from typing import Annotated, Any, ForwardRef, Literal
 
 from toolcrib.sources.foreign.recognition import PACKAGES
 from toolcrib.sources.scan import known
-from toolcrib.sources.scan.files import parse_annotation
 from toolcrib.sources.scan.names import Names, Outside, Place, Site, site_of
 from toolcrib.sources.scan.values import HINT, MakeClass, Remark, Trail, Unresolved, Values, show
+from toolcrib.sources.source_text import parse_annotation
 
 MAX_MEMBERS = 500
 """How many members a union may have: typing compares each with each."""
@@ -136,7 +136,7 @@ class Hints:
         if binding.kind == "variable":  # in brackets, of Python 3.12
             bound = getattr(binding.node, "bound", None)
             options = {} if bound is None else {"bound": self.permit(bound, site.lazily(), trail)}
-            made: Any = TypeVar(binding.name, **options)
+            made: Any = known.find("typing.TypeVar")(binding.name, **options)
         else:
             call = binding.value
             assert isinstance(call, ast.Call)  # nosec B101  # the caller looked

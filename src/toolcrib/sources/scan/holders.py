@@ -271,6 +271,7 @@ def _find(workshop: Workshop, instance: Instance, spellings: tuple[str, ...]) ->
 def build_object(workshop: Workshop, instance: Instance) -> Any:
     """Return a stand-in with the parts of a tool object; None where its name or handler cannot be read."""
     facts: dict[str, Any] = {}
+    findings: list[Finding] = []
     cls = instance.cls
     for part, spellings in {**_SPELLINGS, "output_schema": ("output_schema", "OutputSchema")}.items():
         name = _find(workshop, instance, spellings)
@@ -283,8 +284,10 @@ def build_object(workshop: Workshop, instance: Instance) -> Any:
         except _UNREAD:
             words = f"The {part} of {cls.node.name} cannot be told without running the code"
             hint = "write it down as an attribute of the class"
-            workshop.report("unresolved-part", "warning", words, cls.scope, cls.line, hint)
+            file, line = str(cls.file.path), cls.line
+            findings.append(Finding("unresolved-part", "warning", words, file=file, line=line, hint=hint))
             if part in ("name", "execute"):
+                workshop.findings += findings
                 return None
             if part != "output_schema":
                 facts[part] = dict(_OPEN_SCHEMA) if part == "input_schema" else ""
@@ -295,7 +298,7 @@ def build_object(workshop: Workshop, instance: Instance) -> Any:
     if mark is not None:
         setattr(type(made), MARK, workshop.mark(mark[0]))
     guesses = [*workshop.guesses_about(cls), *workshop.reach(instance)]
-    workshop.note(made, (id(instance),), (), guesses, workshop.notes_of(facts["execute"]))
+    workshop.note(made, (id(instance),), findings, guesses, workshop.notes_of(facts["execute"]))
     return made
 
 
@@ -343,9 +346,9 @@ def _is_abstract(workshop: Workshop, cls: Class) -> bool:
     resolver, missing = workshop.resolver, set[str]()
     line = resolver.ancestors(cls)
     metas = [keyword.value for item in line if isinstance(item, Class) for keyword in item.node.keywords]
-    if not any(isinstance(item, Known) and item.name in ("abc.ABC", "typing.Protocol") for item in line):
-        if not any(ast.unparse(item).endswith("ABCMeta") for item in metas):
-            return False
+    insists = any(ast.unparse(item).endswith("ABCMeta") for item in metas)
+    if not insists and not {"abc.ABC", "typing.Protocol"} & {getattr(item, "name", "") for item in line}:
+        return False
     for item in reversed(line):
         for statement in item.node.body if isinstance(item, Class) else ():
             if isinstance(statement, _FUNCTIONS):

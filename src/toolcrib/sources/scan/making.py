@@ -71,7 +71,6 @@ class Workshop:
         self.patterns = patterns
         self.findings = patterns.findings
         self.has_open_tables = False
-        self.hint_names: dict[Scope, dict[str, str | None]] = {}
         self._notes: dict[int, tuple[Any, Note]] = {}
         self._stubs: dict[tuple[int, int], Any] = {}
         self._made: dict[Instance, Any] = {}
@@ -233,7 +232,7 @@ class Workshop:
     # --- things ---
 
     def make(self, thing: Thing, guesses: Sequence[Guess] = ()) -> Any:
-        """Return what `collect` would be given for a thing: None where that is not known, a list for several."""
+        """Return what `collect` would be given for a thing: None where that is not known, or a list."""
         try:
             made = self._make(thing)
         except DefinitionError as error:

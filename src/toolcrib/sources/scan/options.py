@@ -158,4 +158,8 @@ def read_theirs(resolver: Resolver, call: Arguments, maker: str) -> ForeignOptio
 
 
 def _respelled(value: Any) -> dict[str, Any]:
-    return {_SPELLINGS.get(key, key): item for key, item in value.items()} if isinstance(value, dict) else {}
+    return (
+        {_SPELLINGS.get(str(key), str(key)): item for key, item in value.items()}
+        if isinstance(value, dict)
+        else {}
+    )

@@ -91,7 +91,7 @@ class Mount:
 
 
 class Patterns:
-    """Finds the registrations in surveyed files. `marks` are those of `@tool`, by the id of the definition."""
+    """Finds the registrations in surveyed files. `marks` are those of `@tool`, by the id of the node."""
 
     def __init__(self, resolver: Resolver, findings: list[Finding]) -> None:
         self.resolver = resolver
@@ -146,7 +146,7 @@ class Patterns:
     def _decorators(self, node: Definition, spot: Spot) -> None:
         for decorator in reversed(node.decorator_list):
             called = decorator.func if isinstance(decorator, ast.Call) else decorator
-            name: str = getattr(called, "attr", None) or getattr(called, "id", "")
+            name = str(getattr(called, "attr", None) or getattr(called, "id", ""))
             is_method = isinstance(called, ast.Attribute) and name in ("tool", "list_tools", "call_tool")
             frames = [ROOT]
             if spot.function is not None and (is_method or "tool" in name.lower()):

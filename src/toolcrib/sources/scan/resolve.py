@@ -66,7 +66,7 @@ UNKNOWN = Thing()
 
 @dataclass(eq=False, slots=True)
 class Known(Thing):
-    """Something of a package that is not read, by its full name. `call` is set for what calling it returns."""
+    """Something of a package that is not read, by its full name. `call`: what calling it returns."""
 
     name: str
     call: Arguments | None = None
@@ -199,9 +199,9 @@ class Marker(Thing):
 
 @dataclass(eq=False, slots=True)
 class Frame:
-    """One way in which a function comes to be called, or a loop to be run: what parameters and variables stand
-    for, by the id of their binding. `lines` are those of the calls that lead here, outermost first; `calls` the
-    keys of these calls by the id of the function."""
+    """One way in which a function comes to be called, or a loop to be run: what parameters and variables
+    stand for, by the id of their binding. `lines` are those of the calls that lead here, outermost first;
+    `calls` the keys of these calls by the id of the function."""
 
     key: tuple[int, ...] = ()
     values: dict[int, Thing] = field(default_factory=dict)
@@ -222,7 +222,7 @@ ROOT = Frame()
 
 @dataclass(eq=False, slots=True)
 class Arguments:
-    """The arguments of a call as they are written, and where their names are looked up. `key` is the id of the
+    """The arguments of a call as they are written, and where their names are looked up. `key` identifies the
     call."""
 
     args: Sequence[ast.expr]
@@ -531,7 +531,9 @@ class Resolver:
         """Return the assignments `self.name = ...` in the methods of a class, its constructor's first."""
         found: list[Stored] = []
         for item in self.ancestors(cls):
-            for stored in self.survey(item.file).attributes.get(name, ()) if isinstance(item, Class) else ():
+            if not isinstance(item, Class):
+                continue
+            for stored in self.survey(item.file).attributes.get(name, ()):
                 around = stored.spot.around
                 if len(around) >= 2 and around[-2] is item.node and isinstance(around[-1], _FUNCTIONS):
                     assert isinstance(stored.target, ast.Attribute)  # nosec B101  # the survey looked
@@ -604,9 +606,11 @@ class Resolver:
         """Return the fields of a dataclass or model with their defaults, bases first."""
         found: dict[str, tuple[ast.expr | None, Scope]] = {}
         for item in reversed(self.ancestors(cls)):
-            for statement in item.node.body if isinstance(item, Class) else ():
+            if not isinstance(item, Class):
+                continue
+            for statement in item.node.body:
                 if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-                    found[statement.target.id] = (statement.value, item.body)  # type: ignore[union-attr]
+                    found[statement.target.id] = (statement.value, item.body)
         return [(name, default, scope) for name, (default, scope) in found.items()]
 
     def kinds(self, node: FunctionNode, scope: Scope) -> set[str]:
@@ -782,11 +786,11 @@ class Resolver:
         self, node: FunctionNode, cls: Class | None
     ) -> Iterator[tuple[Arguments, Thing | None, tuple[Guess, ...]]]:
         """Yield the calls of a function, with the object that it is called on, and what is uncertain."""
-        names = {node.name}
+        names, is_async = {node.name}, isinstance(node, ast.AsyncFunctionDef)
         if cls is not None and node.name == "__init__":
             for found in list(self.surveys.values()):
-                for item, at in found.classes:
-                    if item is cls.node or (item.bases and cls in self.ancestors(self.cls(item, at.scope))):
+                for item, spot in found.classes:
+                    if item is cls.node or (item.bases and cls in self.ancestors(self.cls(item, spot.scope))):
                         names.add(item.name)
         index = self._call_index()
         names |= {alias for name in names for alias in self._aliases.get(name, ())}
@@ -799,9 +803,8 @@ class Resolver:
                     member = self.member(callee, "__init__")
                     if isinstance(member, Function) and member.node is node:
                         yield call, self.resolve(at.node, at.spot.scope, frame), guesses
-                elif isinstance(callee, Function) and callee.node is node:
-                    if not isinstance(node, ast.AsyncFunctionDef) or at.is_awaited:
-                        yield call, callee.owner, guesses
+                elif isinstance(callee, Function) and callee.node is node and (at.is_awaited or not is_async):
+                    yield call, callee.owner, guesses
 
     def _call_index(self) -> dict[str, list[CallAt]]:
         """Return the calls of all files by the last name of what is called."""
@@ -809,7 +812,7 @@ class Resolver:
             self._calls = {}
             for found in self.surveys.values():
                 for at in found.calls:
-                    name = getattr(at.node.func, "attr", None) or getattr(at.node.func, "id", "")
+                    name = str(getattr(at.node.func, "attr", None) or getattr(at.node.func, "id", ""))
                     self._calls.setdefault(name, []).append(at)
                 for name, bindings in found.file.scope.names.items():
                     for binding in bindings:
@@ -922,17 +925,18 @@ class Resolver:
         found: list[tuple[int, str, ast.expr, ast.expr | None, Spot]] = []
         for at in survey.calls:
             function = at.node.func
-            if isinstance(function, ast.Attribute) and getattr(function.value, "id", "") == name:
-                if function.attr in _GROWS | _SHRINKS and at.spot.scope is home:
-                    value = at.node.args[-1] if at.node.args else function
-                    found.append((at.node.lineno, function.attr, value, None, at.spot))
+            if not isinstance(function, ast.Attribute) or getattr(function.value, "id", "") != name:
+                continue
+            if function.attr in _GROWS | _SHRINKS and at.spot.scope is home:
+                value = at.node.args[-1] if at.node.args else function
+                found.append((at.node.lineno, function.attr, value, None, at.spot))
         for stored in survey.stored:
             target, spot = stored.target, stored.spot
-            if isinstance(target, ast.Name) and target.id == name and spot.scope is home:
-                found.append((target.lineno, "extend", stored.value, None, spot))
-            elif isinstance(target, ast.Subscript) and getattr(target.value, "id", "") == name:
-                if spot.scope is home:
-                    found.append((target.lineno, "add", stored.value, target.slice, spot))
+            key = target.slice if isinstance(target, ast.Subscript) else None
+            changed = target.value if isinstance(target, ast.Subscript) else target
+            if isinstance(changed, ast.Name) and changed.id == name and spot.scope is home:
+                how = "extend" if key is None else "add"
+                found.append((target.lineno, how, stored.value, key, spot))
         return [change[1:] for change in sorted(found, key=lambda change: change[0])]
 
     def _items_of_call(self, node: ast.Call, scope: Scope, frame: Frame, depth: int) -> Iterator[Data]:

@@ -33,10 +33,8 @@ from toolcrib.sources.scan.making import Workshop
 from toolcrib.sources.scan.names import public_names
 from toolcrib.sources.scan.patterns import Patterns
 from toolcrib.sources.scan.resolve import (
-    ROOT,
     UNKNOWN,
     Class,
-    Data,
     Function,
     Instance,
     Known,
@@ -46,8 +44,9 @@ from toolcrib.sources.scan.resolve import (
     Thing,
 )
 from toolcrib.sources.scan.scopes import Binding
-from toolcrib.sources.scan.survey import Guess
+from toolcrib.sources.scan.survey import Guess, survey
 from toolcrib.sources.scan.values import Unresolved
+from toolcrib.sources.source_text import check_compiles
 from toolcrib.sources.tables import DEFINITION_TABLES, HANDLER_TABLE, add_locations
 from toolcrib.sources.targets import SAMPLES, default_target, parse_target
 from toolcrib.tool import Tool
@@ -136,15 +135,18 @@ class Reading:
             if path in self.files or path in self._unreadable:
                 continue
             try:
-                file = self.files[path] = self.library.file(path)
+                file = self.library.file(path)
+                found = survey(file)
+                if found.is_suspect:
+                    check_compiles(file.text, path)
             except SourceError as error:
                 self._unreadable.add(path)
                 self.findings.append(error.finding)
                 continue
-            for imported in self.resolver.survey(file).imports:
-                for other in self.library.imported(imported, file):
-                    if other not in self.files and mentions_tools(other):
-                        waiting.append(other)
+            self.files[path] = file
+            self.resolver.surveys[file] = found
+            others = [other for item in found.imports for other in self.library.imported(item, file)]
+            waiting += [other for other in others if other not in self.files and mentions_tools(other)]
 
     def _words(self) -> re.Pattern[bytes] | None:
         """Return a pattern of the names of servers, classes, and functions that register tools."""
@@ -274,12 +276,14 @@ class Reading:
                 found.things.append(thing)
             elif isinstance(thing, Known) and thing.call is not None and thing.package == "toolcrib":
                 found.things.append(thing)
-            elif isinstance(thing, Instance):
-                if is_application(self.workshop, thing.cls) or is_tool_object(self.workshop, thing):
-                    found.things.append(thing)
-                    instances.add(thing.cls)
+            elif isinstance(thing, Instance) and self._holds_tools(thing):
+                found.things.append(thing)
+                instances.add(thing.cls)
         found.things += [cls for cls in dict.fromkeys(classes) if cls not in instances]
         return found
+
+    def _holds_tools(self, thing: Instance) -> bool:
+        return is_application(self.workshop, thing.cls) or is_tool_object(self.workshop, thing)
 
     def _member(self, file: SourceFile, name: str, binding: Binding) -> Thing:
         """Return what a name of a module stands for; names of files that are not surveyed are left alone."""
@@ -287,9 +291,9 @@ class Reading:
             paths = self.library.imported(binding.node, file)  # type: ignore[arg-type]
             if not any(path in self.files for path in paths):
                 return UNKNOWN
-        elif binding.kind == "value" and not isinstance(binding.value, ast.Call | ast.Name | ast.Attribute):
-            return UNKNOWN
-        elif binding.kind not in ("value", "function", "class"):
+        elif (
+            binding.kind == "value" and not isinstance(binding.value, ast.Call | ast.Name | ast.Attribute)
+        ) or binding.kind not in ("value", "function", "class"):
             return UNKNOWN
         return self.resolver.attribute(Module(file), name)
 
@@ -442,7 +446,7 @@ class Reading:
     # --- tools ---
 
     def make_registry(self, group: Group) -> ToolRegistry:
-        """Return a registry with the rules of a group's server, or of the one server that the targets name."""
+        """Return a registry with the rules of a group's server, or of the one that the targets name."""
         server = group.server
         if server is None or server.maker != "toolcrib":
             ours: dict[Server, None] = {}
@@ -507,9 +511,9 @@ def _placed(finding: Finding, files: Sequence[SourceFile]) -> Finding:
 
 @dataclass(slots=True)
 class Scan:
-    """The result of a scan. `tools` can all be listed; `unlisted` are off, or older versions. `files` are those
-    of the targets, in order; `read` are all that were looked into. `servers` are the names of the servers that
-    the tools are on, by the ids of the tools."""
+    """The result of a scan. `tools` can all be listed; `unlisted` are off, or older versions. `files` are
+    those of the targets, in order; `read` are all that were looked into. `servers` are the names of the
+    servers that the tools are on, by the ids of the tools."""
 
     tools: list[Tool] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import os
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,8 +23,7 @@ _FACTS: dict[tuple[str, str], Any] = {
 @dataclass(frozen=True, slots=True)
 class Situation:
     """Under which conditions a statement runs. `checking`: for type checkers only. `main`: as a program only.
-    `attempt`: in the body of a `try` that has a plan for failure; `fallback`: that plan. `maybe`: undecidable.
-    """
+    `attempt`: in the body of a `try` with handlers; `fallback`: in a handler. `maybe`: undecidable."""
 
     checking: bool = False
     main: bool = False
@@ -350,15 +348,6 @@ _CHANGING = frozenset(
 )
 
 
-_CHANGED_AFTER = re.compile(
-    r"\s{0,9}(?:[.\[][^\n]{0,200}[^=!<>]=(?!=)|[-+*/%&|^@<>]{1,2}=|\.\s{0,9}(?:"
-    + "|".join(_CHANGING)
-    + r")\b)"
-)
-_CHANGED_BEFORE = re.compile(r"\b(?:global|del|setattr|delattr)\b")
-_MOST_LOOKS = 1_000
-
-
 def changes_in(tree: ast.Module) -> Iterator[str]:
     """Names whose objects are changed after they were made, somewhere in the file."""
     for node in ast.walk(tree):
@@ -373,22 +362,6 @@ def changes_in(tree: ast.Module) -> Iterator[str]:
                 yield from _root(node.func.value)
             elif isinstance(node.func, ast.Name) and node.func.id in ("setattr", "delattr") and node.args:
                 yield from _root(node.args[0])
-
-
-def may_change(name: str, text: str) -> bool:
-    """Whether a text looks as if it changed what a name stands for; a quick look, in doubt it does."""
-    place = text.find(name)
-    for _ in range(_MOST_LOOKS):
-        if place < 0:
-            return False
-        end = place + len(name)
-        before = text[max(0, place - 100) : place].rpartition("\n")[2]
-        if _CHANGED_AFTER.match(text, end) or _CHANGED_BEFORE.search(before):
-            return True
-        if not before.strip() and text[end : end + 1] in (".", "["):
-            return True  # a statement begins with a part of it
-        place = text.find(name, end)
-    return True
 
 
 def _root(node: ast.expr) -> Iterator[str]:

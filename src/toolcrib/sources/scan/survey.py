@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from toolcrib.sources.scan.files import SourceFile
 from toolcrib.sources.scan.scopes import Definition, Scope, decide, is_main
@@ -17,8 +17,6 @@ from toolcrib.sources.scan.values import show
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_LOOPS = (ast.For, ast.AsyncFor)
-_ENDS = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 MAX_STATEMENTS = 50_000
 """Statements of one file that are looked at: files with more are generated."""
 _MAX_NESTED_CALLS = 4
@@ -102,6 +100,8 @@ class Survey:
     imports: list[ast.Import | ast.ImportFrom] = field(default_factory=list)
     spots: dict[int, Spot] = field(default_factory=dict)
     """The spot of each definition, by its id."""
+    is_suspect: bool = False
+    """Whether a statement stands where Python may refuse to compile it."""
     stopped: ast.stmt | None = None
     """The statement at which the survey stopped, because there are too many."""
 
@@ -109,8 +109,11 @@ class Survey:
 def survey(file: SourceFile) -> Survey:
     """Look through a file."""
     walker = _Walker(Survey(file))
+    spot = Spot(file)
+    if file.path.name == "__main__.py":
+        spot = spot.guarded(Guess("guessed-main", "it is registered when the package is run as a program"))
     for statement in file.tree.body:
-        walker.block([statement], Spot(file))
+        walker.block([statement], spot)
     return walker.found
 
 
@@ -125,6 +128,7 @@ class _Walker:
     def __init__(self, found: Survey) -> None:
         self.found = found
         self.count = 0
+        self.loops = 0
 
     def block(self, body: Sequence[ast.stmt], spot: Spot) -> Guess | _Stop | None:
         """Look through statements; return the guess about those that follow the block, if it may return."""
@@ -143,41 +147,50 @@ class _Walker:
         return last
 
     def _statement(self, node: ast.stmt, spot: Spot) -> Guess | _Stop | None:
-        kind = type(node)
-        if kind is ast.Expr:
-            self._expression(node.value, spot)  # type: ignore[attr-defined]
-        elif kind is ast.FunctionDef or kind is ast.AsyncFunctionDef:
-            self._definition(node, spot)  # type: ignore[arg-type]
-        elif kind is ast.Assign or kind is ast.AnnAssign or kind is ast.AugAssign:
-            self._assignment(node, spot)  # type: ignore[arg-type]
-        elif kind is ast.ClassDef:
-            self._definition(node, spot)  # type: ignore[arg-type]
-            self.found.classes.append((node, spot))  # type: ignore[arg-type]
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            self.found.imports.append(node)
-        elif isinstance(node, _ENDS):
-            if isinstance(node, ast.Return) and node.value is not None:
+        take = _STATEMENTS.get(type(node))
+        return None if take is None else take(self, node, spot)
+
+    def _expr(self, node: ast.Expr, spot: Spot) -> None:
+        self._expression(node.value, spot)
+
+    def _class(self, node: ast.ClassDef, spot: Spot) -> None:
+        self._definition(node, spot)
+        self.found.classes.append((node, spot))
+
+    def _import(self, node: ast.Import | ast.ImportFrom, spot: Spot) -> None:  # noqa: ARG002
+        self.found.imports.append(node)
+
+    def _suspect(self, node: ast.stmt, spot: Spot) -> None:  # noqa: ARG002
+        self.found.is_suspect = True
+
+    def _end(self, node: ast.stmt, spot: Spot) -> _Stop:
+        if isinstance(node, ast.Return):
+            if not spot.around or not isinstance(spot.around[-1], _FUNCTIONS):
+                self.found.is_suspect = True
+            elif node.value is not None:
                 self._expression(node.value, spot)
-                if spot.around:
-                    self.found.returns.setdefault(id(spot.around[-1]), []).append((node.value, spot))
-            return _STOP
-        elif isinstance(node, ast.If):
-            return self._if(node, spot)
-        elif isinstance(node, ast.Try | ast.TryStar):
-            return self._try(node, spot)
-        elif isinstance(node, ast.With | ast.AsyncWith):
-            for item in node.items:
-                self._expression(item.context_expr, spot)
-            return self.block(node.body, spot)
-        elif isinstance(node, _LOOPS):
-            self._for(node, spot)
-        elif isinstance(node, ast.While):
-            self.block(node.body, spot.guarded(_guess_loop("it is registered in a loop", node)))
-        elif isinstance(node, ast.Match):
-            guess = Guess("guessed-condition", "it is registered in one case of several", node.lineno)
-            for case in node.cases:
-                self.block(case.body, spot.guarded(guess))
-        return None
+                self.found.returns.setdefault(id(spot.around[-1]), []).append((node.value, spot))
+        elif not self.loops and not isinstance(node, ast.Raise):
+            self.found.is_suspect = True
+        return _STOP
+
+    def _with(self, node: ast.With | ast.AsyncWith, spot: Spot) -> Guess | _Stop | None:
+        for item in node.items:
+            self._expression(item.context_expr, spot)
+        return self.block(node.body, spot)
+
+    def _while(self, node: ast.While, spot: Spot) -> None:
+        self._loop(node.body, spot.guarded(_guess_loop("it is registered in a loop", node)))
+
+    def _loop(self, body: Sequence[ast.stmt], spot: Spot) -> None:
+        self.loops += 1
+        self.block(body, spot)
+        self.loops -= 1
+
+    def _match(self, node: ast.Match, spot: Spot) -> None:
+        guess = Guess("guessed-condition", "it is registered in one case of several", node.lineno)
+        for case in node.cases:
+            self.block(case.body, spot.guarded(guess))
 
     def _definition(self, node: Definition, spot: Spot) -> None:
         self.found.spots[id(node)] = spot
@@ -188,7 +201,9 @@ class _Walker:
                     name = ast.Name(node.name, ast.Load(), lineno=node.lineno, col_offset=0)
                     call = ast.Call(decorator, [name], [], lineno=decorator.lineno, col_offset=0)
                     self.found.calls.append(CallAt(call, spot, is_decorator=True))
+        before, self.loops = self.loops, 0
         self.block(node.body, spot.inside(node))
+        self.loops = before
 
     # --- expressions ---
 
@@ -197,6 +212,8 @@ class _Walker:
         kind = type(node)
         if kind is ast.Constant or kind is ast.Name or kind is ast.JoinedStr:
             return
+        if isinstance(node, ast.Await | ast.Yield | ast.YieldFrom) and spot.function is None:
+            self.found.is_suspect = True
         if isinstance(node, ast.Await):
             self._expression(node.value, spot, depth, is_awaited=True)
         elif isinstance(node, ast.Call):
@@ -210,11 +227,9 @@ class _Walker:
                 for argument in node.args:
                     if isinstance(argument, ast.Call):
                         self._expression(argument, spot, depth + 1, is_awaited=runs)
-        elif isinstance(node, ast.ListComp | ast.GeneratorExp | ast.SetComp) and depth == 0:
-            if len(node.generators) == 1 and not node.generators[0].ifs:
-                loop = Loop(node.generators[0].target, node.generators[0].iter)
-                inner = Spot(spot.file, spot.around, spot.guesses, (*spot.loops, loop))
-                self._expression(node.elt, inner, 1)
+        elif isinstance(node, ast.ListComp | ast.GeneratorExp) and depth == 0:
+            loops = [Loop(item.target, item.iter) for item in node.generators]
+            self._expression(node.elt, Spot(spot.file, spot.around, spot.guesses, (*spot.loops, *loops)), 1)
 
     def _assignment(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign, spot: Spot) -> None:
         if node.value is None:
@@ -279,8 +294,33 @@ class _Walker:
         inner = Spot(spot.file, spot.around, spot.guesses, (*spot.loops, Loop(node.target, node.iter)))
         if any(isinstance(item, ast.Break | ast.Continue) for item in ast.walk(node)):
             inner = inner.guarded(_guess_loop("it is registered in a loop that may be left early", node))
-        self.block(node.body, inner)
+        self._loop(node.body, inner)
         self.block(node.orelse, spot)
+
+
+_STATEMENTS: dict[type[ast.stmt], Any] = {
+    ast.Expr: _Walker._expr,
+    ast.FunctionDef: _Walker._definition,
+    ast.AsyncFunctionDef: _Walker._definition,
+    ast.ClassDef: _Walker._class,
+    ast.Assign: _Walker._assignment,
+    ast.AnnAssign: _Walker._assignment,
+    ast.AugAssign: _Walker._assignment,
+    ast.Import: _Walker._import,
+    ast.ImportFrom: _Walker._import,
+    ast.Nonlocal: _Walker._suspect,
+    ast.Global: _Walker._suspect,
+    **dict.fromkeys((ast.Return, ast.Raise, ast.Break, ast.Continue), _Walker._end),
+    ast.If: _Walker._if,
+    ast.Try: _Walker._try,
+    ast.TryStar: _Walker._try,
+    ast.With: _Walker._with,
+    ast.AsyncWith: _Walker._with,
+    ast.For: _Walker._for,
+    ast.AsyncFor: _Walker._for,
+    ast.While: _Walker._while,
+    ast.Match: _Walker._match,
+}
 
 
 def _guess_loop(words: str, node: ast.stmt) -> Guess:
