@@ -188,7 +188,8 @@ def scan(terminal: Terminal, targets: Sequence[str], as_json: bool) -> int:
     if as_json:
         document = catalog_json(found.tools, found.findings)
         for tool, entry in zip(found.tools, document["tools"], strict=True):
-            entry["server"] = found.servers.get(id(tool))
+            if id(tool) in found.servers:
+                entry["server"] = found.servers[id(tool)]
         terminal.json(document)
         return 1 if found.errors else 0
     if found.tools:
