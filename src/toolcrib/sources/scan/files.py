@@ -117,6 +117,9 @@ class Library:
         self._files: dict[Path, SourceFile | SourceError] = {}
         self._modules: dict[tuple[Path, str], SourceFile | None] = {}
         self._places: dict[Path, tuple[Path, list[str]]] = {}
+        self._listings: dict[Path, frozenset[str]] = {}
+        self._imports: dict[int, list[Path]] = {}
+        self._names: dict[tuple[Path, str, bool], list[Path]] = {}
         self._areas = list(dict.fromkeys(_area(root) for root in roots))
         inner = [place / "src" for place in self._areas if (place / "src").is_dir()]
         starts = [root if root.is_dir() else root.parent for root in roots]
@@ -177,25 +180,41 @@ class Library:
             return None
         return self._find(folder, parts)
 
-    def imported(self, node: ast.Import | ast.ImportFrom, near: SourceFile) -> Iterator[Path]:
+    def imported(self, node: ast.Import | ast.ImportFrom, near: SourceFile) -> list[Path]:
         """The files that an import statement may lead to, without reading them."""
-        names = [alias.name for alias in node.names]
-        if isinstance(node, ast.ImportFrom):
-            names = [".".join(filter(None, (node.module, name))) for name in names if name != "*"]
-            names += [node.module] if node.module else []
-        level = node.level if isinstance(node, ast.ImportFrom) else 0
-        bases = [near.path.parents[level - 1]] if level else [near.base, *self._bases]
-        for name in dict.fromkeys(names):
+        if id(node) not in self._imports:
+            names = [alias.name for alias in node.names]
+            level = node.level if isinstance(node, ast.ImportFrom) else 0
+            if isinstance(node, ast.ImportFrom):
+                names = [".".join(filter(None, (node.module, name))) for name in names if name != "*"]
+                names += [node.module] if node.module else []
+            base = near.path.parents[level - 1] if 0 < level <= len(near.path.parents) else near.base
+            found = [path for name in names for path in self._located(base, name, is_relative=level > 0)]
+            self._imports[id(node)] = list(dict.fromkeys(found))
+        return self._imports[id(node)]
+
+    def _located(self, base: Path, name: str, *, is_relative: bool) -> list[Path]:
+        """The files of a dotted name and of the packages above it."""
+        key = (base, name, is_relative)
+        if key not in self._names:
+            self._names[key] = []
             parts = name.split(".")
-            if (parts[0] in KNOWN_BY_NAME and not level) or len(name) > _LONGEST_NAME:
-                continue
+            bases = [base] if is_relative else [base, *self._bases]
+            if len(name) > _LONGEST_NAME or (parts[0] in KNOWN_BY_NAME and not is_relative):
+                parts = []
             for count in range(1, len(parts) + 1):
-                found = (path for base in bases for path in self._paths(base, parts[:count]))
-                path = next(found, None)
-                if path is not None:
-                    yield _resolve(path)
+                found = (path for each in bases for path in self._paths(each, parts[:count]))
+                self._names[key] += [_resolve(path) for path in (next(found, None),) if path is not None]
+        return self._names[key]
 
     def _paths(self, base: Path, parts: list[str]) -> Iterator[Path]:
+        if base not in self._listings:
+            try:
+                self._listings[base] = frozenset(os.listdir(base))
+            except OSError:
+                self._listings[base] = frozenset()
+        if parts and not {parts[0], f"{parts[0]}.py"} & self._listings[base]:
+            return
         place = base.joinpath(*parts)
         paths = [place / "__init__.py", *([place.with_name(f"{parts[-1]}.py")] if parts else [])]
         for path in paths:

@@ -99,6 +99,7 @@ class Patterns:
         self.marks: dict[int, tuple[Arguments, tuple[Guess, ...]]] = {}
         self.marked: list[tuple[Definition, Spot]] = []
         self.doubts: dict[int, tuple[Guess, ...]] = {}
+        self.has_servers = False
         self.others: set[int] = set()
         """Functions that a decorator of another library turns into something else."""
 
@@ -276,7 +277,11 @@ class Patterns:
             return
         if isinstance(function, ast.Attribute):
             self._doubt_part(function, at.spot)
-            if function.attr not in _METHODS and not _WORDS.search(function.attr):
+            if function.attr not in _METHODS:
+                if _WORDS.search(function.attr):
+                    self._called(at, ROOT)  # a server may be handed over
+                return
+            if function.attr not in ("tool", "add_tool") and not self._may_be_server(function, at):
                 return
         elif isinstance(function, ast.Name):
             if at.spot.function is not None and not _WORDS.search(function.id):
@@ -285,6 +290,20 @@ class Patterns:
             return
         for frame in self.resolver.frames(at.spot):
             self._called(at, frame)
+
+    def _may_be_server(self, function: ast.Attribute, at: CallAt) -> bool:
+        """Whether a method such as `add` or `remove`, which many objects have, may be a server's."""
+        if not isinstance(function.value, ast.Name | ast.Attribute) or len(at.node.args) > 2:
+            return False
+        if not self.has_servers:
+            self.has_servers = any(
+                "toolcrib" in file.text or "mcp" in file.text for file in self.resolver.surveys
+            )
+        base = self.resolver.resolve(function.value, at.spot.scope) if self.has_servers else None
+        is_parameter = isinstance(base, Data) and isinstance(base.node, ast.Name)
+        return isinstance(base, Server) or (
+            is_parameter and function.attr in _ONE | _MANY | _MOUNTS | {"add"}
+        )
 
     def _called(self, at: CallAt, frame: Frame) -> None:
         node, scope = at.node, at.spot.scope

@@ -406,15 +406,16 @@ class Resolver:
     def instance(self, cls: Class, call: Arguments | None = None) -> Thing:
         """Return the object that calling a class makes: a server, for a subclass of one."""
         maker = self.server_maker(cls)
+        key = () if call is None else (*call.frame.home(call.scope), call.key)
         if maker is not None:
-            # One for all objects of the class: what a method of it registers is on each of them.
-            server = self._server(("class", id(cls.node)), maker, cls.node.name, cls.scope, call)
+            label = cls.node.name if call is None else _label(call, cls.node.name)
+            scope = cls.scope if call is None else call.scope
+            server = self._server(("object", id(cls.node), *key), maker, label, scope, call)
             if server.cls is None:
                 server.cls = cls
                 server.is_low_level = any(map(_is_low_level, self.ancestors(cls)))
                 server.guesses.append(Guess("guessed-server", f"the server is a {cls.node.name}", cls.line))
             return server
-        key = () if call is None else (*call.frame.home(call.scope), call.key)
         made: Instance = self._keep(("object", id(cls.node), *key), lambda: Instance(cls, call))
         return made
 
@@ -484,6 +485,8 @@ class Resolver:
                 return Known(f"{thing.name}.{name}")
             case Server() if name in ("registry", "local_provider"):
                 return thing
+            case Server() if name in ("tool", "add_tool"):
+                return Method(thing, name)  # also where its class overrides it
             case Server():
                 found = UNKNOWN if thing.cls is None else self._of_object(thing, thing.cls, name)
                 return Method(thing, name) if found is UNKNOWN else found
@@ -662,7 +665,8 @@ class Resolver:
         if maker is not None:
             key = ("call", id(node), call.frame.home(call.scope))
             low = callee.is_low_level
-            server = self._server(key, maker, _label(node, call), call.scope, call, is_low_level=low)
+            label = _label(call, call.file.path.stem)
+            server = self._server(key, maker, label, call.scope, call, is_low_level=low)
             server.is_ours = (maker, callee.last) == ("toolcrib", "MCPServer")
             return server
         if callee.name in MARKS:
@@ -795,6 +799,8 @@ class Resolver:
         index = self._call_index()
         names |= {alias for name in names for alias in self._aliases.get(name, ())}
         for at in [at for name in names for at in index.get(name, ()) if at.spot.function is not node]:
+            if not self._may_call(at, node, cls):
+                continue
             for frame in self.frames(at.spot):
                 callee = self.resolve(at.node.func, at.spot.scope, frame)
                 call = call_at(at.node, at.spot.scope, frame)
@@ -805,6 +811,17 @@ class Resolver:
                         yield call, self.resolve(at.node, at.spot.scope, frame), guesses
                 elif isinstance(callee, Function) and callee.node is node and (at.is_awaited or not is_async):
                     yield call, callee.owner, guesses
+
+    def _may_call(self, at: CallAt, node: FunctionNode, cls: Class | None) -> bool:
+        """Whether a call is one of a function, as far as can be told without its frames."""
+        callee = self.resolve(at.node.func, at.spot.scope)
+        if isinstance(callee, Class):
+            member = self.member(callee, "__init__")
+            return isinstance(member, Function) and member.node is node
+        if not isinstance(callee, Function) or callee.node is node or cls is None:
+            return isinstance(callee, Function) and callee.node is node
+        owner = self.class_around(callee.node, callee.scope)  # what it overrides
+        return callee.node.name == node.name and owner in self.ancestors(cls)
 
     def _call_index(self) -> dict[str, list[CallAt]]:
         """Return the calls of all files by the last name of what is called."""
@@ -1007,15 +1024,15 @@ class Resolver:
         raise Unresolved("it is no data")
 
 
-def _label(node: ast.Call, call: Arguments) -> str:
+def _label(call: Arguments, default: str) -> str:
     """Return the name of a server: the one that it is given, else the variable that holds it."""
     for given in (*call.args[:1], call.keyword("name")):
         if isinstance(given, ast.Constant) and isinstance(given.value, str):
             return given.value
-    names = (
-        name for name, bindings in call.scope.names.items() if any(item.value is node for item in bindings)
-    )
-    return next(names, call.file.path.stem)
+    for name, bindings in call.scope.names.items():
+        if any(id(item.value) == call.key for item in bindings):
+            return name
+    return default
 
 
 def _is_low_level(thing: Thing) -> bool:

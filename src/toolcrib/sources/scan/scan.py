@@ -91,6 +91,7 @@ class Reading:
         self.aims = aims
         self.files: dict[Path, SourceFile] = {}
         self._unreadable: set[Path] = set()
+        self._seen: set[Path] = set()
         self._claimed: set[Server] = set()
         self._held: set[Server] = set()
         self._loose: set[int] = set()
@@ -145,8 +146,9 @@ class Reading:
                 continue
             self.files[path] = file
             self.resolver.surveys[file] = found
-            others = [other for item in found.imports for other in self.library.imported(item, file)]
-            waiting += [other for other in others if other not in self.files and mentions_tools(other)]
+            others = {other for item in found.imports for other in self.library.imported(item, file)}
+            waiting += [other for other in sorted(others - self._seen) if mentions_tools(other)]
+            self._seen |= others
 
     def _words(self) -> re.Pattern[bytes] | None:
         """Return a pattern of the names of servers, classes, and functions that register tools."""

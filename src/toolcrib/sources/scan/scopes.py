@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+_BINDING_WORDS = re.compile(r"^[ \t]*(?:global|match)[ \t(\[{*]", re.MULTILINE)
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -106,8 +108,9 @@ def module_scope(tree: ast.Module, file: Any = None) -> Scope:
 def _bind_in_passing(tree: ast.Module, scope: Scope) -> None:
     """Return the names that `:=`, `case` and `global` bind, at an unknown time."""
     text: str = getattr(scope.file, "text", "")
-    # Most files have none of it, and a pattern takes a third of the parser's time to say so.
-    if ":=" not in text and "global" not in text and "match" not in text:
+    # Most files have none of it; a pattern takes long, and is only asked where one of the words occurs.
+    has_word = "global" in text or "match" in text
+    if ":=" not in text and not (has_word and _BINDING_WORDS.search(text)):
         return
     for node in ast.walk(tree):
         names: list[str | None] = []
