@@ -48,6 +48,10 @@ class SourceFile:
         return self.name if self.path.name == "__init__.py" else self.name.rpartition(".")[0]
 
     @cached_property
+    def lines(self) -> list[str]:
+        return self.text.split("\n")
+
+    @cached_property
     def scope(self) -> Scope:
         return module_scope(self.tree, self)
 

@@ -286,7 +286,11 @@ class Patterns:
         elif isinstance(function, ast.Name):
             if at.spot.function is not None and not _WORDS.search(function.id):
                 return
-        elif not isinstance(function, ast.Call):
+            callee = self.resolver.resolve(function, at.spot.scope)
+            if not isinstance(callee, Method | Marker) and getattr(callee, "name", "") not in MARKS:
+                self._called(at, ROOT)
+                return
+        elif not isinstance(function, ast.Call) or "tool" not in show(function.func).lower():
             return
         for frame in self.resolver.frames(at.spot):
             self._called(at, frame)
