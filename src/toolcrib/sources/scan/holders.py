@@ -15,7 +15,9 @@ from toolcrib.definition import ToolDefinition
 from toolcrib.errors import DefinitionError, Finding, Location
 from toolcrib.sources.applications import Application
 from toolcrib.sources.described import describe
-from toolcrib.sources.scan.resolve import (
+from toolcrib.sources.scan.scopes import Scope
+from toolcrib.sources.scan.survey import FunctionNode, Guess
+from toolcrib.sources.scan.things import (
     ROOT,
     Arguments,
     Class,
@@ -27,8 +29,6 @@ from toolcrib.sources.scan.resolve import (
     Thing,
     call_at,
 )
-from toolcrib.sources.scan.scopes import Scope
-from toolcrib.sources.scan.survey import FunctionNode, Guess
 from toolcrib.sources.scan.values import Unresolved
 from toolcrib.tool import MARK, Tool
 

@@ -20,6 +20,7 @@ from toolcrib.sources import collect
 from toolcrib.sources import objects as strict
 from toolcrib.sources.applications import APIApplication
 from toolcrib.sources.scan import foreign
+from toolcrib.sources.scan.foreign import read_options, read_ours
 from toolcrib.sources.scan.holders import (
     TableReader,
     build_application,
@@ -29,22 +30,12 @@ from toolcrib.sources.scan.holders import (
     is_tool_object,
     read_low_level,
 )
-from toolcrib.sources.scan.options import read_options, read_ours
 from toolcrib.sources.scan.patterns import Patterns, Registration
-from toolcrib.sources.scan.resolve import (
-    Arguments,
-    Class,
-    Data,
-    Function,
-    Instance,
-    Known,
-    Resolver,
-    Server,
-    Thing,
-)
+from toolcrib.sources.scan.resolve import Resolver
 from toolcrib.sources.scan.scopes import Scope
 from toolcrib.sources.scan.stubs import Stub
 from toolcrib.sources.scan.survey import Guess
+from toolcrib.sources.scan.things import Arguments, Class, Data, Function, Instance, Known, Server, Thing
 from toolcrib.sources.scan.values import show
 from toolcrib.tool import MARK, Tool
 

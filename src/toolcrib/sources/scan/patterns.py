@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from toolcrib.errors import Finding
-from toolcrib.sources.scan.resolve import (
-    MARKS,
+from toolcrib.sources.scan.resolve import MARKS, Resolver
+from toolcrib.sources.scan.scopes import Definition, Scope
+from toolcrib.sources.scan.survey import CallAt, Guess, Spot, Stored, Survey
+from toolcrib.sources.scan.things import (
     ROOT,
     UNKNOWN,
     Arguments,
@@ -25,13 +27,10 @@ from toolcrib.sources.scan.resolve import (
     Known,
     Marker,
     Method,
-    Resolver,
     Server,
     Thing,
     call_at,
 )
-from toolcrib.sources.scan.scopes import Definition, Scope
-from toolcrib.sources.scan.survey import CallAt, Guess, Spot, Stored, Survey
 from toolcrib.sources.scan.values import show
 
 MAX_REGISTRATIONS = 1_000

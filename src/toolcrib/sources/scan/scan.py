@@ -32,19 +32,10 @@ from toolcrib.sources.scan.holders import TableReader, is_application, is_comple
 from toolcrib.sources.scan.making import Workshop
 from toolcrib.sources.scan.names import public_names
 from toolcrib.sources.scan.patterns import Patterns
-from toolcrib.sources.scan.resolve import (
-    UNKNOWN,
-    Class,
-    Function,
-    Instance,
-    Known,
-    Module,
-    Resolver,
-    Server,
-    Thing,
-)
+from toolcrib.sources.scan.resolve import Resolver
 from toolcrib.sources.scan.scopes import Binding
 from toolcrib.sources.scan.survey import Guess, survey
+from toolcrib.sources.scan.things import UNKNOWN, Class, Function, Instance, Known, Module, Server, Thing
 from toolcrib.sources.scan.values import Unresolved
 from toolcrib.sources.source_text import check_compiles
 from toolcrib.sources.tables import DEFINITION_TABLES, HANDLER_TABLE, add_locations

@@ -112,7 +112,7 @@ APPROXIMATE = {
     "computed settings": "class C(BaseModel):\n    model_config = settings()\n    a: int",
     "an extra that is code": "class C(BaseModel):\n    model_config = {'json_schema_extra': f}\n    a: int",
     "field words": "class C(BaseModel):\n    model_config = {'use_attribute_docstrings':1}\n    a: int",
-    "a computed field": "class C(BaseModel):\n    a: int\n    @computed_field\n    def p(self) -> int: ...",
+    "a computed field": "class C(BaseModel):\n    @computed_field\n    def p(self) -> int: ...",
     "a plain validator": (
         "class C(BaseModel):\n    a: int\n    @field_validator('a', mode='plain')\n    def v(cls, x): return x"
     ),

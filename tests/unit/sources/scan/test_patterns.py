@@ -191,14 +191,19 @@ def test_a_guard_before_a_registration_is_announced() -> None:
 
 
 GUARDS = {
-    "a loop that skips": "for f in [work]:\n    if not os.environ.get('X'):\n        continue\n    mcp.add_tool(f)\n",
+    "a loop that skips": (
+        "for f in [work]:\n    if not os.environ.get('X'):\n        continue\n    mcp.add_tool(f)\n"
+    ),
     "a handler that returns": (
         "def register(m):\n    try:\n        import extra\n    except ImportError:\n        return\n"
         "    m.add_tool(work)\nregister(mcp)\n"
     ),
-    "a call below a condition": "def register(m):\n    m.add_tool(work)\nif os.environ.get('X'):\n    register(mcp)\n",
+    "a call below a condition": (
+        "def register(m):\n    m.add_tool(work)\nif os.environ.get('X'):\n    register(mcp)\n"
+    ),
     "an early return of the caller": (
-        "def register(m):\n    m.add_tool(work)\ndef setup():\n    if os.sep:\n        return\n    register(mcp)\nsetup()\n"
+        "def register(m):\n    m.add_tool(work)\n"
+        "def setup():\n    if os.sep:\n        return\n    register(mcp)\nsetup()\n"
     ),
 }
 
