@@ -63,6 +63,7 @@ _MANY = frozenset({"add_all", "register_all_tools"})
 _MOUNTS = frozenset({"mount", "import_server"})
 _REMOVES = frozenset({"remove", "remove_tool", "disable"})
 _CHANGES = frozenset({"add_provider", "add_tool_transformation", "add_transform", "enable"})
+_OFTEN_ON_PARAMETERS = frozenset({"add", "mount", "import_server", "register_tool"}) | _MANY
 _METHODS = _ONE | _MANY | _MOUNTS | _REMOVES | _CHANGES | {"add", "tool"}
 _DICT_CHANGES = frozenset({"__setitem__", "clear", "pop", "popitem", "setdefault", "update"})
 _WORDS = re.compile(r"tool|regist|setup|mount|publish|^(?:exec|setattr|delattr)$", re.IGNORECASE)
@@ -304,9 +305,7 @@ class Patterns:
             )
         base = self.resolver.resolve(function.value, at.spot.scope) if self.has_servers else None
         is_parameter = isinstance(base, Data) and isinstance(base.node, ast.Name)
-        return isinstance(base, Server) or (
-            is_parameter and function.attr in _ONE | _MANY | _MOUNTS | {"add"}
-        )
+        return isinstance(base, Server) or (is_parameter and function.attr in _OFTEN_ON_PARAMETERS)
 
     def _called(self, at: CallAt, frame: Frame) -> None:
         node, scope = at.node, at.spot.scope

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-_BINDING_WORDS = re.compile(r"^[ \t]*(?:global|match)[ \t(\[{*]", re.MULTILINE)
+_GLOBAL = re.compile(r"^[ \t]+global[ \t]", re.MULTILINE)
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -108,11 +108,12 @@ def module_scope(tree: ast.Module, file: Any = None) -> Scope:
 def _bind_in_passing(tree: ast.Module, scope: Scope) -> None:
     """Return the names that `:=`, `case` and `global` bind, at an unknown time."""
     text: str = getattr(scope.file, "text", "")
-    # Most files have none of it; a pattern takes long, and is only asked where one of the words occurs.
-    has_word = "global" in text or "match" in text
-    if ":=" not in text and not (has_word and _BINDING_WORDS.search(text)):
+    # Most files have none of it. A walk takes long: into functions only for `global`.
+    has_global = "global" in text and _GLOBAL.search(text) is not None
+    if not has_global and ":=" not in text and "match" not in text:
         return
-    for node in ast.walk(tree):
+    outside = [item for item in tree.body if not isinstance(item, Definition)]
+    for node in ast.walk(tree if has_global else ast.Module(outside, [])):
         names: list[str | None] = []
         if isinstance(node, ast.NamedExpr):
             names = [node.target.id]

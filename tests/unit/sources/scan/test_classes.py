@@ -114,7 +114,7 @@ APPROXIMATE = {
     "field words": "class C(BaseModel):\n    model_config = {'use_attribute_docstrings':1}\n    a: int",
     "a computed field": "class C(BaseModel):\n    @computed_field\n    def p(self) -> int: ...",
     "a plain validator": (
-        "class C(BaseModel):\n    a: int\n    @field_validator('a', mode='plain')\n    def v(cls, x): return x"
+        "class C(BaseModel):\n    a: int\n    @field_validator('a', mode='plain')\n    def v(cls, x): ..."
     ),
     "an inner Config": "class C(BaseModel):\n    a: int\n    class Config:\n        title = 'T'",
     "older validators": "class C(BaseModel):\n    a: int\n    @validator('a')\n    def v(cls, x): return x",
