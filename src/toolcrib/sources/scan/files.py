@@ -8,7 +8,7 @@ import re
 import stat
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -123,6 +123,8 @@ class Library:
         self._places: dict[Path, tuple[Path, list[str]]] = {}
         self._listings: dict[Path, frozenset[str]] = {}
         self._imports: dict[int, list[Path]] = {}
+        self._found: dict[tuple[Any, ...], list[Path]] = {}
+        self._real: dict[Path, Path] = {}
         self._names: dict[tuple[Path, str, bool], list[Path]] = {}
         self._areas = list(dict.fromkeys(_area(root) for root in roots))
         inner = [place / "src" for place in self._areas if (place / "src").is_dir()]
@@ -138,8 +140,7 @@ class Library:
 
     def file(self, path: Path | str) -> SourceFile:
         """A file by its path. Raises SourceError where it cannot be read, each time the same one."""
-        path = Path(path)
-        key = _resolve(path)
+        key = self._resolve(Path(path))
         found = self._files.get(key)
         if found is None:
             found = self._files[key] = self._read(key)
@@ -208,25 +209,24 @@ class Library:
                 parts = []
             for count in range(1, len(parts) + 1):
                 found = (path for each in bases for path in self._paths(each, parts[:count]))
-                self._names[key] += [_resolve(path) for path in (next(found, None),) if path is not None]
+                self._names[key] += [self._resolve(path) for path in (next(found, None),) if path is not None]
         return self._names[key]
 
-    def _paths(self, base: Path, parts: list[str]) -> Iterator[Path]:
-        if base not in self._listings:
-            try:
-                self._listings[base] = frozenset(os.listdir(base))
-            except OSError:
-                self._listings[base] = frozenset()
-        if parts and not {parts[0], f"{parts[0]}.py"} & self._listings[base]:
-            return
-        place = base.joinpath(*parts)
-        paths = [place / "__init__.py", *([place.with_name(f"{parts[-1]}.py")] if parts else [])]
-        for path in paths:
-            try:
-                if path.is_file() and self._holds(path):
-                    yield path
-            except OSError:
-                continue
+    def _paths(self, base: Path, parts: list[str]) -> list[Path]:
+        """The files that may be read of a dotted name below a folder; looked up once."""
+        key = (base, *parts)
+        if key not in self._found:
+            if base not in self._listings:
+                try:
+                    self._listings[base] = frozenset(os.listdir(base))
+                except OSError:
+                    self._listings[base] = frozenset()
+            self._found[key] = []
+            if not parts or {parts[0], f"{parts[0]}.py"} & self._listings[base]:
+                place = base.joinpath(*parts)
+                paths = [place / "__init__.py", *([place.with_name(f"{parts[-1]}.py")] if parts else [])]
+                self._found[key] = [path for path in paths if os.path.isfile(path) and self._holds(path)]
+        return self._found[key]
 
     def _find(self, base: Path, parts: list[str]) -> SourceFile | None:
         for path in self._paths(base, parts):
@@ -237,8 +237,13 @@ class Library:
         return None
 
     def _holds(self, path: Path) -> bool:
-        real = _resolve(path)
-        return any(real.is_relative_to(area) for area in self._areas)
+        real = str(self._resolve(path))
+        return any(real == area or real.startswith(area + os.sep) for area in map(str, self._areas))
+
+    def _resolve(self, path: Path) -> Path:
+        if path not in self._real:
+            self._real[path] = _resolve(path)
+        return self._real[path]
 
 
 def _resolve(path: Path) -> Path:
