@@ -151,7 +151,7 @@ class Tool:
     def __init__(
         self, info: HandlerInfo, name: str, options: ToolOptions, build: Build | str, origin: Any
     ) -> None:
-        """`build` makes the parts of the tool: a function, or "function", "handler" or "object"."""
+        """`build` makes the parts of the tool: a function, or "function", "handler", "object" or "open"."""
         self.info = info
         self.name = name
         self.options = options
@@ -361,9 +361,14 @@ def _check_texts(made: ToolDefinition) -> None:
 @cache
 def _builders() -> dict[str, Build]:
     """Load what builds tools, which takes half of the start-up time, when the first definition is needed."""
-    from toolcrib.schema.function import build_function, build_handler, build_object
+    from toolcrib.schema.function import build_function, build_handler, build_object, build_open
 
-    return {"function": build_function, "handler": build_handler, "object": build_object}
+    return {
+        "function": build_function,
+        "handler": build_handler,
+        "object": build_object,
+        "open": build_open,
+    }
 
 
 # --- tool objects ------------------------------------------------------------------------------------

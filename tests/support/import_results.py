@@ -35,10 +35,11 @@ def import_targets(targets: Sequence[str | Path]) -> dict[str, Any]:
 
 def describe_scan(scan: Scan) -> dict[str, Any]:
     """Return the tools of a scan in the format of `import_targets.py`."""
-    found = {}
+    found: dict[str, Any] = {}
     for tool in [*scan.tools, *scan.unlisted]:
         described = {**importing.describe(tool), "enabled": tool.options.enabled}
-        found[f"{tool.name}@{tool.version or ''}"] = json.loads(json.dumps(described, default=str))
+        # Of equal names on several servers, importing registers the first.
+        found.setdefault(f"{tool.name}@{tool.version or ''}", json.loads(json.dumps(described, default=str)))
     return found
 
 

@@ -84,12 +84,6 @@ class F(Flag):
     RW = R | W
 def tool(a: A, s: S, i: I, f: F, d: S = S.ONE, e: str = S.TWO.value): ...
 
-### enum by call
-C = Enum('C', 'RED GREEN')
-D = Enum('D', {'A': 'a'})
-E = IntEnum('E', ['X', 'Y'])
-def tool(c: C, d: D, e: E): ...
-
 ### enum with methods
 class M(str, Enum):
     A = 'a'
@@ -176,13 +170,6 @@ class Box(Generic[T]):
     more: list[T] = field(default_factory=list)
 def tool(b: Box[int], c: Box[str]) -> Box[float]: ...
 
-### default instance
-@dataclass
-class P:
-    x: int = 1
-    y: str = 'a'
-def tool(p: P = P(y='b'), q: P = P(3)): ...
-
 ### typed dict
 class Row(TypedDict):
     """A row."""
@@ -192,10 +179,6 @@ class Wide(Row, total=False):
     c: Required[float]
     d: 'list[Row]'
 def tool(r: Row, w: Wide) -> Row: ...
-
-### typed dict by call
-R = TypedDict('R', {'a-b': int, 'c': 'str'}, total=False)
-def tool(r: R): ...
 
 ### recursive typed dict
 class Tree(TypedDict):
@@ -210,11 +193,6 @@ class P(NamedTuple):
     y: float = 0.5
     p: 'P | None' = None
 def tool(p: P) -> P: ...
-
-### named tuple by call
-A = NamedTuple('A', [('x', int), ('y', 'str')])
-B = namedtuple('B', 'x y', defaults=[1])
-def tool(a: A, b: B): ...
 
 ### plain class
 class Thing:
@@ -355,15 +333,41 @@ def tool(x: float = math.pi, y: int = sys.maxsize): ...
 ### dates
 def tool(x: date = date(2020, 1, 2), y: timedelta = timedelta(days=1)): ...
 
-### member by key
-class C(Enum):
-    A = 'a'
-D = {'k': 4}
-def tool(x: C = C['A'], y: int = D['k'], z: C = C('a')): ...
-
 ### http status
 from http import HTTPStatus
 def tool(x: HTTPStatus = HTTPStatus.OK): ...
 '''
 
 SNIPPETS = dict(part.split("\n", 1) for part in _TEXT.split("### ")[1:])
+
+_COMPUTED = r"""
+### enum by call
+C = Enum('C', 'RED GREEN')
+D = Enum('D', {'A': 'a'})
+E = IntEnum('E', ['X', 'Y'])
+def tool(c: C, d: D, e: E): ...
+
+### typed dict by call
+R = TypedDict('R', {'a-b': int, 'c': 'str'}, total=False)
+def tool(r: R): ...
+
+### named tuple by call
+A = NamedTuple('A', [('x', int), ('y', 'str')])
+B = namedtuple('B', 'x y', defaults=[1])
+def tool(a: A, b: B): ...
+
+### default instance
+@dataclass
+class P:
+    x: int = 1
+    y: str = 'a'
+def tool(p: P = P(y='b'), q: P = P(3)): ...
+
+### member by key
+class C(Enum):
+    A = 'a'
+D = {'k': 4}
+def tool(x: C = C['A'], y: int = D['k'], z: C = C('a')): ...
+"""
+COMPUTED = dict(part.split("\n", 1) for part in _COMPUTED.split("### ")[1:])
+"""Types and defaults that calls make when the code runs: a scan announces them."""

@@ -140,16 +140,6 @@ class N(BaseModel):
     def prep(cls, data: Any) -> Any: return data
 def tool(m: M, n: N): ...
 
-### computed
-class M(BaseModel):
-    a: int
-    @computed_field
-    @property
-    def twice(self) -> int:
-        """Two a."""
-        return self.a * 2
-def tool(m: M) -> M: ...
-
 ### annotated validators
 def clean(v: str) -> str: return v
 Name = Annotated[str, AfterValidator(clean)]
@@ -191,12 +181,6 @@ class M(BaseModel):
 class E(Enum):
     A = 'a'
 def tool(d: D, m: M): ...
-
-### model default
-class M(BaseModel):
-    a: int = 1
-    b: str = 'x'
-def tool(m: M = M(a=2)): ...
 
 ### private
 class M(BaseModel):
@@ -262,3 +246,23 @@ def tool(m: M) -> list[M]: ...
 '''
 
 SNIPPETS = dict(part.split("\n", 1) for part in _TEXT.split("### ")[1:])
+
+_COMPUTED = r'''
+### computed
+class M(BaseModel):
+    a: int
+    @computed_field
+    @property
+    def twice(self) -> int:
+        """Two a."""
+        return self.a * 2
+def tool(m: M) -> M: ...
+
+### model default
+class M(BaseModel):
+    a: int = 1
+    b: str = 'x'
+def tool(m: M = M(a=2)): ...
+'''
+COMPUTED = dict(part.split("\n", 1) for part in _COMPUTED.split("### ")[1:])
+"""Models with parts that code makes: a scan announces them."""

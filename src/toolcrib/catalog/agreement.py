@@ -59,12 +59,14 @@ def compare_scan(
 
     `findings` of both sides say what was announced.
     """
+    # Of equal names on several servers, importing registers the first.
     left, right = (
-        {(tool.name.casefold(), tool.version): tool for tool in side} for side in (scanned, registered)
+        {(tool.name.casefold(), tool.version): tool for tool in reversed(list(side))}
+        for side in (scanned, registered)
     )
     announced = _Announcements(findings, [*left.values(), *right.values()])
     found: list[ScanDifference] = []
-    for key, tool in left.items():
+    for key, tool in reversed(left.items()):
         if key not in right:
             found.append(_one_sided(ONLY_SCANNED, tool, announced))
             continue
@@ -76,7 +78,9 @@ def compare_scan(
             if not is_in_both or not _is_same(one, other):
                 found.append(ScanDifference(DIFFERS, tool.name, what, one, other, tool.source, is_announced))
     return found + [
-        _one_sided(ONLY_REGISTERED, tool, announced) for key, tool in right.items() if key not in left
+        _one_sided(ONLY_REGISTERED, tool, announced)
+        for key, tool in reversed(right.items())
+        if key not in left
     ]
 
 

@@ -21,7 +21,7 @@ from toolcrib.errors import ConfigurationError, Finding, InvalidToolError, Locat
 from toolcrib.registry.registry import ToolRegistry
 from toolcrib.sources import collect
 from toolcrib.sources.descriptors import descriptor_files, is_descriptor
-from toolcrib.sources.loading import find_import_root, find_python_files, is_skipped_folder
+from toolcrib.sources.loading import find_import_root, find_module_file, find_python_files, is_skipped_folder
 from toolcrib.sources.objects import registry_of
 from toolcrib.sources.targets import Target, is_settings, parse_target
 from toolcrib.tool import Tool
@@ -242,8 +242,6 @@ def _find_path(target: Target, settings: Config) -> Path:
         return target.path or Path(target.text)
     if os.path.exists(target.module) or not target.module.replace(".", "").isidentifier():
         return Path(target.module)
-    from toolcrib.sources.scan.files import find_module_file  # delayed: few adapters are modules
-
     folders = [] if settings.file is None else [str(settings.file.resolve().parent)]
     found = find_module_file(target.module, folders)
     if found is None:

@@ -186,7 +186,11 @@ def scan(terminal: Terminal, targets: Sequence[str], as_json: bool) -> int:
     """
     found = scan_targets(targets, terminal)
     if as_json:
-        terminal.json(catalog_json(found.tools, found.findings))
+        document = catalog_json(found.tools, found.findings)
+        for tool, entry in zip(found.tools, document["tools"], strict=True):
+            if id(tool) in found.servers:
+                entry["server"] = found.servers[id(tool)]
+        terminal.json(document)
         return 1 if found.errors else 0
     if found.tools:
         print_tools([tool.definition for tool in found.tools], terminal, with_source=True)

@@ -12,7 +12,7 @@ import inspect
 import re
 import typing
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from copy import deepcopy
+from copy import copy, deepcopy
 from dataclasses import dataclass, field
 from types import GenericAlias, NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, NoReturn, TypeVar
@@ -86,6 +86,16 @@ def build_function(info: HandlerInfo, name: str, options: ToolOptions) -> ToolPa
     Raise InvalidSignatureError, with the parameter and the location, where the signature cannot be used.
     """
     return _FunctionBuilder(info, name, options).build()
+
+
+def build_open(info: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
+    """Build a tool from a function with `**kwargs`: an object that takes further properties."""
+    named = copy(info)
+    named._parameters = [item for item in info.parameters if item.kind is not inspect.Parameter.VAR_KEYWORD]
+    parts = build_function(named, name, options)
+    parts.arguments.closed = False
+    parts.arguments.schema = {**parts.arguments.schema, "additionalProperties": True}
+    return parts
 
 
 class _FunctionBuilder:

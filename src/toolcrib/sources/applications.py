@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Typed
 
 from toolcrib.errors import APIError, Finding, InvalidToolError, SourceError
 from toolcrib.http_client import HTTPClient, RequestOptions, Response, parse_retry_after
-from toolcrib.schema.parameters import locate
+from toolcrib.schema.parameters import find_function, inspect_handler, locate, name_of
 from toolcrib.sources.base import Batch, MemorySource, ReadOptions
-from toolcrib.tool import Tool, is_marked
+from toolcrib.tool import Tool, is_marked, marked_options
 from toolcrib.validation import codec
 
 MAX_ERROR_CHARS = 500
@@ -385,7 +385,7 @@ class ApplicationSource(MemorySource):
                 source=locate(type(target)),
                 hint="a bound method cannot be renamed: give a prefix with namespace=" if renames else None,
             ) from None
-        batch = options.read_each(item for item in listed if not isinstance(item, str))
+        batch = options.read_each(_opened(item) for item in listed if not isinstance(item, str))
         for item in listed:
             if isinstance(item, str):  # the name of a module would not be the application's tool
                 text = f"{name}.list_tools() must return callables, got {item!r}"
@@ -394,6 +394,18 @@ class ApplicationSource(MemorySource):
             batch.findings.append(Finding("no-tools", "warning", f"{name} lists no tools"))
         batch.tools = [_set_owner(tool, target) for tool in batch.tools]
         return batch
+
+
+def _opened(method: Any) -> Any:
+    """Return a method with `**kwargs` as a tool that takes any further argument; anything else as it is."""
+    flags = getattr(getattr(find_function(method), "__code__", None), "co_flags", 0)
+    if not flags & inspect.CO_VARKEYWORDS or flags & inspect.CO_VARARGS or isinstance(method, Tool):
+        return method
+    marked = marked_options(method)
+    if marked.input_schema is not None:
+        return method
+    name = marked.name or name_of(method)
+    return Tool(inspect_handler(method, name), name, marked, "open", method)
 
 
 def is_application(value: Any) -> bool:

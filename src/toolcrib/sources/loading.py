@@ -14,7 +14,7 @@ import importlib.util
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.machinery import ModuleSpec
@@ -63,13 +63,16 @@ def _check_may_import(what: str) -> None:
 # --- finding files -----------------------------------------------------------------------------------
 
 
-def find_python_files(folder: Path, on_error: Callable[[OSError], None] | None = None) -> list[Path]:
+def find_python_files(
+    folder: Path, on_error: Callable[[OSError], None] | None = None, *, with_main: bool = False
+) -> list[Path]:
     """Return every Python file below a folder, sorted, except in hidden, vendored and built folders.
 
     Links to folders are not followed, so there are no cycles. `on_error` gets folders that cannot be read.
+    `with_main` adds each `__main__.py`, which must not be imported: it runs a program.
     """
-    found = _walk(folder, on_error)
-    return sorted(here / name for here, names in found for name in names if _is_source(name))
+    found = [here / name for here, names in _walk(folder, on_error) for name in names if _is_source(name)]
+    return sorted(path for path in found if with_main or path.name != "__main__.py")
 
 
 def find_source_folders(folder: Path) -> list[Path]:
@@ -99,6 +102,39 @@ def find_submodules(package: ModuleType) -> Iterator[str]:
                 yield ".".join((package.__name__, *parts))
 
 
+def find_module_file(name: str, search: Sequence[str] | None = None) -> Path | None:
+    """The file or folder of a module, on the import path and in the current folder; nothing is imported."""
+    parts = name.split(".")
+    if not all(part.isidentifier() for part in parts):
+        return None
+    places = [Path(entry or ".") for entry in dict.fromkeys([os.getcwd(), *sys.path, *(search or ())])]
+    for position, part in enumerate(parts):
+        is_last = position == len(parts) - 1
+        whole = _first(places, lambda place, part=part: place / part / "__init__.py")  # type: ignore[misc]
+        if whole is not None:
+            if is_last:
+                return whole
+            places = [whole.parent]
+            continue
+        file = _first(places, lambda place, part=part: place / f"{part}.py")  # type: ignore[misc]
+        if file is not None:
+            return file if is_last else None
+        # Unlike Path.is_dir, it takes any text.
+        places = [place / part for place in places if os.path.isdir(place / part)]
+    return places[0] if places else None
+
+
+def _first(places: Sequence[Path], make: Callable[[Path], Path]) -> Path | None:
+    for place in places:
+        path = make(place)
+        try:
+            if path.is_file():
+                return path
+        except OSError:
+            continue  # an entry that is no folder at all
+    return None
+
+
 def is_skipped_folder(name: str) -> bool:
     """Return whether a folder of this name is hidden or holds third-party code."""
     return name.startswith(".") or name in _SKIPPED_FOLDERS
@@ -121,7 +157,7 @@ def _walk(
 
 
 def _is_source(name: str) -> bool:
-    return name.endswith(".py") and not name.startswith(".") and name != "__main__.py"
+    return name.endswith(".py") and not name.startswith(".")
 
 
 # --- importing ---------------------------------------------------------------------------------------

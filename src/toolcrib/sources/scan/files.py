@@ -1,171 +1,24 @@
-"""Source files of a scan: parsing, the files that may be read, target discovery, imports, conditions.
-
-A file that could register tools is followed where it is imported, as Python would; any other only when one
-of its names is needed.
-"""
+"""Source files of a scan: the files of a target, the files that may be read, and what imports lead to."""
 
 from __future__ import annotations
 
 import ast
-import gc
-import io
 import os
 import re
 import stat
 import sys
-import tokenize
 import unicodedata
-import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from toolcrib.errors import Finding, Location, SourceError
-from toolcrib.sources.loading import find_import_root, find_python_files
-from toolcrib.sources.scan.objects import UNKNOWN, Known, Later, Module, Thing
-from toolcrib.sources.scan.objects import Scope as ObjectsScope
-from toolcrib.sources.scan.scopes import Definition, Scope, changes_in, may_change, module_scope, parents_in
+from toolcrib.errors import Finding, SourceError
+from toolcrib.sources.loading import find_import_root, find_module_file, find_python_files
+from toolcrib.sources.scan.scopes import Definition, Scope, changes_in, module_scope, parents_in
+from toolcrib.sources.source_text import parse_text, read_text
 from toolcrib.sources.targets import DESCRIPTOR_SUFFIXES
-
-if TYPE_CHECKING:
-    from toolcrib.sources.scan.calls import Evaluator
-    from toolcrib.sources.scan.tracing import Tracer
-
-MAX_BYTES = 5 * 1024 * 1024
-MAX_PARTS = 400_000
-"""How many words and signs a file may have, roughly: the parser takes about a second for so many."""
-
-_MAX_OPENINGS = 20_000
-_OLD_FSTRINGS = sys.version_info < (3, 12)
-_FSTRING = re.compile(rb"\b(?:[fF][rR]?|[rR][fF])[\"']")
-_NO_SIGNS = bytes(code for code in range(256) if chr(code).isalnum() or code > 127 or chr(code) in " \t_\"'")
-_SLOW_CODECS = frozenset({"idna", "punycode", "undefined"})  # none writes programs in them; two are quadratic
-
-
-def read_source(path: Path) -> ast.Module:
-    """The syntax tree of a file. Raises SourceError where there is none to be had."""
-    return parse_text(read_text(path), path)
-
-
-def read_text(path: Path) -> str:
-    """The text of a file that may be parsed. Raises SourceError where there is none."""
-    data = _read(path)
-    _refuse_burden(data, path)
-    return _decode(data, path)
-
-
-def parse_text(text: str, path: Path) -> ast.Module:
-    """The syntax tree of the text of a file. Raises SourceError where it has none."""
-    was_collecting = gc.isenabled()
-    gc.disable()  # a tree is many new objects and no garbage: looking for some doubles the time
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of odd escapes and the like: their author's business
-            return ast.parse(text, str(path))
-    except SyntaxError as error:
-        words = f"{path.name} has a syntax error: {error.msg}"
-        raise _refusal(path, words, "mend it; importing it fails as well", error.lineno) from None
-    except (RecursionError, MemoryError):
-        words = f"{path.name} is nested too deeply to be read"
-        raise _refusal(path, words, "split its expressions") from None
-    except ValueError as error:
-        words = f"{path.name} cannot be parsed: {error}"
-        raise _refusal(path, words, "save it as UTF-8 text") from None
-    finally:
-        if was_collecting:
-            gc.enable()
-
-
-def parse_annotation(text: str, line: int) -> ast.expr | None:
-    """The expression in a string annotation; None where there is none. All of it is given the same line."""
-    if len(text) > 10_000 or "\0" in text:
-        return None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found = ast.parse(text.strip() if "\n" not in text else f"({text})", mode="eval").body
-    except (SyntaxError, RecursionError, MemoryError, ValueError):
-        return None
-    for node in ast.walk(found):
-        if isinstance(node, ast.expr):
-            node.lineno = node.end_lineno = line
-    return found
-
-
-def _read(path: Path) -> bytes:
-    try:
-        # Without blocking: what lies there may be a pipe that nobody writes to.
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise _refusal(path, f"{path} cannot be read: {why}", "check the path and its permissions") from None
-    try:
-        about = os.fstat(handle)
-        if not stat.S_ISREG(about.st_mode):
-            raise _refusal(path, f"{path} is not a regular file", "give a file of Python source")
-        if about.st_size > MAX_BYTES:
-            raise _too_large(path, f"has {about.st_size / 1024**2:.1f} MB")
-        data = os.read(handle, about.st_size + 1)
-        if len(data) != about.st_size:  # it changes while it is read, or is of a kind that has no size
-            os.lseek(handle, 0, os.SEEK_SET)
-            with open(handle, "rb", closefd=False) as stream:
-                data = stream.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise _refusal(path, f"{path} cannot be read: {error.strerror}", "check the disk") from None
-    finally:
-        os.close(handle)
-    if len(data) > MAX_BYTES:  # it grew
-        raise _too_large(path, f"has more than {MAX_BYTES // 1024**2} MB")
-    return data
-
-
-def _refuse_burden(data: bytes, path: Path) -> None:
-    """Refuse what the parser would chew on for long: its time goes with words and signs, not with bytes."""
-    if b"\0" in data and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        line = data.count(b"\n", 0, data.index(b"\0")) + 1
-        raise _refusal(path, f"{path.name} contains null bytes", "it is not text; leave it out", line)
-    if len(data) > MAX_PARTS:  # there cannot be more parts than bytes
-        parts = len(data.translate(None, _NO_SIGNS)) + len(data.split())
-        if parts > MAX_PARTS:
-            raise _too_large(path, f"has about {parts:,} words and signs")
-    # Each field of an f-string costs a look at all of it, before Python 3.12.
-    if _OLD_FSTRINGS and data.count(b"{") > _MAX_OPENINGS and _FSTRING.search(data):
-        raise _too_large(path, f"has f-strings and {data.count(b'{'):,} braces")
-
-
-def _too_large(path: Path, size: str) -> SourceError:
-    words = f"{path.name} {size}, more than is read"
-    return _refusal(path, words, "keep data in a data file, or leave the file out")
-
-
-def _decode(data: bytes, path: Path) -> str:
-    if data.isascii() and b"coding" not in data[: data.find(b"\n", data.find(b"\n") + 1)]:
-        return data.decode("ascii")  # no encoding is named in the first two lines, and any would do
-    try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-        if encoding in _SLOW_CODECS:
-            raise LookupError(encoding)
-        return data.decode(encoding)
-    except SyntaxError as error:
-        words = f"{path.name} has an encoding that cannot be used: {error.msg or error}"
-        raise _refusal(path, words, "save it as UTF-8", 1) from None
-    except UnicodeError as error:
-        start = getattr(error, "start", 0)
-        line = data.count(b"\n", 0, start) + 1
-        words = f"{path.name} is not {encoding}: a byte in line {line} does not belong there"
-        raise _refusal(
-            path, words, "save it as UTF-8, or name its encoding in its first line", line
-        ) from None
-    except (LookupError, ValueError, AssertionError):
-        words = f"{path.name} has an encoding that is not for text"
-        raise _refusal(path, words, "save it as UTF-8", 1) from None
-
-
-def _refusal(path: Path, words: str, hint: str, line: int | None = None) -> SourceError:
-    return SourceError(words, source=Location(str(path), line), hint=hint)
-
 
 KNOWN_BY_NAME = frozenset(
     {
@@ -190,13 +43,13 @@ class SourceFile:
     text: str = ""
 
     @property
-    def module(self) -> str:
-        return self.name
-
-    @property
     def package(self) -> str:
         """What a relative import begins at."""
         return self.name if self.path.name == "__init__.py" else self.name.rpartition(".")[0]
+
+    @cached_property
+    def lines(self) -> list[str]:
+        return self.text.split("\n")
 
     @cached_property
     def scope(self) -> Scope:
@@ -219,7 +72,7 @@ class SourceFile:
 
     def is_changed(self, name: str) -> bool:
         """Whether what a name of the module stands for is changed somewhere in the file."""
-        return may_change(name, self.text) and name in self._changes
+        return name in self._changes
 
     @cached_property
     def _changes(self) -> frozenset[str]:
@@ -268,6 +121,11 @@ class Library:
         self._files: dict[Path, SourceFile | SourceError] = {}
         self._modules: dict[tuple[Path, str], SourceFile | None] = {}
         self._places: dict[Path, tuple[Path, list[str]]] = {}
+        self._listings: dict[Path, frozenset[str]] = {}
+        self._imports: dict[int, list[Path]] = {}
+        self._found: dict[tuple[Any, ...], list[Path]] = {}
+        self._real: dict[Path, Path] = {}
+        self._names: dict[tuple[Path, str, bool], list[Path]] = {}
         self._areas = list(dict.fromkeys(_area(root) for root in roots))
         inner = [place / "src" for place in self._areas if (place / "src").is_dir()]
         starts = [root if root.is_dir() else root.parent for root in roots]
@@ -282,8 +140,7 @@ class Library:
 
     def file(self, path: Path | str) -> SourceFile:
         """A file by its path. Raises SourceError where it cannot be read, each time the same one."""
-        path = Path(path)
-        key = _resolve(path)
+        key = self._resolve(Path(path))
         found = self._files.get(key)
         if found is None:
             found = self._files[key] = self._read(key)
@@ -318,22 +175,75 @@ class Library:
                 return self._modules[key]
         return None
 
+    def beside(self, near: SourceFile, level: int, name: str) -> SourceFile | None:
+        """The file that a relative import means, by folders: a package need not have an `__init__.py`."""
+        folder = near.path.parent
+        for _ in range(level - 1):
+            folder = folder.parent
+        parts = name.split(".") if name else []
+        if len(name) > _LONGEST_NAME or not all(map(str.isidentifier, parts)):
+            return None
+        return self._find(folder, parts)
+
+    def imported(self, node: ast.Import | ast.ImportFrom, near: SourceFile) -> list[Path]:
+        """The files that an import statement may lead to, without reading them."""
+        if id(node) not in self._imports:
+            names = [alias.name for alias in node.names]
+            level = node.level if isinstance(node, ast.ImportFrom) else 0
+            if isinstance(node, ast.ImportFrom):
+                names = [".".join(filter(None, (node.module, name))) for name in names if name != "*"]
+                names += [node.module] if node.module else []
+            base = near.path.parents[level - 1] if 0 < level <= len(near.path.parents) else near.base
+            found = [path for name in names for path in self._located(base, name, is_relative=level > 0)]
+            self._imports[id(node)] = list(dict.fromkeys(found))
+        return self._imports[id(node)]
+
+    def _located(self, base: Path, name: str, *, is_relative: bool) -> list[Path]:
+        """The files of a dotted name and of the packages above it."""
+        key = (base, name, is_relative)
+        if key not in self._names:
+            self._names[key] = []
+            parts = name.split(".")
+            bases = [base] if is_relative else [base, *self._bases]
+            if len(name) > _LONGEST_NAME or (parts[0] in KNOWN_BY_NAME and not is_relative):
+                parts = []
+            for count in range(1, len(parts) + 1):
+                found = (path for each in bases for path in self._paths(each, parts[:count]))
+                self._names[key] += [self._resolve(path) for path in (next(found, None),) if path is not None]
+        return self._names[key]
+
+    def _paths(self, base: Path, parts: list[str]) -> list[Path]:
+        """The files that may be read of a dotted name below a folder; looked up once."""
+        key = (base, *parts)
+        if key not in self._found:
+            if base not in self._listings:
+                try:
+                    self._listings[base] = frozenset(os.listdir(base))
+                except OSError:
+                    self._listings[base] = frozenset()
+            self._found[key] = []
+            if not parts or {parts[0], f"{parts[0]}.py"} & self._listings[base]:
+                place = base.joinpath(*parts)
+                paths = [place / "__init__.py", *([place.with_name(f"{parts[-1]}.py")] if parts else [])]
+                self._found[key] = [path for path in paths if os.path.isfile(path) and self._holds(path)]
+        return self._found[key]
+
     def _find(self, base: Path, parts: list[str]) -> SourceFile | None:
-        place = base.joinpath(*parts)
-        for path in (place / "__init__.py", place.with_name(f"{parts[-1]}.py")):
+        for path in self._paths(base, parts):
             try:
-                if not path.is_file() or not self._holds(path):
-                    continue
                 return self.file(path)
             except SourceError as error:
                 self.findings.append(error.finding)
-            except OSError:
-                continue
         return None
 
     def _holds(self, path: Path) -> bool:
-        real = _resolve(path)
-        return any(real.is_relative_to(area) for area in self._areas)
+        real = str(self._resolve(path))
+        return any(real == area or real.startswith(area + os.sep) for area in map(str, self._areas))
+
+    def _resolve(self, path: Path) -> Path:
+        if path not in self._real:
+            self._real[path] = _resolve(path)
+        return self._real[path]
 
 
 def _resolve(path: Path) -> Path:
@@ -409,7 +319,9 @@ def _in_folder(folder: Path, aim: Aim) -> Aim:
         file = str(error.filename or folder)
         aim.findings.append(Finding("unreadable-source", "error", words, file=file, hint=hint))
 
-    aim.files = list(dict.fromkeys([*aim.files, *map(_resolved, find_python_files(folder, tell))]))
+    aim.files = list(
+        dict.fromkeys([*aim.files, *map(_resolved, find_python_files(folder, tell, with_main=True))])
+    )
     return aim
 
 
@@ -433,41 +345,6 @@ def _aim_at_module(name: str, search: Sequence[str] | None) -> Aim:
     return _in_folder(path.parent, aim) if path.name == "__init__.py" else aim
 
 
-def find_module_file(name: str, search: Sequence[str] | None = None) -> Path | None:
-    """The file or folder of a module, on the import path and in the current folder; nothing is imported."""
-    parts = name.split(".")
-    if not all(part.isidentifier() for part in parts):
-        return None
-    places = [Path(entry or ".") for entry in dict.fromkeys([os.getcwd(), *sys.path, *(search or ())])]
-    for position, part in enumerate(parts):
-        is_last = position == len(parts) - 1
-        whole = _first(places, lambda place, part=part: place / part / "__init__.py")  # type: ignore[misc]
-        if whole is not None:
-            if is_last:
-                return whole
-            places = [whole.parent]
-            continue
-        file = _first(places, lambda place, part=part: place / f"{part}.py")  # type: ignore[misc]
-        if file is not None:
-            return file if is_last else None
-        # Unlike Path.is_dir, it takes any text.
-        places = [place / part for place in places if os.path.isdir(place / part)]
-    return places[0] if places else None
-
-
-def _first(places: Sequence[Path], make: Callable[[Path], Path]) -> Path | None:
-    for place in places:
-        path = make(place)
-        try:
-            if path.is_file():
-                return path
-        except OSError:
-            continue  # an entry that is no folder at all
-    return None
-
-
-NEVER_READ = frozenset({"toolcrib", "mcp", "mcp_types", "fastmcp", "pydantic", *sys.stdlib_module_names})
-"""Packages that are known by name; a file of the same name beside the scanned ones is not them."""
 MAX_BYTES_FOLLOWING = 8_000_000
 _ODD = re.compile(rb"\0|coding[:=][ \t]*(?!utf-?8\b)", re.IGNORECASE)
 """Encodings in which words may be written otherwise."""
@@ -487,144 +364,3 @@ def mentions_tools(path: Path, words: re.Pattern[bytes] = _TOOLS) -> bool:
         return words.search(data) is not None or _ODD.search(data[:500]) is not None
     except OSError:
         return True
-
-
-def follow_import(tracer: Tracer, node: ast.Import, scope: ObjectsScope) -> None:
-    near = scope.module.file.base
-    for alias in node.names:
-        _enter(tracer, alias.name, near)  # what it registers counts, whatever name it gets
-        name = alias.name if alias.asname else alias.name.partition(".")[0]
-        module = find_module(tracer, name, near)
-        thing = module if module is not None else Known(name, is_module=True)
-        scope.bind(alias.asname or name, thing, imported=True)
-
-
-def follow_import_from(tracer: Tracer, node: ast.ImportFrom, scope: ObjectsScope) -> None:
-    name = _absolute(node, scope.module)
-    if name is None:
-        return
-    near = scope.module.file.base
-    _enter(tracer, name, near)
-    for alias in node.names:
-        if alias.name != "*":
-            _enter(tracer, f"{name}.{alias.name}", near)
-            scope.bind(alias.asname or alias.name, Later(name, alias.name, near), imported=True)
-            continue
-        scope.stars.append(name)
-        module = find_module(tracer, name, near)
-        if module is not None:
-            for key, thing in public_names(module).items():
-                scope.bind(key, thing, imported=True)
-
-
-def resolve(tracer: Tracer, later: Later) -> Thing:
-    """What `from module import key` gives."""
-    module = find_module(tracer, later.module, later.near)
-    if module is not None and later.key in module.scope.names:
-        thing = module.scope.names[later.key]
-        return resolve(tracer, thing) if isinstance(thing, Later) and thing is not later else thing
-    below = find_module(tracer, f"{later.module}.{later.key}", later.near)
-    if below is not None:
-        return below
-    return Known(f"{later.module}.{later.key}") if module is None else UNKNOWN
-
-
-def _enter(tracer: Tracer, name: str, near: Path) -> None:
-    """Importing a module imports the packages above it, and runs them all."""
-    parts = name.split(".")
-    for count in range(1, len(parts) + 1):
-        path = tracer.find_path(".".join(parts[:count]), near)
-        if path is not None and path not in tracer.modules and mentions_tools(path):
-            tracer.module(path)
-
-
-def find_module(tracer: Tracer, name: str, near: Path) -> Module | None:
-    """The module of a dotted name, followed; None where it is not among what may be read."""
-    path = tracer.find_path(name, near)
-    return None if path is None else tracer.module(path)
-
-
-def find_path(roots: Iterable[Path], name: str) -> Path | None:
-    """The file of a dotted name below one of the folders that imports start from."""
-    parts = name.split(".")
-    if parts[0] in NEVER_READ or not all(part.isidentifier() for part in parts):
-        return None
-    for root in roots:
-        place = root.joinpath(*parts)
-        for path in (place / "__init__.py", place.with_name(f"{parts[-1]}.py")):
-            if path.is_file():
-                return path
-    return None
-
-
-def public_names(module: Module) -> dict[str, Thing]:
-    """What `from module import *` gives."""
-    names = module.scope.names
-    wanted = listed_names(module)
-    if wanted is None:
-        return {key: thing for key, thing in names.items() if not key.startswith("_")}
-    return {key: names[key] for key in wanted if key in names}
-
-
-def listed_names(module: Module) -> list[str] | None:
-    """What `__all__` says; None where there is none that can be read."""
-    for statement in module.file.tree.body:
-        if isinstance(statement, ast.Assign) and any(
-            isinstance(target, ast.Name) and target.id == "__all__" for target in statement.targets
-        ):
-            try:
-                return [str(name) for name in ast.literal_eval(statement.value)]
-            except (ValueError, TypeError, RecursionError):
-                return None
-    return None
-
-
-def _absolute(node: ast.ImportFrom, module: Module) -> str | None:
-    if not node.level:
-        return node.module
-    parts = module.file.name.split(".")
-    if module.file.path.name != "__init__.py":
-        parts = parts[:-1]
-    keep = len(parts) - (node.level - 1)
-    if keep < 1:
-        return None
-    return ".".join([*parts[:keep], *([node.module] if node.module else [])])
-
-
-_COMPARISONS: dict[type[ast.cmpop], Any] = {
-    ast.GtE: lambda a, b: a >= b,
-    ast.Gt: lambda a, b: a > b,
-    ast.Lt: lambda a, b: a < b,
-    ast.LtE: lambda a, b: a <= b,
-    ast.Eq: lambda a, b: a == b,
-    ast.NotEq: lambda a, b: a != b,
-}
-
-
-def truth_of(evaluator: Evaluator, test: ast.expr, scope: ObjectsScope) -> bool | str | None:
-    """Return True, False, "main" for the condition of a main program, or None if undecidable."""
-    if isinstance(test, ast.Constant):
-        return bool(test.value)
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        inner = truth_of(evaluator, test.operand, scope)
-        return not inner if isinstance(inner, bool) else None
-    if isinstance(test, ast.Name | ast.Attribute):
-        thing = evaluator.of(test, scope)
-        if isinstance(thing, Known) and thing.name in ("typing.TYPE_CHECKING", "TYPE_CHECKING"):
-            return False
-        return None
-    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
-        return None
-    compare = _COMPARISONS.get(type(test.ops[0]))
-    left, right = test.left, test.comparators[0]
-    if isinstance(left, ast.Name) and left.id == "__name__":
-        return "main" if isinstance(test.ops[0], ast.Eq) else None
-    known = evaluator.of(left, scope)
-    name = known.name if isinstance(known, Known) else ""
-    facts: dict[str, Any] = {"sys.version_info": tuple(sys.version_info), "sys.platform": sys.platform}
-    if compare is None or name not in facts:
-        return None
-    try:
-        return bool(compare(facts[name], ast.literal_eval(right)))
-    except (TypeError, ValueError):
-        return None

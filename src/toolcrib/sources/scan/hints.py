@@ -11,46 +11,34 @@ import types
 import typing
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, reduce
 from typing import Annotated, Any, ForwardRef, Literal
 
 from toolcrib.sources.foreign.recognition import PACKAGES
 from toolcrib.sources.scan import known
-from toolcrib.sources.scan.files import parse_annotation
-from toolcrib.sources.scan.names import Found, Names, Outside, Place, Site, site_of
-from toolcrib.sources.scan.scopes import Scope
-from toolcrib.sources.scan.values import HINT, Remark, Trail, Unresolved, Values, show
-
-MakeClass = Callable[[ast.ClassDef, Scope, Trail], Any]
-MakeObject = Callable[[Place, Trail], Any]
+from toolcrib.sources.scan.names import Names, Outside, Place, Site, site_of
+from toolcrib.sources.scan.values import HINT, MakeClass, Remark, Trail, Unresolved, Values, show
+from toolcrib.sources.source_text import parse_annotation
 
 MAX_MEMBERS = 500
 """How many members a union may have: typing compares each with each."""
 MAX_VALUES = 10_000
 _HINT = "scan the package too, or register the tool at run time"
-_MADE_BY_CALL = frozenset(
-    {
-        *("NewType", "ParamSpec", "TypeAliasType", "TypeVar", "TypeVarTuple", "TypedDict", "NamedTuple"),
-        *("namedtuple", "Enum", "IntEnum", "StrEnum", "Flag", "IntFlag", "create_model"),
-    }
-)
-
-
 _QUIET = ("builtins", "typing", "collections", "collections.abc")
 
 
 class Hints:
     """Evaluates annotations of the files of one library."""
 
-    def __init__(self, names: Names, values: Values, make_class: MakeClass, make_object: MakeObject) -> None:
+    def __init__(self, names: Names, values: Values, make_class: MakeClass) -> None:
         self.names = names
         self.values = values
         self.make_class = make_class
-        self.make_object = make_object
+        self._variables: dict[int, Any] = {}
 
     def evaluate(self, node: ast.expr, site: Site, trail: Trail) -> Any:
-        """The hint. Raises Unresolved where it means nothing that can be known; of its parts only those that
-        nothing can stand for do so."""
+        """Return the hint. Raises Unresolved where it cannot be known; of its parts only those that nothing
+        can stand for do so."""
         trail.step(node)
         evaluate = _EVALUATORS.get(type(node))
         if evaluate is None:
@@ -58,6 +46,9 @@ class Hints:
         trail.depth += 1
         try:
             made = evaluate(self, node, site, trail)
+        except TypeError as error:
+            words = str(error).partition("\n")[0]
+            raise Unresolved(f"'{show(node)}' is refused at run time: {words}", node.lineno) from None
         finally:
             trail.depth -= 1
         if isinstance(made, str):  # `typing` would evaluate it: no text of a file ever is
@@ -65,7 +56,7 @@ class Hints:
         return made
 
     def permit(self, node: ast.expr, site: Site, trail: Trail) -> Any:
-        """The hint, or Any with a remark."""
+        """Return the hint, or Any with a remark."""
         try:
             return self.evaluate(node, site, trail)
         except Unresolved as error:
@@ -78,9 +69,12 @@ class Hints:
         is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
         shown = show(node).strip("'\"") if is_text else show(node)
         why = error.message if f"'{shown}'" in error.message else f"'{shown}': {error.message}"
-        words = f"The annotation cannot be resolved, so anything is accepted: {why}"
         line = error.line or getattr(node, "lineno", None)
-        trail.note(Remark(HINT, words, str(site.file.path), line, error.hint or _HINT))
+        words = f"The annotation cannot be resolved, so anything is accepted: {why}"
+        self._note(words, line, error.hint or _HINT, site, trail)
+
+    def _note(self, words: str, line: int | None, hint: str, site: Site, trail: Trail) -> None:
+        trail.note(Remark(HINT, words, str(site.file.path), line, hint))
 
     # --- kinds of expressions --------------------------------------------------------------------
 
@@ -97,16 +91,10 @@ class Hints:
         if not found.meanings:
             raise Unresolved(f"'{show(node)}' is not defined where it can be read", node.lineno)
         for doubt in found.doubts:
-            trail.note(Remark(HINT, doubt.words, str(site.file.path), node.lineno, doubt.hint))
-        if found.is_open:
-            return self._settle(found, node, site, trail)
-        return self._meant(found.meanings[0], node, site, trail)
-
-    def _settle(self, found: Found, node: ast.expr, site: Site, trail: Trail) -> Any:
-        """The first meaning that can be known, of several that conditions choose from."""
+            self._note(doubt.words, node.lineno, doubt.hint, site, trail)
         made: list[Any] = []
         error: Unresolved | None = None
-        for meaning in found.meanings:
+        for meaning in found.meanings if found.is_open else found.meanings[:1]:
             try:
                 made.append(self._meant(meaning, node, site, trail))
             except Unresolved as failure:
@@ -115,7 +103,7 @@ class Hints:
             raise error or Unresolved(f"'{show(node)}' is not known", node.lineno)
         if error is not None or any(other != made[0] for other in made[1:]):
             words = f"'{show(node)}' is defined in several ways, depending on conditions; the first was taken"
-            trail.note(Remark(HINT, words, str(site.file.path), node.lineno, "define it in one way"))
+            self._note(words, node.lineno, "define it in one way", site, trail)
         return made[0]
 
     def _meant(self, meaning: Any, node: ast.expr, site: Site, trail: Trail) -> Any:
@@ -126,29 +114,47 @@ class Hints:
         binding = meaning.binding
         if isinstance(binding.node, ast.ClassDef):
             return self.make_class(binding.node, meaning.scope, trail)
-        if binding.kind in ("variable", "alias"):
-            return self.make_object(meaning, trail)
-        assert binding.value is not None  # nosec B101  # the kinds without a value are dealt with
-        if isinstance(binding.value, ast.Call) and self._makes_type(binding.value, meaning):
-            return self.make_object(meaning, trail)
         if id(binding) in trail.active:
             raise Unresolved(f"'{show(node)}' refers to itself", node.lineno)
         trail.active.add(id(binding))
         try:
-            return self.evaluate(binding.value, site_of(meaning), trail)
+            if binding.kind == "variable" or isinstance(binding.value, ast.Call):
+                return self._variable(meaning, trail)
+            assert binding.value is not None  # nosec B101  # the kinds without a value are dealt with
+            made = self.evaluate(binding.value, site_of(meaning), trail)
         finally:
             trail.active.discard(id(binding))
+        if binding.kind == "alias":  # of Python 3.12
+            return typing.TypeAliasType(binding.name, made)  # type: ignore[attr-defined,unused-ignore]
+        return made
 
-    def _makes_type(self, call: ast.Call, place: Place) -> bool:
-        dotted = self.names.qualify(call.func, Site(place.scope)) or ""
-        module, _, name = dotted.rpartition(".")
-        return name in _MADE_BY_CALL and module in (
-            "typing",
-            "typing_extensions",
-            "collections",
-            "enum",
-            "pydantic",
-        )
+    def _variable(self, place: Place, trail: Trail) -> Any:
+        """Return a TypeVar or NewType, once for all who use it; the value of any other call."""
+        binding, site = place.binding, Site(place.scope)
+        if id(binding) in self._variables:
+            return self._variables[id(binding)]
+        if binding.kind == "variable":  # in brackets, of Python 3.12
+            bound = getattr(binding.node, "bound", None)
+            options = {} if bound is None else {"bound": self.permit(bound, site.lazily(), trail)}
+            made: Any = known.find("typing.TypeVar")(binding.name, **options)
+        else:
+            call = binding.value
+            assert isinstance(call, ast.Call)  # nosec B101  # the caller looked
+            dotted = self.names.qualify(call.func, site)
+            if dotted not in ("typing.TypeVar", "typing_extensions.TypeVar", "typing.NewType"):
+                return self.evaluate(call, site_of(place), trail)
+            name, *parts = call.args
+            hints = [self.permit(part, site.lazily(), trail) for part in parts]
+            options = {
+                str(item.arg): self.permit(item.value, site.lazily(), trail)
+                if item.arg == "bound"
+                else self.values.evaluate(item.value, site, trail)
+                for item in call.keywords
+            }
+            made = known.find(dotted)(self.values.evaluate(name, site, trail), *hints, **options)
+            made.__module__ = place.file.name
+        self._variables[id(binding)] = made
+        return made
 
     def _outside(self, dotted: str, node: ast.expr, site: Site, trail: Trail) -> Any:
         dotted = known.canonical(dotted)
@@ -173,24 +179,13 @@ class Hints:
             isinstance(item, ast.Constant) and item.value is not None for item in members[:2]
         ):
             words = f"'{show(node)}' joins text to a type, which fails at run time in most cases"
-            trail.note(
-                Remark(HINT, words, str(site.file.path), node.lineno, "put the whole of it into quotes")
-            )
-        return self._unite([self.permit(item, site, trail) for item in members], node)
-
-    def _unite(self, members: list[Any], node: ast.expr) -> Any:
-        if len(members) > MAX_MEMBERS:
-            raise Unresolved("the union has too many members", node.lineno)
+            self._note(words, node.lineno, "put the whole of it into quotes", site, trail)
+        hints = [self.permit(item, site, trail) for item in members]
+        _check_count(hints, node)
         try:
-            made = members[0]
-            for member in members[1:]:
-                made = operator.or_(made, member)
+            return reduce(operator.or_, hints)
         except TypeError:
-            try:
-                return typing.Union[tuple(members)]  # noqa: UP007 - built from a tuple
-            except TypeError as error:
-                raise Unresolved(f"'{show(node)}' is no union of types: {error}", node.lineno) from None
-        return made
+            return typing.Union[tuple(hints)]  # noqa: UP007 - built from a tuple
 
     def _list(self, node: ast.List, site: Site, trail: Trail) -> Any:
         return [self.permit(item, site, trail) for item in node.elts]  # the parameters of a Callable
@@ -203,75 +198,50 @@ class Hints:
     def _subscript(self, node: ast.Subscript, site: Site, trail: Trail) -> Any:
         base = self.evaluate(node.value, site, trail)
         parts = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
-        if _is(base, "Literal"):
-            return self._literal(node, parts, site, trail)
-        if _is(base, "Annotated"):
-            return self._annotated(node, parts, site, trail)
-        if base is typing.ClassVar or _is(base, "ClassVar"):
-            return typing.ClassVar
         if len(parts) > MAX_VALUES or any(isinstance(part, ast.Starred | ast.Slice) for part in parts):
             raise Unresolved(f"'{show(node)}' cannot be read", node.lineno)
+        if _is(base, "Literal"):
+            return Literal[tuple(value for part in parts for value in self._literal(part, site, trail))]
+        if _is(base, "Annotated"):
+            return self._annotated(node, parts, site, trail)
+        if _is(base, "ClassVar"):
+            return typing.ClassVar
         arguments = tuple(self.permit(part, site, trail) for part in parts)
         if base is typing.Union:
-            return self._unite_typing(arguments, node)
+            _check_count(arguments, node)
+            return typing.Union[arguments]  # noqa: UP007 - built from a tuple
         if base in (Any, typing.NoReturn):
             return base  # something unknown, of whatever kind
         try:
             return _apply(base, arguments if isinstance(node.slice, ast.Tuple) else arguments[0])
         except Exception as error:  # each kind of class refuses in its own way
-            words = str(error).partition("\n")[0]
-            raise Unresolved(f"'{show(node)}' is refused at run time: {words}", node.lineno) from None
+            raise TypeError(str(error)) from None
 
-    def _unite_typing(self, members: tuple[Any, ...], node: ast.expr) -> Any:
-        if len(members) > MAX_MEMBERS:
-            raise Unresolved("the union has too many members", node.lineno)
-        try:
-            return typing.Union[members]  # noqa: UP007 - built from a tuple
-        except TypeError as error:
-            raise Unresolved(f"'{show(node)}' is refused at run time: {error}", node.lineno) from None
-
-    def _literal(self, node: ast.Subscript, parts: list[ast.expr], site: Site, trail: Trail) -> Any:
-        if len(parts) > MAX_VALUES:
-            raise Unresolved(f"'{show(node)}' has too many values", node.lineno)
-        values: list[Any] = []
-        for part in parts:
-            if isinstance(part, ast.Constant):
-                values.append(part.value)
-            elif isinstance(part, ast.Subscript):  # a Literal within, or an alias of one
-                values += typing.get_args(self.evaluate(part, site, trail))
-            else:
-                values += self._literal_values(part, site, trail)
-        try:
-            return Literal[tuple(values)]
-        except TypeError as error:
-            raise Unresolved(f"'{show(node)}' is refused at run time: {error}", node.lineno) from None
-
-    def _literal_values(self, part: ast.expr, site: Site, trail: Trail) -> Iterator[Any]:
-        found = self.names.find(part, site)
-        place = found.meanings[0] if len(found.meanings) == 1 else None
-        if isinstance(place, Place) and isinstance(place.binding.value, ast.Subscript):
-            hint = self.evaluate(part, site, trail)
-            if typing.get_origin(hint) is Literal:
-                yield from typing.get_args(hint)
-                return
-        yield self.values.evaluate(part, site, trail)
+    def _literal(self, part: ast.expr, site: Site, trail: Trail) -> Iterator[Any]:
+        """Yield the values of a part of a Literal, which may be another Literal or an alias of one."""
+        if isinstance(part, ast.Constant):
+            yield part.value
+            return
+        meanings = self.names.find(part, site).meanings
+        place = meanings[0] if len(meanings) == 1 else None
+        is_alias = isinstance(place, Place) and isinstance(place.binding.value, ast.Subscript)
+        if is_alias or isinstance(part, ast.Subscript):
+            yield from typing.get_args(self.evaluate(part, site, trail))
+        else:
+            yield self.values.evaluate(part, site, trail)
 
     def _annotated(self, node: ast.Subscript, parts: list[ast.expr], site: Site, trail: Trail) -> Any:
         if len(parts) < 2:
-            raise Unresolved(f"'{show(node)}' says nothing beside the type", node.lineno)
+            raise Unresolved(f"'{show(node)}' has no metadata", node.lineno)
         inner = self.permit(parts[0], site, trail)
         notes: list[Any] = []
         for part in parts[1:]:
             try:
                 notes.append(self.values.evaluate(part, site, trail))
             except Unresolved as error:
-                words = f"What is said beside the type is left out: {error.message}"
-                where = str(site.file.path)
-                trail.note(Remark(HINT, words, where, error.line, error.hint or _HINT))
-        try:
-            return Annotated[(inner, *notes)] if notes else inner
-        except TypeError as error:
-            raise Unresolved(f"'{show(node)}' is refused at run time: {error}", node.lineno) from None
+                words = f"Metadata of the type is left out: {error.message}"
+                self._note(words, error.line, error.hint or _HINT, site, trail)
+        return Annotated[(inner, *notes)] if notes else inner
 
 
 _EVALUATORS: dict[type[ast.expr], Callable[[Hints, Any, Site, Trail], Any]] = {
@@ -285,8 +255,13 @@ _EVALUATORS: dict[type[ast.expr], Callable[[Hints, Any, Site, Trail], Any]] = {
 }
 
 
+def _check_count(members: Sequence[Any], node: ast.expr) -> None:
+    if len(members) > MAX_MEMBERS:
+        raise Unresolved("the union has too many members", node.lineno)
+
+
 def _members(node: ast.expr) -> Iterator[ast.expr]:
-    """The members of `a | b | c`, which nests to the left, without following it down by recursion."""
+    """Yield the members of `a | b | c`, which nests to the left, without recursion."""
     found: list[ast.expr] = []
     while isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
         found.append(node.right)
@@ -299,7 +274,7 @@ def _apply(base: Any, argument: Any) -> Any:
     if getattr(base, "__module__", "") in _QUIET:
         return base[argument]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # pydantic's classes have remarks on what they are given
+        warnings.simplefilter("ignore")  # pydantic's classes warn about some arguments
         return base[argument]
 
 
@@ -314,8 +289,8 @@ Spelling = str | tuple[Any, ...] | None
 
 
 def spell(node: ast.expr, depth: int = 8) -> Spelling:
-    """The same for annotations that are written the same; None where a part is made anew each time, as by a
-    call, or is too deep to be worth remembering."""
+    """Return the same for annotations that are written the same; None where a part is made anew each time, as
+    by a call, or is too deep to be worth remembering."""
     parts: Sequence[ast.expr]
     if type(node) is ast.Name:
         return node.id
@@ -336,7 +311,7 @@ def spell(node: ast.expr, depth: int = 8) -> Spelling:
 
 
 def names_in(key: Spelling) -> list[str] | None:
-    """The names in a spelling; None where a text in it may name more."""
+    """Return the names in a spelling; None where a text in it may name more."""
     if key is None or isinstance(key, str):
         return None if key is None else [key]
     head, *rest = key
@@ -348,7 +323,7 @@ def names_in(key: Spelling) -> list[str] | None:
 
 @cache
 def foreign_class(module: str, name: str) -> type:
-    """Stands for a class of mcp or fastmcp, so that it can be told whose it is."""
+    """Return a class that stands for one of mcp or fastmcp."""
     return type(name, (), {"__module__": module, "__class_getitem__": classmethod(types.GenericAlias)})
 
 

@@ -190,7 +190,9 @@ class Names:
     ) -> Found | None:
         """What the bindings of one scope come to; None where none of them is made yet."""
         doubts: list[Doubt] = []
-        live = [binding for binding in bindings if not binding.situation.checking]
+        live = [item for item in bindings if not item.situation.checking and not item.situation.main]
+        if not live:
+            live = [item for item in bindings if item.situation.main]
         if not live:
             live = bindings
             doubts.append(Doubt(f"'{name}' is there for type checkers only, so registering fails", _AT_TOP))
@@ -222,6 +224,8 @@ class Names:
         if binding.kind == "import":
             return [self._module(binding.module, scope.file)]
         if binding.kind == "from":
+            if binding.level and (near := self._relative(binding, scope.file, doubts)):
+                return near
             module = self._absolute(binding, scope.file)
             if module is None:
                 return []
@@ -229,6 +233,17 @@ class Names:
             doubts += found.doubts
             return found.meanings
         return [Place(binding, scope)]
+
+    def _relative(self, binding: Binding, file: SourceFile, doubts: list[Doubt]) -> list[Meaning]:
+        """What a relative import means by the folders of its file."""
+        module = self.library.beside(file, binding.level, binding.module)
+        found = Found() if module is None else self.member(Whole(module), binding.name, file)
+        doubts += found.doubts
+        if found.meanings:
+            return found.meanings
+        inner = ".".join(filter(None, (binding.module, binding.name)))
+        below = self.library.beside(file, binding.level, inner)
+        return [] if below is None else [Whole(below)]
 
     def _absolute(self, binding: Binding, file: SourceFile) -> str | None:
         if not binding.level:

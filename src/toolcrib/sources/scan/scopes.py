@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+_GLOBAL = re.compile(r"^[ \t]+global[ \t]", re.MULTILINE)
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -23,10 +24,11 @@ _FACTS: dict[tuple[str, str], Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """Under which conditions a statement runs. `checking`: for type checkers only. `attempt`: in the body of
-    a `try` that has a plan for failure; `fallback`: that plan. `maybe`: undecidable."""
+    """Under which conditions a statement runs. `checking`: for type checkers only. `main`: as a program only.
+    `attempt`: in the body of a `try` with handlers; `fallback`: in a handler. `maybe`: undecidable."""
 
     checking: bool = False
+    main: bool = False
     attempt: bool = False
     fallback: bool = False
     maybe: bool = False
@@ -106,10 +108,12 @@ def module_scope(tree: ast.Module, file: Any = None) -> Scope:
 def _bind_in_passing(tree: ast.Module, scope: Scope) -> None:
     """Return the names that `:=`, `case` and `global` bind, at an unknown time."""
     text: str = getattr(scope.file, "text", "")
-    # Most files have none of it, and a pattern takes a third of the parser's time to say so.
-    if ":=" not in text and "global" not in text and "match" not in text:
+    # Most files have none of it. A walk takes long: into functions only for `global`.
+    has_global = "global" in text and _GLOBAL.search(text) is not None
+    if not has_global and ":=" not in text and "match" not in text:
         return
-    for node in ast.walk(tree):
+    outside = [item for item in tree.body if not isinstance(item, Definition)]
+    for node in ast.walk(tree if has_global else ast.Module(outside, [])):
         names: list[str | None] = []
         if isinstance(node, ast.NamedExpr):
             names = [node.target.id]
@@ -150,6 +154,14 @@ def blocks_of(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
         yield part.body
 
 
+def is_main(test: ast.expr) -> bool:
+    """Whether this is the condition of code that only runs as a program: `__name__ == "__main__"`."""
+    match test:
+        case ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant()]):
+            return True
+    return False
+
+
 def decide(test: ast.expr) -> bool | Literal["checking", "running"] | None:
     """What a condition comes to, as far as reading tells. "checking" holds for type checkers only, "running"
     for everybody else; None is not known."""
@@ -163,7 +175,7 @@ def decide(test: ast.expr) -> bool | Literal["checking", "running"] | None:
             if isinstance(inner, str):
                 return "running" if inner == "checking" else "checking"
             return None if inner is None else not inner
-        case ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant()]):
+        case ast.Compare() if is_main(test):
             return False  # it is being imported
         case ast.Compare(left=left, ops=[operator], comparators=[right]):
             return _compare(left, operator, right)
@@ -220,7 +232,10 @@ def _branches(statement: ast.stmt, situation: Situation) -> Iterator[tuple[Seque
     """The blocks of a compound statement, with what is known about their running."""
     if isinstance(statement, ast.If):
         truth = decide(statement.test)
-        if truth == "checking":
+        if is_main(statement.test):
+            yield statement.body, replace(situation, main=True)
+            yield statement.orelse, situation
+        elif truth == "checking":
             yield statement.body, replace(situation, checking=True)
             yield statement.orelse, situation
         elif truth == "running":
@@ -337,15 +352,6 @@ _CHANGING = frozenset(
 )
 
 
-_CHANGED_AFTER = re.compile(
-    r"\s{0,9}(?:[.\[][^\n]{0,200}[^=!<>]=(?!=)|[-+*/%&|^@<>]{1,2}=|\.\s{0,9}(?:"
-    + "|".join(_CHANGING)
-    + r")\b)"
-)
-_CHANGED_BEFORE = re.compile(r"\b(?:global|del|setattr|delattr)\b")
-_MOST_LOOKS = 1_000
-
-
 def changes_in(tree: ast.Module) -> Iterator[str]:
     """Names whose objects are changed after they were made, somewhere in the file."""
     for node in ast.walk(tree):
@@ -360,22 +366,6 @@ def changes_in(tree: ast.Module) -> Iterator[str]:
                 yield from _root(node.func.value)
             elif isinstance(node.func, ast.Name) and node.func.id in ("setattr", "delattr") and node.args:
                 yield from _root(node.args[0])
-
-
-def may_change(name: str, text: str) -> bool:
-    """Whether a text looks as if it changed what a name stands for; a quick look, in doubt it does."""
-    place = text.find(name)
-    for _ in range(_MOST_LOOKS):
-        if place < 0:
-            return False
-        end = place + len(name)
-        before = text[max(0, place - 100) : place].rpartition("\n")[2]
-        if _CHANGED_AFTER.match(text, end) or _CHANGED_BEFORE.search(before):
-            return True
-        if not before.strip() and text[end : end + 1] in (".", "["):
-            return True  # a statement begins with a part of it
-        place = text.find(name, end)
-    return True
 
 
 def _root(node: ast.expr) -> Iterator[str]:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from toolcrib.errors import SourceError
-from toolcrib.sources.scan.files import find_module_file, take_aim
+from toolcrib.sources.loading import find_module_file
+from toolcrib.sources.scan.files import take_aim
 
 
 @pytest.fixture

@@ -164,13 +164,13 @@ def test_switches_come_from_the_environment(folder: Path, monkeypatch: pytest.Mo
     assert (names(found), [tool.name for tool in found.unlisted]) == (["second"], ["first"])
 
 
-def test_duplicates_across_files_name_both_places(folder: Path) -> None:
+def test_equal_names_in_two_files_are_both_kept_and_name_each_other(folder: Path) -> None:
     write(folder / "a.py", TWO)
     write(folder / "b.py", TWO.replace("def second", "def Second").replace("def first", "def other"))
     found = scan(folder)
-    assert names(found) == ["second", "first", "other"]
+    assert names(found) == ["second", "first", "Second", "other"]
     (finding,) = found.findings
-    assert (finding.code, finding.tool) == ("duplicate-name", "Second")
+    assert (finding.code, finding.level, finding.tool) == ("duplicate-name", "advice", "Second")
     assert finding.file == str(folder / "b.py")
     assert f"{folder / 'a.py'}:4" in (finding.hint or "")
 

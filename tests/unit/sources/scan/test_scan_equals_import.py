@@ -25,7 +25,7 @@ pytest.importorskip("mcp", reason="mcp is not installed: fixtures for it cannot 
 pytest.importorskip("fastmcp", reason="fastmcp is not installed: fixtures for it cannot be imported")
 
 FIXTURES = fixtures()
-ELSEWHERE = {"loose": {"duplicate-name", "needs-arguments"}}
+ELSEWHERE = {"loose": {"duplicate-name"}}
 """What is to be found in packages, which have no first line."""
 REMARKS = {"shortened-name", "stale-parameter", "unknown-type", "implicit-optional", "unpublished-default"}
 """Findings that building a tool has, wherever it comes from."""

@@ -77,6 +77,14 @@ def test_pydantic_is_read_as_it_is_imported(name: str, future: str, tmp_path: Pa
     compare(future + snippets_of_models.HEAD + snippets_of_models.SNIPPETS[name], tmp_path)
 
 
+@pytest.mark.parametrize("name", [*snippets.COMPUTED, *snippets_of_models.COMPUTED])
+def test_what_a_call_makes_when_the_code_runs_is_announced(name: str, tmp_path: Path) -> None:
+    text = {**snippets.COMPUTED, **snippets_of_models.COMPUTED}[name]
+    found = {finding.code for finding in stub_in(tmp_path, snippets_of_models.HEAD + text).findings}
+    assert found
+    assert found <= {"unresolved-hint", "unresolved-default", "approximate-class"}
+
+
 # --- any annotation, any default ---------------------------------------------------------------------
 
 _LEAVES = [

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from toolcrib.errors import SourceError
-from toolcrib.sources.scan.files import MAX_BYTES, parse_annotation, read_source
+from toolcrib.sources.source_text import MAX_BYTES, parse_annotation, read_source
 
 
 def refusal(path: Path) -> SourceError:

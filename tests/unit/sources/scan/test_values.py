@@ -70,15 +70,11 @@ VALUES: dict[str, Any] = {
     "', '.join(NAMES)": "a, b",
     "textwrap.dedent('  a')": "a",
     "TYPED * 2 ** 3 // 5 % 4": 2,
-    "NAMES[0] + PAIR[0]": "ax",
-    "BASE['type']": "object",
     "Kind.TWO.value": "2",
     "Kind.ONE.name": "ONE",
     "Settings.limit": 5,
     "Settings.names": ["a", "b"],
     "TWICE": 2,
-    "None or 'x'": "x",
-    "1 and 0": 0,
     "datetime.timedelta(days=1)": dt.timedelta(days=1),
     "datetime.timezone.utc": dt.UTC,
     "datetime.datetime(2020, 1, 2, tzinfo=datetime.UTC)": dt.datetime(2020, 1, 2, tzinfo=dt.UTC),
@@ -97,13 +93,10 @@ def test_what_is_written_is_evaluated(text: str, tmp_path: Path) -> None:
     assert (value, type(value)) == (VALUES[text], type(VALUES[text]))
 
 
-def test_members_and_instances_are_of_the_classes_of_the_file(tmp_path: Path) -> None:
+def test_members_are_of_the_classes_of_the_file(tmp_path: Path) -> None:
     reader = read(tmp_path, SOURCE)
     kind = reader.cls(definition_of(reader, "Kind"))
     assert reader.value(expression("Kind.ONE")) is kind.ONE
-    assert reader.value(expression("[Kind('2'), Kind['ONE']]")) == [kind.TWO, kind.ONE]
-    options = reader.value(expression("Options(depth=3)"))
-    assert (options.depth, options.tags) == (3, [])
 
 
 @pytest.mark.parametrize(
@@ -115,8 +108,10 @@ def test_members_and_instances_are_of_the_classes_of_the_file(tmp_path: Path) ->
         ("CHANGED", "changed after it is made"),
         ("GROWN", "computed"),
         ("Busy()", "computed"),
-        ("Options(wrong=1)", "fails"),
-        ("Chooser(2)", "fails"),
+        ("Options(depth=3)", "computed"),
+        ("Chooser(1)", "computed"),
+        ("Kind['ONE']", "computed"),
+        ("None or 'x'", "computed"),
         ("open('x')", "computed"),
         ("exec('x')", "computed"),
         ("[x for x in NAMES]", "computed"),
@@ -124,7 +119,7 @@ def test_members_and_instances_are_of_the_classes_of_the_file(tmp_path: Path) ->
         ("datetime.datetime.now()", "computed"),
         ("''.format(1)", "computed"),
         ("re.compile('(')", "cannot be evaluated"),
-        ("NAMES[9]", "cannot be evaluated"),
+        ("NAMES[0]", "computed"),
         ("{[]: 1}", "cannot be evaluated"),
         ("[1] * 10 ** 8", "computed"),
         ("2 ** 2 ** 20", "computed"),

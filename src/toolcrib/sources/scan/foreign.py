@@ -1,0 +1,395 @@
+"""Read the options of decorators, and turn functions on servers of mcp and fastmcp into tools.
+
+Parameters that the library fills in are left out, and its options are applied. Neither library is loaded. An
+option whose value cannot be known without running code is left out, with a finding.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.definition import OptionFields, ToolOptions
+from toolcrib.errors import DefinitionError, Finding
+from toolcrib.schema.function import ToolParts, build_function, build_handler
+from toolcrib.schema.parameters import EMPTY, HandlerInfo, check_parameters, docstring_of
+from toolcrib.sources.foreign.reading import is_any_list
+from toolcrib.sources.foreign.recognition import PACKAGES
+from toolcrib.sources.scan.patterns import Registration
+from toolcrib.sources.scan.resolve import Resolver
+from toolcrib.sources.scan.survey import Guess
+from toolcrib.sources.scan.things import Arguments, Function, Known, Server
+from toolcrib.sources.scan.values import Unresolved, show
+from toolcrib.tool import Tool, merge_options
+
+if TYPE_CHECKING:
+    from toolcrib.sources.scan.making import Workshop
+
+_OURS = ("name", "description", "schema")
+_SDK = ("name", "title", "description", "annotations", "icons", "meta", "structured_output")
+_HINTS = {
+    "readOnlyHint": "read_only",
+    "destructiveHint": "destructive",
+    "idempotentHint": "idempotent",
+    "openWorldHint": "open_world",
+}
+_SPELLINGS = {
+    "read_only_hint": "readOnlyHint",
+    "destructive_hint": "destructiveHint",
+    "idempotent_hint": "idempotentHint",
+    "open_world_hint": "openWorldHint",
+    "mime_type": "mimeType",
+}
+_RECORDS = frozenset({"Icon", "ToolAnnotations"})
+
+
+@dataclass(slots=True)
+class Options:
+    """The options by name, findings, and the names of those that could not be read."""
+
+    given: dict[str, Any] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+    unresolved: set[str] = field(default_factory=set)
+
+
+def read_ours(resolver: Resolver, call: Arguments) -> tuple[OptionFields, list[Finding]]:
+    """Return the options of `@tool("name", "description", {...}, ...)`."""
+    read = read_options(resolver, call, _OURS)
+    given: Any = {key: value for key, value in read.given.items() if key not in _OURS}
+    places = [read.given.get(key) for key in _OURS]
+    for position, key in enumerate(_OURS[:2]):
+        if position >= len(call.args) and key in read.given:  # given as a keyword
+            given[key], places[position] = read.given[key], None
+    return merge_options(places[0], places[1], places[2], given), read.findings
+
+
+def read_options(resolver: Resolver, call: Arguments, places: tuple[str, ...]) -> Options:
+    """Return all arguments of a call by name; `places` are the names of positional ones."""
+    read = Options()
+    for name, node in zip(places, call.args, strict=False):
+        if isinstance(node, ast.Starred):
+            break
+        _take(resolver, read, name, node, call)
+    for keyword in call.keywords:
+        if keyword.arg is not None:
+            _take(resolver, read, keyword.arg, keyword.value, call)
+            continue
+        for item in resolver.items(keyword.value, call.scope, call.frame):
+            try:
+                if item.key is None:
+                    raise Unresolved("it is computed")
+                name = str(resolver.data(item.key, item.scope, item.frame))
+                read.given[name] = resolver.data_of(item)
+            except (Unresolved, RecursionError):
+                _note(read, "**", keyword.value, call)
+    return read
+
+
+def _take(resolver: Resolver, read: Options, name: str, node: ast.expr, call: Arguments) -> None:
+    try:
+        read.given[name] = read_value(resolver, node, call)
+    except (Unresolved, RecursionError):
+        _note(read, name, node, call)
+
+
+def read_value(resolver: Resolver, node: ast.expr, call: Arguments) -> Any:
+    """Return data, and the records of other libraries as the data they hold."""
+    if isinstance(node, ast.List | ast.Tuple) and any(isinstance(item, ast.Call) for item in node.elts):
+        return [read_value(resolver, item, call) for item in node.elts]
+    made = None
+    if isinstance(node, ast.Name | ast.Attribute | ast.Call):
+        made = resolver.resolve(node, call.scope, call.frame)
+    if not isinstance(made, Known) or made.call is None or made.last not in _RECORDS or made.call.args:
+        return resolver.data(node, call.scope, call.frame)
+    facts = {
+        str(item.arg): resolver.data(item.value, made.call.scope, made.call.frame)
+        for item in made.call.keywords
+    }
+    return {_SPELLINGS.get(key, key): value for key, value in facts.items() if value is not None}
+
+
+def _note(read: Options, name: str, node: ast.expr, call: Arguments) -> None:
+    read.unresolved.add(name)
+    label = "Options" if name == "**" else f"Option '{name}'"
+    words = f"{label} cannot be told without running the code: {show(node)}"
+    hint = "write it as a literal, or as a constant of the module"
+    file, line = str(call.file.path), node.lineno
+    read.findings.append(Finding("unresolved-option", "warning", words, file=file, line=line, hint=hint))
+
+
+@dataclass(slots=True)
+class ForeignOptions:
+    """The options of another library's decorator. `stated` is an output schema given there, `hidden` are
+    parameters that callers do not see."""
+
+    options: OptionFields
+    description: str | None = None
+    stated: Mapping[str, Any] | None = None
+    is_structured: bool = True
+    hidden: frozenset[str] = frozenset()
+    findings: list[Finding] = field(default_factory=list)
+
+
+def read_theirs(resolver: Resolver, call: Arguments, maker: str) -> ForeignOptions:
+    """Return the options of `@mcp.tool(...)` as options of toolcrib."""
+    read = read_options(resolver, call, _SDK if maker == "mcp" else ("name",))
+    given = read.given
+    notes = _respelled(given.get("annotations"))
+    meta = dict(given.get("meta") or {})
+    if given.get("app") is True:
+        meta["ui"] = True
+    is_open = not given.get("auth") and "auth" not in read.unresolved
+    options: dict[str, Any] = {
+        "name": given.get("name"),
+        "title": given.get("title") or notes.get("title"),
+        **{option: notes.get(hint) for hint, option in _HINTS.items()},
+        "tags": sorted(given.get("tags") or ()),
+        "version": str(given["version"]) if given.get("version") is not None else None,
+        "icons": [_respelled(icon) or icon for icon in given.get("icons") or ()],
+        "meta": {key: value for key, value in meta.items() if key != "fastmcp"},
+        "enabled": given.get("enabled") is not False and is_open,
+    }
+    if options["read_only"] and options["destructive"]:
+        options["destructive"] = None  # it has no meaning for a tool that only reads
+    stated = given.get("output_schema")
+    is_described = "output_schema" not in given or isinstance(stated, Mapping)
+    return ForeignOptions(
+        options,  # type: ignore[arg-type]
+        given.get("description") or None,
+        stated if isinstance(stated, Mapping) else None,
+        given.get("structured_output") is not False and is_described,
+        frozenset(given.get("exclude_args") or ()),
+        read.findings,
+    )
+
+
+def _respelled(value: Any) -> dict[str, Any]:
+    return (
+        {_SPELLINGS.get(str(key), str(key)): item for key, item in value.items()}
+        if isinstance(value, dict)
+        else {}
+    )
+
+
+# --- servers -----------------------------------------------------------------------------------------
+
+_CONTENT = frozenset(
+    {
+        "Audio",
+        "AudioContent",
+        "CallToolResult",
+        "ContentBlock",
+        "EmbeddedResource",
+        "File",
+        "Image",
+        "ImageContent",
+        "InputRequiredResult",
+        "ResourceLink",
+        "TextContent",
+        "ToolResult",
+    }
+)
+_VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+_PRIMITIVES = (str, int, float, bool, bytes, type(None))
+_UNDESCRIBED = (*_PRIMITIVES, Any, object)
+_OTHER = Guess("guessed-condition", "another one of its name may be registered instead")
+_OUR_OPTIONS = frozenset(
+    {"aliases", "destructive", "group", "idempotent", "input_schema", "open_world", "read_only", "scopes"}
+)
+Key = tuple[str, str | None]
+
+
+def read_server(workshop: Workshop, server: Server) -> list[Tool]:
+    """Return the tools of a server: of one name and version, the first counts with mcp, the last with
+    fastmcp."""
+    found: dict[Key, Tool] = {}
+    for registration in sorted(server.registrations, key=lambda item: (item.call.file.name, item.order)):
+        for tool in _read_one(workshop, server, registration):
+            key = (tool.name, tool.version)
+            if key in found and found[key].origin is not tool.origin:
+                if any(guess.code == "guessed-condition" for guess in registration.guesses):
+                    workshop.doubt(found[key].origin, [_OTHER])
+                    continue
+                workshop.findings.append(_report_taken(tool, found[key], server))
+            if key not in found or server.maker == "fastmcp":
+                found[key] = tool
+    found = {key: tool for key, tool in found.items() if key[0] not in server.removed}
+    for mount in server.mounts:
+        for tool in workshop.tools_of(mount.server):
+            workshop.doubt(tool.origin, [*mount.guesses, *server.guesses])
+            name = f"{mount.prefix}_{tool.name}" if mount.prefix else tool.name
+            found.setdefault(
+                (name, tool.version), tool.with_options(name=name) if name != tool.name else tool
+            )
+    return list(found.values())
+
+
+def _read_one(workshop: Workshop, server: Server, registration: Registration) -> Iterator[Tool]:
+    thing, call = registration.thing, registration.call
+    guesses = [*registration.guesses, *server.guesses]
+    maker = _maker_of(server, call)
+    if not isinstance(thing, Function):
+        made = workshop.make(thing, guesses)
+    elif maker == "toolcrib":
+        made = _read_ours(workshop, thing, call)
+    else:
+        if maker == "mcp" == server.maker and not call.is_called:
+            guesses.append(Guess("guessed-decorator", "the tool() of mcp has to be called: @mcp.tool()"))
+        made = workshop.adopt(thing, call, maker)
+        if made is None:
+            return
+    if not isinstance(made, Tool):
+        workshop.refuse_unknown(registration)
+        return
+    workshop.doubt(made.origin, guesses)
+    yield made
+
+
+def _read_ours(workshop: Workshop, function: Function, call: Arguments) -> Tool | None:
+    """Return a tool of an unknown server, by our own rules."""
+    stub = workshop.stub(function)
+    options, findings = read_ours(workshop.resolver, call)
+    workshop.note(stub, (), findings)
+    try:
+        return Tool.from_function(stub, **options)
+    except DefinitionError as error:
+        workshop.refuse(error, call)
+        return None
+
+
+def _maker_of(server: Server, call: Arguments) -> str:
+    """Return whose rules hold. For a server from elsewhere, the imports beside it tell, and its use."""
+    if server.maker != "unknown":
+        return server.maker
+    if len(call.args) > 1 or {item.arg for item in call.keywords} & _OUR_OPTIONS:
+        return "toolcrib"
+    packages: set[str] = set()
+    for bindings in call.file.scope.names.values():
+        packages |= {item.module.partition(".")[0] for item in bindings if not item.level}
+    packages |= {star.module.partition(".")[0] for star in call.file.scope.stars}
+    return next((name for name in ("fastmcp", "mcp", "toolcrib") if name in packages), "mcp")
+
+
+def _report_taken(tool: Tool, holder: Tool, server: Server) -> Finding:
+    which = "last" if server.maker == "fastmcp" else "first"
+    words = f"Tool '{tool.name}' is registered twice on one server: the {which} one counts"
+    hint = f"the first one is at {holder.source}; rename one"
+    place = tool.source
+    return Finding("duplicate-name", "error", words, tool.name, None, place.file, place.line, hint)
+
+
+# --- one function ------------------------------------------------------------------------------------
+
+
+def adopt(workshop: Workshop, function: Function, call: Arguments, maker: str) -> Tool:
+    """Return the tool that adopting makes of a function. Raises DefinitionError where that fails."""
+    theirs = read_theirs(workshop.resolver, call, maker)
+    filled = _filled(workshop, function)
+    made = workshop.make_stub(function, drops={*filled, *theirs.hidden})
+    stub: Any = made.function
+    names = list(_foreign_names(stub.__annotations__.get("return")))
+    is_theirs, strange = bool(names), [name for name in names if name not in _CONTENT]
+    words = f"its result is described by {strange[0]} of the other library" if strange else ""
+    doubt = [Guess("guessed-result", words)] if strange else []
+    findings = [item for item in made.findings if not (is_theirs and item.parameter == "return")]
+    if is_theirs or not theirs.is_structured or _is_undescribed(stub.__annotations__.get("return"), maker):
+        stub.__annotations__.pop("return", None)
+    guesses = [*workshop.guesses_about(function), *doubt]
+    workshop.note(stub, workshop.key_of(function), [*findings, *theirs.findings], guesses)
+    name = theirs.options.get("name") or function.node.name
+    options = ToolOptions(**theirs.options | {"name": name})
+    if theirs.description is not None and _words(theirs.description) not in _words(docstring_of(stub)):
+        options = replace(options, description=theirs.description)
+    callee = HandlerInfo(stub)
+    is_variable = bool(function.node.args.vararg or function.node.args.kwarg)
+    if not is_variable:
+        check_parameters(callee, name)
+    stated = theirs.stated
+
+    def build(callee: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
+        try:
+            check_parameters(callee, name)
+            parts = build_function(callee, name, options)
+        except DefinitionError as error:
+            return _permit(callee, name, options, error)
+        if stated is not None and options.output_schema is None:
+            parts.replace_output_schema(stated)
+            return parts
+        hint = callee.function.__annotations__.get("return")
+        if parts.output_schema is None and isinstance(hint, type) and hint not in _UNDESCRIBED:
+            words = f"The result of tool '{name}' may be described by the other library"
+            place = callee.source
+            parts.findings.append(
+                Finding("guessed-result", "advice", words, name, "return", place.file, place.line)
+            )
+        return parts
+
+    return Tool(callee, name, options, build, stub)
+
+
+def _filled(workshop: Workshop, function: Function) -> dict[str, str]:
+    """Return the parameters that fastmcp fills in by their defaults, and with what: a context, or something
+    else."""
+    arguments, found = function.node.args, dict[str, str]()
+    places = [*arguments.posonlyargs, *arguments.args]
+    pairs = [*zip(places[len(places) - len(arguments.defaults) :], arguments.defaults, strict=True)]
+    for item, default in [*pairs, *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]:
+        name = (
+            workshop.resolver.full_name(default.func, function.scope) if isinstance(default, ast.Call) else ""
+        )
+        if name.startswith("fastmcp."):
+            found[item.arg] = "context" if name.endswith(".CurrentContext") else "something"
+    return found
+
+
+def _foreign_names(hint: Any, depth: int = 0) -> Iterator[str]:
+    """Yield the names of the classes of mcp and fastmcp in a hint."""
+    cls = typing.get_origin(hint) or hint
+    module = getattr(cls, "__module__", "")
+    if isinstance(cls, type) and isinstance(module, str) and module.partition(".")[0] in PACKAGES:
+        yield cls.__name__
+    for part in typing.get_args(hint) if depth < 20 else ():
+        yield from _foreign_names(part, depth + 1)
+
+
+def _permit(callee: HandlerInfo, name: str, options: ToolOptions, error: DefinitionError) -> ToolParts:
+    """Return what is known of a tool whose schema only the other library makes."""
+    named = [item for item in callee.parameters if item.kind not in _VARIABLE]
+    required = [item.name for item in named if item.default is EMPTY]
+    names: dict[str, Any] = {item.name: {} for item in named}
+    schema: dict[str, Any] = {"type": "object", "properties": names, "required": required}
+    if len(named) < len(callee.parameters):
+        schema["additionalProperties"] = True
+    parts = build_handler(callee, name, replace(options, input_schema=schema))
+    words = f"Tool '{name}' keeps the schema of the other library, which is not known here: {error}"
+    place = callee.source
+    parts.findings.append(
+        Finding("guessed-schema", "warning", words, name, None, place.file, place.line, error.hint)
+    )
+    return parts
+
+
+def _is_undescribed(hint: Any, maker: str) -> bool:
+    """Whether the other library describes no result of this hint."""
+    if hint is None or is_any_list(hint):
+        return hint is not None
+    bare = typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
+    if maker == "fastmcp":
+        arms = typing.get_args(bare) if typing.get_origin(bare) else (bare,)
+        return bytes in arms and not isinstance(bare, type(list[int]))
+    if not isinstance(bare, type) or typing.get_origin(bare) is not None or bare in _PRIMITIVES:
+        return False
+    if hasattr(bare, "model_fields") or typing.is_typeddict(bare):
+        return False
+    try:
+        return not typing.get_type_hints(bare)  # nothing says what is in it
+    except Exception:
+        return False
+
+
+def _words(text: str | None) -> str:
+    return " ".join((text or "").split())

@@ -1,0 +1,465 @@
+"""The patterns that register tools: decorators, calls of servers, marks; and code that is only announced.
+
+Each pattern ends in a `Registration` on a server, or in a mark on a function. Guards and calls that are
+uncertain travel along as guesses; code that cannot be followed is a finding.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from toolcrib.errors import Finding
+from toolcrib.sources.scan.resolve import MARKS, Resolver
+from toolcrib.sources.scan.scopes import Definition, Scope
+from toolcrib.sources.scan.survey import CallAt, Guess, Spot, Stored, Survey
+from toolcrib.sources.scan.things import (
+    ROOT,
+    UNKNOWN,
+    Arguments,
+    Class,
+    Data,
+    Frame,
+    Function,
+    Known,
+    Marker,
+    Method,
+    Server,
+    Thing,
+    call_at,
+)
+from toolcrib.sources.scan.values import show
+
+MAX_REGISTRATIONS = 1_000
+"""Tools that are taken from one server; one with more is generated."""
+_HARMLESS = frozenset(
+    {
+        "abc.abstractmethod",
+        "builtins.classmethod",
+        "builtins.property",
+        "builtins.staticmethod",
+        "dataclasses.dataclass",
+        "functools.cache",
+        "functools.cached_property",
+        "functools.lru_cache",
+        "functools.total_ordering",
+        "functools.wraps",
+        "typing.final",
+        "typing.no_type_check",
+        "typing.overload",
+        "typing.override",
+        "typing.runtime_checkable",
+        "typing_extensions.deprecated",
+        "typing_extensions.final",
+        "typing_extensions.override",
+        "warnings.deprecated",
+    }
+)
+_ONE = frozenset({"add_tool", "register_tool", "replace"})
+_MANY = frozenset({"add_all", "register_all_tools"})
+_MOUNTS = frozenset({"mount", "import_server"})
+_REMOVES = frozenset({"remove", "remove_tool", "disable"})
+_CHANGES = frozenset({"add_provider", "add_tool_transformation", "add_transform", "enable"})
+_OFTEN_ON_PARAMETERS = frozenset({"add", "mount", "import_server", "register_tool"}) | _MANY
+_METHODS = _ONE | _MANY | _MOUNTS | _REMOVES | _CHANGES | {"add", "tool"}
+_DICT_CHANGES = frozenset({"__setitem__", "clear", "pop", "popitem", "setdefault", "update"})
+_WORDS = re.compile(r"tool|regist|setup|mount|publish|^(?:exec|setattr|delattr)$", re.IGNORECASE)
+_TOOL_WORDS = re.compile(r"tool|execute|mcp", re.IGNORECASE)
+
+
+@dataclass(eq=False, slots=True)
+class Registration:
+    """One thing that is put on a server. `order` are the lines of the calls that lead to it."""
+
+    thing: Thing
+    call: Arguments
+    method: str
+    guesses: tuple[Guess, ...]
+    order: tuple[int, ...]
+
+
+@dataclass(eq=False, slots=True)
+class Mount:
+    """A server inside another, and the prefix that its tools get."""
+
+    server: Server
+    prefix: str
+    guesses: tuple[Guess, ...]
+
+
+class Patterns:
+    """Finds the registrations in surveyed files. `marks` are those of `@tool`, by the id of the node."""
+
+    def __init__(self, resolver: Resolver, findings: list[Finding]) -> None:
+        self.resolver = resolver
+        self.findings = findings
+        self.marks: dict[int, tuple[Arguments, tuple[Guess, ...]]] = {}
+        self.marked: list[tuple[Definition, Spot]] = []
+        self.doubts: dict[int, tuple[Guess, ...]] = {}
+        self.has_servers = False
+        self.others: set[int] = set()
+        """Functions that a decorator of another library turns into something else."""
+
+    def find(self, found: Survey) -> None:
+        """Find what one file registers."""
+        self._each(found.decorated, lambda item: self._decorators(*item), lambda item: item[0])
+        self._each(found.calls, self._call, lambda at: at.node)
+        self._each(found.stored, self._change, lambda stored: stored.target)
+        if found.stopped is not None:
+            self._give_up(found, found.stopped, "is too long to be read to its end")
+
+    def finish(self) -> None:
+        """Register the functions that servers of other libraries are given when they are made."""
+        for server in list(self.resolver.servers.values()):
+            call = server.call
+            tools = call.keyword("tools") if call is not None and server.maker in ("mcp", "fastmcp") else None
+            if call is None or tools is None:
+                continue
+            bare = Arguments((), (), call.scope, call.frame, call.line, call.key, is_called=False)
+            for item in self.resolver.items(tools, call.scope, call.frame):
+                spot = Spot(call.file)
+                self._register(
+                    server, self.resolver.of(item), bare, "add_tool", spot, call.frame, item.guesses
+                )
+
+    def _each(self, items: list[Any], take: Callable[[Any], None], place: Callable[[Any], Any]) -> None:
+        for item in items:
+            try:
+                take(item)
+            except RecursionError:
+                spot = item[1] if isinstance(item, tuple) and isinstance(item[1], Spot) else item.spot
+                self._give_up(self.resolver.survey(spot.file), place(item), "is too deeply nested to be read")
+
+    def _give_up(self, found: Survey, node: ast.AST, why: str) -> None:
+        words = f"The code here in {found.file.path.name} {why}"
+        hint = "there may be more tools in it; split it"
+        self._note("guessed-end", "warning", words, found.file.scope, getattr(node, "lineno", 1), hint)
+
+    def _note(self, code: str, level: Any, words: str, scope: Scope, line: int, hint: str) -> None:
+        file = str(scope.file.path)
+        self.findings.append(Finding(code, level, words, file=file, line=line, hint=hint))
+
+    # --- decorators ----------------------------------------------------------------------------------
+
+    def _decorators(self, node: Definition, spot: Spot) -> None:
+        for decorator in reversed(node.decorator_list):
+            called = decorator.func if isinstance(decorator, ast.Call) else decorator
+            name = str(getattr(called, "attr", None) or getattr(called, "id", ""))
+            is_method = isinstance(called, ast.Attribute) and name in ("tool", "list_tools", "call_tool")
+            frames = [ROOT]
+            if spot.function is not None and (is_method or "tool" in name.lower()):
+                frames = self.resolver.frames(spot)
+            for frame in frames:
+                self._decorate(node, decorator, called, spot, frame)
+
+    def _decorate(
+        self, node: Definition, decorator: ast.expr, called: ast.expr, spot: Spot, frame: Frame
+    ) -> None:
+        scope, resolver = spot.scope, self.resolver
+        call = Arguments((), (), scope, frame, decorator.lineno, id(decorator), is_called=False)
+        if isinstance(decorator, ast.Call):
+            call = call_at(decorator, scope, frame)
+        if isinstance(called, ast.Attribute) and called.attr in ("list_tools", "call_tool"):
+            self._handler(node, called, spot, frame)
+            return
+        if not isinstance(called, ast.Name | ast.Attribute):
+            self._doubt(node, called)
+            words = (
+                f"Whether '{node.name}' is a tool cannot be told without running the code: @{show(decorator)}"
+            )
+            hint = "decorate it with @tool itself"
+            self._note("unresolved-tool", "warning", words, scope, decorator.lineno, hint)
+            return
+        thing = resolver.resolve(called, scope, frame)
+        if isinstance(thing, Function) and isinstance(decorator, ast.Call):
+            made = resolver.resolve(decorator, scope, frame)
+            thing = made if isinstance(made, Marker) else thing
+        match thing:
+            case Method(name="tool"):
+                self._register(thing.server, self._defined(node, spot), call, "tool", spot, frame)
+            case Marker():
+                self._apply(thing, self._defined(node, spot), spot, frame)
+            case Known() if thing.name in MARKS:
+                self._mark(node, call, spot, frame)
+            case Known() if thing.name in _HARMLESS or (thing.last in ("setter", "deleter")):
+                pass
+            case Known() if thing.last == "tool" and thing.call is None:
+                self._note_other(node, thing, spot)
+            case Function() if self._keeps(thing, is_factory=isinstance(decorator, ast.Call)):
+                pass
+            case _:
+                self._doubt(node, called)
+                if isinstance(called, ast.Name) and called.id == "tool":  # imported by a star from elsewhere
+                    self._mark(node, call, spot, frame)
+
+    def _defined(self, node: Definition, spot: Spot) -> Thing:
+        if isinstance(node, ast.ClassDef):
+            return self.resolver.cls(node, spot.scope)
+        return self.resolver.function(node, spot.scope)
+
+    def _doubt(self, node: Definition, called: ast.expr) -> None:
+        guess = Guess("guessed-decorator", f"@{show(called)} may change it", called.lineno)
+        self.doubts[id(node)] = (*self.doubts.get(id(node), ()), guess)
+
+    def _mark(self, node: Definition, call: Arguments, spot: Spot, frame: Frame) -> None:
+        if id(node) not in self.marks:
+            self.marks[id(node)] = (call, (*frame.guesses, *spot.guesses))
+            self.marked.append((node, spot))
+
+    def _apply(self, marker: Marker, thing: Thing, spot: Spot, frame: Frame) -> None:
+        """Do what the decorator that a call returned does to a function."""
+        if marker.server is not None:
+            self._register(marker.server, thing, marker.call, "tool", spot, frame)
+        elif isinstance(thing, Function | Class):
+            place = self.resolver.survey(thing.scope.file).spots.get(id(thing.node), spot)
+            self._mark(thing.node, marker.call, place, frame)
+
+    def _keeps(self, decorator: Function, *, is_factory: bool) -> bool:
+        """Whether a decorator of the scanned files gives back the function, or one that `wraps` it."""
+        node = decorator.node
+        returns = self.resolver.survey(decorator.scope.file).returns.get(id(node), [])
+        names = [item.arg for item in (*node.args.posonlyargs, *node.args.args)]
+        if not returns or not names or isinstance(node, ast.AsyncFunctionDef):
+            return False
+        for value, spot in returns:
+            thing = self.resolver.resolve(value, spot.scope)
+            if isinstance(thing, Data) and isinstance(thing.node, ast.Name) and thing.node.id in names:
+                continue
+            if not isinstance(thing, Function):
+                return False
+            if is_factory and self._keeps(thing, is_factory=False):
+                continue
+            if not any(self._wraps(item, names, spot.scope) for item in thing.node.decorator_list):
+                return False
+        return True
+
+    def _wraps(self, item: ast.expr, names: list[str], scope: Scope) -> bool:
+        return (
+            isinstance(item, ast.Call)
+            and len(item.args) == 1
+            and isinstance(item.args[0], ast.Name)
+            and item.args[0].id in names
+            and self.resolver.full_name(item.func, scope) == "functools.wraps"
+        )
+
+    def _note_other(self, node: Definition, maker: Known, spot: Spot) -> None:
+        self.others.add(id(node))
+        if not isinstance(node, ast.ClassDef):
+            words = f"'{node.name}' is decorated with {maker.name}, which makes no tool for MCP"
+            file, line = str(spot.file.path), node.decorator_list[0].lineno
+            hint = "mark it with toolcrib.tool to offer it"
+            self.findings.append(
+                Finding("other-decorator", "advice", words, node.name, None, file, line, hint)
+            )
+
+    def _handler(self, node: Definition, called: ast.Attribute, spot: Spot, frame: Frame) -> None:
+        """`@server.list_tools()` and `@server.call_tool()` of a low-level server."""
+        base = self.resolver.resolve(called.value, spot.scope, frame)
+        server = base if isinstance(base, Server) else self.resolver.unknown_server(called.value, spot.scope)
+        if isinstance(base, Server) and not base.is_low_level and base.maker != "unknown":
+            return  # a method of that name, and no decorator
+        server.is_low_level = True
+        thing = self._defined(node, spot)
+        handlers = server.listers if called.attr == "list_tools" else server.callers
+        if isinstance(thing, Function) and thing not in handlers:
+            handlers.append(thing)
+            doubts = (*frame.guesses, *spot.guesses)
+            server.guesses += [guess for guess in doubts if guess not in server.guesses]
+
+    # --- calls ---------------------------------------------------------------------------------------
+
+    def _call(self, at: CallAt) -> None:
+        function = at.node.func
+        if at.is_decorator:
+            return
+        if isinstance(function, ast.Attribute):
+            self._doubt_part(function, at.spot)
+            if function.attr not in _METHODS:
+                if _WORDS.search(function.attr):
+                    self._called(at, ROOT)  # a server may be handed over
+                return
+            if function.attr not in ("tool", "add_tool") and not self._may_be_server(function, at):
+                return
+        elif isinstance(function, ast.Name):
+            if at.spot.function is not None and not _WORDS.search(function.id):
+                return
+            callee = self.resolver.resolve(function, at.spot.scope)
+            if not isinstance(callee, Method | Marker) and getattr(callee, "name", "") not in MARKS:
+                self._called(at, ROOT)
+                return
+        elif not isinstance(function, ast.Call) or "tool" not in show(function.func).lower():
+            return
+        for frame in self.resolver.frames(at.spot):
+            self._called(at, frame)
+
+    def _may_be_server(self, function: ast.Attribute, at: CallAt) -> bool:
+        """Whether a method such as `add` or `remove`, which many objects have, may be a server's."""
+        if not isinstance(function.value, ast.Name | ast.Attribute) or len(at.node.args) > 2:
+            return False
+        if not self.has_servers:
+            self.has_servers = any(
+                "toolcrib" in file.text or "mcp" in file.text for file in self.resolver.surveys
+            )
+        base = self.resolver.resolve(function.value, at.spot.scope) if self.has_servers else None
+        is_parameter = isinstance(base, Data) and isinstance(base.node, ast.Name)
+        return isinstance(base, Server) or (is_parameter and function.attr in _OFTEN_ON_PARAMETERS)
+
+    def _called(self, at: CallAt, frame: Frame) -> None:
+        node, scope = at.node, at.spot.scope
+        callee = self.resolver.resolve(node.func, scope, frame)
+        call = call_at(node, scope, frame)
+        match callee:
+            case Method():
+                self._method(callee, call, at.spot, frame)
+            case Marker():
+                self._apply(callee, self.resolver.first(call), at.spot, frame)
+            case Known() if callee.name in MARKS:
+                thing = self.resolver.first(call)
+                if isinstance(thing, Function | Class):
+                    bare = Arguments((), (), scope, frame, node.lineno, id(node), is_called=False)
+                    self._apply(Marker(bare), thing, at.spot, frame)
+            case Known(name="builtins.setattr" | "builtins.delattr") if len(node.args) >= 2:
+                key = node.args[1]
+                name = str(key.value) if isinstance(key, ast.Constant) else "__dict__"
+                self._doubt_change(self.resolver.first(call), name, node.lineno)
+            case Known(name="builtins.exec"):
+                self._exec(call)
+            case Known() if callee.call is None:
+                self._hand_over(callee, call)
+
+    def _method(self, method: Method, call: Arguments, spot: Spot, frame: Frame) -> None:
+        """Do what calling a method of a server does."""
+        server, name, resolver = method.server, method.name, self.resolver
+        first = resolver.first(call)
+        if name == "tool":
+            if isinstance(first, Function | Class) or (call.args and isinstance(call.args[0], ast.Lambda)):
+                self._register(server, first, call.after_first(), name, spot, frame)
+        elif name in _ONE:
+            node = call.args[0] if call.args else next((item.value for item in call.keywords), None)
+            thing = resolver.resolve(node, call.scope, frame) if node is not None else UNKNOWN
+            self._register(server, thing, call.after_first(), name, spot, frame)
+        elif name == "add" and server.maker == "toolcrib":
+            rest = replace(call, args=())
+            for node in call.args:
+                self._add(server, node, rest, spot, frame)
+        elif name in _MANY and call.args:
+            rest = replace(call, args=())
+            for item in resolver.items(call.args[0], call.scope, frame):
+                self._register(server, self.resolver.of(item), rest, name, spot, frame, item.guesses)
+        elif name in _MOUNTS:
+            self._mount(server, call, spot, frame)
+        elif name in _REMOVES:
+            self._remove(server, name, call)
+        elif name in _CHANGES:
+            server.guesses.append(Guess("guessed-server", f"the server's {name}() may change it", call.line))
+
+    def _add(self, server: Server, node: ast.expr, rest: Arguments, spot: Spot, frame: Frame) -> None:
+        """`server.add(...)` takes functions, objects, and lists of either."""
+        is_starred = isinstance(node, ast.Starred)
+        value = node.value if isinstance(node, ast.Starred) else node
+        thing = self.resolver.resolve(value, rest.scope, frame)
+        is_list = isinstance(thing, Data) and isinstance(
+            thing.node, ast.List | ast.Tuple | ast.Set | ast.BinOp
+        )
+        if is_starred or (is_list and rest.keyword("handlers") is None):
+            items = list(self.resolver.items(value, rest.scope, frame))
+            if not any(isinstance(item.node, ast.Dict) for item in items):
+                for item in items:
+                    self._register(server, self.resolver.of(item), rest, "add", spot, frame, item.guesses)
+                return
+        self._register(server, thing, rest, "add", spot, frame)
+
+    def _register(
+        self,
+        server: Server,
+        thing: Thing,
+        call: Arguments,
+        method: str,
+        spot: Spot,
+        frame: Frame,
+        guesses: tuple[Guess, ...] = (),
+    ) -> None:
+        if len(server.registrations) >= MAX_REGISTRATIONS:
+            guess = Guess("guessed-more", f"only the first {MAX_REGISTRATIONS} tools of the server are read")
+            if guess not in server.guesses:
+                server.guesses.append(guess)
+            return
+        doubts = thing.guesses if isinstance(thing, Function) else ()
+        together = tuple(dict.fromkeys((*frame.guesses, *spot.guesses, *doubts, *guesses)))
+        order = (*frame.lines, call.line)
+        server.registrations.append(Registration(thing, call, method, together, order))
+
+    def _mount(self, server: Server, call: Arguments, spot: Spot, frame: Frame) -> None:
+        nodes = [*call.args, *filter(None, [call.keyword("server")])]
+        things = [self.resolver.resolve(node, call.scope, frame) for node in nodes]
+        inner = next((thing for thing in things if isinstance(thing, Server)), None)
+        if inner is None or inner is server:
+            server.guesses.append(Guess("guessed-more", "another server is mounted in it", call.line))
+            return
+        texts = [item for item in call.args if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+        prefix = call.keyword("namespace") or call.keyword("prefix") or next(iter(texts), None)
+        guesses = (*frame.guesses, *spot.guesses)
+        value = prefix.value if isinstance(prefix, ast.Constant) else None
+        if prefix is not None and not isinstance(prefix, ast.Constant):
+            words = "the prefix of the server it is mounted in is not known"
+            guesses = (*guesses, Guess("guessed-name", words, call.line))
+        server.mounts.append(Mount(inner, str(value) if value is not None else "", guesses))
+
+    def _remove(self, server: Server, name: str, call: Arguments) -> None:
+        first = call.args[0] if call.args else None
+        if isinstance(first, ast.Constant) and isinstance(first.value, str):
+            gone = server.disabled if name == "disable" and server.maker == "toolcrib" else server.removed
+            if name != "disable" or server.maker == "toolcrib":
+                gone.add(first.value)
+                return
+        server.guesses.append(Guess("guessed-server", f"the server's {name}() may remove it", call.line))
+
+    # --- code that is only announced -----------------------------------------------------------------
+
+    def _hand_over(self, callee: Known, call: Arguments) -> None:
+        """A server that is given to code that is not read may get tools from there."""
+        if not any(word in callee.last.lower() for word in ("tool", "regist", "setup", "mount")):
+            return
+        for argument in call.args:
+            if isinstance(self.resolver.resolve(argument, call.scope, call.frame), Server):
+                words = f"`{show(argument)}` is handed to {callee.name}(), which may add tools to it"
+                hint = "name the folder of that package too, to scan both"
+                self._note("guessed-more", "advice", words, call.scope, call.line, hint)
+
+    def _exec(self, call: Arguments) -> None:
+        text: ast.expr | None = call.args[0] if call.args else None
+        if isinstance(text, ast.Name) and isinstance(data := self.resolver.first(call), Data):
+            text = data.node
+        known = text.value if isinstance(text, ast.Constant) and isinstance(text.value, str) else None
+        if known is None or _TOOL_WORDS.search(known):
+            words = "What exec() runs here is not read: there may be more tools in it"
+            self._note("guessed-more", "advice", words, call.scope, call.line, "write it as code")
+
+    def _change(self, stored: Stored) -> None:
+        """`function.__doc__ = ...` and `function.__annotations__[...] = ...`."""
+        target: ast.expr = stored.target
+        if isinstance(target, ast.Subscript):
+            target = target.value
+        if isinstance(target, ast.Attribute) and target.attr.startswith("__"):
+            thing = self.resolver.resolve(target.value, stored.spot.scope)
+            self._doubt_change(thing, target.attr, target.lineno)
+
+    def _doubt_part(self, called: ast.Attribute, spot: Spot) -> None:
+        """`function.__annotations__.update(...)`."""
+        part = called.value
+        if called.attr in _DICT_CHANGES and isinstance(part, ast.Attribute) and part.attr.startswith("__"):
+            self._doubt_change(self.resolver.resolve(part.value, spot.scope), part.attr, part.lineno)
+
+    def _doubt_change(self, thing: Thing, name: str, line: int) -> None:
+        if isinstance(thing, Function | Class) and name.startswith("__"):
+            code = "guessed-name" if name == "__name__" else "guessed-change"
+            guess = Guess(code, f"its {name} is changed after it is made", line)
+            self.doubts[id(thing.node)] = (*self.doubts.get(id(thing.node), ()), guess)
+
+    def guesses_about(self, thing: Thing) -> Iterator[Guess]:
+        """Yield what decorators and later changes leave uncertain about a function or class."""
+        if isinstance(thing, Function | Class):
+            yield from self.doubts.get(id(thing.node), ())

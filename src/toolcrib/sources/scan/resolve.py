@@ -1,0 +1,868 @@
+"""Resolve expressions to what they stand for: functions, classes, objects, servers, data.
+
+Nothing is executed step by step. A name stands for what it is bound to (names.py), an attribute of an object
+for what its class assigns to it, a call for the server, the object or the returned expression. A parameter
+stands for the argument of each call of its function that the scanned files contain; a call path is a `Frame`.
+Depth and numbers are limited, and whatever is none of these patterns is `Data` or UNKNOWN.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import copy
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from toolcrib.sources.scan.files import Library, SourceFile
+from toolcrib.sources.scan.names import Names, Outside, Place, Site, Whole
+from toolcrib.sources.scan.scopes import Binding, Scope
+from toolcrib.sources.scan.stubs import Reader
+from toolcrib.sources.scan.survey import CallAt, FunctionNode, Guess, Loop, Spot, Stored, Survey, survey
+from toolcrib.sources.scan.things import (
+    ROOT,
+    UNKNOWN,
+    Arguments,
+    Class,
+    Data,
+    Frame,
+    Function,
+    Instance,
+    Known,
+    Maker,
+    Marker,
+    Method,
+    Module,
+    Server,
+    Super,
+    Thing,
+    call_at,
+)
+from toolcrib.sources.scan.values import Unresolved, show
+
+MARKS = frozenset({"toolcrib.tool", "toolcrib.tool.tool"})
+OWN_PACKAGES = frozenset({"toolcrib", "mcp", "mcp_types", "fastmcp"})
+MAX_DEPTH = 24
+"""How deep calls and aliases are followed."""
+MAX_FRAMES = 100
+"""Calls of one function that are followed."""
+MAX_ITEMS = 1_000
+"""Items of a list that are looked at."""
+_SERVERS: dict[tuple[str, str], Maker] = {
+    ("toolcrib", "MCPServer"): "toolcrib",
+    ("toolcrib", "ToolRegistry"): "toolcrib",
+    ("mcp", "MCPServer"): "mcp",
+    ("mcp", "FastMCP"): "mcp",
+    ("fastmcp", "FastMCP"): "fastmcp",
+}
+_PLAIN_BASES = frozenset(
+    {"builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol", "typing.NamedTuple"}
+)
+_COLLECTIONS = frozenset(f"builtins.{name}" for name in ("list", "tuple", "set", "frozenset", "dict"))
+_GROWS = frozenset({"append", "add", "insert", "extend", "update"})
+_SHRINKS = frozenset({"remove", "pop", "popitem", "clear", "setdefault"})
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_KINDS = {
+    "builtins.staticmethod": "static",
+    "builtins.classmethod": "class",
+    "builtins.property": "property",
+    "functools.cached_property": "property",
+    "abc.abstractmethod": "abstract",
+}
+
+
+class Resolver:
+    """Resolves expressions of the files of one library."""
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
+        self.surveys: dict[SourceFile, Survey] = {}
+        self.servers: dict[tuple[Any, ...], Server] = {}
+        self._readers: dict[SourceFile, Reader] = {}
+        self._things: dict[tuple[Any, ...], Any] = {}
+        self._frames: dict[int, list[Frame]] = {}
+        self._active: set[Any] = set()
+        self._calls: dict[str, list[CallAt]] | None = None
+        self._aliases: dict[str, set[str]] = {}
+        self._depth = 0
+
+    @property
+    def names(self) -> Names:
+        return self.reader(next(iter(self.surveys))).names
+
+    def reader(self, file: SourceFile) -> Reader:
+        if file not in self._readers:
+            self._readers[file] = Reader(file, self.library)
+        return self._readers[file]
+
+    def survey(self, file: SourceFile) -> Survey:
+        if file not in self.surveys:
+            self.surveys[file] = survey(file)
+            self._calls = None
+            self._frames.clear()
+        return self.surveys[file]
+
+    def full_name(self, node: ast.expr, scope: Scope) -> str:
+        """Return the dotted name behind a name or attribute, "" where there is none."""
+        try:
+            return self.names.qualify(node, Site(scope)) or ""
+        except RecursionError:
+            return ""
+
+    def _keep(self, key: tuple[Any, ...], make: Any) -> Any:
+        if key not in self._things:
+            self._things[key] = make()
+        return self._things[key]
+
+    # --- expressions ---------------------------------------------------------------------------------
+
+    def resolve(self, node: ast.expr, scope: Scope, frame: Frame = ROOT) -> Thing:
+        """Return what an expression stands for."""
+        if self._depth > MAX_DEPTH:
+            return UNKNOWN
+        self._depth += 1
+        try:
+            if isinstance(node, ast.Await):
+                return self.resolve(node.value, scope, frame)
+            if isinstance(node, ast.Name):
+                return self._name(node, scope, frame)
+            if isinstance(node, ast.Attribute):
+                return self._attribute(node, scope, frame)
+            if isinstance(node, ast.Call):
+                return self._call(node, scope, frame)
+            return Data(node, scope, frame)
+        finally:
+            self._depth -= 1
+
+    def of(self, item: Data) -> Thing:
+        """Return what an item of a list stands for."""
+        return UNKNOWN if item.is_open else self.resolve(item.node, item.scope, item.frame)
+
+    def first(self, call: Arguments) -> Thing:
+        """Return what the first argument of a call stands for."""
+        return self.resolve(call.args[0], call.scope, call.frame) if call.args else UNKNOWN
+
+    def _name(self, node: ast.Name | ast.Attribute, scope: Scope, frame: Frame) -> Thing:
+        for meaning in self.names.find(node, Site(scope)).meanings:
+            return self._meaning(meaning, frame)
+        if isinstance(node, ast.Name):
+            for star in scope.module.stars:
+                if star.module.partition(".")[0] in OWN_PACKAGES:
+                    return Known(f"{star.module}.{node.id}")
+            if hasattr(builtins, node.id):
+                return Known(f"builtins.{node.id}")
+        return UNKNOWN
+
+    def _meaning(self, meaning: Outside | Place | Whole, frame: Frame) -> Thing:
+        if isinstance(meaning, Outside):
+            return Known(meaning.dotted)
+        if isinstance(meaning, Whole):
+            return Module(meaning.file)
+        return self.bound(meaning.binding, meaning.scope, frame)
+
+    def bound(self, binding: Binding, scope: Scope, frame: Frame = ROOT) -> Thing:
+        """Return what a binding binds its name to."""
+        if id(binding) in frame.values:
+            return frame.values[id(binding)]
+        node = binding.node
+        if isinstance(node, ast.ClassDef):
+            return self.cls(node, scope)
+        if binding.kind == "function" and isinstance(node, _FUNCTIONS):
+            return self.function(node, scope)
+        key = (id(binding), frame.key)
+        if binding.kind == "value" and binding.value is not None and key not in self._active:
+            self._active.add(key)
+            try:
+                return self.resolve(binding.value, scope, frame)
+            finally:
+                self._active.discard(key)
+        if isinstance(node, _FUNCTIONS) and scope.node is node:
+            return self._parameter(binding, node, scope)
+        return UNKNOWN
+
+    def cls(self, node: ast.ClassDef, scope: Scope) -> Class:
+        found: Class = self._keep(("class", id(node)), lambda: Class(node, scope))
+        return found
+
+    def function(self, node: FunctionNode, scope: Scope, owner: Thing | None = None) -> Function:
+        key = ("function", id(node), id(owner))
+        found: Function = self._keep(key, lambda: Function(node, scope, owner))
+        return found
+
+    def _parameter(self, binding: Binding, node: FunctionNode, scope: Scope) -> Thing:
+        """Return what stands for a parameter that no call in the files gives: a server, by its annotation."""
+        cls = self.class_around(node, scope.parent)
+        places = [*node.args.posonlyargs, *node.args.args]
+        if cls is not None and places and places[0].arg == binding.name:
+            return self.instance(cls)
+        item = next((each for each in (*places, *node.args.kwonlyargs) if each.arg == binding.name), None)
+        hint = item.annotation if item is not None else None
+        if isinstance(hint, ast.Constant) and isinstance(hint.value, str) and hint.value.isidentifier():
+            hint = _at(ast.Name(hint.value, ast.Load()), hint.lineno)
+        if isinstance(hint, ast.Name | ast.Attribute):
+            thing = self.resolve(hint, scope.parent or scope)
+            maker = self.server_maker(thing)
+            if maker is not None:
+                label = f"{node.name}({binding.name})"
+                return self._server((id(binding),), maker, label, scope, is_low_level=_is_low_level(thing))
+        return Data(_at(ast.Name(binding.name, ast.Load()), node.lineno), scope, ROOT)
+
+    def class_around(self, node: FunctionNode, outer: Scope | None) -> Class | None:
+        """Return the class that a function is a method of."""
+        while outer is not None and outer.kind == "types":
+            outer = outer.parent
+        if outer is None or outer.kind != "class" or "static" in self.kinds(node, outer):
+            return None
+        place = outer.parent
+        while place is not None and place.kind == "types":
+            place = place.parent
+        return None if place is None else self.cls(outer.node, place)
+
+    # --- servers and objects -------------------------------------------------------------------------
+
+    def instance(self, cls: Class, call: Arguments | None = None) -> Thing:
+        """Return the object that calling a class makes: a server, for a subclass of one."""
+        maker = self.server_maker(cls)
+        key = () if call is None else (*call.frame.home(call.scope), call.key)
+        if maker is not None:
+            label = cls.node.name if call is None else _label(call, cls.node.name)
+            scope = cls.scope if call is None else call.scope
+            server = self._server(("object", id(cls.node), *key), maker, label, scope, call)
+            if server.cls is None:
+                server.cls = cls
+                server.is_low_level = any(map(_is_low_level, self.ancestors(cls)))
+                server.guesses.append(Guess("guessed-server", f"the server is a {cls.node.name}", cls.line))
+            return server
+        made: Instance = self._keep(("object", id(cls.node), *key), lambda: Instance(cls, call))
+        return made
+
+    def _server(
+        self,
+        key: tuple[Any, ...],
+        maker: Maker,
+        label: str,
+        scope: Scope,
+        call: Arguments | None = None,
+        *,
+        is_low_level: bool = False,
+    ) -> Server:
+        if key not in self.servers:
+            self.servers[key] = Server(maker, label, scope.file, call, is_low_level=is_low_level)
+        return self.servers[key]
+
+    def unknown_server(self, node: ast.expr, scope: Scope, name: str = "") -> Server:
+        """Return the server behind an expression that cannot be followed, the same for the same name."""
+        key = ("unknown", name or (id(scope.node), show(node)))
+        return self._server(key, "unknown", name or show(node), scope)
+
+    def server_maker(self, thing: Thing) -> Maker | None:
+        """Return whose server calling a class makes; None where it makes none."""
+        if isinstance(thing, Known) and thing.call is None:
+            return "mcp" if thing.is_low_level else _SERVERS.get((thing.package, thing.last))
+        if isinstance(thing, Class):
+            makers = (self.server_maker(item) for item in self.ancestors(thing) if isinstance(item, Known))
+            return next((maker for maker in makers if maker), None)
+        return None
+
+    # --- attributes ----------------------------------------------------------------------------------
+
+    def _attribute(self, node: ast.Attribute, scope: Scope, frame: Frame) -> Thing:
+        base = self.resolve(node.value, scope, frame)
+        is_registering = node.attr in ("tool", "add_tool")
+        if isinstance(base, Known) and is_registering and self._is_object(node.value, scope):
+            return Method(self.unknown_server(node.value, scope, base.name), node.attr)
+        if isinstance(base, Known | Module | Class) and getattr(base, "call", None) is None:
+            found = self._name(node, scope, frame)
+            if found is not UNKNOWN:
+                return found
+        thing = self.attribute(base, node.attr)
+        if thing is UNKNOWN and is_registering and not isinstance(base, Class | Instance):
+            return Method(self.unknown_server(node.value, scope), node.attr)
+        return thing
+
+    def _is_object(self, node: ast.expr, scope: Scope) -> bool:
+        """Whether a dotted name of another package is not only a module, as far as can be told."""
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return True
+        bindings = next((place.names[node.id] for place in scope.visible() if node.id in place.names), [])
+        return any(
+            item.kind != "import" and item.module.partition(".")[0] not in OWN_PACKAGES
+            for item in bindings[:1]
+        )
+
+    def attribute(self, thing: Thing, name: str) -> Thing:
+        """Return an attribute of what an expression stands for."""
+        match thing:
+            case Module():
+                for meaning in self.names.member(Whole(thing.file), name).meanings:
+                    return self._meaning(meaning, ROOT)
+            case Known() if thing.call is None:
+                return Known(f"{thing.name}.{name}")
+            case Server() if name in ("registry", "local_provider"):
+                return thing
+            case Server() if name in ("tool", "add_tool"):
+                return Method(thing, name)  # also where its class overrides it
+            case Server():
+                found = UNKNOWN if thing.cls is None else self._of_object(thing, thing.cls, name)
+                return Method(thing, name) if found is UNKNOWN else found
+            case Instance():
+                return self._of_object(thing, thing.cls, name)
+            case Class():
+                member = self.member(thing, name)
+                if isinstance(member, Function) and "class" in self.kinds(member.node, member.scope):
+                    return self.function(member.node, member.scope, thing)
+                return member or UNKNOWN
+            case Super():
+                cls = thing.owner.cls if isinstance(thing.owner, Instance | Server) else None
+                member = self.member(cls or thing.cls, name, after=thing.cls)
+                if isinstance(member, Function):
+                    return self.function(member.node, member.scope, thing.owner)
+                return member or UNKNOWN
+        return UNKNOWN
+
+    def _of_object(self, owner: Instance | Server, cls: Class, name: str) -> Thing:
+        """Return an attribute of an object: what its class assigns to it, or has."""
+        key = (id(owner), name)
+        if key in self._active:
+            return UNKNOWN
+        self._active.add(key)
+        try:
+            for stored in self.assigned(cls, name):
+                node = stored.spot.around[-1]
+                call = owner.call if node.name == "__init__" else None
+                frame = self.bind(node, stored.spot.scope, call, owner)  # type: ignore[arg-type]
+                return self.resolve(stored.value, stored.spot.scope, frame)
+            given = self._field(owner, cls, name)
+            if given is not None:
+                return given
+            member = self.member(cls, name)
+        finally:
+            self._active.discard(key)
+        if not isinstance(member, Function):
+            return member or UNKNOWN
+        kinds = self.kinds(member.node, member.scope)
+        if "property" in kinds:
+            return self.returned(self.function(member.node, member.scope, owner), None)
+        return member if "static" in kinds else self.function(member.node, member.scope, owner)
+
+    def assigned(self, cls: Class, name: str) -> list[Stored]:
+        """Return the assignments `self.name = ...` in the methods of a class, its constructor's first."""
+        found: list[Stored] = []
+        for item in self.ancestors(cls):
+            if not isinstance(item, Class):
+                continue
+            for stored in self.survey(item.file).attributes.get(name, ()):
+                around = stored.spot.around
+                if len(around) >= 2 and around[-2] is item.node and isinstance(around[-1], _FUNCTIONS):
+                    assert isinstance(stored.target, ast.Attribute)  # nosec B101  # the survey looked
+                    if getattr(stored.target.value, "id", "") == _first_parameter(around[-1]):
+                        found.append(stored)
+        return sorted(found, key=lambda stored: stored.spot.around[-1].name != "__init__")
+
+    def _field(self, owner: Instance | Server, cls: Class, name: str) -> Thing | None:
+        """Return a field of a dataclass or model from the call that makes it."""
+        if owner.call is None or not self.is_record(cls):
+            return None
+        given = iter(owner.call.args)
+        for key, default, scope in self.fields(cls):
+            node = next(given, None) or owner.call.keyword(key)
+            if key == name and node is not None:
+                return self.resolve(node, owner.call.scope, owner.call.frame)
+            if key == name and default is not None:
+                return self.resolve(default, scope)
+        return None
+
+    # --- classes -------------------------------------------------------------------------------------
+
+    def ancestors(self, cls: Class) -> list[Class | Known]:
+        """Return a class and its bases in the order in which Python asks them, nearly."""
+        found: list[Class | Known] = self._keep(("bases", id(cls.node)), list)
+        if not found:
+            order: list[Class | Known] = []
+            self._gather(cls, order, ())
+            last = {getattr(item, "name", item): position for position, item in enumerate(order)}
+            found += [item for position, item in enumerate(order) if position in last.values()]
+        return found
+
+    def _gather(self, cls: Class, found: list[Class | Known], active: tuple[Class, ...]) -> None:
+        found.append(cls)
+        if cls in active or len(found) > 200 or len(active) > MAX_DEPTH:
+            return
+        for node in cls.node.bases:
+            base = self.resolve(node.value if isinstance(node, ast.Subscript) else node, cls.scope)
+            if isinstance(base, Class):
+                self._gather(base, found, (*active, cls))
+            else:
+                found.append(base if isinstance(base, Known) else Known("?"))
+
+    def member(self, cls: Class, name: str, *, after: Class | None = None) -> Thing | None:
+        """Return what a class, or one of its bases, binds to a name in its body."""
+        line = self.ancestors(cls)
+        if after is not None and after in line:
+            line = line[line.index(after) + 1 :]
+        for item in line:
+            if isinstance(item, Class) and name in item.body.names:
+                return self.bound(item.body.names[name][-1], item.body)
+        return None
+
+    def unread_bases(self, cls: Class) -> list[str]:
+        """Return the bases that are not scanned and of which nothing is known."""
+        bases = [item for item in self.ancestors(cls) if isinstance(item, Known)]
+        return [item.name for item in bases if item.name not in _PLAIN_BASES and not item.is_application]
+
+    def is_model(self, cls: Class) -> bool:
+        return any(isinstance(item, Known) and item.package == "pydantic" for item in self.ancestors(cls))
+
+    def is_record(self, cls: Class) -> bool:
+        """Whether the constructor of a class is made from its annotations."""
+        called = (item.func if isinstance(item, ast.Call) else item for item in cls.node.decorator_list)
+        return self.is_model(cls) or any(
+            self.full_name(item, cls.scope).endswith("dataclass") for item in called
+        )
+
+    def fields(self, cls: Class) -> list[tuple[str, ast.expr | None, Scope]]:
+        """Return the fields of a dataclass or model with their defaults, bases first."""
+        found: dict[str, tuple[ast.expr | None, Scope]] = {}
+        for item in reversed(self.ancestors(cls)):
+            if not isinstance(item, Class):
+                continue
+            for statement in item.node.body:
+                if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                    found[statement.target.id] = (statement.value, item.body)
+        return [(name, default, scope) for name, (default, scope) in found.items()]
+
+    def kinds(self, node: FunctionNode, scope: Scope) -> set[str]:
+        """Return the kinds of a function: async, static, class, property, abstract."""
+        found = {"async"} if isinstance(node, ast.AsyncFunctionDef) else set()
+        for decorator in node.decorator_list:
+            if getattr(decorator, "attr", "") in ("setter", "deleter"):
+                found.add("property")
+            elif isinstance(decorator, ast.Name | ast.Attribute):
+                found.add(_KINDS.get(self.full_name(decorator, scope), ""))
+        return found
+
+    # --- calls ---------------------------------------------------------------------------------------
+
+    def _call(self, node: ast.Call, scope: Scope, frame: Frame) -> Thing:
+        key = ("call", id(node), frame.key)
+        if key in self._things:
+            found: Thing = self._things[key]
+            return found
+        if key in self._active:
+            return UNKNOWN
+        self._active.add(key)
+        try:
+            thing = self._called(node, call_at(node, scope, frame))
+        finally:
+            self._active.discard(key)
+        if self._depth < MAX_DEPTH - 2:
+            self._things[key] = thing
+        return thing
+
+    def _called(self, node: ast.Call, call: Arguments) -> Thing:
+        callee = self.resolve(node.func, call.scope, call.frame)
+        match callee:
+            case Known() if callee.call is None:
+                return self._known(callee, call, node)
+            case Class():
+                return self.instance(callee, call)
+            case Function():
+                return self.returned(callee, call)
+            case Method() if callee.name == "tool":
+                first = self.first(call)
+                return first if isinstance(first, Function | Class) else Marker(call, callee.server)
+            case Marker():
+                return self.first(call)
+        return self._wrapped(node, call) or Data(node, call.scope, call.frame)
+
+    def _known(self, callee: Known, call: Arguments, node: ast.Call) -> Thing:
+        maker = self.server_maker(callee)
+        if maker is not None:
+            key = ("call", id(node), call.frame.home(call.scope))
+            low = callee.is_low_level
+            label = _label(call, call.file.path.stem)
+            server = self._server(key, maker, label, call.scope, call, is_low_level=low)
+            server.is_ours = (maker, callee.last) == ("toolcrib", "MCPServer")
+            return server
+        if callee.name in MARKS:
+            first = self.first(call)
+            return first if isinstance(first, Function | Class) else Marker(call)
+        if callee.name == "builtins.super":
+            return self._super(call)
+        if callee.package == "builtins":
+            return Data(node, call.scope, call.frame)
+        return self._wrapped(node, call) or Known(callee.name, call)
+
+    def _super(self, call: Arguments) -> Thing:
+        scope: Scope | None = call.scope
+        while scope is not None and scope.kind != "function":
+            scope = scope.parent
+        cls = None if scope is None else self.class_around(scope.node, scope.parent)
+        if scope is None or cls is None:
+            return UNKNOWN
+        bindings = scope.names.get(_first_parameter(scope.node), ())
+        owners = (call.frame.values[id(item)] for item in bindings if id(item) in call.frame.values)
+        return Super(cls, next(owners, None) or self.instance(cls))
+
+    def _wrapped(self, node: ast.Call, call: Arguments) -> Function | None:
+        """`unknown(function)`: most likely a wrapper that passes for the function."""
+        if len(call.args) != 1 or call.keywords or not isinstance(call.args[0], ast.Name | ast.Attribute):
+            return None
+        thing = self.first(call)
+        if not isinstance(thing, Function):
+            return None
+        wrapped = copy.copy(thing)
+        guess = Guess("guessed-decorator", f"{show(node)} may change it", call.line)
+        wrapped.guesses = (*thing.guesses, guess)
+        return wrapped
+
+    def returned(self, function: Function, call: Arguments | None) -> Thing:
+        """Return what a function returns, where that is one thing."""
+        returns = self.survey(function.file).returns.get(id(function.node), [])
+        key = ("return", id(function.node))
+        if not returns or key in self._active:
+            return UNKNOWN
+        frame = self.bind(function.node, function.file.scope_in(function.node), call, function.owner)
+        self._active.add(key)
+        try:
+            things = [self.resolve(value, at.scope, frame) for value, at in returns]
+        finally:
+            self._active.discard(key)
+        if all(thing is things[0] for thing in things):
+            return things[0]
+        servers = [thing for thing in things if isinstance(thing, Server)]
+        return servers[-1] if servers else UNKNOWN
+
+    # --- frames --------------------------------------------------------------------------------------
+
+    def frames(self, spot: Spot) -> list[Frame]:
+        """Return every way in which the code at a spot comes to run."""
+        node = spot.function
+        return self.rounds(spot, [ROOT] if node is None else self._calls_of(node, spot))
+
+    def rounds(self, spot: Spot, frames: list[Frame]) -> list[Frame]:
+        """Return a frame for each round of the loops around a spot."""
+        for loop in spot.loops:
+            frames = [
+                inner for frame in frames[:MAX_FRAMES] for inner in self._rounds(loop, spot.scope, frame)
+            ]
+        return frames
+
+    def _rounds(self, loop: Loop, scope: Scope, frame: Frame) -> Iterator[Frame]:
+        items = list(self.items(loop.items, scope, frame))
+        if any(item.is_open for item in items):
+            words = f"it is registered in a loop over {show(loop.items)}, which cannot be followed"
+            guess = Guess("guessed-loop", words, loop.items.lineno)
+            yield replace(frame, key=(*frame.key, id(loop.items)), guesses=(*frame.guesses, guess))
+            return
+        for position, item in enumerate(items):
+            made = replace(
+                frame,
+                key=(*frame.key, id(loop.items), position),
+                values=dict(frame.values),
+                guesses=(*frame.guesses, *item.guesses),
+                lines=(*frame.lines, position),
+            )
+            self._assign(loop.target, item, scope, made)
+            yield made
+
+    def _assign(self, target: ast.expr, item: Data, scope: Scope, frame: Frame) -> None:
+        """Let the target of a loop stand for an item."""
+        if isinstance(target, ast.Tuple | ast.List):
+            inner = list(self.items(item.node, item.scope, item.frame))
+            if len(inner) == len(target.elts):
+                for part, value in zip(target.elts, inner, strict=True):
+                    self._assign(part, value, scope, frame)
+        elif isinstance(target, ast.Name):
+            for binding in scope.names.get(target.id, ()):
+                if binding.kind == "unknown":
+                    frame.values[id(binding)] = self.of(item)
+
+    def _calls_of(self, node: FunctionNode, spot: Spot) -> list[Frame]:
+        if id(node) in self._frames:
+            return self._frames[id(node)]
+        self._frames[id(node)] = []  # a function that calls itself
+        scope, outer = spot.file.scope_in(node), self.survey(spot.file).spots[id(node)]
+        cls = self.class_around(node, outer.scope)
+        found: dict[tuple[int, ...], Frame] = {}
+        for call, owner, guesses in self._find_calls(node, cls):
+            made = self.bind(node, scope, call, owner)
+            made.guesses, made.lines = guesses, (*call.frame.lines, call.line)
+            found.setdefault(made.key, made)
+            if len(found) >= MAX_FRAMES:
+                break
+        if not found:
+            name = f"{cls.node.name}.{node.name}" if cls is not None else node.name
+            made = self.bind(node, scope, None, None if cls is None else self.instance(cls))
+            made.guesses = (Guess("guessed-call", f"it is registered when {name}() is called", node.lineno),)
+            for frame in self.frames(outer)[:1] if outer.function is not None else ():
+                made.values = {**frame.values, **made.values}
+            found[made.key] = made
+        self._frames[id(node)] = list(found.values())
+        return self._frames[id(node)]
+
+    def _find_calls(
+        self, node: FunctionNode, cls: Class | None
+    ) -> Iterator[tuple[Arguments, Thing | None, tuple[Guess, ...]]]:
+        """Yield the calls of a function, with the object that it is called on, and what is uncertain."""
+        names, is_async = {node.name}, isinstance(node, ast.AsyncFunctionDef)
+        if cls is not None and node.name == "__init__":
+            for found in list(self.surveys.values()):
+                for item, spot in found.classes:
+                    if item is cls.node or (item.bases and cls in self.ancestors(self.cls(item, spot.scope))):
+                        names.add(item.name)
+        index = self._call_index()
+        names |= {alias for name in names for alias in self._aliases.get(name, ())}
+        for at in [at for name in names for at in index.get(name, ()) if at.spot.function is not node]:
+            if not self._may_call(at, node, cls):
+                continue
+            for frame in self.frames(at.spot):
+                callee = self.resolve(at.node.func, at.spot.scope, frame)
+                call = call_at(at.node, at.spot.scope, frame)
+                guesses = (*frame.guesses, *at.spot.guesses)
+                if isinstance(callee, Class):
+                    member = self.member(callee, "__init__")
+                    if isinstance(member, Function) and member.node is node:
+                        yield call, self.resolve(at.node, at.spot.scope, frame), guesses
+                elif isinstance(callee, Function) and callee.node is node and (at.is_awaited or not is_async):
+                    yield call, callee.owner, guesses
+
+    def _may_call(self, at: CallAt, node: FunctionNode, cls: Class | None) -> bool:
+        """Whether a call is one of a function, as far as can be told without its frames."""
+        callee = self.resolve(at.node.func, at.spot.scope)
+        if isinstance(callee, Class):
+            member = self.member(callee, "__init__")
+            return isinstance(member, Function) and member.node is node
+        if not isinstance(callee, Function) or callee.node is node or cls is None:
+            return isinstance(callee, Function) and callee.node is node
+        owner = self.class_around(callee.node, callee.scope)  # what it overrides
+        return callee.node.name == node.name and owner in self.ancestors(cls)
+
+    def _call_index(self) -> dict[str, list[CallAt]]:
+        """Return the calls of all files by the last name of what is called."""
+        if self._calls is None:
+            self._calls = {}
+            for found in self.surveys.values():
+                for at in found.calls:
+                    name = str(getattr(at.node.func, "attr", None) or getattr(at.node.func, "id", ""))
+                    self._calls.setdefault(name, []).append(at)
+                for name, bindings in found.file.scope.names.items():
+                    for binding in bindings:
+                        meant = binding.name if binding.kind == "from" else getattr(binding.value, "id", name)
+                        if meant != name:
+                            self._aliases.setdefault(meant, set()).add(name)
+        return self._calls
+
+    def bind(self, node: FunctionNode, scope: Scope, call: Arguments | None, owner: Thing | None) -> Frame:
+        """Return the frame of a call: what each parameter stands for."""
+        made = Frame((id(node),))
+        if call is not None:
+            frame = call.frame
+            key = (*frame.home(call.scope), call.key)
+            made = Frame(key, dict(frame.values), frame.guesses, (), dict(frame.calls))
+        made.calls[id(node)] = made.key
+        places = [*node.args.posonlyargs, *node.args.args]
+        given: dict[str, Thing] = {}
+        if owner is not None and places:
+            given[places.pop(0).arg] = owner
+        if call is not None and not any(isinstance(item, ast.Starred) for item in call.args):
+            named = [*places, *node.args.kwonlyargs]
+            outer = scope.parent or scope
+            for item, default in zip(reversed(places), reversed(node.args.defaults), strict=False):
+                given[item.arg] = self.resolve(default, outer)
+            for item, value in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True):
+                if value is not None:
+                    given[item.arg] = self.resolve(value, outer)
+            written = dict(zip([item.arg for item in places], call.args, strict=False))
+            written |= {item.arg: item.value for item in call.keywords if item.arg}
+            others = [item for item in call.keywords if item.arg not in {each.arg for each in named}]
+            for item in named:
+                if item.arg in written:
+                    given[item.arg] = self.resolve(written[item.arg], call.scope, call.frame)
+            if node.args.vararg is not None:
+                rest = _at(ast.List(list(call.args[len(places) :]), ast.Load()), call.line)
+                given[node.args.vararg.arg] = Data(rest, call.scope, call.frame)
+            if node.args.kwarg is not None and all(item.arg for item in others):
+                keys: list[Any] = [_at(ast.Constant(item.arg), call.line) for item in others]
+                more = _at(ast.Dict(keys, [item.value for item in others]), call.line)
+                given[node.args.kwarg.arg] = Data(more, call.scope, call.frame)
+        for name, thing in given.items():
+            for binding in scope.names.get(name, ()):
+                if binding.node is node:
+                    made.values[id(binding)] = thing
+        return made
+
+    # --- lists and dicts -----------------------------------------------------------------------------
+
+    def items(self, node: ast.expr, scope: Scope, frame: Frame, depth: int = 0) -> Iterator[Data]:
+        """Yield the items of a list or dict that is written down or built step by step; an open one, where
+        there is more than could be read."""
+        more = Data(node, scope, frame, is_open=True)
+        if depth > MAX_DEPTH:
+            yield more
+        elif isinstance(node, ast.List | ast.Tuple | ast.Set):
+            for inner in node.elts[:MAX_ITEMS]:
+                if isinstance(inner, ast.Starred):
+                    yield from self.items(inner.value, scope, frame, depth + 1)
+                else:
+                    yield Data(inner, scope, frame)
+            if len(node.elts) > MAX_ITEMS:
+                yield more
+        elif isinstance(node, ast.Dict) and len(node.keys) <= MAX_ITEMS:
+            for key, value in zip(node.keys, node.values, strict=True):
+                if key is None:
+                    yield from self.items(value, scope, frame, depth + 1)
+                else:
+                    yield Data(value, scope, frame, key)
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.BitOr):
+            yield from self.items(node.left, scope, frame, depth + 1)
+            yield from self.items(node.right, scope, frame, depth + 1)
+        elif isinstance(node, ast.Name | ast.Attribute):
+            yield from self._items_of_name(node, scope, frame, depth)
+        elif isinstance(node, ast.Call):
+            yield from self._items_of_call(node, scope, frame, depth)
+        else:
+            yield more
+
+    def _items_of_name(
+        self, node: ast.Name | ast.Attribute, scope: Scope, frame: Frame, depth: int
+    ) -> Iterator[Data]:
+        thing = self.resolve(node, scope, frame)
+        home = None
+        if isinstance(node, ast.Name):
+            home = next((place for place in scope.visible() if node.id in place.names), None)
+        if isinstance(node, ast.Name) and home is not None:
+            written = [item for item in home.names[node.id] if not isinstance(item.node, ast.AugAssign)]
+            if len(written) == 1 < len(home.names[node.id]):
+                thing = self.bound(written[0], home, frame)
+        if isinstance(thing, Data) and not isinstance(thing.node, ast.Name | ast.Attribute):
+            yield from self.items(thing.node, thing.scope, thing.frame, depth + 1)
+        else:
+            yield Data(node, scope, frame, is_open=True)
+        if isinstance(node, ast.Name) and home is not None and home.file in self.surveys:
+            for how, value, key, spot in self._changes(node.id, home):
+                for inner in self.rounds(spot, [frame]):
+                    guesses = (*spot.guesses, *inner.guesses[len(frame.guesses) :])
+                    if how in ("append", "add", "insert"):
+                        yield Data(value, home, inner, key, guesses)
+                    elif how in _GROWS:
+                        for item in self.items(value, home, inner, depth + 1):
+                            yield replace(item, guesses=(*item.guesses, *guesses))
+                    else:
+                        yield Data(value, home, inner, is_open=True)
+
+    def _changes(self, name: str, home: Scope) -> list[tuple[str, ast.expr, ast.expr | None, Spot]]:
+        """Return what `name.append(...)`, `name += ...` and `name[key] = ...` do in the same function."""
+        survey = self.survey(home.file)
+        found: list[tuple[int, str, ast.expr, ast.expr | None, Spot]] = []
+        for at in survey.calls:
+            function = at.node.func
+            if not isinstance(function, ast.Attribute) or getattr(function.value, "id", "") != name:
+                continue
+            if function.attr in _GROWS | _SHRINKS and at.spot.scope is home:
+                value = at.node.args[-1] if at.node.args else function
+                found.append((at.node.lineno, function.attr, value, None, at.spot))
+        for stored in survey.stored:
+            target, spot = stored.target, stored.spot
+            key = target.slice if isinstance(target, ast.Subscript) else None
+            changed = target.value if isinstance(target, ast.Subscript) else target
+            if isinstance(changed, ast.Name) and changed.id == name and spot.scope is home:
+                how = "extend" if key is None else "add"
+                found.append((target.lineno, how, stored.value, key, spot))
+        return [change[1:] for change in sorted(found, key=lambda change: change[0])]
+
+    def _items_of_call(self, node: ast.Call, scope: Scope, frame: Frame, depth: int) -> Iterator[Data]:
+        function = node.func
+        method = function.attr if isinstance(function, ast.Attribute) else ""
+        more = Data(node, scope, frame, is_open=True)
+        if isinstance(function, ast.Attribute) and method in ("values", "items", "keys") and not node.args:
+            for item in self.items(function.value, scope, frame, depth + 1):
+                if item.is_open or item.key is None:
+                    yield more
+                    continue
+                both = _at(ast.Tuple([item.key, item.node], ast.Load()), node.lineno)
+                chosen = {"items": both, "values": item.node, "keys": item.key}[method]
+                yield replace(item, node=chosen, key=None)
+            return
+        if self.full_name(function, scope) in _COLLECTIONS:
+            for argument in node.args:
+                yield from self.items(argument, scope, frame, depth + 1)
+            for keyword in node.keywords:
+                key = None if keyword.arg is None else _at(ast.Constant(keyword.arg), node.lineno)
+                yield more if key is None else Data(keyword.value, scope, frame, key)
+            return
+        callee = self.resolve(function, scope, frame)
+        if isinstance(callee, Function):
+            yield from self.returned_items(callee, call_at(node, scope, frame), depth + 1)
+        elif method == "list_tools" and isinstance(self.resolve(function.value, scope, frame), Super):  # type: ignore[attr-defined]
+            yield Data(node, scope, frame)  # of a class that is not scanned
+        else:
+            yield more
+
+    def returned_items(self, function: Function, call: Arguments | None, depth: int = 0) -> Iterator[Data]:
+        """Yield the items of the list that a function returns, with a guess where it may return another."""
+        returns = self.survey(function.file).returns.get(id(function.node), [])
+        scope = function.file.scope_in(function.node)
+        key = ("items", id(function.node))
+        if not returns or key in self._active:
+            yield Data(_at(ast.Constant(None), function.line), scope, ROOT, is_open=True)
+            return
+        frame = self.bind(function.node, scope, call, function.owner)
+        seen: list[Any] = []
+        self._active.add(key)
+        try:
+            for value, spot in returns:
+                for item in self.items(value, spot.scope, frame, depth + 1):
+                    if len(returns) == 1 or (item.node, item.frame.key) not in seen:
+                        seen.append((item.node, item.frame.key))
+                        yield replace(item, guesses=(*item.guesses, *spot.guesses))
+        finally:
+            self._active.discard(key)
+
+    # --- data ----------------------------------------------------------------------------------------
+
+    def data(self, node: ast.expr, scope: Scope, frame: Frame) -> Any:
+        """Return the value of an expression. Raises Unresolved where only running the code would tell."""
+        made: dict[str, object] = {}
+        for item in ast.walk(node) if frame.values else ():
+            if isinstance(item, ast.Name):
+                for meaning in self.names.find(item, Site(scope)).meanings:
+                    thing = frame.values.get(id(meaning.binding)) if isinstance(meaning, Place) else None
+                    if isinstance(thing, Data) and thing.node is not item:
+                        made[item.id] = self.data_of(thing)
+        return self.reader(scope.file).value_at(node, Site(scope, made=made))
+
+    def data_of(self, thing: Thing) -> Any:
+        """Return the value of a thing that is data."""
+        if isinstance(thing, Data) and not thing.is_open:
+            return self.data(thing.node, thing.scope, thing.frame)
+        raise Unresolved("it is no data")
+
+
+def _label(call: Arguments, default: str) -> str:
+    """Return the name of a server: the one that it is given, else the variable that holds it."""
+    for given in (*call.args[:1], call.keyword("name")):
+        if isinstance(given, ast.Constant) and isinstance(given.value, str):
+            return given.value
+    for name, bindings in call.scope.names.items():
+        if any(id(item.value) == call.key for item in bindings):
+            return name
+    return default
+
+
+def _is_low_level(thing: Thing) -> bool:
+    return isinstance(thing, Known) and thing.is_low_level
+
+
+def _at(node: Any, line: int) -> Any:
+    """Return a node that is not in the source with a place."""
+    node.lineno, node.col_offset = line, 0
+    return node
+
+
+def _first_parameter(node: FunctionNode) -> str:
+    places = [*node.args.posonlyargs, *node.args.args]
+    return places[0].arg if places else ""

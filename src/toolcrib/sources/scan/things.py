@@ -1,0 +1,214 @@
+"""The things that an expression may stand for, and the calls that lead to it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from toolcrib.sources.scan.files import SourceFile
+from toolcrib.sources.scan.scopes import Definition, Scope
+from toolcrib.sources.scan.survey import FunctionNode, Guess
+
+Maker = Literal["toolcrib", "mcp", "fastmcp", "unknown"]
+"""Whose rules a server has."""
+
+
+class Thing:
+    """Anything that an expression may stand for."""
+
+    __slots__ = ()
+
+
+UNKNOWN = Thing()
+
+
+@dataclass(eq=False, slots=True)
+class Known(Thing):
+    """Something of a package that is not read, by its full name. `call`: what calling it returns."""
+
+    name: str
+    call: Arguments | None = None
+
+    @property
+    def package(self) -> str:
+        return self.name.partition(".")[0]
+
+    @property
+    def last(self) -> str:
+        return self.name.rpartition(".")[2]
+
+    @property
+    def is_application(self) -> bool:
+        """Whether this is toolcrib's own class for applications."""
+        return self.package == "toolcrib" and self.last in ("Application", "APIApplication")
+
+    @property
+    def is_low_level(self) -> bool:
+        return self.call is None and (self.package, self.last) == ("mcp", "Server")
+
+
+@dataclass(eq=False, slots=True)
+class Module(Thing):
+    file: SourceFile
+
+
+@dataclass(eq=False, slots=True)
+class Function(Thing):
+    """A function; `owner` is the object or class that it is bound to as a method."""
+
+    node: FunctionNode
+    scope: Scope
+    owner: Thing | None = None
+    guesses: tuple[Guess, ...] = ()
+
+    @property
+    def file(self) -> SourceFile:
+        file: SourceFile = self.scope.file
+        return file
+
+    @property
+    def line(self) -> int:
+        return first_line(self.node)
+
+
+@dataclass(eq=False, slots=True)
+class Class(Thing):
+    node: ast.ClassDef
+    scope: Scope
+
+    @property
+    def file(self) -> SourceFile:
+        file: SourceFile = self.scope.file
+        return file
+
+    @property
+    def line(self) -> int:
+        return first_line(self.node)
+
+    @property
+    def body(self) -> Scope:
+        return self.file.scope_in(self.node)
+
+
+@dataclass(eq=False, slots=True)
+class Instance(Thing):
+    """An object of a scanned class. `call` is None for the one that a class or an unbound method implies."""
+
+    cls: Class
+    call: Arguments | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Super(Thing):
+    """`super()` in a method."""
+
+    cls: Class
+    owner: Thing
+
+
+@dataclass(eq=False, slots=True)
+class Data(Thing):
+    """An expression that is none of the other things; also an item of a list or dict, with its key."""
+
+    node: ast.expr
+    scope: Scope
+    frame: Frame
+    key: ast.expr | None = None
+    guesses: tuple[Guess, ...] = ()
+    is_open: bool = False
+    """Whether it stands for items that could not be read."""
+
+
+@dataclass(eq=False, slots=True)
+class Server(Thing):
+    """A server or a registry, and what is registered on it."""
+
+    maker: Maker
+    label: str
+    file: SourceFile
+    call: Arguments | None = None
+    cls: Class | None = None
+    registrations: list[Any] = field(default_factory=list)
+    mounts: list[Any] = field(default_factory=list)
+    removed: set[str] = field(default_factory=set)
+    disabled: set[str] = field(default_factory=set)
+    guesses: list[Guess] = field(default_factory=list)
+    listers: list[Function] = field(default_factory=list)
+    callers: list[Function] = field(default_factory=list)
+    is_low_level: bool = False
+    is_ours: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Method(Thing):
+    """A method of a server: `server.tool`, `server.add`."""
+
+    server: Server
+    name: str
+
+
+@dataclass(eq=False, slots=True)
+class Marker(Thing):
+    """The decorator that `tool(...)` or `server.tool(...)` returns; without a server it marks."""
+
+    call: Arguments
+    server: Server | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Frame:
+    """One way in which a function comes to be called, or a loop to be run: what parameters and variables
+    stand for, by the id of their binding. `lines` are those of the calls that lead here, outermost first;
+    `calls` the keys of these calls by the id of the function."""
+
+    key: tuple[int, ...] = ()
+    values: dict[int, Thing] = field(default_factory=dict)
+    guesses: tuple[Guess, ...] = ()
+    lines: tuple[int, ...] = ()
+    calls: dict[int, tuple[int, ...]] = field(default_factory=dict)
+
+    def home(self, scope: Scope) -> tuple[int, ...]:
+        """Return the key of the call in which the code of a scope runs."""
+        place: Scope | None = scope
+        while place is not None and place.kind != "function":
+            place = place.parent
+        return () if place is None else self.calls.get(id(place.node), self.key)
+
+
+ROOT = Frame()
+
+
+@dataclass(eq=False, slots=True)
+class Arguments:
+    """The arguments of a call as they are written, and where their names are looked up. `key` identifies the
+    call."""
+
+    args: Sequence[ast.expr]
+    keywords: Sequence[ast.keyword]
+    scope: Scope
+    frame: Frame
+    line: int
+    key: int = 0
+    is_called: bool = True
+
+    @property
+    def file(self) -> SourceFile:
+        file: SourceFile = self.scope.file
+        return file
+
+    def keyword(self, name: str) -> ast.expr | None:
+        return next((item.value for item in self.keywords if item.arg == name), None)
+
+    def after_first(self) -> Arguments:
+        return replace(self, args=self.args[1:])
+
+
+def call_at(node: ast.Call, scope: Scope, frame: Frame) -> Arguments:
+    return Arguments(node.args, node.keywords, scope, frame, node.lineno, id(node))
+
+
+def first_line(node: Definition) -> int:
+    """Return the line of a definition as Python counts: that of its first decorator."""
+    return node.decorator_list[0].lineno if node.decorator_list else node.lineno

@@ -1,0 +1,314 @@
+"""Patterns of real servers: each tool is found, and what cannot be told is announced."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from toolcrib import Application, Tool
+from toolcrib.catalog.build import build_catalog
+from toolcrib.cli import app
+from toolcrib.sources import collect
+from toolcrib.sources.scan import Scan, scan
+
+SAMPLES = Path(__file__).parents[3] / "fixtures" / "scanned" / "patterns"
+TOOL = '''
+@{server}.tool()
+def {name}(text: str) -> str:
+    """Do {name}."""
+    return text
+'''
+
+
+def lay(folder: Path, **files: str) -> Path:
+    for name, text in files.items():
+        path = folder / f"{name.replace('__slash__', '/')}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(dedent(text))
+    return folder
+
+
+def names(found: Scan) -> list[str]:
+    return sorted(tool.name for tool in found.tools)
+
+
+def codes(found: Scan) -> set[str]:
+    return {finding.code for finding in found.findings}
+
+
+def schema(found: Scan, name: str) -> Any:
+    return next(tool.definition.input_schema for tool in found.tools if tool.name == name)
+
+
+# --- what belongs to which server --------------------------------------------------------------------
+
+
+def test_equal_names_on_two_servers_are_both_kept_with_their_sources() -> None:
+    found = scan(SAMPLES / "two_servers.py")
+    assert [(tool.name, found.servers[id(tool)]) for tool in found.tools] == [
+        ("search", "users"),
+        ("search", "orders"),
+    ]
+    assert [tool.source.line for tool in found.tools] == [10, 16]
+    assert not found.errors
+
+
+def test_equal_names_in_many_folders_are_all_kept(tmp_path: Path) -> None:
+    head = "from mcp.server.fastmcp import FastMCP\nmcp = FastMCP('{0}')\n"
+    for number in range(5):
+        text = head.format(number) + TOOL.format(server="mcp", name="search")
+        lay(tmp_path, **{f"server_{number}__slash__main": text})
+    found = scan(tmp_path)
+    assert names(found) == ["search"] * 5
+    assert len({tool.source.file for tool in found.tools}) == 5
+
+
+def test_json_names_the_server_of_each_tool() -> None:
+    done = CliRunner().invoke(app, ["scan", str(SAMPLES / "two_servers.py"), "--json"])
+    document = json.loads(done.stdout)
+    assert [(tool["name"], tool["server"]) for tool in document["tools"]] == [
+        ("search", "users"),
+        ("search", "orders"),
+    ]
+    assert done.exit_code == 0
+
+
+def test_a_catalog_of_two_servers_can_be_built() -> None:
+    assert build_catalog(SAMPLES / "two_servers.py")["count"] >= 1
+
+
+# --- classes -----------------------------------------------------------------------------------------
+
+
+def test_a_class_that_needs_arguments_is_read_and_the_reason_given() -> None:
+    found = scan(SAMPLES / "needing.py")
+    assert names(found) == ["send_mail"]
+    (finding,) = found.findings
+    assert "MailApp cannot be created without arguments" in finding.message
+    assert finding.tool == "send_mail"
+
+
+def test_a_method_with_keywords_takes_further_properties_in_the_scan_and_when_imported() -> None:
+    class Shop(Application):
+        def create_order(self, item: str, count: int = 1, **kwargs: Any) -> dict[str, Any]:
+            """Create an order.
+
+            Args:
+                item: What to order
+            """
+            return {"item": item, "count": count, **kwargs}
+
+        def list_tools(self) -> list[Any]:
+            return [self.create_order]
+
+    (tool,) = collect(Shop()).tools
+    assert isinstance(tool, Tool)
+    found = schema(scan(SAMPLES / "open_methods.py"), "create_order")
+    assert found == tool.definition.input_schema
+    assert found["additionalProperties"] is True
+    assert found["required"] == ["item"]
+    assert tool.arguments.check({"item": "a", "colour": "red"}) == {"item": "a", "colour": "red"}
+
+
+def test_tools_that_a_server_class_registers_on_itself_are_found() -> None:
+    found = scan(SAMPLES / "own_server.py")
+    assert names(found) == ["close_desk", "open_desk", "ring", "ring_twice"]
+    assert codes(found) == {"guessed-server"}
+
+
+# --- low-level servers -------------------------------------------------------------------------------
+
+
+def test_the_literal_list_of_a_low_level_server_is_read() -> None:
+    found = scan(SAMPLES / "low_level.py")
+    assert names(found) == ["convert_time", "get_time"]
+    assert schema(found, "get_time")["required"] == ["zone"]
+    assert schema(found, "convert_time")["properties"]["time"]["description"] == "Which time"
+    assert codes(found) == {"low-level-server"}
+
+
+LOW_LEVEL = """
+from mcp.server import Server
+from mcp.types import Tool
+server = Server("x")
+
+@server.list_tools()
+async def handle_list() -> list[Tool]:
+    {body}
+
+@server.call_tool()
+async def handle_call(name, arguments):
+    if name == "shown":
+        return []
+    elif name == "hidden":
+        return []
+"""
+
+
+def test_a_name_that_is_answered_and_not_listed_is_announced(tmp_path: Path) -> None:
+    body = "return [Tool(name='shown', description='Is shown.', inputSchema={'type': 'object'})]"
+    found = scan(lay(tmp_path, server=LOW_LEVEL.format(body=body)))
+    assert names(found) == ["shown"]
+    assert any("'hidden'" in finding.message for finding in found.findings)
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["return TOOLS", "return [make('x')]", "return [Tool(name=n, inputSchema={}) for n in NAMES]", "pass"],
+)
+def test_a_list_that_is_computed_is_announced(tmp_path: Path, body: str) -> None:
+    found = scan(lay(tmp_path, server=LOW_LEVEL.format(body=body)))
+    assert found.tools == []
+    assert "guessed-list" in codes(found)
+
+
+def test_a_list_in_a_constant_or_built_by_appending_is_read(tmp_path: Path) -> None:
+    one = "Tool(name='{0}', description='Is {0}.', inputSchema={{'type': 'object'}})"
+    body = f"tools = [*TOOLS]\n    tools.append({one.format('second')})\n    return tools"
+    text = LOW_LEVEL.format(body=body) + f"TOOLS = [{one.format('first')}]\n"
+    assert names(scan(lay(tmp_path, server=text))) == ["first", "second"]
+
+
+# --- functions that register -------------------------------------------------------------------------
+
+
+def test_factories_and_registering_functions_are_followed() -> None:
+    found = scan(SAMPLES / "factories.py")
+    assert names(found) == ["double", "halve", "negate", "never_called"]
+    assert [finding.tool for finding in found.findings] == ["never_called"]
+
+
+def test_a_guard_before_a_registration_is_announced() -> None:
+    found = scan(SAMPLES / "guards.py")
+    assert names(found) == ["debug", "delete_everything", "status"]
+    assert sorted(finding.tool or "" for finding in found.findings) == ["debug", "delete_everything"]
+
+
+GUARDS = {
+    "a loop that skips": (
+        "for f in [work]:\n    if not os.environ.get('X'):\n        continue\n    mcp.add_tool(f)\n"
+    ),
+    "a handler that returns": (
+        "def register(m):\n    try:\n        import extra\n    except ImportError:\n        return\n"
+        "    m.add_tool(work)\nregister(mcp)\n"
+    ),
+    "a call below a condition": (
+        "def register(m):\n    m.add_tool(work)\nif os.environ.get('X'):\n    register(mcp)\n"
+    ),
+    "an early return of the caller": (
+        "def register(m):\n    m.add_tool(work)\n"
+        "def setup():\n    if os.sep:\n        return\n    register(mcp)\nsetup()\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GUARDS)
+def test_whatever_may_skip_a_registration_is_announced(tmp_path: Path, name: str) -> None:
+    head = (
+        "import os\nfrom fastmcp import FastMCP\nmcp = FastMCP('x')\ndef work(a: int) -> int:\n    'Work.'\n"
+    )
+    found = scan(lay(tmp_path, server=head + GUARDS[name]))
+    assert names(found) == ["work"]
+    assert codes(found) & {"guessed-condition", "guessed-loop"}
+
+
+def test_registering_functions_of_other_modules_are_followed(tmp_path: Path) -> None:
+    lay(
+        tmp_path,
+        desk__slash____init__="from .server import create as make\n",
+        desk__slash__server="""
+            from fastmcp import FastMCP
+            from . import search
+            from .notes import register as register_notes
+
+            def create(name="desk"):
+                mcp = FastMCP(name)
+                search.register_tools(mcp)
+                register_notes(mcp, prefix="my")
+                return mcp
+
+            mcp = create()
+            """,
+        desk__slash__search="""
+            def register_tools(server):
+                @server.tool
+                def search(text: str) -> list[str]:
+                    '''Search.'''
+                    return []
+            """,
+        desk__slash__notes="""
+            def register(mcp, prefix):
+                @mcp.tool(name=f"{prefix}_note")
+                def note(text: str) -> bool:
+                    '''Take a note.'''
+                    return True
+            """,
+    )
+    found = scan(tmp_path / "desk")
+    assert names(found) == ["my_note", "search"]
+    assert not found.findings
+    assert set(found.servers.values()) == {"desk"} or len(found.servers) == 2
+
+
+# --- files -------------------------------------------------------------------------------------------
+
+
+def test_the_program_of_a_package_is_scanned(tmp_path: Path) -> None:
+    main = "from fastmcp import FastMCP\nmcp = FastMCP('x')\n" + TOOL.format(server="mcp", name="echo")
+    lay(tmp_path, app__slash____init__="", app__slash____main__=main + "\nmcp.run()\n")
+    found = scan(tmp_path / "app")
+    assert names(found) == ["echo"]
+    assert "guessed-main" in codes(found)
+
+
+def test_relative_imports_of_a_package_file_are_followed(tmp_path: Path) -> None:
+    lay(
+        tmp_path,
+        pack__slash____init__="from .server import mcp\nfrom . import tools\n"
+        + TOOL.format(server="mcp", name="top"),
+        pack__slash__server="from fastmcp import FastMCP\nmcp = FastMCP('x')\n",
+        pack__slash__tools="from .server import mcp\n" + TOOL.format(server="mcp", name="below"),
+    )
+    for target in (tmp_path, tmp_path / "pack", tmp_path / "pack" / "__init__.py"):
+        found = scan(target)
+        assert names(found) == ["below", "top"], target
+        assert not found.findings, target
+
+
+def test_relative_imports_in_a_folder_without_init_are_followed(tmp_path: Path) -> None:
+    lay(
+        tmp_path,
+        space__slash__server="from fastmcp import FastMCP\nmcp = FastMCP('x')\n",
+        space__slash__inner__slash__tools="from ..server import mcp\n"
+        + TOOL.format(server="mcp", name="echo"),
+    )
+    found = scan(tmp_path)
+    assert names(found) == ["echo"]
+    assert set(found.servers.values()) == {"x"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["return 3\n", "def f():\n    nonlocal x\n", "await g()\n", "for x in y:\n    pass\nbreak\n"],
+)
+def test_a_file_that_does_not_compile_is_a_finding_and_not_half_read(tmp_path: Path, text: str) -> None:
+    head = "from toolcrib import tool\n@tool\ndef echo(a: int) -> int:\n    'Echo.'\n"
+    found = scan(lay(tmp_path, broken=head + text))
+    assert found.tools == []
+    assert [finding.code for finding in found.findings] == ["unreadable-source"]
+    assert found.findings[0].line
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="there is no newer syntax yet")
+def test_syntax_of_a_newer_python_is_called_that(tmp_path: Path) -> None:
+    (finding,) = scan(
+        lay(tmp_path, new="# tool\ntry:\n    pass\nexcept KeyError, ValueError:\n    pass\n")
+    ).findings
+    assert "uses syntax of Python 3.14" in finding.message
+    assert finding.hint == "scan it with Python 3.14 or newer"
