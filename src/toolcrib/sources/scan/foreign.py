@@ -305,8 +305,7 @@ def adopt(workshop: Workshop, function: Function, call: Arguments, maker: str) -
     if theirs.description is not None and _words(theirs.description) not in _words(docstring_of(stub)):
         options = replace(options, description=theirs.description)
     callee = HandlerInfo(stub)
-    is_variable = bool(function.node.args.vararg or function.node.args.kwarg)
-    if not is_variable:
+    if function.node.args.vararg or not function.node.args.kwarg:  # `**kwargs` are further properties
         check_parameters(callee, name)
     stated = theirs.stated
 
