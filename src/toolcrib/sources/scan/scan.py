@@ -280,6 +280,9 @@ class Reading:
 
     def _member(self, file: SourceFile, name: str, binding: Binding) -> Thing:
         """Return what a name of a module stands for; names of files that are not surveyed are left alone."""
+        if binding.kind == "function" and len(file.scope.names[name]) == 1:  # nearly always
+            is_marked = id(binding.node) in self.workshop.patterns.marks
+            return self.resolver.bound(binding, file.scope) if is_marked else UNKNOWN
         if binding.kind in ("import", "from"):
             paths = self.library.imported(binding.node, file)  # type: ignore[arg-type]
             if not any(path in self.files for path in paths):
