@@ -438,14 +438,16 @@ def _rejoin_block(block: list[str], lines: list[str], end: int) -> int:
 
 def _indent_entries(lines: list[str]) -> list[str]:
     """Indent the arguments of headers that have them at the margin: `name (type): ...` or `name: ...`."""
-    found = list(lines)
+    found = lines
     for header in [n for n, line in enumerate(lines) if HEADERS.get(line) == "params"]:
         first = next((n for n in range(header + 1, min(header + 3, len(lines))) if lines[n]), 0)
+        if not first or lines[first][0] == " ":
+            continue
         end = first
-        while first and end < len(lines) and (lines[end][:1] == " " or _is_margin_entry(lines[end])):
+        while end < len(lines) and (lines[end][:1] == " " or _is_margin_entry(lines[end])):
             end += 1
-        if end > first and lines[first][0] != " " and (end == len(lines) or not lines[end]):
-            found[first:end] = [f"    {line}" for line in lines[first:end]]
+        if end > first and (end == len(lines) or not lines[end]):
+            found = [*found[:first], *(f"    {line}" for line in lines[first:end]), *found[end:]]
     return found
 
 
