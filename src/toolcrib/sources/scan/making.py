@@ -169,7 +169,8 @@ class Workshop:
                 source=Location(str(scope.file.path), function.line),
                 hint="take one object with fields",
             )
-        kinds = self.resolver.kinds(function.node, scope) if function.node.decorator_list else ()
+        is_in_class = function.owner is not None or scope is not scope.file.scope
+        kinds = self.resolver.kinds(function.node, scope) if is_in_class else ()
         return self.resolver.reader(scope.file).stub(
             function.node,
             drops_first="static" not in kinds and (function.owner is not None or "class" in kinds),
