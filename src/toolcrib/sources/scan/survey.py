@@ -38,8 +38,7 @@ class Loop(NamedTuple):
     items: ast.expr
 
 
-@dataclass(frozen=True, slots=True)
-class Spot:
+class Spot(NamedTuple):
     """Where a statement stands: the definitions around it, and the guards and loops in the innermost
     function."""
 
@@ -197,13 +196,18 @@ class _Walker:
         if node.decorator_list:
             self.found.decorated.append((node, spot))
             for decorator in node.decorator_list:
-                if isinstance(decorator, ast.Name | ast.Attribute):
+                if isinstance(decorator, ast.Name | ast.Attribute) and not self._is_ours(decorator):
                     name = ast.Name(node.name, ast.Load(), lineno=node.lineno, col_offset=0)
                     call = ast.Call(decorator, [name], [], lineno=decorator.lineno, col_offset=0)
                     self.found.calls.append(CallAt(call, spot, is_decorator=True))
         before, self.loops = self.loops, 0
         self.block(node.body, spot.inside(node))
         self.loops = before
+
+    def _is_ours(self, decorator: ast.expr) -> bool:
+        """Whether a decorator is imported from toolcrib, so that no function in the files is called by it."""
+        bindings = self.found.file.scope.names.get(getattr(decorator, "id", ""), ())
+        return len(bindings) == 1 and bindings[0].module.partition(".")[0] == "toolcrib"
 
     # --- expressions ---
 
