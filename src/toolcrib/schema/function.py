@@ -79,6 +79,13 @@ class ToolParts:
         self.output_schema, self.dump = schema, None
         self.arguments.trusted = False
 
+    def drop_output_schema(self) -> None:
+        """Publish no output schema: what it would say goes to the description."""
+        if self.output_schema is not None:
+            self.description, self.output_schema = publish_docs(
+                self.description, self.returns, self.raises, None
+            )
+
 
 def build_function(info: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
     """Build a tool from the signature and the docstring of a function.

@@ -12,13 +12,16 @@ import functools
 import signal
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Protocol, Self
+
+from toolcrib.errors import SourceError
+from toolcrib.sources.foreign.recognition import PACKAGES
 
 _RUNS = ("run_async", "run_stdio_async", "run_http_async", "run_sse_async", "run_streamable_http_async")
 _APPS = ("http_app", "sse_app", "streamable_http_app")
@@ -50,6 +53,28 @@ def _find_host() -> Host | None:
     return current.get() or (hosts[-1] if hosts else None)
 
 
+def _refuse_middleware(host: Host | None, given: Any, *, app: Any = None) -> None:
+    """Raise SourceError if a program puts code around the HTTP application of its server, such as an
+    authentication: that application does not run here."""
+    if host is None:
+        return
+    found = [getattr(item, "cls", item) for item in (*(given or ()), *getattr(app, "user_middleware", ()))]
+    names = [getattr(cls, "__name__", repr(cls)) for cls in found if not _is_known(cls)]
+    if names:
+        around = ", ".join(names)
+        raise SourceError(
+            f"The program puts {around} around the HTTP application of its server, which does not run here",
+            hint="set up [auth] of toolcrib, and name the server object to serve it without: file.py:server",
+        )
+
+
+def _is_known(cls: Any) -> bool:
+    """Whether middleware is of the libraries, or of starlette for other purposes than authentication."""
+    module = getattr(cls, "__module__", "")
+    package = module.partition(".")[0]
+    return package in PACKAGES or (package == "starlette" and "authentication" not in module)
+
+
 # --- the replaced methods ----------------------------------------------------------------------------
 
 
@@ -57,6 +82,7 @@ def _blocking(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         host = _find_host()
+        _refuse_middleware(host, kwargs.get("middleware"))
         return original(self, *args, **kwargs) if host is None else host.serve(self)
 
     return run
@@ -66,6 +92,7 @@ def _awaited(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     async def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         host = _find_host()
+        _refuse_middleware(host, kwargs.get("middleware"))
         if host is None:
             return await original(self, *args, **kwargs)
         return await host.serve_here(self)
@@ -158,7 +185,10 @@ def _blocking_uvicorn(original: Callable[..., Any]) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         host = _find_host()
         server = _with_application.get(id(host))
-        return original(*args, **kwargs) if host is None or server is None else host.serve(server)
+        if host is None or server is None:
+            return original(*args, **kwargs)
+        _refuse_middleware(host, (), app=_app_of(args, kwargs))
+        return host.serve(server)
 
     return run
 
@@ -170,9 +200,16 @@ def _awaited_uvicorn(original: Callable[..., Any]) -> Callable[..., Any]:
         server = _with_application.get(id(host))
         if host is None or server is None:
             return await original(*args, **kwargs)
+        _refuse_middleware(host, (), app=_app_of(args, kwargs))
         return await host.serve_here(server)
 
     return serve
+
+
+def _app_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Return the application that uvicorn gets: `run(app)`, or `Server(Config(app)).run()`."""
+    first = kwargs.get("app", args[0] if args else None)
+    return getattr(getattr(first, "config", None), "app", first)
 
 
 # --- signals -----------------------------------------------------------------------------------------

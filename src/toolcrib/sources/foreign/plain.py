@@ -23,6 +23,19 @@ from toolcrib.sources.foreign.recognition import PACKAGES, package_of
 
 MAX_SEARCHED = 2_000
 """Functions and classes that are searched for one tool."""
+_RESTRICTING = frozenset(
+    {
+        *("add_middleware", "add_transform", "disable", "disable_components", "remove_tool"),
+        *("reset_visibility", "set_visibility", "_tool_manager", "setattr"),
+    }
+)
+_ADDING = frozenset(
+    {
+        *("add_provider", "add_tool", "enable", "enable_components", "import_server"),
+        *("middleware", "mount", "tool"),
+    }
+)
+"""Methods that change the tools of a server, or who may call them."""
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _FIXED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY)
 
@@ -70,27 +83,62 @@ def find_theirs_in(hint: Any) -> str | None:
     return next((found for part in parts if (found := find_theirs_in(part)) is not None), None)
 
 
+def find_change(function: Any) -> str | None:
+    """Return the name of a method that takes tools of a server away, or puts something in front of them, in
+    the code that a function reaches. None where there is none."""
+    return next(iter(sorted(_reach(function) & _RESTRICTING)), None)
+
+
+def find_lifespan_change(lifespan: Any) -> str | None:
+    """Return the name of any method that changes a server in the code that a lifespan reaches."""
+    parts = [lifespan]
+    for part in parts:  # grows while it is read: fastmcp has objects that hold functions, and such objects
+        if isinstance(part, FunctionType | MethodType):
+            if found := sorted(_reach(inspect.unwrap(part)) & (_RESTRICTING | _ADDING)):
+                return found[0]
+        elif package_of(type(part)) in PACKAGES and len(parts) < MAX_SEARCHED:
+            parts += [value for value in vars(part).values() if callable(value)]
+        else:
+            return type(part).__name__  # in doubt
+    return None
+
+
+def _reach(function: Any) -> set[str]:
+    """Return the names in the code that a function reaches."""
+    if not isinstance(function, FunctionType | MethodType):
+        return set()
+    search = _Search(function)
+    while search.step():
+        pass
+    return search.names
+
+
 class _Search:
-    """Searches the code that a function reaches for anything of the libraries."""
+    """Searches the code that a function reaches for anything of the libraries. `names` are those in it."""
 
     def __init__(self, function: Any) -> None:
         self._home = _package_of_module(getattr(function, "__module__", None))
         self._waiting: list[Any] = [function]
         self._seen: set[int] = set()
+        self._found: str | None = None
+        self.names: set[str] = set()
 
     def run(self) -> str | None:
         """Return the name of the first thing of theirs, or None."""
-        while self._waiting:
-            if len(self._seen) > MAX_SEARCHED:
-                return "more code than is searched"
-            thing = self._waiting.pop()
-            if id(thing) in self._seen:
-                continue
+        while self._found is None and self.step():
+            pass
+        return "more code than is searched" if len(self._seen) > MAX_SEARCHED else self._found
+
+    def step(self) -> bool:
+        """Search one function or class that is not searched yet; return whether there was one."""
+        if not self._waiting or len(self._seen) > MAX_SEARCHED:
+            return False
+        thing = self._waiting.pop()
+        if id(thing) not in self._seen:
             self._seen.add(id(thing))
             found = self._search_class(thing) if isinstance(thing, type) else self._search_function(thing)
-            if found is not None:
-                return found
-        return None
+            self._found = self._found or found
+        return True
 
     def _search_class(self, cls: type) -> str | None:
         for base in filter(lambda base: self._is_own(base.__module__), cls.__mro__):
@@ -102,6 +150,7 @@ class _Search:
             self._waiting.append(function.__func__)
             return self._judge("self", function.__self__, frozenset())
         names = frozenset(_names_in(function.__code__))
+        self.names |= names
         imported = next((name for name in names if name.partition(".")[0] in PACKAGES), None)
         if imported is not None:
             return imported
@@ -109,7 +158,7 @@ class _Search:
         values += zip(function.__code__.co_freevars, _closure_of(function), strict=False)
         values += [("a default", value) for value in function.__defaults__ or ()]
         values += (function.__kwdefaults__ or {}).items()
-        judged = (self._judge(name, value, names) for name, value in values)
+        judged = [self._judge(name, value, names) for name, value in values]  # all of them: it queues some
         return next((found for found in judged if found is not None), None)
 
     def _judge(self, name: str, value: Any, names: Iterable[str]) -> str | None:

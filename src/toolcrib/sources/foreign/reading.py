@@ -14,7 +14,7 @@ import sys
 import threading
 import types
 import typing
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, TypeVar
@@ -41,13 +41,20 @@ from toolcrib.schema.parameters import (
 )
 from toolcrib.sources.foreign.bridge import Bridge, Session, list_all, run_server
 from toolcrib.sources.foreign.guards import find_guards, is_own
-from toolcrib.sources.foreign.plain import find_obstacle, find_theirs_in, hints_of
+from toolcrib.sources.foreign.plain import (
+    find_change,
+    find_lifespan_change,
+    find_obstacle,
+    find_theirs_in,
+    hints_of,
+)
 from toolcrib.sources.foreign.recognition import (
     MAX_MOUNTS,
     check_version,
     has_lifespan,
     is_low_level,
     library_of,
+    lifespans_of,
     package_of,
     started_on,
 )
@@ -129,6 +136,7 @@ def read_server(server: Any) -> Reading:
     reason = None if guards is None else guards.message.partition(": ")[2]
     if library is None:
         reason = "it is a low-level server"
+    reason = reason or _find_lifespan_change(server)
     try:
         listed, parts = _run_apart(lambda: _list(server, has_functions=reason is None))
     except DefinitionError:
@@ -140,6 +148,7 @@ def read_server(server: Any) -> Reading:
     parts["HTTP route"] = sum(len(getattr(server, name, ())) for name in routes)
     reading = Reading(findings=[*_left_out(server, parts), *filter(None, (guards, newer))])
     bridge = Bridge(server)
+    reason = reason or _find_change(listed)
     for item in listed:
         try:
             tool = _Adopting(bridge, item, library or "mcp").adopt(reason)
@@ -154,6 +163,22 @@ def read_server(server: Any) -> Reading:
     if not reading.tools and not reading.findings:
         reading.findings.append(Finding("no-tools", "warning", f"Server '{server.name}' has no tools"))
     return reading
+
+
+def _find_lifespan_change(server: Any) -> str | None:
+    """Return why the tools of a server depend on its lifespan."""
+    found = (find_lifespan_change(lifespan) for lifespan in lifespans_of(server))
+    return next((f"its lifespan may change the server ({name})" for name in found if name), None)
+
+
+def _find_change(listed: Iterable[_Listed]) -> str | None:
+    """Return why tools that are listed now may be taken away while the server runs."""
+    for item in listed:
+        if item.function is None or (name := find_change(item.function)) is None:
+            continue
+        if find_obstacle(item.function, item.wire["inputSchema"]) is not None:  # it may reach the server
+            return f"the tool '{item.name}' may change the server ({name})"
+    return None
 
 
 def _left_out(server: Any, parts: Mapping[str, int]) -> Iterator[Finding]:
@@ -335,7 +360,7 @@ class _Adopting:
             parts = build_function(info, name, options)
             is_unsaid = wire.get("outputSchema") is None or is_any_list(hints_of(origin.fn).get("return"))
             if is_unsaid and options.output_schema is None:
-                parts.output_schema = None
+                parts.drop_output_schema()
             return parts
 
         tool = Tool(made.info, made.name, made.options, build, origin.fn)
@@ -429,7 +454,7 @@ class _Adopting:
         if set(parts.arguments.schema.get("properties", ())) != set(published):
             return None
         if theirs is None:
-            parts.output_schema = None
+            parts.drop_output_schema()
         elif self._has_own_output(parts.output_schema, returns):
             parts.output_schema = theirs
         return parts

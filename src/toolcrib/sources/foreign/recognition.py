@@ -99,12 +99,17 @@ def package_of(cls: Any) -> str:
 
 def has_lifespan(server: Any) -> bool:
     """Return whether somebody gave a server, or one that is mounted in it, a lifespan."""
+    return next(lifespans_of(server), None) is not None
+
+
+def lifespans_of(server: Any) -> Iterator[Any]:
+    """Yield the lifespans that somebody gave a server, and those that are mounted in it: functions, or
+    objects that hold functions."""
     for each in (server, *mounted_in(server)):
         held = each.settings.lifespan if library_of(each) == "mcp" else getattr(each, "_lifespan", None)
         is_own = held is not None and not _is_default(held)
         if is_own or getattr(each, "_has_lifespan", False):  # the second is of fastmcp 2
-            return True
-    return False
+            yield held
 
 
 def _is_default(lifespan: Any) -> bool:

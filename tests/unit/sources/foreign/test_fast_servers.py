@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprec
 DESK, ODD = GUESTS / "fast_desk.py", GUESTS / "fast_odd.py"
 NAMES = """
 add open_ticket open_ticket judge count loose inline numbers stream logo jingle paper mixed whole failed_whole
-refuse crash work ask_name ask_contact guard ambient injected injected_plain hide nested add_ten echo times
+refuse crash work ask_name ask_contact guard ambient injected injected_plain nested add_ten echo times
 opening phone_ring phone_hang_up
 """
 CALLS: list[tuple[str, dict[str, Any]]] = [
@@ -39,7 +39,6 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("failed_whole", {}),
     ("refuse", {"why": "late"}),
     ("crash", {}),
-    ("hide", {}),
     ("ambient", {}),
     ("injected_plain", {"x": 1}),
     ("phone_ring", {"number": "5"}),
@@ -78,7 +77,7 @@ class TestWhatIsFound:
 
         report = server.add(runpy.run_path(str(DESK))["desk"])
 
-        assert len(report.registered) == 32
+        assert len(report.registered) == 31
 
     def test_every_word_of_a_docstring_comes_back(self) -> None:
         add = next(tool for tool in collect(str(DESK)).tools if tool.name == "add").definition

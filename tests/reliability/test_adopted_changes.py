@@ -1,0 +1,164 @@
+"""Tools that a server of another library takes away while it starts or runs cannot be called."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from fastmcp import Context, FastMCP
+from fastmcp.exceptions import ToolError as FastError
+from fastmcp.server.middleware import Middleware
+from mcp.server.mcpserver import MCPServer as OfficialServer
+
+from tests.support.source_folders import forgotten_imports
+from toolcrib import MCPServer
+from toolcrib.cli import app
+from toolcrib.errors import ToolNotFoundError
+
+
+class Denying(Middleware):
+    async def on_call_tool(self, context: Any, call_next: Any) -> Any:
+        if context.message.name == "delete":
+            raise FastError("not for you")
+        return await call_next(context)
+
+
+def read() -> str:
+    return "read"
+
+
+def delete() -> str:
+    return "deleted"
+
+
+def take_away(server: Any) -> None:
+    if "delete" in [tool.name for tool in server._tool_manager.list_tools()]:  # lifespans may run again
+        server.remove_tool("delete")
+
+
+async def serve(theirs: Any) -> MCPServer:
+    server = MCPServer("test")
+    server.add(theirs)
+    return server
+
+
+async def test_a_lifespan_that_hides_tools_and_adds_middleware_is_respected() -> None:
+    @asynccontextmanager
+    async def lifespan(server: Any) -> AsyncIterator[dict[str, Any]]:
+        server.add_middleware(Denying())
+        server.disable(names={"read"})
+        yield {}
+
+    theirs: Any = FastMCP("theirs", lifespan=lifespan)
+    theirs.tool(read)
+    theirs.tool(delete)
+    server = await serve(theirs)
+    async with server.connect():
+        assert (await server.call("delete", {})).is_error
+        with pytest.raises(ToolNotFoundError):
+            await server.call("read", {})
+
+
+async def test_a_lifespan_that_removes_a_tool_through_another_function_is_respected() -> None:
+    @asynccontextmanager
+    async def lifespan(server: Any) -> AsyncIterator[dict[str, Any]]:
+        take_away(server)
+        yield {}
+
+    theirs: Any = OfficialServer("theirs", lifespan=lifespan)
+    theirs.tool()(read)
+    theirs.tool()(delete)
+    server = await serve(theirs)
+    async with server.connect():
+        assert not (await server.call("read", {})).is_error
+        with pytest.raises(ToolNotFoundError):
+            await server.call("delete", {})
+
+
+async def test_a_tool_that_another_tool_disables_cannot_be_called_any_more() -> None:
+    theirs: Any = FastMCP("theirs")
+    theirs.tool(delete)
+
+    @theirs.tool
+    def lock() -> str:
+        theirs.disable(names={"delete"})
+        return "locked"
+
+    server = await serve(theirs)
+    async with server.connect():
+        assert not (await server.call("delete", {})).is_error
+        assert not (await server.call("lock", {})).is_error
+        assert (await server.call("delete", {})).is_error
+
+
+async def test_a_tool_that_is_disabled_for_the_session_cannot_be_called_any_more() -> None:
+    theirs: Any = FastMCP("theirs")
+    theirs.tool(delete)
+
+    @theirs.tool
+    async def lock(ctx: Context) -> str:
+        await ctx.disable_components(names={"delete"})
+        return "locked"
+
+    server = await serve(theirs)
+    async with server.connect():
+        assert not (await server.call("lock", {})).is_error
+        assert (await server.call("delete", {})).is_error
+
+
+def test_functions_of_a_server_with_an_ordinary_lifespan_stay_native() -> None:
+    @asynccontextmanager
+    async def lifespan(server: Any) -> AsyncIterator[dict[str, Any]]:
+        yield {"name": server.name}
+
+    theirs: Any = FastMCP("theirs", lifespan=lifespan)
+    theirs.tool(read)
+    server = MCPServer("test")
+    server.add(theirs)
+    adoption = server.registry.get("read").adoption
+    assert adoption is not None
+    assert adoption.way == "native"
+
+
+PROGRAM = """
+import sys
+import uvicorn
+from fastmcp import FastMCP
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.routing import Mount
+
+mcp = FastMCP("guarded")
+
+@mcp.tool
+def delete() -> str:
+    return "deleted"
+
+class Auth:
+    def __init__(self, app): self.app = app
+    async def __call__(self, scope, receive, send):
+        raise PermissionError
+
+if __name__ == "__main__":
+    if sys.argv[1] == "run":
+        mcp.run(transport="http", middleware=[Middleware(Auth)])
+    elif sys.argv[1] == "app":
+        uvicorn.run(mcp.http_app(middleware=[Middleware(Auth)]))
+    else:
+        uvicorn.run(Starlette(routes=[Mount("/", mcp.http_app())], middleware=[Middleware(Auth)]))
+"""
+
+
+@pytest.mark.parametrize("way", ["run", "app", "mount"])
+def test_a_program_that_guards_its_http_application_is_refused(tmp_path: Path, way: str) -> None:
+    file = tmp_path / "guarded_program.py"
+    file.write_text(PROGRAM)
+    with forgotten_imports():
+        result = CliRunner().invoke(app, ["call", "-t", str(file), "delete", "--", way])
+    assert result.exit_code != 0
+    assert "deleted" not in result.output
+    assert "The program puts Auth around the HTTP application" in result.output
