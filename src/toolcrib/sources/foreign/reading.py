@@ -360,7 +360,10 @@ class _Adopting:
             parts = build_function(info, name, options)
             is_unsaid = wire.get("outputSchema") is None or is_any_list(hints_of(origin.fn).get("return"))
             if is_unsaid and options.output_schema is None:
-                parts.drop_output_schema()
+                if options.description is None:
+                    parts.drop_output_schema()
+                else:  # in words that somebody chose
+                    parts.output_schema = None
             return parts
 
         tool = Tool(made.info, made.name, made.options, build, origin.fn)
