@@ -330,10 +330,9 @@ def adopt(workshop: Workshop, function: Function, call: Arguments, maker: str) -
     return Tool(callee, name, options, build, stub)
 
 
-def _filled(workshop: Workshop, function: Function) -> dict[str, str]:
-    """Return the parameters that fastmcp fills in by their defaults, and with what: a context, or something
-    else."""
-    arguments, found = function.node.args, dict[str, str]()
+def _filled(workshop: Workshop, function: Function) -> set[str]:
+    """Return the parameters that fastmcp fills in by their defaults, such as `Depends(...)`."""
+    arguments, found = function.node.args, set[str]()
     places = [*arguments.posonlyargs, *arguments.args]
     pairs = [*zip(places[len(places) - len(arguments.defaults) :], arguments.defaults, strict=True)]
     for item, default in [*pairs, *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]:
@@ -341,7 +340,7 @@ def _filled(workshop: Workshop, function: Function) -> dict[str, str]:
             workshop.resolver.full_name(default.func, function.scope) if isinstance(default, ast.Call) else ""
         )
         if name.startswith("fastmcp."):
-            found[item.arg] = "context" if name.endswith(".CurrentContext") else "something"
+            found.add(item.arg)
     return found
 
 
