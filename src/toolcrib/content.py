@@ -38,7 +38,7 @@ class _Media:
     def read(self) -> bytes:
         if self.data is not None:
             return self.data
-        assert self.path is not None  # nosec B101  # the constructor requires one
+        assert self.path is not None  # the constructor requires one
         return self.path.read_bytes()
 
     def to_block(self) -> Block:

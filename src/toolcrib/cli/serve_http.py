@@ -36,7 +36,7 @@ from toolcrib.http_client import is_loopback
 from toolcrib.transports.http.server import bind
 from toolcrib.transports.serving import PATH, HTTPOptions
 
-_WILDCARDS = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # nosec B104  # compared, not bound
+_WILDCARDS = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 # compared, not bound
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ class CrashReporter:
         try:
             if logger.isEnabledFor(logging.ERROR):
                 self._enqueue(tool_name, error, call_id, None if self.shows_values else arguments)
-        except Exception:  # nosec B110  # out of memory or stack: the call goes on without its report
+        except Exception:  # out of memory or stack: the call goes on without its report
             pass
 
     def flush(self, timeout_s: float = 5.0) -> bool:

@@ -14,7 +14,7 @@ import importlib.util
 import inspect
 import json
 import os
-import pickle  # nosec B403  # only what the parent sends is read
+import pickle  # only what the parent sends is read
 import queue
 import signal
 import struct
@@ -96,13 +96,13 @@ def _end() -> None:
 
 def _run(message: bytes) -> bytes:
     try:
-        path, preload, main, payload, converter = pickle.loads(message)  # nosec B301
+        path, preload, main, payload, converter = pickle.loads(message)  # noqa: S301
         sys.path[:] = path
         if main:
             _load_main(main)
         for name, file in preload:
             _load_module(name, file)
-        function, args, kwargs = pickle.loads(payload)  # nosec B301
+        function, args, kwargs = pickle.loads(payload)  # noqa: S301
         convert = _write_json if converter is None else _find_converter(converter)
         return VALUE + convert(_complete(function(*args, **kwargs)))
     except BaseException as error:
@@ -113,7 +113,7 @@ def _find_converter(payload: bytes) -> Callable[[Any], bytes]:
     """Return the converter of results; cached, because making one reads type hints."""
     converter = _converters.get(payload)
     if converter is None:
-        converter = _converters[payload] = pickle.loads(payload)  # nosec B301
+        converter = _converters[payload] = pickle.loads(payload)  # noqa: S301
     return converter
 
 
@@ -180,7 +180,7 @@ def _pack_error(error: BaseException) -> bytes:
         try:
             value = getattr(error, name, None)
             _write_json(value)
-        except Exception:  # nosec B112  # not plain data
+        except Exception:  # noqa: S112 # not plain data
             continue
         sent[name] = value
     return _write_json(sent)

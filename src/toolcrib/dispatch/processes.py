@@ -16,8 +16,8 @@ import io
 import logging
 import operator
 import os
-import pickle  # nosec B403  # for sending only, never for reading
-import subprocess  # nosec B404  # no shell is used
+import pickle  # for sending only, never for reading
+import subprocess  # no shell is used
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -276,7 +276,7 @@ class _Worker:
         # -P: modules of ours beside the program must not hide others of the same name.
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
         self._is_killed = self.is_outdated = False
-        self._process = subprocess.Popen(  # nosec B603  # no shell
+        self._process = subprocess.Popen(
             [sys.executable, *flags, "-P", str(PROGRAM)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -286,9 +286,9 @@ class _Worker:
     def ask(self, message: bytes) -> bytes | None:
         """Send a call and return the reply; None where the process has ended, or sends something else."""
         process = self._process
-        assert process is not None  # nosec B101  # `start` was called
-        assert process.stdin is not None  # nosec B101  # both are pipes
-        assert process.stdout is not None  # nosec B101
+        assert process is not None  # `start` was called
+        assert process.stdin is not None  # both are pipes
+        assert process.stdout is not None
         mark = os.urandom(process_worker.MARK_BYTES)
         reply = None
         try:

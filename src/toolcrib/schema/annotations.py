@@ -100,7 +100,7 @@ def _evaluate(function: Any, annotations: dict[str, Any]) -> dict[str, Any]:
     type_params = {variable.__name__: variable for variable in getattr(function, "__type_params__", ())}
     names = {**type_params, **_closure_of(function)}
     hints = {
-        key: eval(_compile(hint), scope, names) if type(hint) is str else hint  # nosec B307: as `typing` does
+        key: eval(_compile(hint), scope, names) if type(hint) is str else hint  # noqa: S307 # as `typing` does
         for key, hint in annotations.items()
     }
     if all(map(_is_evaluated, hints.values())):

@@ -78,7 +78,7 @@ _IS_FOREIGN = (
 _MIN_SEQ = -(2**63)
 _ROWS = (64, 16, 4, 1)
 """Rows per statement: each statement releases the interpreter lock and has to acquire it again."""
-_INSERTS = {rows: f"INSERT INTO record VALUES {','.join(['(?,?)'] * rows)}" for rows in _ROWS}  # nosec B608
+_INSERTS = {rows: f"INSERT INTO record VALUES {','.join(['(?,?)'] * rows)}" for rows in _ROWS}  # noqa: S608
 
 
 class SQLiteStore:

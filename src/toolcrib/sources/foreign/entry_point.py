@@ -310,7 +310,7 @@ def _run_file(path: Path, package: str) -> ModuleType:
     module = ModuleType("__main__")
     module.__dict__.update(__file__=str(path), __package__=package or None)
     sys.modules["__main__"] = module
-    exec(compile(path.read_bytes(), str(path), "exec", dont_inherit=True), module.__dict__)  # nosec B102
+    exec(compile(path.read_bytes(), str(path), "exec", dont_inherit=True), module.__dict__)  # noqa: S102
     return module
 
 

@@ -120,7 +120,7 @@ class Hints:
         try:
             if binding.kind == "variable" or isinstance(binding.value, ast.Call):
                 return self._variable(meaning, trail)
-            assert binding.value is not None  # nosec B101  # the kinds without a value are dealt with
+            assert binding.value is not None  # the kinds without a value are dealt with
             made = self.evaluate(binding.value, site_of(meaning), trail)
         finally:
             trail.active.discard(id(binding))
@@ -139,7 +139,7 @@ class Hints:
             made: Any = known.find("typing.TypeVar")(binding.name, **options)
         else:
             call = binding.value
-            assert isinstance(call, ast.Call)  # nosec B101  # the caller looked
+            assert isinstance(call, ast.Call)  # the caller looked
             dotted = self.names.qualify(call.func, site)
             if dotted not in ("typing.TypeVar", "typing_extensions.TypeVar", "typing.NewType"):
                 return self.evaluate(call, site_of(place), trail)

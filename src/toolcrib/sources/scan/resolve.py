@@ -357,7 +357,7 @@ class Resolver:
             for stored in self.survey(item.file).attributes.get(name, ()):
                 around = stored.spot.around
                 if len(around) >= 2 and around[-2] is item.node and isinstance(around[-1], _FUNCTIONS):
-                    assert isinstance(stored.target, ast.Attribute)  # nosec B101  # the survey looked
+                    assert isinstance(stored.target, ast.Attribute)  # the survey looked
                     if getattr(stored.target.value, "id", "") == _first_parameter(around[-1]):
                         found.append(stored)
         return sorted(found, key=lambda stored: stored.spot.around[-1].name != "__init__")

@@ -244,7 +244,7 @@ class Values:
         if isinstance(meaning, Whole) or meaning.binding.kind != "value" or meaning.binding.value is None:
             raise _computed(node)
         binding, scope = meaning.binding, meaning.scope
-        assert binding.value is not None  # nosec B101  # said above
+        assert binding.value is not None  # said above
         if scope.kind == "class" and scope is not site.scope:
             return self._of_class(scope, binding.name, binding.value, node, trail)
         if id(binding) in trail.active:
@@ -260,7 +260,7 @@ class Values:
 
     def _of_class(self, scope: Scope, name: str, value: ast.expr, node: ast.expr, trail: Trail) -> Any:
         """Return a member of an enum, or a constant of a plain class."""
-        assert scope.parent is not None  # nosec B101  # it is a class's
+        assert scope.parent is not None  # it is a class's
         cls = self.make_class(scope.node, scope.parent, trail)
         if isinstance(cls, enum.EnumMeta):
             if name in cls.__members__:

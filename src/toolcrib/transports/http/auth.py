@@ -195,7 +195,7 @@ class AuthMiddleware:
         return Rejection(403, message, authenticator.challenge([self._scope]))
 
     def _show_metrics(self, request: Request) -> Response:
-        assert self._telemetry is not None  # nosec B101  # there is no such path without it
+        assert self._telemetry is not None  # there is no such path without it
         return _page(request, *self._telemetry.exposition())
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 logger = logging.getLogger("toolcrib")
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_WILDCARDS = ("", "0.0.0.0", "::")  # nosec B104  # compared with, not bound to
+_WILDCARDS = ("", "0.0.0.0", "::")  # noqa: S104 # compared with, not bound to
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?"
 _AUTHORITY = re.compile(rf"({_NAME}|\[[0-9A-Fa-f]*:[0-9A-Fa-f:.]{{1,45}}\])(?::([0-9]{{1,5}}))?")
 _SCHEMES = ("http://", "https://")
