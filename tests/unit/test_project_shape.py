@@ -83,6 +83,8 @@ def imports() -> dict[str, set[str]]:
 
 def _imported(node: ast.AST, modules: dict[str, Path]) -> Iterator[str]:
     for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            continue
         if isinstance(child, ast.If) and getattr(child.test, "id", "") == "TYPE_CHECKING":
             continue
         if isinstance(child, ast.ImportFrom) and (child.module or "").partition(".")[0] == "toolcrib":
