@@ -1,4 +1,4 @@
-"""The developer's command: sets up `.venv` from the lock file, then does one job.
+"""The developer's command: sets up a virtual environment from a lock file, then does one job.
 
     python dev.py demo     check, list, call and serve the sample tools
     python dev.py test     formatter, linter with security rules, types, layers and the everyday tests
@@ -31,6 +31,8 @@ DEV_LOCK = ROOT / "requirements" / "dev.lock"
 COSTS = ("tests/reliability/test_request_cost.py", "tests/reliability/test_schema_bombs.py")
 """They measure CPU time, so nothing else runs beside them."""
 BENCH_LOCK = ROOT / "requirements" / "bench.lock"
+RUN_LOCK = ROOT / "requirements" / "run.lock"
+"""Only the packages that toolcrib itself needs."""
 
 
 def environment(folder: str, lock: Path) -> Path:
@@ -44,9 +46,10 @@ def environment(folder: str, lock: Path) -> Path:
     print(f"setting up {folder} from {lock.relative_to(ROOT)} ...", file=sys.stderr, flush=True)
     venv.create(home, with_pip=True, clear=True)
     pip = [str(programs / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    # The pip bundled with Python 3.11 ignores the pin of a package that another one requires with an extra.
-    (home / "pip.lock").write_text(locked_pip())
-    run([*pip, "--require-hashes", "--requirement", str(home / "pip.lock")])
+    if lock != RUN_LOCK:
+        # The pip of Python 3.11 ignores the pin of a package that another one requires with an extra.
+        (home / "pip.lock").write_text(locked_pip())
+        run([*pip, "--require-hashes", "--requirement", str(home / "pip.lock")])
     run([*pip, "--require-hashes", "--requirement", str(lock)])
     run([*pip, "--no-deps", "--no-build-isolation", "--editable", str(ROOT)])
     stamp.write_text(digest)
@@ -70,7 +73,8 @@ def run(command: list[str], **extra: str) -> None:
         raise SystemExit(done.returncode)
 
 
-def demo(bin_: Path) -> None:
+def demo() -> None:
+    bin_ = environment(".venv-run", RUN_LOCK)
     crib = str(bin_ / "toolcrib")
     call = ["call", "math_add", "a=10", "b=5"]
     for arguments in (["check"], ["list"], ["show", "math_add"], call):
@@ -155,13 +159,13 @@ def fix(bin_: Path) -> None:
 
 
 def lock() -> None:
-    """Resolve both lock files for every platform and Python; needs `uv` on the path."""
+    """Resolve the lock files for every platform and Python; needs `uv` on the path."""
     compile_ = ["uv", "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-annotate"]
     compile_ += ["--python-version", "3.11", "--custom-compile-command", "python dev.py lock"]
-    run([*compile_, "pyproject.toml", "requirements/build.in", "--group", "dev", "-o", str(DEV_LOCK)])
-    run(
-        [*compile_, "pyproject.toml", "requirements/build.in", "requirements/bench.in", "-o", str(BENCH_LOCK)]
-    )
+    compile_ += ["pyproject.toml", "requirements/build.in"]
+    run([*compile_, "-o", str(RUN_LOCK)])
+    run([*compile_, "--group", "dev", "-o", str(DEV_LOCK)])
+    run([*compile_, "requirements/bench.in", "-o", str(BENCH_LOCK)])
 
 
 def bench(*arguments: str) -> None:
@@ -173,6 +177,8 @@ def main() -> None:
     job, *arguments = sys.argv[1:] or ["help"]
     if job == "lock":
         lock()
+    elif job == "demo":
+        demo()
     elif job == "bench":
         bench(*arguments)
     elif job in JOBS:
@@ -183,7 +189,6 @@ def main() -> None:
 
 
 JOBS = {
-    "demo": demo,
     "test": test,
     "soak": soak,
     "matrix": matrix,

@@ -58,6 +58,8 @@ BANNED = (
 )
 """Phrases of the private language this project once had, as regular expressions."""
 
+LOCKS = ("run.lock", "dev.lock", "bench.lock")
+
 
 @cache
 def source_files() -> dict[str, Path]:
@@ -218,3 +220,12 @@ def test_importing_toolcrib_configures_no_logging_and_prints_nothing() -> None:
     script = "import logging, toolcrib; print(logging.root.handlers, logging.getLogger('toolcrib').handlers)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert (done.stdout.strip(), done.stderr) == ("[] []", "")
+
+
+def test_the_lock_files_agree_on_the_packages_that_toolcrib_needs() -> None:
+    folder = PACKAGE.parents[1] / "requirements"
+    pins = {
+        name: set(re.findall(r"^[\w.-]+==[^ ]+", (folder / name).read_text(), re.MULTILINE)) for name in LOCKS
+    }
+    assert pins["run.lock"] <= pins["dev.lock"]
+    assert pins["run.lock"] <= pins["bench.lock"]
