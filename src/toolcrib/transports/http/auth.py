@@ -19,12 +19,11 @@ from toolcrib.policy.auth import ANONYMOUS, Authenticator, Rejection
 from toolcrib.protocol.messages import Headers
 from toolcrib.protocol.modern import REPEATED
 from toolcrib.transports.http.request import Request
-from toolcrib.transports.http.response import PendingResponse, Response, error_response
+from toolcrib.transports.http.response import PendingResponse, Response, error_response, page
 
 if TYPE_CHECKING:
     from toolcrib.policy.enforcer import PolicyEnforcer
 
-_READ_ONLY = ((b"allow", b"GET, HEAD"),)
 _KNOWN = (Principal, Rejection)
 CHECK_S = 1.0
 """Time between two checks of the credentials of open streams."""
@@ -119,6 +118,10 @@ class AuthMiddleware:
         self._authenticator = authenticator
         self._credentials = CredentialWatch(authenticator.is_valid)
 
+    @property
+    def is_ready(self) -> bool:
+        return self._authenticator is not None or self._enforcer.policy.auth is None
+
     async def close(self) -> None:
         if self._credentials is not None:
             self._credentials.close()
@@ -142,7 +145,7 @@ class AuthMiddleware:
         if request.head.path != self._path:
             document = authenticator.metadata(request.head.path)
             if document is not None:
-                return _page(request, b"application/json", document)
+                return page(request.head.method, document)
             if request.head.path == self._metrics_path and self._is_open:
                 return self._show_metrics(request)
         who = authenticator.authenticate(request.head.headers, request.address)
@@ -196,10 +199,5 @@ class AuthMiddleware:
 
     def _show_metrics(self, request: Request) -> Response:
         assert self._telemetry is not None  # there is no such path without it
-        return _page(request, *self._telemetry.exposition())
-
-
-def _page(request: Request, content_type: bytes, body: bytes) -> Response:
-    if request.head.method not in ("GET", "HEAD"):
-        return error_response(405, "Method not allowed: this page is read-only", _READ_ONLY)
-    return Response(200, body, content_type, ((b"cache-control", b"no-store"),))
+        content_type, text = self._telemetry.exposition()
+        return page(request.head.method, text, content_type)

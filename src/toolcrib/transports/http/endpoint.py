@@ -17,8 +17,8 @@ from toolcrib.protocol.modern import REPEATED, is_marked, is_modern_header
 from toolcrib.protocol.subscriptions import Subscription
 from toolcrib.transports.eager import EagerStarter
 from toolcrib.transports.http.hosts import HostCheck
-from toolcrib.transports.http.request import BodyBudget, HeadCache, Request
-from toolcrib.transports.http.response import PendingResponse, Response, error_response
+from toolcrib.transports.http.request import BodyBudget, Head, HeadCache, Request
+from toolcrib.transports.http.response import PendingResponse, Response, error_response, page
 from toolcrib.transports.http.sse import LegacySSE, ReplayBudget, SessionStreamResponse, SessionStreams
 from toolcrib.validation import codec
 
@@ -31,10 +31,13 @@ _LOCAL_ONLY = "Only local clients may call this server, as it does not authentic
 _BOTH = (b"application/json", b"text/event-stream")
 _POST_ONLY = ((b"allow", b"POST"),)
 _ALLOWED = ((b"allow", b"GET, POST, DELETE"),)
+HEALTH = "/health"
+READY = "/ready"
 
 
 class Endpoint:
-    """One server over HTTP: `path` for MCP, and the paths of the older HTTP+SSE transport beside it."""
+    """One server over HTTP: `path` for MCP, the paths of the older HTTP+SSE transport beside it, and `/health`
+    and `/ready` for load balancers and orchestrators."""
 
     def __init__(
         self,
@@ -65,6 +68,8 @@ class Endpoint:
         """Decide by its head whether a request is handled: None, or the response that it gets instead."""
         head = request.head
         if head.allowed_at != request.local:
+            if head.path in (HEALTH, READY) and head.path != self.path:
+                return self._report_health(head)
             status = self.hosts.check(head.headers.get(b"host"), head.headers.get(b"origin"), request.local)
             if status:
                 message = _LOCAL_ONLY if self.hosts.is_remote(request.local) else _NOT_ALLOWED[status]
@@ -74,6 +79,14 @@ class Endpoint:
             return self.auth.admit(request)
         request.is_admitted = True
         return None
+
+    def _report_health(self, head: Head) -> Response:
+        """Answer a probe. It needs no credentials, and any host name will do: probes use an IP address."""
+        if head.path == HEALTH:
+            return page(head.method, b'{"status":"ok"}')
+        if self.is_draining or (self.auth is not None and not self.auth.is_ready):
+            return page(head.method, b'{"status":"not ready"}', status=503)
+        return page(head.method, b'{"status":"ready"}')
 
     def handle(self, request: Request) -> Reply | PendingResponse:
         """Return the response to a request that was admitted."""

@@ -71,6 +71,14 @@ def error_response(status: int, message: str, headers: Headers = (), *, closes: 
     return Response(status, body, headers=headers, closes=closes)
 
 
+def page(method: str, body: bytes, content_type: bytes = JSON, status: int = 200) -> Response:
+    """Return a page that can only be read, and is not to be cached."""
+    if method not in ("GET", "HEAD"):
+        message = "Method not allowed: this page is read-only"
+        return error_response(405, message, ((b"allow", b"GET, HEAD"),))
+    return Response(status, body, content_type, ((b"cache-control", b"no-store"),))
+
+
 def event(message: bytes, id_: bytes | None = None) -> bytes:
     """Return a message as a server-sent event."""
     if id_ is None:
