@@ -36,8 +36,8 @@ READY = "/ready"
 
 
 class Endpoint:
-    """One server over HTTP: `path` for MCP, the paths of the older HTTP+SSE transport beside it, and `/health`
-    and `/ready` for load balancers and orchestrators."""
+    """One server over HTTP: `path` for MCP, the paths of the older HTTP+SSE transport, and `/health` and
+    `/ready` for load balancers and orchestrators."""
 
     def __init__(
         self,
