@@ -28,6 +28,7 @@ A TARGET is a Python file, folder, module, module:object, file.py:object or tool
 
 COMMANDS = {
     "serve": "toolcrib.cli.serve:serve",
+    "init": "toolcrib.cli.init:init",
     "check": "toolcrib.cli.check:check",
     "list": "toolcrib.cli.listing:list_tools",
     "scan": "toolcrib.cli.listing:scan",
