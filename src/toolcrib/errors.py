@@ -13,6 +13,7 @@
     │   └── BatchError                           a strict batch was refused; has the findings
     ├── RegistrationClosedError (RuntimeError)   the registry is sealed or shutting down
     ├── ConfigurationError (ValueError)          a setting is wrong; has file, line and key
+    │   └── BindError                            a server cannot listen on its address
     ├── ToolNotFoundError (ValueError, LookupError)   no such tool: a protocol error on the wire
     ├── ClientError                              a call of another MCP server failed
     │   ├── TransportError (ConnectionError)          no connection, or it was refused or lost
@@ -248,6 +249,12 @@ class ConfigurationError(ToolcribError, ValueError):
         self.hint = hint
         self.others: tuple[ConfigurationError, ...] = ()
         """Other problems that were found at the same time."""
+
+
+class BindError(ConfigurationError):
+    """An address that a server cannot listen on."""
+
+    code = "cannot-bind"
 
 
 class ErrorCollector:

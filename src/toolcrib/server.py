@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
@@ -23,6 +24,7 @@ from toolcrib.dispatch.runners import Runner
 from toolcrib.dispatch.tool_search import DEFAULT_BUDGET_TOKENS, SearchMode, ToolSearch
 from toolcrib.errors import (
     BatchError,
+    BindError,
     ConfigurationError,
     Finding,
     InvalidToolError,
@@ -512,7 +514,13 @@ class MCPServer:
             raise ConfigurationError(f"server.run() is called while {loading} is imported", hint=hint)
         serve = transport if callable(transport) else self._find_transport(transport, options)
         work = self._run(serve)
-        return work if is_in_loop() else run_loop(work)
+        if is_in_loop():
+            return work
+        try:
+            return run_loop(work)
+        except BindError as error:
+            sys.stderr.write(f"error: {error}\nhint: {error.hint}\n")
+            raise SystemExit(1) from None
 
     def _find_transport(self, name: str, options: dict[str, Any]) -> Transport | None:
         if name not in ("stdio", "http", "memory"):
@@ -521,11 +529,18 @@ class MCPServer:
         if name == "http":
             from toolcrib.transports.serving import HTTPOptions  # start-up time
 
-            chosen = HTTPOptions.of(options)
+            chosen = HTTPOptions.of({"ready": self._print_start, **options})
             return lambda server: server.transports.serve_http(chosen)
         if options:
             raise ConfigurationError(f"{name} takes no options", key=min(options))
         return None if name == "memory" else lambda server: server.transports.serve_stdio()
+
+    def _print_start(self, urls: Sequence[str]) -> None:
+        """Print where the server is. On stderr: stdout belongs to the program."""
+        tools = len(self.registry.published())
+        noun = "tool" if tools == 1 else "tools"
+        lines = [f"{self.name}: serving {tools} {noun} at", *(f"  {url}" for url in dict.fromkeys(urls))]
+        sys.stderr.write("\n".join([*lines, "Press Ctrl-C to stop the server.", ""]))
 
     async def _run(self, transport: Transport | None) -> None:
         """Serve until the transport ends or `stop` is called; either ends the other."""

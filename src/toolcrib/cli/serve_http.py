@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import ipaddress
 import json
 import os
 import shlex
@@ -24,7 +22,6 @@ from toolcrib.cli.serving import (
     ServeProcess,
     Summary,
     check_workers_policy,
-    port_in_use,
     print_problems,
     print_tools,
     print_warnings,
@@ -33,10 +30,8 @@ from toolcrib.cli.text import style
 from toolcrib.config import Config, HTTPConfig
 from toolcrib.errors import ConfigurationError
 from toolcrib.http_client import is_loopback
-from toolcrib.transports.http.server import bind
+from toolcrib.transports.http.server import bind, describe_bind_error, url_of
 from toolcrib.transports.serving import PATH, HTTPOptions
-
-_WILDCARDS = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 # compared, not bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,30 +194,8 @@ def bind_sockets(host: str, port: int) -> list[socket.socket]:
     """Bind without listening. Raises CommandError with a hint."""
     try:
         return bind(host, port)
-    except socket.gaierror:
-        raise CommandError(f"Unknown host: {host}", "--host takes an address or a name of this machine")
     except OSError as error:
-        match error.errno:
-            case errno.EADDRINUSE:
-                raise port_in_use(host, port)
-            case errno.EACCES:
-                hint = "use a port from 1024 up"
-                raise CommandError(f"Permission denied: cannot bind port {port}", hint)
-            case errno.EADDRNOTAVAIL:
-                raise CommandError(f"Cannot bind {host}: not a local address", "use --host 127.0.0.1")
-            case _:
-                raise CommandError(f"Cannot bind {host} port {port}: {error.strerror}")
-
-
-def url_of(each: socket.socket, host: str, path: str) -> str:
-    """Return the URL of a bound socket for use on this machine."""
-    bound, port = each.getsockname()[:2]
-    try:
-        ipaddress.ip_address(host)
-        shown = _WILDCARDS.get(bound, bound)
-    except ValueError:
-        shown = host or _WILDCARDS[bound]  # keep a host name
-    return f"http://{f'[{shown}]' if ':' in shown else shown}:{port}{path}"
+        raise CommandError(*describe_bind_error(error, host, port, "--{} {}")) from None
 
 
 def is_public(sockets: Sequence[socket.socket]) -> bool:

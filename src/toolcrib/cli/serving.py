@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 MAX_SHOWN = 40
 _MAX_DESCRIPTION = 100
-_MAX_PORTS_TRIED = 20
 _DRIFT_CODES = (DriftError.code, "locked-but-missing")
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 LIMIT_S = 15.0
@@ -152,7 +151,10 @@ class ServeProcess:
             if error.errno != errno.EADDRINUSE:
                 raise
             # Another program took the port while the tools were loading.
-            raise port_in_use(http.host, http.sockets[0].getsockname()[1]) from None
+            from toolcrib.transports.http.server import describe_bind_error  # delayed: not needed for stdio
+
+            port = http.sockets[0].getsockname()[1]
+            raise CommandError(*describe_bind_error(error, http.host, port, "--{} {}")) from None
 
     def _skip_search_log(self) -> None:
         """The summary says which tools are listed; the log need not repeat it."""
@@ -219,20 +221,6 @@ class ServeProcess:
         )
         async with reloader:
             await serve(server)
-
-
-def port_in_use(host: str, port: int) -> CommandError:
-    """Return an error that suggests the next free port."""
-    from toolcrib.transports.http.server import bind  # delayed: not needed for stdio
-
-    other = "another --port"
-    for free in range(port + 1, min(port + _MAX_PORTS_TRIED, 65536)):
-        with suppress(OSError):
-            for each in bind(host, free):
-                each.close()
-            other = f"--port {free}"
-            break
-    return CommandError(f"Port {port} is in use", f"use {other}, or --port 0 for any free port")
 
 
 def check_workers_policy(policy: Policy, workers: int) -> None:

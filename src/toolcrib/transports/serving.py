@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.dispatch.dispatcher import Dispatcher
-from toolcrib.errors import ConfigurationError
+from toolcrib.errors import BindError, ConfigurationError
 from toolcrib.http_client import is_loopback
 from toolcrib.protocol import Engine, EngineSettings
 
@@ -211,7 +211,7 @@ class Transports:
 
     async def serve_http(self, options: HTTPOptions) -> None:
         """Serve until cancelled or ended by a signal; then let running calls end."""
-        from toolcrib.transports.http.server import HTTPServer, bind
+        from toolcrib.transports.http.server import HTTPServer, bind, describe_bind_error, url_of
 
         endpoint = self.endpoint(options, bound=options.host)
         server = HTTPServer(endpoint, timeouts=options.times, max_connections=options.max_connections)
@@ -219,7 +219,11 @@ class Transports:
             self._check_host(each.getsockname()[0], options)
         if not options.sockets:
             self._check_host(options.host, options)
-        sockets = list(options.sockets) or bind(options.host, options.port)
+        try:
+            sockets = list(options.sockets) or bind(options.host, options.port)
+        except OSError as error:
+            message, hint = describe_bind_error(error, options.host, options.port, "{}={}")
+            raise BindError(message, hint=hint) from None
         try:
             if endpoint.auth is not None:
                 await endpoint.auth.open(sockets[0].getsockname()[1])
@@ -229,7 +233,7 @@ class Transports:
                 each.close()
             raise
         if options.ready is not None:
-            options.ready([_address(each, options) for each in sockets])
+            options.ready([url_of(each, options.host, options.path) for each in sockets])
         ended = asyncio.Event()
         try:
             with _set_by_signals(ended) if options.catches_signals else nullcontext():
@@ -238,12 +242,6 @@ class Transports:
             await server.stop(options.drain_s)
             if endpoint.auth is not None:
                 await endpoint.auth.close()
-
-
-def _address(each: socket.socket, options: HTTPOptions) -> str:
-    host, port = each.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-    return f"http://{shown}:{port}{options.path}"
 
 
 @contextmanager

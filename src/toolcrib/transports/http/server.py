@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import ipaddress
 import logging
 import socket
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +27,8 @@ SPARE_FILES = 32
 READ_SIZE = 64 * 1024
 """Bytes read at a time, and so held for a connection whose input has to wait."""
 BACKLOG = 1024
+_MAX_PORTS_TRIED = 20
+_WILDCARDS = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 # compared, not bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,3 +157,43 @@ def bind(host: str, port: int) -> list[socket.socket]:
             each.close()
         raise
     return sockets
+
+
+def describe_bind_error(error: OSError, host: str, port: int, option: str) -> tuple[str, str]:
+    """Return what is wrong with an address that cannot be bound, and a hint.
+
+    `option` is how a hint writes options, with a place for the name and one for the value.
+    """
+    if isinstance(error, socket.gaierror):
+        return f"Unknown host: {host}", f"{option.format('host', '127.0.0.1')}, or a name of this machine"
+    match error.errno:
+        case errno.EADDRINUSE:
+            free = option.format("port", _find_free_port(host, port))
+            return f"Port {port} is in use", f"use {free}, or {option.format('port', 0)} for any free port"
+        case errno.EACCES:
+            return f"Permission denied: cannot bind port {port}", "use a port from 1024 up"
+        case errno.EADDRNOTAVAIL:
+            return f"Cannot bind {host}: not a local address", f"use {option.format('host', '127.0.0.1')}"
+        case _:
+            return f"Cannot bind {host} port {port}: {error.strerror}", "use another address or port"
+
+
+def _find_free_port(host: str, port: int) -> int:
+    """Return the next free port, or 0 if none of some is."""
+    for free in range(port + 1, min(port + _MAX_PORTS_TRIED, 65536)):
+        with suppress(OSError):
+            for each in bind(host, free):
+                each.close()
+            return free
+    return 0
+
+
+def url_of(each: socket.socket, host: str, path: str) -> str:
+    """Return the URL of a bound socket for use on this machine."""
+    bound, port = each.getsockname()[:2]
+    try:
+        ipaddress.ip_address(host)
+        shown = _WILDCARDS.get(bound, bound)
+    except ValueError:
+        shown = host or _WILDCARDS[bound]  # keep a host name
+    return f"http://{f'[{shown}]' if ':' in shown else shown}:{port}{path}"
