@@ -273,7 +273,6 @@ def _join_phrase(found: re.Match[str]) -> str:
 # --- actions ------------------------------------------------------------------------------------------
 
 
-
 def _actions_by_verb(table: Mapping[str, str]) -> dict[str, str]:
     return {stem(verb): action for action, verbs in table.items() for verb in verbs.split()}
 
@@ -297,8 +296,12 @@ def action_of_query(query: str, words: Sequence[str]) -> str | None:
     if _ORDER.match(start):
         return "act"
     # not "a deleted file", "answers people gave"
-    verbs = (stem(word) for word in others if not (word.endswith("ed") or word in _IRREGULAR))
+    verbs = (stem(word) for word in others if not _is_participle(word))
     return next((_ACTIONS[verb] for verb in verbs if verb in _ACTIONS and verb not in _ALSO_NOUNS), None)
+
+
+def _is_participle(word: str) -> bool:
+    return word.endswith("ed") or word in _IRREGULAR
 
 
 def action_of_tool(name: list[str], description: str) -> tuple[str | None, list[str]]:
@@ -342,7 +345,7 @@ class Vocabulary:
         return forms
 
     def _guess(self, word: str) -> Iterator[tuple[str, float]]:
-        yield from self._prefix_matches(word)
+        yield from self._prefix_matches(stem(word))
         typos = list(self._typo_matches(word))
         if not typos and (root := stem(word)) != word:
             typos = [(form, weight * _FORM) for form, weight in self._typo_matches(root)]  # `fiels`
@@ -560,6 +563,9 @@ class SearchIndex:
         written = list(dict.fromkeys(replace_phrases(split_words(query[:MAX_QUERY]))))
         words = [word for word in written if word not in STOP_WORDS] or written
         found = {word: self.vocabulary.forms_of(word) for word in words[:MAX_WORDS]}
+        for word in words[1:MAX_WORDS]:
+            if _is_participle(word) and stem(word) in _ACTIONS:
+                found[word] = {form: weight for form, weight in found[word].items() if weight > _SYNONYM}
         for first, second in pairwise(written):
             joined = first + second  # `file name`, `git hub`
             if joined in self.vocabulary.words and joined not in found:
@@ -637,13 +643,18 @@ class _Term:
             for form, weight in forms.items()
             for tools in [tools_by_word[form]]
         ]
-        # A word that many tools have finds only itself. Words like it count for tools that are found anyway.
-        is_common = sure and reach > max(_MIN_COMMON, total * _COMMON_SHARE)
-        self.late = [entry for entry in self.lists if is_common and entry[2] not in sure]
+        # A word that many tools have finds only itself, and a synonym that many have finds nothing: they
+        # count for tools that are found anyway.
+        limit = max(_MIN_COMMON, total * _COMMON_SHARE)
+        is_common = bool(sure) and reach > limit
+        finding = {
+            form for tools, _, form in self.lists if form in sure or not (is_common or len(tools) > limit)
+        } or forms.keys()
+        self.late = [entry for entry in self.lists if entry[2] not in finding]
         self.found: dict[int, float] = {}
         best = self.found
         for tools, factor, form in self.lists:
-            if not is_common or form in sure:
+            if form in finding:
                 for number, weight in tools.items():
                     if factor * weight > best.get(number, 0.0):
                         best[number] = factor * weight
