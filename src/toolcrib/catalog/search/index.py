@@ -291,7 +291,8 @@ def action_of_query(query: str, words: Sequence[str]) -> str | None:
     if _QUESTION.match(start):
         return "read"
     first, *others = words or [""]
-    if action := _ACTIONS.get(stem(first)) or _EVERYDAY_ACTIONS.get(stem(first)):
+    everyday = _EVERYDAY_ACTIONS.get(stem(first)) if start.startswith(first) else None  # not "the file"
+    if action := _ACTIONS.get(stem(first)) or everyday:
         return action
     if _ORDER.match(start):
         return "act"
