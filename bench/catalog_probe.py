@@ -1,7 +1,7 @@
 """One measurement about catalogs, in a process of its own: `python -m bench.catalog_probe SUBJECT MEASURE`.
 
-Prints one JSON object as its last line. Times are CPU seconds of the whole process. Knows how each library
-is asked to do its part; refuses to know what the figures are held to.
+Prints one JSON object as its last line. Times are CPU seconds of the whole process. The limits that
+the figures must keep are in `bench.search`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from toolcrib.definition import ToolDefinition
 Search = Callable[[str], list[str]]
 """From a question to names, five at most, the best first."""
 SPREAD = 7
-"""Every so manieth question is timed: all kinds of them, each once."""
+"""Every seventh question is timed, so that all kinds are among them."""
 
 
 # --- searching ---------------------------------------------------------------------------------------

@@ -107,7 +107,7 @@ def _check_found(found: float | None, wanted: int) -> None:
 
 
 def _write_package(folder: Path, step: int) -> Path:
-    """40 files of 25 made functions each, every so manieth of them a tool."""
+    """Write 40 files of 25 generated functions each; every `step`th is a tool."""
     package = folder / f"yard_{step}"
     if package.is_dir():
         return package

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
-from bench.shelf.app_questions import APP_QUESTIONS
+from bench.shelf.app_questions import APP_QUESTIONS, KEPT_ASIDE
 from bench.shelf.apps import make_app_tools
 from bench.shelf.questions import QUESTIONS
 from bench.shelf.tools import SHELF
@@ -190,12 +191,29 @@ def test_the_queries_of_the_bench_find_their_tools(shelf: SearchIndex) -> None:
     assert sum(every_five) / len(every_five) >= 0.97
 
 
-def test_plain_questions_find_their_tools_among_those_of_eighty_applications() -> None:
-    index = SearchIndex(map(describe, make_app_tools()))
-    assert len(index) > 6_000
-    assert len(APP_QUESTIONS) == 143
-    missed = [text for text, answers in APP_QUESTIONS if set(names(index, text, 3)).isdisjoint(answers)]
-    assert len(missed) <= 143 // 11, missed
+@pytest.fixture(scope="module")
+def applications() -> SearchIndex:
+    return SearchIndex(map(describe, make_app_tools()))
+
+
+def test_plain_questions_find_their_tools_among_those_of_eighty_applications(
+    applications: SearchIndex,
+) -> None:
+    def missed(questions: Iterable[tuple[str, tuple[str, ...]]]) -> list[str]:
+        return [text for text, answers in questions if set(names(applications, text, 3)).isdisjoint(answers)]
+
+    assert len(applications) > 6_000
+    assert (len(APP_QUESTIONS), len(KEPT_ASIDE)) == (287, 33)
+    assert len(missed(APP_QUESTIONS)) <= 15
+    assert len(missed(KEPT_ASIDE)) <= 3
+
+
+@pytest.mark.parametrize("app", ["slack", "discord", "microsoft_teams", "telegram"])
+@pytest.mark.parametrize("verb", ["send", "post", "write", "put", "drop", "leave"])
+def test_nothing_is_deleted_unasked(applications: SearchIndex, verb: str, app: str) -> None:
+    [first] = names(applications, f"{verb} a message to a {app.replace('_', ' ')} channel", 1)
+    assert first.startswith(app)
+    assert "delete" not in first
 
 
 def test_a_phrase_may_have_words_in_between_and_an_adjective_is_no_order() -> None:
@@ -221,6 +239,28 @@ def test_a_tool_that_does_something_else_with_the_same_thing_counts_less() -> No
     assert names(index, "get rid of a message in the channel", 1) == ["chat_delete_message"]
     assert names(index, "fix and edit a channel message", 1) == ["chat_update_message"]
     assert names(index, "which messages does the channel have", 1) == ["chat_list_messages"]
+
+
+def test_an_order_with_any_verb_wants_something_done() -> None:
+    tools = [
+        make("git_get_tag", "Returns a tag of a commit."),
+        make("git_delete_tag", "Deletes a tag of a commit."),
+        make("git_create_tag", "Creates a tag of a commit."),
+    ]
+    index = SearchIndex(tools)
+    assert names(index, "tag a commit", 1) == ["git_create_tag"]
+    assert names(index, "the tag of a commit", 1) == ["git_get_tag"]
+    assert names(index, "kick a tag out", 1) == ["git_delete_tag"]
+
+
+def test_a_word_with_synonyms_is_not_taken_for_a_typo() -> None:
+    tools = [make("get_ticker", "Returns a ticker."), make("list_issues", "Returns the issues.")]
+    assert names(SearchIndex(tools), "ticket") == ["list_issues"]
+
+
+def test_a_participle_does_not_stand_for_other_verbs() -> None:
+    tools = [make("add_answer", "Adds an answer."), make("get_answer", "Returns a ready answer.")]
+    assert names(SearchIndex(tools), "ready made answers", 1) == ["get_answer"]
 
 
 def test_the_application_that_a_query_names_counts_more_than_other_words() -> None:

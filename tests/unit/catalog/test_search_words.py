@@ -57,6 +57,7 @@ def test_names_and_texts_give_the_same_words(text: str, words: str) -> None:
         "compress compression compressed",
         "encrypt encryption",
         "child children",
+        "own owner owners ownership",
     ],
 )
 def test_the_forms_of_a_word_have_one_stem(forms: str) -> None:
@@ -120,6 +121,7 @@ def test_a_word_counts_more_than_its_forms() -> None:
         ("gihtub", "github"),
         ("database", "data"),
         ("filesystem", "files"),
+        ("reposits", "repository"),
     ],
 )
 def test_an_unknown_word_stands_for_similar_ones(written: str, meant: str) -> None:

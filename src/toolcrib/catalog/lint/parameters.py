@@ -199,9 +199,9 @@ _CHOICES = (
 )
 # A list that is not complete, or whose members can be combined
 _OPEN_LIST = re.compile(
-    r"\b(?:e\.?g|i\.?e|such as|for (?:example|instance)|like|examples?|etc|comma|separated|list of|multiple"
-    r"|combin\w+|custom|other|another|any|anything|or an?|as well as|more|includ\w+|prefix\w*|patterns?|glob"
-    r"|regex|expression|placeholders?)\b|\.\.\.|…",
+    r"\b(?:e\.?g|i\.?e|such as|for (?:example|instance)|like|examples?|common\w*|typical\w*|etc|comma"
+    r"|separated|list of|multiple|combin\w+|custom|other|another|any|anything|or an?|as well as|more"
+    r"|includ\w+|prefix\w*|patterns?|glob|regex|expression|placeholders?)\b|\.\.\.|…",
     re.IGNORECASE,
 )
 _KINDS = word_set(

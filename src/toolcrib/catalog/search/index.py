@@ -13,7 +13,7 @@ import tomllib
 import unicodedata
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, lru_cache
@@ -249,10 +249,11 @@ def _group_synonyms() -> dict[str, tuple[str, ...]]:
 _SYNONYM_STEMS = _group_synonyms()
 _PHRASES: dict[str, str] = _ENGLISH["phrases"]
 _PHRASE = re.compile(rf"\b(?:{'|'.join(sorted(_PHRASES, key=len, reverse=True))})\b")
+_PARTICLES = frozenset({"away", "back", "down", "into", "off", "on", "out"})
 _SPLIT_PHRASES = "|".join(
-    f"{phrase[0]}(?: \\w+){{1,4}}? {phrase[1]}"
+    f"{phrase[0]}(?: \\w+){{1,6}}? {phrase[1]}"
     for phrase in map(str.split, _PHRASES)
-    if len(phrase) == 2 and phrase[1] in ("away", "back", "down", "off")
+    if len(phrase) == 2 and phrase[1] in _PARTICLES
 )
 _SPLIT_PHRASE = re.compile(rf"\b(?:{_SPLIT_PHRASES})\b")
 
@@ -271,23 +272,37 @@ def _join_phrase(found: re.Match[str]) -> str:
 
 # --- actions ------------------------------------------------------------------------------------------
 
-_ACTIONS: dict[str, str] = {
-    stem(verb): action for action, verbs in _ENGLISH["actions"].items() for verb in verbs.split()
-}
+
+def _actions_by_verb(table: Mapping[str, str]) -> dict[str, str]:
+    return {stem(verb): action for action, verbs in table.items() for verb in verbs.split()}
+
+
+_ACTIONS = _actions_by_verb(_ENGLISH["actions"])
+_EVERYDAY_ACTIONS = _actions_by_verb(_ENGLISH["everyday_actions"])
 _ALSO_NOUNS = frozenset(map(stem, _ENGLISH["also_nouns"].split()))
 _QUESTION = re.compile(_ENGLISH["question"])
+_ORDER = re.compile(_ENGLISH["order"])
 
 
-def action_of_query(query: str, words: Iterable[str]) -> str | None:
-    """Return what a query wants: "read", "create", "update" or "delete". None if it has no such verb."""
-    if _QUESTION.match(query[:MAX_WORD].lower()):
+def action_of_query(query: str, words: Sequence[str]) -> str | None:
+    """Return what a query wants: "read", "create", "update" or "delete"; "act" if it begins with another verb
+    ("tag a commit"), and None if it has no verb."""
+    start = query[:MAX_WORD].lower()
+    if _QUESTION.match(start):
         return "read"
-    # "a deleted file", "answers people gave"
-    verbs = (
-        word for at, word in enumerate(words) if at == 0 or not (word.endswith("ed") or word in _IRREGULAR)
-    )
-    stems = (word for at, word in enumerate(map(stem, verbs)) if at == 0 or word not in _ALSO_NOUNS)
-    return next((_ACTIONS[word] for word in stems if word in _ACTIONS), None)
+    first, *others = words or [""]
+    everyday = _EVERYDAY_ACTIONS.get(stem(first)) if start.startswith(first) else None  # not "the file"
+    if action := _ACTIONS.get(stem(first)) or everyday:
+        return action
+    if _ORDER.match(start):
+        return "act"
+    # not "a deleted file", "answers people gave"
+    verbs = (stem(word) for word in others if not _is_participle(word))
+    return next((_ACTIONS[verb] for verb in verbs if verb in _ACTIONS and verb not in _ALSO_NOUNS), None)
+
+
+def _is_participle(word: str) -> bool:
+    return word.endswith("ed") or word in _IRREGULAR
 
 
 def action_of_tool(name: list[str], description: str) -> tuple[str | None, list[str]]:
@@ -323,7 +338,7 @@ class Vocabulary:
         for other in _SYNONYM_STEMS.get(root, ()):
             for form in self._by_stem.get(other, ()):
                 forms.setdefault(form, _SYNONYM)
-        if not is_known:
+        if not forms:
             for form, weight in self._guess(word):
                 forms[form] = max(weight, forms.get(form, 0.0))
         if len(forms) > MAX_FORMS:
@@ -331,7 +346,7 @@ class Vocabulary:
         return forms
 
     def _guess(self, word: str) -> Iterator[tuple[str, float]]:
-        yield from self._prefix_matches(word)
+        yield from self._prefix_matches(stem(word))
         typos = list(self._typo_matches(word))
         if not typos and (root := stem(word)) != word:
             typos = [(form, weight * _FORM) for form, weight in self._typo_matches(root)]  # `fiels`
@@ -453,8 +468,20 @@ _SURE = 0.8
 """The weight from which on a form is a spelling of the word itself."""
 _NAME_BONUS = 0.8
 _EXACT_BONUS = 2.0
-_OTHER_ACTION = 0.6
-"""What is left of the score of a tool that reads where the query wants to delete, and the like."""
+_OTHER = 0.6
+"""The factor for a tool that reads where the query wants to delete, and the like."""
+_OTHER_ACTION = {
+    # the factor for other pairs of what the query wants and what the tool does: nothing is deleted unasked
+    ("create", "delete"): 0.4,
+    ("read", "delete"): 0.4,
+    ("update", "delete"): 0.4,
+    ("act", "create"): 1.0,
+    ("act", "update"): 0.9,
+    ("act", "read"): 0.7,
+    (None, "create"): 0.95,
+    (None, "read"): 1.0,
+    (None, "update"): 0.9,
+}
 _OTHER_APP = 0.3
 """What is left of it where the query names an application, and the tool is not about that."""
 _MIN_APP = 5
@@ -517,7 +544,7 @@ class SearchIndex:
         flat = _flatten(query[:MAX_QUERY])
         exact = set(self._by_name.get(flat, ())) if flat else set()
         terms = [_Term(word, forms, self) for word, forms in self.expand(query).items()]
-        action = action_of_query(query, (term.word for term in terms))
+        action = action_of_query(query, [term.word for term in terms])
         admits = None if allowed is None else self._admission(allowed)
         scores = self._score(terms, admits)
         for number in exact if admits is None else filter(admits, exact):
@@ -537,6 +564,9 @@ class SearchIndex:
         written = list(dict.fromkeys(replace_phrases(split_words(query[:MAX_QUERY]))))
         words = [word for word in written if word not in STOP_WORDS] or written
         found = {word: self.vocabulary.forms_of(word) for word in words[:MAX_WORDS]}
+        for word in words[1:MAX_WORDS]:
+            if _is_participle(word) and stem(word) in _ACTIONS:
+                found[word] = {form: weight for form, weight in found[word].items() if weight > _SYNONYM}
         for first, second in pairwise(written):
             joined = first + second  # `file name`, `git hub`
             if joined in self.vocabulary.words and joined not in found:
@@ -581,7 +611,7 @@ class SearchIndex:
                     covered += term.rarity / total
             named = sum(word in forms for word in things) / max(1, len(things))
             score *= (0.4 + 0.6 * covered) * (1 + _NAME_BONUS * named * covered)
-            score *= _OTHER_ACTION if action and does and does != action else 1
+            score *= 1.0 if does is None or does == action else _OTHER_ACTION.get((action, does), _OTHER)
             score *= _OTHER_APP if apps and not any(number in found for found in apps) else 1
             ranked[number] = score
         bonus = max(ranked.values(), default=0.0) + total * _EXACT_BONUS  # a tool asked for by name is first
@@ -614,13 +644,18 @@ class _Term:
             for form, weight in forms.items()
             for tools in [tools_by_word[form]]
         ]
-        # A word that many tools have finds only itself. Words like it count for tools that are found anyway.
-        is_common = sure and reach > max(_MIN_COMMON, total * _COMMON_SHARE)
-        self.late = [entry for entry in self.lists if is_common and entry[2] not in sure]
+        # A word that many tools have finds only itself, and a synonym that many have finds nothing: they
+        # count for tools that are found anyway.
+        limit = max(_MIN_COMMON, total * _COMMON_SHARE)
+        is_common = bool(sure) and reach > limit
+        finding = {
+            form for tools, _, form in self.lists if form in sure or not (is_common or len(tools) > limit)
+        } or forms.keys()
+        self.late = [entry for entry in self.lists if entry[2] not in finding]
         self.found: dict[int, float] = {}
         best = self.found
         for tools, factor, form in self.lists:
-            if not is_common or form in sure:
+            if form in finding:
                 for number, weight in tools.items():
                     if factor * weight > best.get(number, 0.0):
                         best[number] = factor * weight

@@ -192,6 +192,7 @@ def test_an_explicit_schema_is_checked_in_the_same_way() -> None:
         ("Allowed values are low, high", ["low", "high"]),
         ('A name, e.g. "ann" or "bob"', []),
         ("A city such as 'Rome', 'Oslo'", []),
+        ("What to do. Common values: 'read', 'update'.", []),
         ("for example: red | blue", []),
         ("Path or URL", []),
         ("The user's name or the user's number", []),

@@ -221,6 +221,8 @@ def test_a_rule_about_several_tools_reports_its_example(code: str) -> None:
         ("encoded-text", define(properties=one(pattern="^[A-Za-z0-9+/]{20,}$"))),
         ("encoded-text", define(description="Find 9fceb02d0ae598e95dc970b74767f19372d61af8, e.g. here.")),
         ("out-of-sight", define(description="Find it:\n\n    indented = code()\n\n\n    more, e.g. this")),
+        ("out-of-sight", define(description=f"Find it:\n| words{' ' * 90}|\n| more |")),
+        ("hidden-comment", define(description="Returns blocks, each after its mark <!-- block:12 -->.")),
     ],
 )
 def test_a_rule_does_not_report_good_examples(code: str, definition: ToolDefinition) -> None:
