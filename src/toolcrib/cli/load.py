@@ -25,7 +25,7 @@ from toolcrib.registry.index import Entry
 from toolcrib.registry.selection import drop_repeated
 from toolcrib.server import MCPServer
 from toolcrib.sources import Batch, collect, find_files
-from toolcrib.sources.foreign.entry_point import find_program, running_programs
+from toolcrib.sources.foreign.program import find_program, running_programs
 from toolcrib.sources.loading import load_file, load_module
 from toolcrib.sources.modules import BYPASSED
 from toolcrib.sources.targets import SAMPLES, Target, default_target, parse_target, settings_files

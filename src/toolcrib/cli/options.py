@@ -20,7 +20,7 @@ import click
 
 from toolcrib.cli.output import Terminal, open_terminal
 from toolcrib.errors import ConfigurationError, DefinitionError, ToolcribError
-from toolcrib.sources.foreign.entry_point import stop_programs
+from toolcrib.sources.foreign.program import stop_programs
 
 F = TypeVar("F", bound=Callable[..., Any])
 INTERRUPTED = 130

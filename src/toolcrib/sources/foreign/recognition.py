@@ -75,6 +75,11 @@ def is_low_level(thing: Any) -> bool:
     return any(map(_is_low_level_class, type(thing).__mro__))
 
 
+def is_server(thing: Any) -> bool:
+    """Return whether this is a server of another library."""
+    return library_of(thing) is not None or is_low_level(thing)
+
+
 def is_server_class(cls: Any) -> bool:
     """Return whether this is a class of servers, of either library, or a subclass."""
     return isinstance(cls, type) and any(

@@ -19,7 +19,7 @@ from toolcrib import collect
 from toolcrib.cli import app
 from toolcrib.client import Client, StdioTransport
 from toolcrib.errors import SourceError
-from toolcrib.sources.foreign import entry_point
+from toolcrib.sources.foreign import program
 
 MCP = "from mcp.server.mcpserver import MCPServer as Server\n"
 FAST = "from fastmcp import FastMCP as Server\n"
@@ -306,7 +306,7 @@ def test_a_function_that_starts_nothing_is_an_error(tmp_path: Path) -> None:
 def test_a_program_that_starts_no_server_in_time_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(entry_point, "START_S", 0.2)
+    monkeypatch.setattr(program, "START_S", 0.2)
     file = tmp_path / "greeter.py"
     file.write_text(MCP + "import threading\n" + GUARD + "threading.Event().wait()\n")
 
