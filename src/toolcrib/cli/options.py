@@ -58,7 +58,16 @@ class Command(click.Command):
             end = args.index("--")
             ctx.meta[_ARGUMENTS] = tuple(args[end + 1 :])
             args = args[:end]
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            takes_arguments = any(
+                isinstance(item, click.Argument) for item in self.params if item.name == "targets"
+            )
+            if not takes_arguments or error.option_name not in ("-t", "--target"):
+                raise
+            hint = f"name targets without it: {ctx.command_path} TARGET"
+            raise CommandError(f"No such option: {error.option_name}", hint) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         debug = ctx.params.pop("debug") or bool(ctx.find_root().params.get("debug"))
