@@ -206,12 +206,10 @@ async def _list(server: Any, *, has_functions: bool) -> tuple[list[_Listed], dic
         async with run_server(server, enters_lifespan=False) as sessions:
             listed, parts = await _list_session(await sessions.connect())
         if listed or parts:
-            return [found for item in listed for found in await _find_versions(server, item)], parts
+            return await _find_versions(server, listed, has_functions=True), parts
     async with run_server(server) as sessions:
         listed, parts = await _list_session(await sessions.connect())
-        if has_functions:
-            listed = [found for item in listed for found in await _find_versions(server, item)]
-        return listed, parts
+        return await _find_versions(server, listed, has_functions=has_functions), parts
 
 
 async def _list_session(session: Session) -> tuple[list[_Listed], dict[str, int]]:
@@ -227,20 +225,25 @@ async def _list_session(session: Session) -> tuple[list[_Listed], dict[str, int]
         await session.close()
 
 
-async def _find_versions(server: Any, item: _Listed) -> list[_Listed]:
-    """Return a listed tool with the object behind it, and its older versions, which can be called too."""
-    fast = _fast_meta(item.wire)
-    newest = fast.get("version")
-    found = []
-    for version in (newest, *(each for each in fast.get("versions") or () if each != newest)):
-        origin, home = await _find_origin(server, item.name, version, 0)
-        if version == newest:
-            found.append(replace(item, origin=origin, home=home))
-        elif origin is not None:
-            wire = origin.to_mcp_tool(name=item.name).model_dump(
-                by_alias=True, mode="json", exclude_none=True
-            )
-            found.append(_Listed(wire, origin, home, version))
+async def _find_versions(server: Any, listed: list[_Listed], *, has_functions: bool) -> list[_Listed]:
+    """Return the listed tools and their older versions, which can be called too; where `has_functions`, each
+    with the object behind it."""
+    found: list[_Listed] = []
+    for item in listed:
+        fast = _fast_meta(item.wire)
+        newest = fast.get("version")
+        found.append(item)
+        if has_functions:
+            origin, home = await _find_origin(server, item.name, newest, 0)
+            found[-1] = replace(item, origin=origin, home=home)
+        for version in fast.get("versions") or () if library_of(server) == "fastmcp" else ():
+            if version == newest:
+                continue
+            origin, home = await _find_origin(server, item.name, version, 0)
+            if origin is not None:
+                tool = origin.to_mcp_tool(name=item.name)
+                wire = tool.model_dump(by_alias=True, mode="json", exclude_none=True)
+                found.append(_Listed(wire, *((origin, home) if has_functions else (None, None)), version))
     return found
 
 
