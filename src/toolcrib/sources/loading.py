@@ -23,7 +23,9 @@ from types import ModuleType
 
 from toolcrib.errors import ConfigurationError, DefinitionError, Location, SourceError
 
-_SKIPPED_FOLDERS = {"__pycache__", "dist-packages", "node_modules", "site-packages"}
+_INSTALLED = frozenset({"dist-packages", "site-packages"})
+_STANDARD_LIBRARY = os.path.dirname(os.__file__)  # sysconfig costs start-up time
+_SKIPPED_FOLDERS = _INSTALLED | {"__pycache__", "node_modules"}
 _BUILD_FOLDERS = {"build", "dist"}  # they hold copies of the sources
 _PROJECT_FILES = ("pyproject.toml", "setup.py")
 
@@ -138,6 +140,12 @@ def _first(places: Sequence[Path], make: Callable[[Path], Path]) -> Path | None:
 def is_skipped_folder(name: str) -> bool:
     """Return whether a folder of this name is hidden or holds third-party code."""
     return name.startswith(".") or name in _SKIPPED_FOLDERS
+
+
+def is_installed(file: str) -> bool:
+    """Return whether a file is part of an installed package or of Python."""
+    path = Path(file)
+    return not _INSTALLED.isdisjoint(path.parts) or path.is_relative_to(_STANDARD_LIBRARY)
 
 
 def _walk(
@@ -305,13 +313,14 @@ def _is_neighbour(other: Path, path: Path) -> bool:
 
 
 def _find_location(error: BaseException, file: str | None) -> Location:
-    """Return the last line of `file` in the traceback, or else the last line of any file."""
+    """Return the last line of `file` in the traceback, or else of a file of the user, or else of any."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
         if not frame.filename.startswith("<frozen") and frame.filename not in import_machinery
     ]
-    chosen = [frame for frame in frames if frame.filename == file] or frames
+    own = [frame for frame in frames if not is_installed(frame.filename)]
+    chosen = [frame for frame in frames if frame.filename == file] or own or frames
     return Location(chosen[-1].filename, chosen[-1].lineno) if chosen else Location(file)
 
 

@@ -405,7 +405,7 @@ def report_no_tools(modules: Sequence[ModuleType], label: str) -> Finding:
         (module, name, value)
         for module in modules
         for name, value in vars(module).items()
-        if inspect.isfunction(value) and value.__module__ == module.__name__ and not name.startswith("_")
+        if not name.startswith("_") and _may_be_meant(value, module)
     ]
     started = [(module, name) for module, name, value in found if entry_point.starts_server(value)]
     functions = [(module, name) for module, name, _ in found if (module, name) not in started]
@@ -420,7 +420,9 @@ def report_no_tools(modules: Sequence[ModuleType], label: str) -> Finding:
         text = f"{label} has no tools: its server is made in a function"
         is_program = file is not None and entry_point.is_launcher(Path(file))
         hint = f"name {f'the file, {file}' if is_program else f'that function, {target}:{first}'}"
-        if not is_program and not entry_point.is_callable(vars(module)[first]):
+        if entry_point.is_command(vars(module)[first]) and not is_program:
+            hint += ', or call it below `if __name__ == "__main__":`'
+        elif not is_program and not entry_point.is_callable(vars(module)[first]):
             hint = f"make it in a function without arguments, or at module level: {first}(...)"
         return Finding("no-tools", "error", text, file=file, hint=hint)
     count = f"{len(functions)} functions" if len(functions) > 1 else "1 function"
@@ -431,6 +433,13 @@ def report_no_tools(modules: Sequence[ModuleType], label: str) -> Finding:
         file=file,
         hint=f"add @tool, or name one, {target}:{first}",
     )
+
+
+def _may_be_meant(value: Any, module: ModuleType) -> bool:
+    """Return whether a value is a function of a module, or a command of click or typer for MCP."""
+    if inspect.isfunction(value):
+        return value.__module__ == module.__name__
+    return entry_point.is_command(value) and entry_point.mentions_mcp(Path(_file_of(module) or ""))
 
 
 def _file_of(module: ModuleType) -> str | None:

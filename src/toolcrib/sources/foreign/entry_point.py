@@ -174,6 +174,16 @@ def is_command(thing: Any) -> bool:
     return not names.isdisjoint({("click.core", "Command"), ("typer.main", "Typer")})
 
 
+def command_function(thing: Any) -> Any:
+    """Return the function behind a command of click or an application of typer, or the thing itself."""
+    if not is_command(thing):
+        return thing
+    commands = [thing, *getattr(thing, "commands", {}).values()]  # a group of click
+    commands += [getattr(thing, "registered_callback", None), *getattr(thing, "registered_commands", ())]
+    functions = (getattr(command, "callback", None) for command in commands)
+    return next((function for function in functions if isinstance(function, FunctionType)), thing)
+
+
 def _starts_server(thing: Any, depth: int) -> bool:
     node = _definition_of(thing)
     if node is None or any(_last_name(item) == "tool" for item in node.decorator_list):

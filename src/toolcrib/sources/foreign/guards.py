@@ -15,7 +15,6 @@ from __future__ import annotations
 import ast
 import functools
 import sys
-import sysconfig
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -32,6 +31,7 @@ from typing import Any, NamedTuple
 from toolcrib.errors import NO_LOCATION, Finding, Location, SourceError
 from toolcrib.schema.parameters import locate
 from toolcrib.sources.foreign.recognition import PACKAGES, library_of, package_of, started_on
+from toolcrib.sources.loading import is_installed
 
 _LIBRARIES = PACKAGES | {"universal_mcp"}
 """The packages whose overrides the adapter knows: universal-mcp's servers subclass those of `mcp`."""
@@ -73,7 +73,6 @@ _HARMLESS = frozenset(
 )
 MAX_REASONS = 5
 
-_INSTALLED = frozenset({"site-packages", "dist-packages"})
 _USE_AUTH = "run it with its own library, or remove auth= there and set up [auth] of toolcrib"
 
 
@@ -229,7 +228,7 @@ def _find_handlers(part: Any) -> Iterator[_Reason]:
 def _find_middleware(part: Any) -> Iterator[_Reason]:
     items = [item for item in getattr(part, "middleware", None) or () if not _is_default(item)]
     if items:
-        own = next((item for item in items if not _is_installed(locate(_code_of(item)).file)), None)
+        own = next((item for item in items if _is_written_here(locate(_code_of(item)))), None)
         yield _Reason(f"it has middleware ({', '.join(map(_name_of, items))})", own)
     extensions = getattr(part, "_extensions", None) or ()
     for item in extensions.values() if isinstance(extensions, dict) else extensions:
@@ -274,7 +273,11 @@ def _find_authentication(part: Any) -> Iterator[_Reason]:
 def _locate(reasons: Iterable[_Reason], server: Any) -> Location:
     """Where the first guard was written, or else where the server was made; never in installed libraries."""
     places = (locate(_code_of(reason.culprit)) for reason in reasons)
-    return next((place for place in places if not _is_installed(place.file)), None) or _locate_server(server)
+    return next(filter(_is_written_here, places), None) or _locate_server(server)
+
+
+def _is_written_here(place: Location) -> bool:
+    return place.file is not None and not is_installed(place.file)
 
 
 def _locate_server(server: Any) -> Location:
@@ -303,14 +306,6 @@ def _find_assignment(file: str, name: str) -> int | None:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == name:
             return node.lineno
     return None
-
-
-def _is_installed(file: str | None) -> bool:
-    """Whether a file is unknown, or part of an installed package or of Python."""
-    if file is None:
-        return True
-    path = Path(file)
-    return not _INSTALLED.isdisjoint(path.parts) or path.is_relative_to(sysconfig.get_path("stdlib"))
 
 
 def _code_of(thing: Any) -> Any:

@@ -11,15 +11,14 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-import sysconfig
 import typing
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from toolcrib.schema.parameters import find_function
 from toolcrib.sources.foreign.recognition import PACKAGES, package_of
+from toolcrib.sources.loading import is_installed
 
 MAX_SEARCHED = 2_000
 """Functions and classes that are searched for one tool."""
@@ -36,7 +35,6 @@ _ADDING = frozenset(
     }
 )
 """Methods that change the tools of a server, or who may call them."""
-_INSTALLED = frozenset({"site-packages", "dist-packages"})
 _FIXED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY)
 
 
@@ -189,7 +187,7 @@ class _Search:
         """Return whether a module belongs to the project of the function."""
         if not isinstance(module, str):
             return False
-        return _package_of_module(module) == self._home or not _is_installed(module)
+        return _package_of_module(module) == self._home or not _is_installed_module(module)
 
     def _is_installed_user(self, module: Any) -> bool:
         """Return whether a module belongs to another installed package that uses the libraries."""
@@ -223,15 +221,14 @@ def _package_of_module(module: Any) -> str:
 
 
 @functools.lru_cache(maxsize=4096)
-def _is_installed(module: str) -> bool:
+def _is_installed_module(module: str) -> bool:
     """Return whether a module is built in, of Python, or of an installed package."""
     file = getattr(sys.modules.get(module), "__file__", None)
     if module == "__main__":
         return False
     if file is None:
         return module in sys.builtin_module_names or module not in sys.modules
-    path = Path(file)
-    return not _INSTALLED.isdisjoint(path.parts) or path.is_relative_to(sysconfig.get_path("stdlib"))
+    return is_installed(file)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -35,6 +35,7 @@ from toolcrib.errors import DefinitionError, Location, SourceError
 from toolcrib.schema.parameters import find_function, locate
 from toolcrib.sources.foreign import interception
 from toolcrib.sources.foreign.entry_point import (
+    command_function,
     has_relative_imports,
     is_callable,
     is_program,
@@ -135,7 +136,7 @@ def _find_script(name: str, arguments: Sequence[str]) -> Program | None:
 
 def function_program(function: Any, label: str, arguments: Sequence[str]) -> Program:
     """Return a function as a program. Raise SourceError where it needs arguments."""
-    place = locate(find_function(function))
+    place = locate(find_function(command_function(function)))
     if not is_callable(function):
         hint = "name the file that starts the server, or a function without arguments"
         raise SourceError(f"{label} cannot be called without arguments", source=place, hint=hint)

@@ -296,6 +296,51 @@ def test_an_exception_before_the_start_is_reported_with_its_line(tmp_path: Path)
     assert "greeter.py:3: greeter.py cannot be run: KeyError: 'API_KEY'" in listed.stderr
 
 
+COMMAND = """
+import click
+
+@click.command()
+@click.option("--db", required=True)
+def start(db):
+    server = make()
+    open(db)
+    server.run()
+"""
+
+
+def test_an_exception_in_a_command_is_reported_with_the_line_of_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "greeter.py"
+    file.write_text(MCP + MAKE + COMMAND)
+
+    failed = run("list", f"{file}:start", "--", "--db", str(tmp_path / "nowhere"))
+    refused = run("list", f"{file}:start")
+
+    assert "greeter.py:22: greeter.py cannot be run: FileNotFoundError" in failed.stderr
+    assert "core.py" not in failed.stderr + refused.stderr
+    assert "greeter.py: The program exited with code 2" in refused.stderr
+
+
+def test_an_exception_behind_a_group_of_commands_is_reported_with_the_line_of_the_command(
+    tmp_path: Path,
+) -> None:
+    group = "from greeter import start\nimport click\ngroup = click.Group(commands=[start])\n"
+    folder = write(tmp_path, {"greeter.py": MCP + MAKE + COMMAND, "group.py": group})
+
+    failed = run("list", f"{folder / 'group.py'}:group", "--", "start", "--db", str(tmp_path / "nowhere"))
+
+    assert "greeter.py:22: greeter.py cannot be run: FileNotFoundError" in failed.stderr
+
+
+def test_a_command_that_nothing_calls_is_named_in_the_hint(tmp_path: Path) -> None:
+    file = tmp_path / "greeter.py"
+    file.write_text(MCP + MAKE.replace("def make", "def _make") + COMMAND.replace("make()", "_make()"))
+
+    listed = run("list", file)
+
+    assert "its server is made in a function" in listed.stderr
+    assert 'greeter.py:start, or call it below `if __name__ == "__main__":`' in listed.stderr
+
+
 def test_a_function_that_starts_nothing_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "greeter.py"
     file.write_text(MCP + MAKE + "def main():\n    make()\n")
