@@ -25,6 +25,7 @@ from toolcrib.registry.index import Entry
 from toolcrib.registry.selection import drop_repeated
 from toolcrib.server import MCPServer
 from toolcrib.sources import Batch, collect, find_files
+from toolcrib.sources.foreign.entry_point import find_lines
 from toolcrib.sources.foreign.program import find_program, running_programs
 from toolcrib.sources.loading import load_file, load_module
 from toolcrib.sources.modules import BYPASSED
@@ -290,20 +291,25 @@ class TargetLoader:
 
 
 def _find_unserved(target: Target, batch: Batch) -> Iterator[Finding]:
-    """Warn of tools in the source of an adopted server that the server does not list."""
-    if target.name or target.kind == "script":
+    """Warn of tools in the source of an adopted server that the server does not list. For a function that
+    makes it, the source is that of the function and of those that it calls."""
+    module = sys.modules.get(target.module or "")
+    path = target.path or Path(getattr(module, "__file__", None) or "")
+    lines = find_lines(path, target.name) if target.name else set()
+    if target.kind == "script" or (target.name and not lines):
         return
     try:
         from toolcrib.sources.scan import scan  # delayed: few targets were written for another library
 
-        scanned = scan(target.text)
+        found = scan(path if target.name else target.text).tools
     except Exception:
         return  # what is served does not depend on the source
     known = [*(tool.name for tool in batch.tools), *(item.tool for item in batch.findings if item.tool)]
     missing = [
         tool
-        for tool in scanned.tools
-        if not any(name == tool.name or name.endswith(f"_{tool.name}") for name in known)  # mounted
+        for tool in found
+        if (not lines or tool.source.line in lines)
+        and not any(name == tool.name or name.endswith(f"_{tool.name}") for name in known)  # mounted
     ]
     if missing:
         first = missing[0]

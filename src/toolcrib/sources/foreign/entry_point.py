@@ -216,6 +216,18 @@ def _runs_server(node: ast.expr, names: Mapping[str, Any]) -> bool:
     return node.attr in _STARTS - {"run"} or (is_run and is_server(names.get(_last_name(node.value))))
 
 
+def find_lines(path: Path, name: str) -> set[int]:
+    """Return the lines of a function at the top level of a file, and of those that it calls there."""
+    tree = parse(path)
+    known = {node.name: node for node in ([] if tree is None else tree.body) if isinstance(node, _Definition)}
+    names, lines = [name], set[int]()
+    for each in names:  # grows while it is read
+        if (node := known.pop(each, None)) is not None:
+            lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+            names += [_last_name(part) for part in ast.walk(node) if isinstance(part, ast.Call)]
+    return lines
+
+
 def _definition_of(thing: Any) -> _Definition | None:
     if not isinstance(thing, FunctionType):
         return None

@@ -173,6 +173,54 @@ def test_a_tool_in_the_source_that_is_not_served_is_reported(
     assert "unserved-tools" not in {item["code"] for item in after["findings"]}
 
 
+FACTORIES = """
+import os
+from fastmcp import FastMCP
+
+def add_more(mcp):
+    if os.environ.get("ALLOW_SQL"):
+        @mcp.tool
+        def execute_sql(sql: str) -> str:
+            return sql
+
+def make():
+    mcp = FastMCP("shop")
+
+    @mcp.tool
+    def refund(order: int) -> str:
+        return "refunded"
+
+    add_more(mcp)
+    return mcp
+
+def make_other():
+    mcp = FastMCP("other")
+
+    @mcp.tool
+    def ring(number: str) -> str:
+        return number
+
+    return mcp
+"""
+
+
+@pytest.mark.parametrize("kind", ["file", "module"])
+def test_a_tool_in_the_source_of_a_factory_that_is_not_served_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    write(tmp_path, {"factories.py": FACTORIES})
+    monkeypatch.chdir(tmp_path)
+    target = "factories.py:make" if kind == "file" else "factories:make"
+
+    def find_unserved() -> list[tuple[str, int]]:
+        found = json.loads(run("check", target, "--json").stdout)["findings"]
+        return [(item["tool"], item["line"]) for item in found if item["code"] == "unserved-tools"]
+
+    assert find_unserved() == [("execute_sql", 7)]
+    monkeypatch.setenv("ALLOW_SQL", "1")
+    assert find_unserved() == []
+
+
 def test_a_function_that_is_named_past_its_server_is_called_with_a_warning(tmp_path: Path) -> None:
     file = tmp_path / "guarded.py"
     file.write_text(GUARDED)
