@@ -21,6 +21,7 @@ import os
 import shlex
 import shutil
 import sys
+import sysconfig
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -72,7 +73,7 @@ def find_program(target: Target) -> Program | None:
     """Return the entry point that a target names. None: it has none, or is not for one of the libraries."""
     arguments = target.arguments or ()
     if target.kind == "script":
-        return _find_script(target.text, arguments)
+        return _find_script(target.text, arguments, target.path)
     if target.name:
         return None  # what it names is known when it is imported
     if target.kind == "module":
@@ -123,15 +124,24 @@ def _console_scripts(name: str) -> Sequence[importlib.metadata.EntryPoint]:
     return [*importlib.metadata.entry_points(group="console_scripts", name=name)]
 
 
-def _find_script(name: str, arguments: Sequence[str]) -> Program | None:
+def _find_script(label: str, arguments: Sequence[str], path: Path | None = None) -> Program | None:
+    """Return a console script by its name, or by its path in this environment."""
+    name = label if path is None else path.name.removesuffix(".exe")
     script = next(iter(_console_scripts(name)), None)
+    if path is not None and (script is None or path.resolve().parent != _scripts_folder()):
+        hint = "install its package in the environment of toolcrib, or toolcrib in its environment"
+        raise SourceError(f"{label} is not a console script of this Python environment", hint=hint)
     if script is None:
         return None
 
     def call() -> Any:
         return script.load()()
 
-    return Program(name, (shutil.which(name) or name, *arguments), call)
+    return Program(label, (shutil.which(name) or name, *arguments), call)
+
+
+def _scripts_folder() -> Path:
+    return Path(sysconfig.get_path("scripts")).resolve()
 
 
 def function_program(function: Any, label: str, arguments: Sequence[str]) -> Program:

@@ -217,7 +217,7 @@ def test_a_package_is_run_by_its_main_file(tmp_path: Path, monkeypatch: pytest.M
     assert greet("./greeting", "b") == "hello Ann b"
 
 
-def test_a_console_script_is_run_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_console_script_is_run_by_its_name_or_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {
         "greeter_package.py": MCP + MAKE + "def begin():\n    make().run()\n",
         "greeter_package-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: greeter\nVersion: 1.0\n",
@@ -227,6 +227,13 @@ def test_a_console_script_is_run_by_its_name(tmp_path: Path, monkeypatch: pytest
     monkeypatch.syspath_prepend(write(tmp_path, files))
 
     assert greet("greet-people", "--now") == "hello Ann --now"
+    monkeypatch.setattr(program, "_scripts_folder", lambda: tmp_path / "bin")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/greet-people").write_text("#!/usr/bin/python\nimport greeter_package\n")
+    (tmp_path / "greet-people").write_text("#!/usr/bin/python\nimport greeter_package\n")
+    assert greet(tmp_path / "bin/greet-people", "--path") == "hello Ann --path"
+    refused = run("list", tmp_path / "greet-people")
+    assert "is not a console script of this Python environment" in refused.stderr
     assert "There is no file, module or command 'greet-cats'" in run("list", "greet-cats").stderr
 
 
