@@ -373,6 +373,7 @@ class ProgramOwner:
     Closing it ends the program."""
 
     def __init__(self, program: Program, loop: asyncio.AbstractEventLoop | None, inner: Any) -> None:
+        self.server = program.server
         self.name: str = program.server.name
         program.has_owner = True
         self._program = program

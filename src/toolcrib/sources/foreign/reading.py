@@ -243,7 +243,8 @@ async def _find_versions(server: Any, listed: list[_Listed], *, has_functions: b
             if origin is not None:
                 tool = origin.to_mcp_tool(name=item.name)
                 wire = tool.model_dump(by_alias=True, mode="json", exclude_none=True)
-                found.append(_Listed(wire, *((origin, home) if has_functions else (None, None)), version))
+                older = _Listed(wire, version=version)
+                found.append(replace(older, origin=origin, home=home) if has_functions else older)
     return found
 
 

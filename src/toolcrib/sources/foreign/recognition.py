@@ -96,6 +96,20 @@ def low_level_of(server: Any) -> Any:
     return getattr(server, "_lowlevel_server", None) or getattr(server, "_mcp_server", server)
 
 
+def identity_of(server: Any) -> dict[str, Any]:
+    """Return what a server tells clients about itself besides its name, as settings of ours."""
+    try:
+        options = low_level_of(server).create_initialization_options()
+    except Exception:  # an override may need more than there is
+        return {}
+    names = ("title", "instructions", "website_url")
+    found: dict[str, Any] = {name: getattr(options, name, None) for name in names}
+    icons = getattr(options, "icons", None) or ()
+    found["version"] = options.server_version
+    found["icons"] = [icon.model_dump(by_alias=True, mode="json", exclude_none=True) for icon in icons]
+    return {name: value for name, value in found.items() if value}
+
+
 def package_of(cls: Any) -> str:
     """Return the package that a class or a function comes from; a class may say anything of itself."""
     module = getattr(cls, "__module__", None)
