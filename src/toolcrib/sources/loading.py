@@ -276,7 +276,7 @@ def _explain(
     file = None if path is None else str(path)
     if isinstance(error, DefinitionError):  # the module registers a tool that was refused
         if error.source.file is None:
-            error.source = _find_location(error, file)
+            error.source = find_location(error, file)
         return error
     if isinstance(error, ModuleNotFoundError) and path is None and _is_missing(name, error.name):
         return SourceError(
@@ -292,7 +292,7 @@ def explain(label: str, error: BaseException, path: Path | None, action: str) ->
         location = Location(error.filename or file, error.lineno)
         return SourceError(f"{location.file or label} has a syntax error: {error.msg}", source=location)
     text = f"{label} cannot be {action}: {type(error).__name__}: {error}"
-    location, origin = _find_location(error, file), _find_location(error, None)
+    location, origin = find_location(error, file), find_location(error, None)
     if path is not None and origin.file is not None and _is_neighbour(Path(origin.file), path):
         text += f" (at {origin})"
     return SourceError(text, source=location, hint=_find_hint(error))
@@ -312,7 +312,7 @@ def _is_neighbour(other: Path, path: Path) -> bool:
     )
 
 
-def _find_location(error: BaseException, file: str | None) -> Location:
+def find_location(error: BaseException, file: str | None) -> Location:
     """Return the last line of `file` in the traceback, or else of a file of the user, or else of any."""
     frames = [
         frame

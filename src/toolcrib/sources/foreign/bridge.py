@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import threading
 import weakref
 from collections import OrderedDict
@@ -23,12 +24,17 @@ from typing import Any
 from toolcrib.content import Result
 from toolcrib.context import ANONYMOUS, LOCAL, Context
 from toolcrib.errors import ToolError
-from toolcrib.sources.foreign.recognition import library_of, low_level_of
+from toolcrib.logs import describe_error, escape
+from toolcrib.sources.foreign.recognition import PACKAGES, library_of, low_level_of
 from toolcrib.sources.foreign.sessions import DirectSession, StreamSession, is_direct
+from toolcrib.sources.loading import find_location
+
+logger = logging.getLogger("toolcrib")
 
 MAX_SESSIONS = 256
 """Sessions that a server keeps for clients; the one that was not used for the longest time is closed."""
 MAX_PAGES = 1_000
+MAX_CAUSES = 10
 _OWN_META = frozenset({"fastmcp", "_fastmcp", "io.modelcontextprotocol/serverInfo"})
 """What the libraries add to the `_meta` of each result."""
 Session = DirectSession | StreamSession
@@ -44,6 +50,7 @@ class Bridge:
         self._lock = threading.Lock()
 
     async def open(self) -> None:
+        _shorten_logs()
         self._lifespan = lifespan = Lifespan(run_server(self.server))
         try:
             await lifespan.begin()
@@ -84,6 +91,30 @@ class Bridge:
         return Result(
             reply["content"], structured, reply.get("isError") is True, structured is not None, meta or None
         )
+
+
+class _ShortLog(logging.Filter):
+    """Log an exception that a library logs in one line, and its traceback only at debug level."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if error is None:
+            return True
+        for _ in range(MAX_CAUSES):
+            error = error.__cause__ or error
+        text = f"{escape(record.getMessage())}: {describe_error(error)} ({find_location(error, None)})"
+        logger.log(record.levelno, "%s", text, exc_info=error if logger.isEnabledFor(logging.DEBUG) else None)
+        return False
+
+
+_SHORT_LOG = _ShortLog()
+
+
+def _shorten_logs() -> None:
+    """Keep the libraries from writing a traceback of dozens of lines for each call that fails."""
+    for name in list(logging.root.manager.loggerDict):
+        if name.partition(".")[0] in PACKAGES:
+            logging.getLogger(name).addFilter(_SHORT_LOG)
 
 
 def _client_of(context: Context) -> Hashable:
