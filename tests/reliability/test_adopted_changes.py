@@ -130,13 +130,16 @@ import uvicorn
 from fastmcp import FastMCP
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.routing import Mount
+from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import Mount, Route
 
 mcp = FastMCP("guarded")
 
 @mcp.tool
 def delete() -> str:
     return "deleted"
+
+async def health(request): ...
 
 class Auth:
     def __init__(self, app): self.app = app
@@ -148,12 +151,25 @@ if __name__ == "__main__":
         mcp.run(transport="http", middleware=[Middleware(Auth)])
     elif sys.argv[1] == "app":
         uvicorn.run(mcp.http_app(middleware=[Middleware(Auth)]))
-    else:
+    elif sys.argv[1] == "around":
         uvicorn.run(Starlette(routes=[Mount("/", mcp.http_app())], middleware=[Middleware(Auth)]))
+    elif sys.argv[1] == "raw":
+        uvicorn.run(Auth(mcp.http_app()))
+    elif sys.argv[1] == "mounted":
+        uvicorn.run(Starlette(routes=[Route("/health", health), Mount("/", Auth(mcp.http_app()))]))
+    elif sys.argv[1] == "mount":
+        uvicorn.run(Starlette(routes=[Mount("/", mcp.http_app(), middleware=[Middleware(Auth)])]))
+    elif sys.argv[1] == "function":
+        inner = mcp.http_app()
+        async def check_token(scope, receive, send):
+            raise PermissionError
+        uvicorn.Server(uvicorn.Config(check_token)).run()
+    elif sys.argv[1] == "open":
+        uvicorn.run(CORSMiddleware(Starlette(routes=[Mount("/", mcp.http_app()), Route("/health", health)])))
 """
 
 
-@pytest.mark.parametrize("way", ["run", "app", "mount"])
+@pytest.mark.parametrize("way", ["run", "app", "around", "raw", "mounted", "mount", "function"])
 def test_a_program_that_guards_its_http_application_is_refused(tmp_path: Path, way: str) -> None:
     file = tmp_path / "guarded_program.py"
     file.write_text(PROGRAM)
@@ -161,4 +177,13 @@ def test_a_program_that_guards_its_http_application_is_refused(tmp_path: Path, w
         result = CliRunner().invoke(app, ["call", "-t", str(file), "delete", "--", way])
     assert result.exit_code != 0
     assert "deleted" not in result.output
-    assert "The program puts Auth around the HTTP application" in result.output
+    name = "check_token" if way == "function" else "Auth"
+    assert f"The program puts {name} around the HTTP application" in result.output
+
+
+def test_a_program_whose_http_application_only_adds_routes_and_headers_is_served(tmp_path: Path) -> None:
+    file = tmp_path / "open_program.py"
+    file.write_text(PROGRAM)
+    with forgotten_imports():
+        result = CliRunner().invoke(app, ["call", "-t", str(file), "delete", "--", "open"])
+    assert result.stdout == "deleted\n"

@@ -188,6 +188,8 @@ class Program:
         self.label = label
         self.path = path
         self.server: Any = None
+        self.applications: list[tuple[Any, Any]] = []
+        """Servers with the HTTP applications that they have made."""
         self.others: list[str] = []
         """The names of servers that it started besides, which are not served."""
         self.has_owner = False

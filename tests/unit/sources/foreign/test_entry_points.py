@@ -117,6 +117,8 @@ UVICORN = (
     "    await uvicorn.Server(uvicorn.Config(make().{app}(), port=1)).serve()\n"
     + GUARD
     + "asyncio.run(main())",
+    "import uvicorn\ndef create():\n    return make().{app}()\nif __name__ != '__main__':\n    app = create()\n"
+    "else:\n    uvicorn.run('greeter:app', port=1)",
 )
 
 
@@ -130,7 +132,7 @@ def test_a_server_is_served_wherever_its_program_starts_it(tmp_path: Path, libra
 
 
 @pytest.mark.parametrize(("library", "app"), [(MCP, "streamable_http_app"), (FAST, "http_app")])
-@pytest.mark.parametrize("start", UVICORN, ids=["run", "serve"])
+@pytest.mark.parametrize("start", UVICORN, ids=["run", "serve", "by name"])
 def test_a_server_is_served_whose_application_is_given_to_uvicorn(
     tmp_path: Path, library: str, app: str, start: str
 ) -> None:
