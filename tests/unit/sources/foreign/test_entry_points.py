@@ -117,7 +117,7 @@ UVICORN = (
     "    await uvicorn.Server(uvicorn.Config(make().{app}(), port=1)).serve()\n"
     + GUARD
     + "asyncio.run(main())",
-    "import uvicorn\ndef create():\n    return make().{app}()\nif __name__ != '__main__':\n    app = create()\n"
+    "import uvicorn\nif __name__ != '__main__':\n    app = make().{app}()\n"
     "else:\n    uvicorn.run('greeter:app', port=1)",
 )
 
