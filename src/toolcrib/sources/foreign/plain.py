@@ -8,12 +8,14 @@ same project are followed, installed packages are judged as a whole. In doubt, a
 
 from __future__ import annotations
 
+import contextlib
+import dis
 import functools
 import inspect
 import sys
 import typing
 from collections.abc import Iterable, Iterator, Mapping
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
 from toolcrib.schema.parameters import find_function
@@ -35,6 +37,11 @@ _ADDING = frozenset(
     }
 )
 """Methods that change the tools of a server, or who may call them."""
+_CREATING = frozenset({"__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"})
+"""Methods that have run when an object is there, or run for classes."""
+_DYNAMIC = frozenset({"__class__", "__dict__", "attrgetter", "getattr", "methodcaller", "type", "vars"}) | {
+    *("eval", "exec", "globals", "locals")
+}
 _FIXED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY)
 
 
@@ -112,51 +119,96 @@ def _reach(function: Any) -> set[str]:
 
 
 class _Search:
-    """Searches the code that a function reaches for anything of the libraries. `names` are those in it."""
+    """Searches the code that a function reaches for anything of the libraries. `names` are those in it.
+
+    Of an object, such as the `self` of a method, the attributes are searched that this code names, on any
+    object: a method of a class that keeps its server in `self.mcp` does not reach it without naming `mcp`.
+    """
 
     def __init__(self, function: Any) -> None:
         self._home = _package_of_module(getattr(function, "__module__", None))
         self._waiting: list[Any] = [function]
         self._seen: set[int] = set()
+        self._objects: list[Any] = []
         self._found: str | None = None
+        self._dynamic: str | None = None
+        """A name by which any attribute may be reached, such as `getattr`."""
         self.names: set[str] = set()
 
     def run(self) -> str | None:
         """Return the name of the first thing of theirs, or None."""
         while self._found is None and self.step():
             pass
-        return "more code than is searched" if len(self._seen) > MAX_SEARCHED else self._found
+        if len(self._seen) > MAX_SEARCHED:
+            return "more code than is searched"
+        is_guess = self._found is not None and self._dynamic is not None and self._objects
+        return f"{self._dynamic}, which may reach {self._found}" if is_guess else self._found
 
     def step(self) -> bool:
-        """Search one function or class that is not searched yet; return whether there was one."""
+        """Search one function, class or object that is not searched yet; return whether there was one."""
         if not self._waiting or len(self._seen) > MAX_SEARCHED:
             return False
         thing = self._waiting.pop()
         if id(thing) not in self._seen:
             self._seen.add(id(thing))
-            found = self._search_class(thing) if isinstance(thing, type) else self._search_function(thing)
+            if isinstance(thing, type):
+                found = self._search_class(thing)
+            elif isinstance(thing, FunctionType | MethodType):
+                found = self._search_function(thing)
+            else:
+                self._objects.append(thing)
+                found = self._search_object(thing, self.names)
             self._found = self._found or found
         return True
 
     def _search_class(self, cls: type) -> str | None:
-        for base in filter(lambda base: self._is_own(base.__module__), cls.__mro__):
-            self._waiting += [item for value in vars(base).values() for item in _functions_in(value)]
-        return None
+        parts = [(name, value) for base in self._own_bases(cls) for name, value in vars(base).items()]
+        return self._judge_parts(cls, parts)
+
+    def _search_object(self, thing: Any, names: Iterable[str]) -> str | None:
+        """Judge the attributes of these names, and the methods that Python calls by itself."""
+        kind = type(thing)
+        parts = [*_attributes_of(thing).items()]
+        parts += [part for base in self._own_bases(kind) for part in vars(base).items()]
+        reached = [
+            (name, value)
+            for name, value in parts
+            if name not in _CREATING and (name in names or self._dynamic or name.startswith("__"))
+        ]
+        return self._judge_parts(kind, reached)
+
+    def _own_bases(self, cls: type) -> list[type]:
+        return [base for base in cls.__mro__ if self._is_own(base.__module__)]
+
+    def _judge_parts(self, cls: type, parts: Iterable[tuple[str, Any]]) -> str | None:
+        """Judge attributes of a class or of an object of it."""
+        found: str | None = None
+        for name, value in parts:
+            functions = [*_functions_in(value)]
+            self._waiting += functions
+            if not functions and not name.startswith("__") and self._judge(name, value, ()) is not None:
+                found = found or f"{cls.__name__}.{name}"
+        return found
 
     def _search_function(self, function: Any) -> str | None:
         if isinstance(function, MethodType):
             self._waiting.append(function.__func__)
             return self._judge("self", function.__self__, frozenset())
         names = frozenset(_names_in(function.__code__))
+        new = names - self.names
         self.names |= names
-        imported = next((name for name in names if name.partition(".")[0] in PACKAGES), None)
-        if imported is not None:
-            return imported
+        if self._dynamic is None and (dynamic := sorted(names & _DYNAMIC)):
+            self._dynamic = dynamic[0]
+        if any(_package_of_module(name) in PACKAGES for name in names):  # an import, or just an attribute
+            for imported in _imports_in(function.__code__):
+                if _package_of_module(imported) in PACKAGES:
+                    return imported
         values = [(name, function.__globals__[name]) for name in names if name in function.__globals__]
         values += zip(function.__code__.co_freevars, _closure_of(function), strict=False)
         values += [("a default", value) for value in function.__defaults__ or ()]
         values += (function.__kwdefaults__ or {}).items()
         judged = [self._judge(name, value, names) for name, value in values]  # all of them: it queues some
+        judged += [self._search_object(thing, new) for thing in self._objects]
         return next((found for found in judged if found is not None), None)
 
     def _judge(self, name: str, value: Any, names: Iterable[str]) -> str | None:
@@ -169,6 +221,8 @@ class _Search:
                 judged = (self._judge(f"{name}.{part}", item, ()) for part, item in parts)
                 return next((found for found in judged if found is not None), None)
             return None
+        if isinstance(value, MethodType):
+            return self._judge(name, value.__self__, names) or self._judge(name, value.__func__, names)
         kind = value if isinstance(value, type) else type(value)
         if type(value) in (dict, list, set, tuple):
             items = value.values() if kind is dict else value
@@ -176,11 +230,12 @@ class _Search:
             return next((found for found in judged if found is not None), None)
         if any(package_of(cls) in PACKAGES for cls in kind.__mro__):
             return None if issubclass(kind, BaseException) else name  # errors are shown as they show them
-        module = getattr(value if isinstance(value, type | FunctionType) else kind, "__module__", None)
-        if _package_of_module(module) in PACKAGES or self._is_installed_user(module):
+        modules = [getattr(value, "__module__", None)] if isinstance(value, FunctionType) else []
+        modules += [cls.__module__ for cls in kind.__mro__]
+        if any(_package_of_module(each) in PACKAGES or self._is_installed_user(each) for each in modules):
             return name
-        if self._is_own(module):
-            self._waiting.append(value if isinstance(value, FunctionType | MethodType) else kind)
+        if self._is_own(modules[0]):
+            self._waiting.append(value)
         return None
 
     def _is_own(self, module: Any) -> bool:
@@ -192,6 +247,20 @@ class _Search:
     def _is_installed_user(self, module: Any) -> bool:
         """Return whether a module belongs to another installed package that uses the libraries."""
         return isinstance(module, str) and not self._is_own(module) and _uses_them(_package_of_module(module))
+
+
+def _attributes_of(thing: Any) -> dict[str, Any]:
+    """Return the attributes that an object holds itself. Nothing is run."""
+    try:
+        held = dict(object.__getattribute__(thing, "__dict__"))
+    except AttributeError:
+        held = {}
+    for base in type(thing).__mro__:
+        for name, value in vars(base).items():
+            if isinstance(value, MemberDescriptorType):  # of __slots__
+                with contextlib.suppress(AttributeError):
+                    held[name] = value.__get__(thing)
+    return held
 
 
 def _functions_in(value: Any) -> Iterator[Any]:
@@ -206,6 +275,14 @@ def _names_in(code: CodeType) -> Iterator[str]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _names_in(constant)
+
+
+def _imports_in(code: CodeType) -> Iterator[str]:
+    """Yield the modules that code imports, also that of functions in it."""
+    yield from (item.argval for item in dis.get_instructions(code) if item.opname == "IMPORT_NAME")
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _imports_in(constant)
 
 
 def _closure_of(function: FunctionType) -> Iterator[Any]:
