@@ -124,6 +124,67 @@ def test_functions_of_a_server_with_an_ordinary_lifespan_stay_native() -> None:
     assert adoption.way == "native"
 
 
+ONCE = """
+import asyncio
+from contextlib import asynccontextmanager
+from mcp.server.mcpserver import MCPServer
+
+@asynccontextmanager
+async def lifespan(server):
+    print("begin")
+    server.remove_tool("delete")  # fails the second time
+    yield
+    print("end")
+
+mcp = MCPServer("once", lifespan=lifespan)
+
+@mcp.tool()
+def delete() -> str:
+    return "deleted"
+
+@mcp.tool()
+def read() -> str:
+    return "read"
+
+"""
+STARTS = {
+    "module": "",
+    "run": "if __name__ == '__main__':\n    mcp.run()\n",
+    "loop": "if __name__ == '__main__':\n    asyncio.run(mcp.run_stdio_async())\n",
+}
+
+
+@pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
+def test_a_command_runs_a_lifespan_once_also_if_it_changes_the_list(tmp_path: Path, start: str) -> None:
+    file = tmp_path / "once.py"
+    file.write_text(ONCE + start)
+    with forgotten_imports():
+        listed = CliRunner().invoke(app, ["list", str(file)])
+    with forgotten_imports():
+        called = CliRunner().invoke(app, ["call", "-t", str(file), "read"])
+
+    assert "delete" not in listed.stdout
+    assert called.stdout.endswith("read\n")
+    for result in (listed, called):
+        words = [word for word in result.output.split() if word in ("begin", "end")]
+        assert words == ["begin", "end"]
+
+
+async def test_a_lifespan_that_cannot_run_again_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    @asynccontextmanager
+    async def lifespan(server: Any) -> AsyncIterator[None]:
+        server.remove_tool("delete")
+        yield
+
+    theirs: Any = OfficialServer("theirs", lifespan=lifespan)
+    theirs.tool()(read)
+    theirs.tool()(delete)
+    server = await serve(theirs)
+    async with server.connect():
+        pass
+    assert "The lifespan of server 'theirs' failed when it was entered again" in caplog.text
+
+
 PROGRAM = """
 import sys
 import uvicorn

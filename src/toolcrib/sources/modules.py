@@ -31,6 +31,7 @@ from toolcrib.sources.foreign.program import (
 from toolcrib.sources.foreign.recognition import (
     is_low_level,
     is_server,
+    keeps_lifespan,
     library_of,
     mounted_in,
     started_on,
@@ -58,7 +59,11 @@ class ModuleSource:
     def read(self, target: Any, options: ReadOptions) -> Batch:
         if isinstance(target, ModuleType):
             return self._read_package(target, options)
-        return self._read_target(target, options)
+        token = keeps_lifespan.set(target.arguments is not None)
+        try:
+            return self._read_target(target, options)
+        finally:
+            keeps_lifespan.reset(token)
 
     def files(self, target: Any) -> Sequence[Path]:
         if isinstance(target, ModuleType):

@@ -203,7 +203,8 @@ class _Search:
             for imported in _imports_in(function.__code__):
                 if _package_of_module(imported) in PACKAGES:
                     return imported
-        values = [(name, function.__globals__[name]) for name in names if name in function.__globals__]
+        used = sorted(names & function.__globals__.keys())
+        values = [(name, function.__globals__[name]) for name in used]
         values += zip(function.__code__.co_freevars, _closure_of(function), strict=False)
         values += [("a default", value) for value in function.__defaults__ or ()]
         values += (function.__kwdefaults__ or {}).items()

@@ -345,7 +345,10 @@ def running_programs() -> list[Program]:
 
 
 def stop_programs() -> None:
-    """Let all programs end: the command is over."""
+    """Let all programs end, and lifespans that go on since a listing: the command is over."""
+    bridge = sys.modules.get("toolcrib.sources.foreign.bridge")  # loaded only where a server was adopted
+    if bridge is not None:
+        bridge.end_lifespans()
     while _running:
         _running[-1].stop()
 

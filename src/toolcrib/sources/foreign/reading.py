@@ -15,9 +15,11 @@ import threading
 import types
 import typing
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from concurrent import futures
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 from toolcrib.context import Context
 from toolcrib.definition import MAX_TIMEOUT_S, OptionFields, ToolOptions
@@ -39,7 +41,7 @@ from toolcrib.schema.parameters import (
     find_function,
     locate,
 )
-from toolcrib.sources.foreign.bridge import Bridge, Session, list_all, run_server
+from toolcrib.sources.foreign.bridge import Bridge, Lifespan, Session, list_all, run_server
 from toolcrib.sources.foreign.guards import find_guards, is_own
 from toolcrib.sources.foreign.plain import (
     find_change,
@@ -53,6 +55,7 @@ from toolcrib.sources.foreign.recognition import (
     check_version,
     has_lifespan,
     is_low_level,
+    keeps_lifespan,
     library_of,
     lifespans_of,
     package_of,
@@ -63,7 +66,6 @@ from toolcrib.tool import Adoption, Tool
 if typing.TYPE_CHECKING:
     from toolcrib.schema.function import ToolParts
 
-T = TypeVar("T")
 LIST_S = 30.0
 """How long a server may take to list its tools: one that is a proxy asks others."""
 PLAIN = "a plain function"
@@ -125,6 +127,14 @@ class _Listed:
         return getattr(origin, "fn", None)
 
 
+class _List(NamedTuple):
+    """The tools that a server lists, the number of its other parts, and the bridge for calling it."""
+
+    listed: list[_Listed]
+    parts: dict[str, int]
+    bridge: Bridge
+
+
 def read_server(server: Any) -> Reading:
     """Return the tools of a server that was written for `mcp` or `fastmcp`. Raise SourceError where listing
     fails, where the server authenticates its callers, and where its library is too old."""
@@ -138,16 +148,17 @@ def read_server(server: Any) -> Reading:
         reason = "it is a low-level server"
     reason = reason or _find_lifespan_change(server)
     try:
-        listed, parts = _run_apart(lambda: _list(server, has_functions=reason is None))
+        keeps = keeps_lifespan.get() and has_lifespan(server)
+        listing = _run_apart(lambda: _list(server, has_functions=reason is None, keeps_lifespan=keeps))
     except DefinitionError:
         raise
     except Exception as error:
         words = f"The tools of server '{server.name}' cannot be listed: {type(error).__name__}: {error}"
         raise SourceError(words) from None
     routes = ("_additional_http_routes", "_custom_starlette_routes")
+    listed, parts, bridge = listing
     parts["HTTP route"] = sum(len(getattr(server, name, ())) for name in routes)
     reading = Reading(findings=[*_left_out(server, parts), *filter(None, (guards, newer))])
-    bridge = Bridge(server)
     reason = reason or _find_change(listed)
     for item in listed:
         try:
@@ -199,17 +210,27 @@ def _remarks(item: _Listed) -> Iterator[Finding]:
 # --- listing -----------------------------------------------------------------------------------------
 
 
-async def _list(server: Any, *, has_functions: bool) -> tuple[list[_Listed], dict[str, int]]:
-    """Return the tools of a server, and the number of its other parts. The lifespan is entered only where
-    the list may depend on it: where code of the author makes it, or where it is empty otherwise."""
+async def _list(server: Any, *, has_functions: bool, keeps_lifespan: bool) -> _List:
+    """List a server. The lifespan is entered only where the list may depend on it: where code of the author
+    makes it, or where it is empty otherwise. With `keeps_lifespan` it goes on then."""
     if has_functions:
         async with run_server(server, enters_lifespan=False) as sessions:
             listed, parts = await _list_session(await sessions.connect())
         if listed or parts:
-            return await _find_versions(server, listed, has_functions=True), parts
-    async with run_server(server) as sessions:
-        listed, parts = await _list_session(await sessions.connect())
-        return await _find_versions(server, listed, has_functions=has_functions), parts
+            return _List(await _find_versions(server, listed, has_functions=True), parts, Bridge(server))
+    lifespan = Lifespan(run_server(server))
+    await lifespan.begin()
+    try:
+        listed, parts = await _list_session(await lifespan.value.connect())
+        listed = await _find_versions(server, listed, has_functions=has_functions)
+    except BaseException:
+        await lifespan.end()
+        raise
+    if keeps_lifespan:
+        lifespan.keep()
+        return _List(listed, parts, Bridge(server, lifespan))
+    await lifespan.end()
+    return _List(listed, parts, Bridge(server, has_run=True))
 
 
 async def _list_session(session: Session) -> tuple[list[_Listed], dict[str, int]]:
@@ -269,30 +290,29 @@ def _fast_meta(wire: Mapping[str, Any]) -> Mapping[str, Any]:
     return meta.get("fastmcp") or meta.get("_fastmcp") or {}  # the second is of fastmcp 2
 
 
-def _run_apart(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run async code to its end from wherever we are, also where a loop runs already: on the loop that the
-    server was started on, or else on a new one."""
-    outcome: list[T] = []
-    problem: list[BaseException] = []
+def _run_apart(make: Callable[[], Coroutine[Any, Any, _List]]) -> _List:
+    """Run async code from wherever we are, also where a loop runs already: on the loop that the server was
+    started on, or else on a new one, which runs as long as the lifespan that was entered there."""
+    outcome: Future[_List] = Future()
     own_loop = started_on.get()
 
-    def work() -> None:
+    async def work() -> None:
         try:
-            if own_loop is None:
-                outcome.append(asyncio.run(make()))
-            else:
-                outcome.append(asyncio.run_coroutine_threadsafe(make(), own_loop).result())
+            listing = await make()
         except BaseException as error:
-            problem.append(error)
+            outcome.set_exception(error)
+            return
+        outcome.set_result(listing)
+        if own_loop is None and listing.bridge.lifespan is not None:
+            await asyncio.wait({listing.bridge.lifespan.task})
 
-    thread = threading.Thread(target=work, name="toolcrib-lists-tools", daemon=True)
-    thread.start()
-    thread.join(LIST_S)
-    if problem:
-        raise problem[0]
-    if not outcome:
+    if own_loop is None:
+        threading.Thread(target=lambda: asyncio.run(work()), name="toolcrib-lists-tools", daemon=True).start()
+    else:
+        asyncio.run_coroutine_threadsafe(work(), own_loop)
+    if not futures.wait([outcome], LIST_S).done:
         raise SourceError(f"The server did not list its tools within {LIST_S:g} s")
-    return outcome[0]
+    return outcome.result()
 
 
 # --- one tool ----------------------------------------------------------------------------------------

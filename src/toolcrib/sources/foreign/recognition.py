@@ -21,6 +21,10 @@ MAX_MOUNTS = 32
 started_on: ContextVar[AbstractEventLoop | None] = ContextVar("toolcrib_started_on", default=None)
 """The running event loop that the server to be read was started on, by its own program."""
 
+keeps_lifespan: ContextVar[bool] = ContextVar("toolcrib_keeps_lifespan", default=False)
+"""Whether a lifespan that is entered to list the tools goes on until the server is closed. So it is for
+commands, which end what is left; a library must not leave threads behind."""
+
 SUPPORTED: dict[Library, tuple[tuple[int, int], int]] = {"mcp": ((1, 6), 2), "fastmcp": ((2, 12), 4)}
 """The oldest version of each library that is served, and the newest major version that is known."""
 _DISTRIBUTIONS: dict[Library, tuple[str, ...]] = {"mcp": ("mcp",), "fastmcp": ("fastmcp", "fastmcp-slim")}
@@ -126,6 +130,7 @@ def lifespans_of(server: Any) -> Iterator[Any]:
     objects that hold functions."""
     for each in (server, *mounted_in(server)):
         held = each.settings.lifespan if library_of(each) == "mcp" else getattr(each, "_lifespan", None)
+        held = each.lifespan if is_low_level(each) else held
         is_own = held is not None and not _is_default(held)
         if is_own or getattr(each, "_has_lifespan", False):  # the second is of fastmcp 2
             yield held
