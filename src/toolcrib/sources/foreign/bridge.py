@@ -1,11 +1,11 @@
-"""Calls a server of another library through its own handlers, in this process.
+"""Call a server of another library through its own handlers, in this process.
 
 The server runs as its library runs it, and toolcrib is its client. So everything that its author put
-between clients and functions stays there: overridden methods, middleware, transforms, visibility, their
-Context, their result types. What the server sends during a call is passed to our caller.
+between clients and functions has its effect: overridden methods, middleware, transforms, visibility, the
+Context and result types of the library. What the server sends during a call is passed to the caller.
 
-The lifespan is entered once. Each client of ours has a session of its own there, because servers keep state
-by session.
+The lifespan is entered once. Each client of toolcrib has a session of its own with the server, because
+servers keep state by session.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MAX_CAUSES = 10
 END_S = 5.0
 """How long a lifespan may take to end when the command is over."""
 _OWN_META = frozenset({"fastmcp", "_fastmcp", "io.modelcontextprotocol/serverInfo"})
-"""What the libraries add to the `_meta` of each result."""
+"""Keys that the libraries add to the `_meta` of each result."""
 Session = DirectSession | StreamSession
 
 

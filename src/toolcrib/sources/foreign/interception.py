@@ -1,4 +1,4 @@
-"""Intercepts servers of `mcp` and `fastmcp` where their own program starts them.
+"""Intercept servers of `mcp` and `fastmcp` where their own program starts them.
 
 `install` replaces the methods that run a server, in the classes of the libraries, when they are imported. A
 replaced method gives its server to the program that is running (`Host`) and returns when the host lets it.
@@ -41,10 +41,10 @@ class Host(Protocol):
     applications: list[tuple[Any, Any]]
 
     def serve(self, server: Any) -> None:
-        """Take a server that was started outside of an event loop; return when it shall stop."""
+        """Serve a server that was started outside of an event loop; return when it is to stop."""
 
     async def serve_here(self, server: Any) -> None:
-        """Take a server that was started on the running event loop; return when it shall stop."""
+        """Serve a server that was started on the running event loop; return when it is to stop."""
 
 
 current: ContextVar[Host | None] = ContextVar("toolcrib_program", default=None)
@@ -89,6 +89,8 @@ def _is_known(cls: Any) -> bool:
 
 
 def _blocking(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Replace `server.run()`."""
+
     @functools.wraps(original)
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         host = _find_host()
@@ -99,6 +101,8 @@ def _blocking(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _awaited(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Replace `await server.run_async()` and the like."""
+
     @functools.wraps(original)
     async def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         host = _find_host()
@@ -111,7 +115,7 @@ def _awaited(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _either(original: Callable[..., Any]) -> Callable[..., Any]:
-    """`run` of toolcrib's own server, which blocks, or returns an awaitable inside an event loop."""
+    """Replace `run` of toolcrib's own server, which blocks, or returns an awaitable inside an event loop."""
 
     @functools.wraps(original)
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -124,7 +128,8 @@ def _either(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _over_streams(original: Callable[..., Any]) -> Callable[..., Any]:
-    """`Server.run(read, write, options)`, which also serves connections in memory: those are left alone."""
+    """Replace `Server.run(read, write, options)` over standard streams. It also serves connections in memory,
+    which are left alone."""
 
     @functools.wraps(original)
     async def run(self: Any, read: Any, *args: Any, **kwargs: Any) -> Any:
@@ -177,6 +182,8 @@ def _standard_streams(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _application(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Replace a method that makes the HTTP application of a server, to remember the two."""
+
     @functools.wraps(original)
     def make(self: Any, *args: Any, **kwargs: Any) -> Any:
         app = original(self, *args, **kwargs)
@@ -246,7 +253,7 @@ def _leads_to(app: Any, made: Any, around: list[str]) -> bool:
 
 
 def _without_signals(original: Callable[..., Any], result: Callable[..., Any]) -> Callable[..., Any]:
-    """Signal handlers can only be set by the main thread, where a program does not run."""
+    """Replace a function that sets signal handlers: only the main thread can, and no program runs there."""
 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:

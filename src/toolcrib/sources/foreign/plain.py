@@ -1,4 +1,4 @@
-"""Decides which functions of another library's server toolcrib may run itself.
+"""Decide which functions of another library's server toolcrib may run itself.
 
 A function is plain if nothing of the library is in its signature or in the code that it reaches: no Context,
 no injected parameters, no result types, no look at the current request. Everything else is left to the
@@ -39,6 +39,8 @@ _ADDING = frozenset(
 """Methods that change the tools of a server, or who may call them."""
 _CREATING = frozenset({"__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"})
 """Methods that have run when an object is there, or run for classes."""
+_PASSIVE = frozenset({"abc", "builtins", "typing", "typing_extensions"})
+"""Modules with base classes that call no methods of subclasses but special ones."""
 _DYNAMIC = frozenset({"__class__", "__dict__", "attrgetter", "getattr", "methodcaller", "type", "vars"}) | {
     *("eval", "exec", "globals", "locals")
 }
@@ -55,7 +57,7 @@ def find_obstacle(function: Any, schema: Mapping[str, Any]) -> str | None:
         return "its signature is unknown"
     hints = hints_of(function)
     for name, hint in hints.items():
-        if (found := find_theirs_in(hint)) is not None:
+        if (found := find_library_type(hint)) is not None:
             return f"it returns {found}" if name == "return" else f"it takes {found} ({name})"
     published = schema.get("properties", {})
     for parameter in signature.parameters.values():
@@ -77,20 +79,20 @@ def hints_of(function: Any) -> Mapping[str, Any]:
         return getattr(function, "__annotations__", {})
 
 
-def find_theirs_in(hint: Any) -> str | None:
-    """Return the name of the first class of theirs in a hint, also in its metadata."""
+def find_library_type(hint: Any) -> str | None:
+    """Return the name of the first class of the libraries in a hint, also in its metadata."""
     kind = hint if isinstance(hint, type) else type(hint)
     if any(package_of(cls) in PACKAGES for cls in kind.__mro__):
         return kind.__name__.partition("[")[0]
     parts = [*typing.get_args(hint), *getattr(hint, "__metadata__", ())]
     if typing.get_origin(hint) is not None:
         parts.append(typing.get_origin(hint))
-    return next((found for part in parts if (found := find_theirs_in(part)) is not None), None)
+    return next((found for part in parts if (found := find_library_type(part)) is not None), None)
 
 
 def find_change(function: Any) -> str | None:
-    """Return the name of a method that takes tools of a server away, or puts something in front of them, in
-    the code that a function reaches. None where there is none."""
+    """Return the name of a method that removes or restricts tools of a server, in the code that a function
+    reaches, or None."""
     return next(iter(sorted(_reach(function) & _RESTRICTING)), None)
 
 
@@ -136,7 +138,7 @@ class _Search:
         self.names: set[str] = set()
 
     def run(self) -> str | None:
-        """Return the name of the first thing of theirs, or None."""
+        """Return the name of the first thing of the libraries, or None."""
         while self._found is None and self.step():
             pass
         if len(self._seen) > MAX_SEARCHED:
@@ -166,16 +168,15 @@ class _Search:
         return self._judge_parts(cls, parts)
 
     def _search_object(self, thing: Any, names: Iterable[str]) -> str | None:
-        """Judge the attributes of these names, and the methods that Python calls by itself."""
-        kind = type(thing)
-        parts = [*_attributes_of(thing).items()]
-        parts += [part for base in self._own_bases(kind) for part in vars(base).items()]
-        reached = [
-            (name, value)
-            for name, value in parts
-            if name not in _CREATING and (name in names or self._dynamic or name.startswith("__"))
-        ]
-        return self._judge_parts(kind, reached)
+        """Judge the attributes of these names, and the methods that Python calls by itself, or an installed
+        package that the class inherits from."""
+        kind, own = type(thing), self._own_bases(type(thing))
+        is_called = any(base not in own and base.__module__ not in _PASSIVE for base in kind.__mro__)
+        parts = [part for base in own for part in vars(base).items()]
+        reached = [part for part in parts if is_called or part[0].startswith("__")]
+        parts[:0] = _attributes_of(thing).items()
+        reached += [part for part in parts if part[0] in names or self._dynamic is not None]
+        return self._judge_parts(kind, [part for part in reached if part[0] not in _CREATING])
 
     def _own_bases(self, cls: type) -> list[type]:
         return [base for base in cls.__mro__ if self._is_own(base.__module__)]
@@ -213,7 +214,7 @@ class _Search:
         return next((found for found in judged if found is not None), None)
 
     def _judge(self, name: str, value: Any, names: Iterable[str]) -> str | None:
-        """Return the name of a value that is theirs, or None; queue what has to be searched."""
+        """Return the name of a value if it is of the libraries, else None; queue what is to be searched."""
         if isinstance(value, ModuleType):
             if value.__name__.partition(".")[0] in PACKAGES or self._is_installed_user(value.__name__):
                 return name
@@ -230,7 +231,7 @@ class _Search:
             judged = (self._judge(name, item, ()) for item in [*items] if callable(item))
             return next((found for found in judged if found is not None), None)
         if any(package_of(cls) in PACKAGES for cls in kind.__mro__):
-            return None if issubclass(kind, BaseException) else name  # errors are shown as they show them
+            return None if issubclass(kind, BaseException) else name  # its errors are shown as it shows them
         modules = [getattr(value, "__module__", None)] if isinstance(value, FunctionType) else []
         modules += [cls.__module__ for cls in kind.__mro__]
         if any(_package_of_module(each) in PACKAGES or self._is_installed_user(each) for each in modules):
@@ -247,7 +248,8 @@ class _Search:
 
     def _is_installed_user(self, module: Any) -> bool:
         """Return whether a module belongs to another installed package that uses the libraries."""
-        return isinstance(module, str) and not self._is_own(module) and _uses_them(_package_of_module(module))
+        is_other = isinstance(module, str) and not self._is_own(module)
+        return is_other and _uses_libraries(_package_of_module(module))
 
 
 def _attributes_of(thing: Any) -> dict[str, Any]:
@@ -310,7 +312,7 @@ def _is_installed_module(module: str) -> bool:
 
 
 @functools.lru_cache(maxsize=4096)
-def _uses_them(package: str) -> bool:
+def _uses_libraries(package: str) -> bool:
     """Return whether a loaded module of a package has anything of the libraries among its names."""
     if package in sys.stdlib_module_names or package == "toolcrib":
         return False

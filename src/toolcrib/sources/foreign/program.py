@@ -70,7 +70,7 @@ import_machinery.add(__file__)
 
 
 def find_program(target: Target) -> Program | None:
-    """Return the entry point that a target names. None: it has none, or is not for one of the libraries."""
+    """Return the program that a target names, or None if it has no entry point or uses neither library."""
     arguments = target.arguments or ()
     if target.kind == "script":
         return _find_script(target.text, arguments, target.path)
@@ -171,8 +171,8 @@ def _run_file(path: Path, package: str) -> ModuleType:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """What a program has come to: the server that it started or returned, on `loop` if that was in a running
-    event loop, or else the module that it was run as, if it was a file."""
+    """The result of running a program: the server that it started or returned, with the event loop if one was
+    running; or else its module, if it is a file that started none."""
 
     server: Any = None
     loop: asyncio.AbstractEventLoop | None = None
@@ -180,7 +180,7 @@ class Started:
 
 
 class Program:
-    """Code that starts a server. `start` runs it until it does, `stop` lets it go on to its end."""
+    """Code that starts a server. `start` runs it until it does, and `stop` until it ends."""
 
     def __init__(
         self, label: str, argv: Sequence[str], call: Callable[[], Any], path: Path | None = None
@@ -193,7 +193,7 @@ class Program:
         self.others: list[str] = []
         """The names of servers that it started besides, which are not served."""
         self.has_owner = False
-        """Whether tools of it have an owner, which stops it when it is closed."""
+        """Whether its tools have a `ProgramOwner`, which stops it."""
         self._argv = list(argv)
         self._call = call
         self._started: Future[Started] = Future()
@@ -229,7 +229,7 @@ class Program:
         return started
 
     def stop(self, wait_s: float = STOP_S) -> None:
-        """Let `run` return in the program, and wait until it has ended."""
+        """Make `run` return in the program, and wait until the program ends."""
         self._over.set()
         for loop, event in self._waiting:
             with contextlib.suppress(RuntimeError):  # the loop is closed
@@ -308,17 +308,18 @@ class Program:
         return explain(self.label if self.path is None else self.path.name, error, self.path, "run")
 
     def serve(self, server: Any) -> None:
-        self._offer(Started(server))
+        self._take(Started(server))
         self._over.wait()
 
     async def serve_here(self, server: Any) -> None:
         loop, event = asyncio.get_running_loop(), asyncio.Event()
         self._waiting.append((loop, event))
-        self._offer(Started(server, loop))
+        self._take(Started(server, loop))
         if not self._over.is_set():
             await event.wait()
 
-    def _offer(self, started: Started) -> None:
+    def _take(self, started: Started) -> None:
+        """Serve the first server that the program starts, and report any other."""
         if not self._started.done():
             self._started.set_result(started)
         elif not self._over.is_set():
@@ -345,7 +346,7 @@ def running_programs() -> list[Program]:
 
 
 def stop_programs() -> None:
-    """Let all programs end, and lifespans that go on since a listing: the command is over."""
+    """Stop all programs, and end the lifespans that listing has entered: the command is over."""
     bridge = sys.modules.get("toolcrib.sources.foreign.bridge")  # loaded only where a server was adopted
     if bridge is not None:
         bridge.end_lifespans()
@@ -355,7 +356,7 @@ def stop_programs() -> None:
 
 @contextlib.contextmanager
 def _no_input() -> Iterator[None]:
-    """Keep standard input from a program and its child processes: it may be the client's."""
+    """Give a program and its child processes an empty standard input: the real one may be a client's."""
     before, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     try:
         kept = os.dup(0)
@@ -374,8 +375,8 @@ def _no_input() -> Iterator[None]:
 
 
 class ProgramOwner:
-    """The application behind the tools of a program, opened on the loop that the server was started on.
-    Closing it ends the program."""
+    """The owner of the tools of a program. It is opened on the loop that the server was started on, and
+    closing it ends the program."""
 
     def __init__(self, program: Program, loop: asyncio.AbstractEventLoop | None, inner: Any) -> None:
         self.server = program.server

@@ -6,6 +6,7 @@ import functools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 from types import ModuleType
 from typing import Annotated, Any
 
@@ -218,6 +219,19 @@ def test_methods_that_python_calls_by_itself_are_searched_too() -> None:
             return self.mcp.name
 
     assert find_obstacle(Named().price, {"properties": {"item": {}}}) == "it uses Named.mcp"
+
+
+def test_methods_that_a_base_class_of_another_package_may_call_are_searched_too() -> None:
+    class Worker(Thread):
+        def run(self) -> None:
+            helper()
+
+    worker = Worker()
+
+    def start() -> None:
+        worker.start()
+
+    assert find_obstacle(start, {}) == "it uses get_context"
 
 
 async def test_a_method_is_run_natively_with_its_object() -> None:
