@@ -122,9 +122,9 @@ _SHORT_LOG = _ShortLog()
 
 def _shorten_logs() -> None:
     """Keep the libraries from writing a traceback of dozens of lines for each call that fails."""
-    for name in list(logging.root.manager.loggerDict):
-        if name.partition(".")[0] in PACKAGES:
-            logging.getLogger(name).addFilter(_SHORT_LOG)
+    for name, each in list(logging.root.manager.loggerDict.items()):
+        if name.partition(".")[0] in PACKAGES and isinstance(each, logging.Logger):
+            each.addFilter(_SHORT_LOG)
 
 
 def _client_of(context: Context) -> Hashable:
