@@ -122,7 +122,7 @@ def package_of(cls: Any) -> str:
 
 def has_lifespan(server: Any) -> bool:
     """Return whether somebody gave a server, or one that is mounted in it, a lifespan."""
-    return next(lifespans_of(server), None) is not None
+    return any(True for _ in lifespans_of(server))
 
 
 def lifespans_of(server: Any) -> Iterator[Any]:
@@ -131,8 +131,9 @@ def lifespans_of(server: Any) -> Iterator[Any]:
     for each in (server, *mounted_in(server)):
         held = each.settings.lifespan if library_of(each) == "mcp" else getattr(each, "_lifespan", None)
         held = each.lifespan if is_low_level(each) else held
-        is_own = held is not None and not _is_default(held)
-        if is_own or getattr(each, "_has_lifespan", False):  # the second is of fastmcp 2
+        if getattr(each, "_has_lifespan", False):  # of fastmcp 2.12, whose low-level server wraps it
+            yield low_level_of(each).lifespan
+        elif held is not None and not _is_default(held):
             yield held
 
 
