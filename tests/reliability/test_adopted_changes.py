@@ -188,7 +188,9 @@ async def test_a_lifespan_that_cannot_run_again_says_so(caplog: pytest.LogCaptur
 PROGRAM = """
 import sys
 import uvicorn
+from fastapi import FastAPI
 from fastmcp import FastMCP
+from mcp.server.auth.middleware.bearer_auth import RequireAuthMiddleware
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
@@ -201,6 +203,9 @@ def delete() -> str:
     return "deleted"
 
 async def health(request): ...
+
+async def check_request(request, call_next):
+    raise PermissionError
 
 class Auth:
     def __init__(self, app): self.app = app
@@ -218,6 +223,13 @@ if __name__ == "__main__":
         uvicorn.run(Auth(mcp.http_app()))
     elif sys.argv[1] == "mounted":
         uvicorn.run(Starlette(routes=[Route("/health", health), Mount("/", Auth(mcp.http_app()))]))
+    elif sys.argv[1] == "dispatch":
+        outer = FastAPI()
+        outer.mount("/", mcp.http_app())
+        outer.middleware("http")(check_request)
+        uvicorn.run(outer)
+    elif sys.argv[1] == "bearer":
+        uvicorn.run(RequireAuthMiddleware(mcp.http_app(), []))
     elif sys.argv[1] == "mount":
         uvicorn.run(Starlette(routes=[Mount("/", mcp.http_app(), middleware=[Middleware(Auth)])]))
     elif sys.argv[1] == "function":
@@ -230,7 +242,10 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("way", ["run", "app", "around", "raw", "mounted", "mount", "function"])
+NAMES = {"function": "check_token", "dispatch": "BaseHTTPMiddleware", "bearer": "RequireAuthMiddleware"}
+
+
+@pytest.mark.parametrize("way", ["run", "app", "around", "raw", "mounted", "mount", *NAMES])
 def test_a_program_that_guards_its_http_application_is_refused(tmp_path: Path, way: str) -> None:
     file = tmp_path / "guarded_program.py"
     file.write_text(PROGRAM)
@@ -238,8 +253,7 @@ def test_a_program_that_guards_its_http_application_is_refused(tmp_path: Path, w
         result = CliRunner().invoke(app, ["call", "-t", str(file), "delete", "--", way])
     assert result.exit_code != 0
     assert "deleted" not in result.output
-    name = "check_token" if way == "function" else "Auth"
-    assert f"The program puts {name} around the HTTP application" in result.output
+    assert f"The program puts {NAMES.get(way, 'Auth')} around the HTTP application" in result.output
 
 
 def test_a_program_whose_http_application_only_adds_routes_and_headers_is_served(tmp_path: Path) -> None:

@@ -79,10 +79,11 @@ def _unknown_middleware(items: Sequence[Any]) -> list[str]:
 
 
 def _is_known(cls: Any) -> bool:
-    """Return whether a class is of the libraries, or of starlette for other purposes than authentication."""
+    """Return whether a class of the libraries or of starlette passes all requests on: it does not
+    authenticate, and calls no function of the program (`starlette.middleware.base`)."""
     module = getattr(cls, "__module__", "")
-    package = module.partition(".")[0]
-    return package in PACKAGES or (package in _WEB and "authentication" not in module)
+    is_guard = "auth" in module or module.endswith("middleware.base")
+    return module.partition(".")[0] in PACKAGES | _WEB and not is_guard
 
 
 # --- the replaced methods ----------------------------------------------------------------------------
