@@ -58,14 +58,14 @@ class ServerSettings:
     """The settings of a server.
 
     A server is sealed when it starts, unless it is `dynamic`. `switches` turn groups of tools on and off.
-    Clients see `version`, `title` and `instructions`; `page_size` splits long lists; `unknown_tool_code` is
-    for clients that expect -32601. `log_arguments` logs the values of arguments, not only their names.
-    `errors="hide"` keeps the messages of exceptions in tools of other libraries' servers from callers; by
-    default they are shown as that library shows them. Those of toolcrib's own tools are always hidden.
-    Several processes that serve together share a `key`, which signs the state of calls that wait for an
-    answer, and set `keeps_sessions=False`. A list of more than `search_budget_tokens` is
-    replaced by two tools that search and call the others, unless `search` is "never"; with "always", every
-    list is.
+    Clients see `version`, `title`, `instructions`, `website_url` and `icons` (as MCP writes them);
+    `page_size` splits long lists; `unknown_tool_code` is for clients that expect -32601. `log_arguments` logs
+    the values of arguments, not only their names. `errors="hide"` keeps the messages of exceptions in tools
+    of other libraries' servers from callers; by default they are shown as that library shows them. Those of
+    toolcrib's own tools are always hidden. Several processes that serve together share a `key`, which signs
+    the state of calls that wait for an answer, and set `keeps_sessions=False`. A list of more than
+    `search_budget_tokens` is replaced by two tools that search and call the others, unless `search` is
+    "never"; with "always", every list is.
     """
 
     dynamic: bool = False
@@ -78,6 +78,8 @@ class ServerSettings:
     version: str | None = None
     title: str | None = None
     instructions: str | None = None
+    website_url: str | None = None
+    icons: Sequence[Mapping[str, Any]] = ()
     page_size: int | None = None
     unknown_tool_code: int = -32602
     log_arguments: bool = False
@@ -101,6 +103,8 @@ class SettingFields(TypedDict, total=False):
     version: str | None
     title: str | None
     instructions: str | None
+    website_url: str | None
+    icons: Sequence[Mapping[str, Any]]
     page_size: int | None
     unknown_tool_code: int
     log_arguments: bool
@@ -112,7 +116,7 @@ class SettingFields(TypedDict, total=False):
 
 
 _PROTOCOL_SETTINGS = (
-    *("title", "instructions", "page_size", "unknown_tool_code"),
+    *("title", "instructions", "website_url", "icons", "page_size", "unknown_tool_code"),
     *("log_arguments", "key", "keeps_sessions"),
 )
 

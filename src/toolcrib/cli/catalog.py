@@ -209,26 +209,35 @@ class Remote:
         timeout_s: float | None,
         terminal: Terminal,
     ) -> Result:
-        """Call a tool; `make_arguments` gets its definition."""
+        """Call a tool; `make_arguments` gets its definition. The server is asked for a tool that it does not
+        list too: it may know it, and records the call if a policy hides it."""
 
         def show_progress(progress: float, total: float | None, message: str | None) -> None:
             share = f"{progress:g}/{total:g}" if total else f"{progress:g}"
             terminal.status(f"{share} {message}" if message else share)
 
         async def run(client: Client) -> Result:
-            tool = await find_remote_tool(client, name)
+            unlisted: CommandError | None = None
+            definition = ToolDefinition(name)
             try:
-                return await client.call(
+                definition = (await find_remote_tool(client, name)).definition
+            except CommandError as error:
+                unlisted = error
+            try:
+                result = await client.call(
                     name,
-                    make_arguments(tool.definition),
+                    make_arguments(definition),
                     timeout_s=timeout_s,
                     on_progress=show_progress,
                     on_log=terminal.message if terminal.debug else None,
                 )
             except ToolNotFoundError as error:
-                raise CommandError(str(error)) from None
+                raise unlisted or CommandError(str(error)) from None
             finally:
                 terminal.status("")
+            if unlisted is not None and result.is_error and result.text.startswith("Unknown tool"):
+                raise unlisted
+            return result
 
         return self.run(run, terminal, timeout_s)
 

@@ -25,7 +25,9 @@ from toolcrib.registry.index import Entry
 from toolcrib.registry.selection import drop_repeated
 from toolcrib.server import MCPServer
 from toolcrib.sources import Batch, collect, find_files
-from toolcrib.sources.foreign.entry_point import find_program, running_programs
+from toolcrib.sources.foreign.entry_point import find_lines
+from toolcrib.sources.foreign.program import find_program, running_programs
+from toolcrib.sources.foreign.recognition import identity_of
 from toolcrib.sources.loading import load_file, load_module
 from toolcrib.sources.modules import BYPASSED
 from toolcrib.sources.targets import SAMPLES, Target, default_target, parse_target, settings_files
@@ -134,7 +136,8 @@ def load_for_serving(
     """Load and build everything that exists.
 
     Raises CommandError where none of the targets exists, or a configuration or policy is invalid. `dynamic`
-    means that the tools will be reloaded. `identity` overrides what the files say.
+    means that the tools will be reloaded. `identity` overrides what the files say, and that overrides what an
+    adopted server tells clients about itself.
     """
     loader = TargetLoader(terminal)
     tools = loader.collect(targets)
@@ -145,7 +148,8 @@ def load_for_serving(
     if tools:
         loaded.check_config()  # otherwise all findings are shown
     settings = {key: value for key in _IDENTITY if (value := loader.first_setting(key)) is not None}
-    server.settings = replace(server.settings, **{**settings, **identity})
+    adopted = identity_of(found) if (found := _find_adopted(tools)) is not None else {}
+    server.settings = replace(server.settings, **{**adopted, **settings, **identity})
     _configure_search(server, search, loader.configs)
     if not loader.is_own(server):
         loaded.findings += server.registry.add_all(tools).findings
@@ -218,7 +222,8 @@ class TargetLoader:
             server = own
         else:
             server = _copy_settings(own, dynamic)
-        server.name = name or self.first_setting("name") or _find_adopted_name(tools) or server.name
+        adopted = getattr(_find_adopted(tools), "name", None)
+        server.name = name or self.first_setting("name") or adopted or server.name
         limit_s = timeout_s or self.first_setting("timeout_s")
         if limit_s is not None:
             server.dispatcher.timeout_s = limit_s
@@ -290,20 +295,25 @@ class TargetLoader:
 
 
 def _find_unserved(target: Target, batch: Batch) -> Iterator[Finding]:
-    """Warn of tools in the source of an adopted server that the server does not list."""
-    if target.name or target.kind == "script":
+    """Warn of tools in the source of an adopted server that the server does not list. For a function that
+    makes it, the source is that of the function and of those that it calls."""
+    module = sys.modules.get(target.module or "")
+    path = target.path or Path(getattr(module, "__file__", None) or "")
+    lines = find_lines(path, target.name) if target.name else set()
+    if target.kind == "script" or (target.name and not lines):
         return
     try:
         from toolcrib.sources.scan import scan  # delayed: few targets were written for another library
 
-        scanned = scan(target.text)
+        found = scan(path if target.name else target.text).tools
     except Exception:
         return  # what is served does not depend on the source
     known = [*(tool.name for tool in batch.tools), *(item.tool for item in batch.findings if item.tool)]
     missing = [
         tool
-        for tool in scanned.tools
-        if not any(name == tool.name or name.endswith(f"_{tool.name}") for name in known)  # mounted
+        for tool in found
+        if (not lines or tool.source.line in lines)
+        and not any(name == tool.name or name.endswith(f"_{tool.name}") for name in known)  # mounted
     ]
     if missing:
         first = missing[0]
@@ -330,13 +340,13 @@ def _find_servers(found: Target) -> list[MCPServer]:
     return [item for item in items if isinstance(item, MCPServer)]
 
 
-def _find_adopted_name(tools: Sequence[Tool]) -> str | None:
-    """Return the name of the server of another library that all tools come from, where it is known."""
-    names: set[str] = set()
+def _find_adopted(tools: Sequence[Tool]) -> Any:
+    """Return the server of another library that all tools come from, or None."""
+    servers: list[Any] = []
     if all(tool.adoption is not None for tool in tools):
-        names = {tool.owner.name for tool in tools if tool.owner is not None}
-        names |= {program.server.name for program in running_programs() if program.server is not None}
-    return names.pop() if len(names) == 1 else None
+        servers = [tool.owner.server for tool in tools if tool.owner is not None]
+        servers += [program.server for program in running_programs() if program.server is not None]
+    return servers[0] if len({id(server) for server in servers}) == 1 else None
 
 
 def _has_exactly(server: MCPServer, tools: Sequence[Tool]) -> bool:

@@ -20,7 +20,7 @@ import click
 
 from toolcrib.cli.output import Terminal, open_terminal
 from toolcrib.errors import ConfigurationError, DefinitionError, ToolcribError
-from toolcrib.sources.foreign.entry_point import stop_programs
+from toolcrib.sources.foreign.program import stop_programs
 
 F = TypeVar("F", bound=Callable[..., Any])
 INTERRUPTED = 130
@@ -58,7 +58,16 @@ class Command(click.Command):
             end = args.index("--")
             ctx.meta[_ARGUMENTS] = tuple(args[end + 1 :])
             args = args[:end]
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            takes_arguments = any(
+                isinstance(item, click.Argument) for item in self.params if item.name == "targets"
+            )
+            if not takes_arguments or error.option_name not in ("-t", "--target"):
+                raise
+            hint = f"name targets without it: {ctx.command_path} TARGET"
+            raise CommandError(f"No such option: {error.option_name}", hint) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         debug = ctx.params.pop("debug") or bool(ctx.find_root().params.get("debug"))

@@ -32,7 +32,7 @@ from toolcrib.dispatch.tool_search import SearchMode
 from toolcrib.errors import DriftError, Finding
 from toolcrib.logs import JSONFormatter, LineHandler, make_formatter
 from toolcrib.server import MCPServer
-from toolcrib.sources.foreign.entry_point import running_programs, stop_programs
+from toolcrib.sources.foreign.program import running_programs, stop_programs
 from toolcrib.transports.serving import HTTPOptions
 from toolcrib.transports.stdio import StandardStreams, serve_stdio
 

@@ -238,6 +238,7 @@ class TableReader:
         self.folder = path.resolve().parent
         self.lines = find_key_lines(text)
         self.problems: list[ConfigurationError] = []
+        self._top_level: frozenset[str] = frozenset()
 
     def read(
         self, kind: type[Value], table: Mapping[str, Any], prefix: str = "", **more: Any
@@ -284,12 +285,18 @@ class TableReader:
         return value
 
     def check_names(self, prefix: str, table: Iterable[str], known: Mapping[str, str | None]) -> None:
-        """Report unknown keys. `known` maps names to None, or to a pattern of keys in place of the name."""
+        """Report unknown keys. `known` maps names to None, or to a pattern of keys in place of the name. The
+        names at the root of the document are checked first, and suggested where one is in another table."""
+        if not prefix:
+            self._top_level = frozenset(known)
         for key in table:
             if key in known or any(re.fullmatch(each, key) for each in known.values() if each):
                 continue
             names = [name for name in known if known[name] is None]
             hint = suggest(key, names, f"known keys: {', '.join(known)}")
+            if key in self._top_level:
+                is_item = f"{_join(prefix, key)}[1]" in self.lines
+                hint = f"it is not part of [{prefix}]: write {f'[[{key}]]' if is_item else f'[{key}]'}"
             self.report(_join(prefix, key), "unknown key", hint)
 
     def report(self, key: str, problem: str, hint: str | None = None) -> None:
@@ -379,6 +386,7 @@ def _number_table(name: str, counts: dict[str, int], *, is_item: bool) -> str:
 
 def find_line(lines: Mapping[str, int], key: str) -> int | None:
     """Return the line of a key, or else of the nearest table that holds it."""
+    first = lines.get(f"{key}[1]")  # of a list of tables
     while key and key not in lines:
         key = key.rpartition("[" if key.endswith("]") else ".")[0]
-    return lines.get(key)
+    return lines.get(key, first)

@@ -445,7 +445,7 @@ class ToolCall(PendingRequest):
 def call_tool(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: dict[str, Any]) -> ToolCall:
     dispatcher = engine.dispatcher
     if revision.modern and peer.headers is not None:
-        mirrored = dispatcher.mirrored(params.get("name"), peer.principal)
+        mirrored = dispatcher.mirrored(_find_name(params), peer.principal)
         if mirrored:
             check_parameters(peer.headers, mirrored, params.get("arguments"))
     name, arguments = read_call(params)
@@ -491,13 +491,22 @@ def _read_answers(engine: Engine, call: ToolCall, params: dict[str, Any]) -> Non
 
 def read_call(params: Mapping[str, Any]) -> tuple[str, dict[str, Any] | None]:
     """Return the tool name and the arguments of a tools/call."""
-    name = params.get("name")
+    name = _find_name(params)
     if type(name) is not str:
         raise RPCError(INVALID_PARAMS, "Invalid params: name is required, and must be a string", status=200)
     arguments = params.get("arguments")
     if type(arguments) is not dict and "arguments" in params:
         raise RPCError(INVALID_PARAMS, "Invalid params: arguments must be an object", status=200)
     return name, arguments
+
+
+def _find_name(params: Mapping[str, Any]) -> Any:
+    """Return the name in a tools/call, as `name@version` where a client of fastmcp asks for a version."""
+    name, meta = params.get("name"), params.get("_meta")
+    if type(meta) is dict and "fastmcp" in meta and type(name) is str:
+        version = meta["fastmcp"].get("version") if type(meta["fastmcp"]) is dict else None
+        return f"{name}@{version}" if type(version) is str else name
+    return name
 
 
 def read_cursor(params: Mapping[str, Any]) -> str | None:

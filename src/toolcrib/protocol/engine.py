@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +44,8 @@ class EngineSettings:
     version: str
     title: str | None = None
     instructions: str | None = None
+    website_url: str | None = None
+    icons: Sequence[Mapping[str, Any]] = ()
     dynamic: bool = False
     page_size: int | None = None
     unknown_tool_code: int = messages.INVALID_PARAMS
@@ -66,9 +68,11 @@ class Engine:
     ) -> None:
         self.dispatcher = dispatcher
         self.settings = settings
-        self.server_info = {"name": settings.name, "version": settings.version}
-        if settings.title:
-            self.server_info["title"] = settings.title
+        named = {"name": settings.name, "version": settings.version, "title": settings.title}
+        shown = {"websiteUrl": settings.website_url, "icons": list(settings.icons)}
+        # Every result of 2026-07-28 names its server; icons may be long, so they are sent once.
+        self.server_meta = {messages.SERVER_INFO: {key: value for key, value in named.items() if value}}
+        self.server_info = {key: value for key, value in {**named, **shown}.items() if value}
         self.ttl_ms = DYNAMIC_TTL_MS if settings.dynamic else SEALED_TTL_MS
         self.tool_lists = ToolListCache(settings.page_size)
         self.sealer = StateSealer(settings.key, now=wall)
@@ -76,7 +80,6 @@ class Engine:
         self.pipes: set[Session] = set()
         self.subscriptions: set[Subscription] = set()
         self.call_limit = CallLimit()
-        self.server_meta = {messages.SERVER_INFO: self.server_info}
         self.encoded_meta = codec.preencode(self.server_meta)
         self._late_questions: set[str] = set()
         self._methods: tuple[Method, ...] = METHODS

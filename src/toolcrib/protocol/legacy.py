@@ -74,9 +74,9 @@ def initialize(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: 
         if session.is_open:
             raise RPCError(INVALID_REQUEST, "Invalid request: initialized already")
         session.open(revision, capabilities)
-    info = engine.server_info
-    if not revision.structured_output:
-        info = {key: value for key, value in info.items() if key != "title"}
+    newer: tuple[str, ...] = () if revision.structured_output else ("title",)
+    newer += () if revision.icons else ("websiteUrl", "icons")
+    info = {key: value for key, value in engine.server_info.items() if key not in newer}
     result: dict[str, Any] = {
         "protocolVersion": revision.name,
         "capabilities": engine.capabilities(revision),

@@ -100,7 +100,8 @@ def discover(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Pa
     }
     if engine.settings.instructions:
         result["instructions"] = engine.settings.instructions
-    result |= {"ttlMs": engine.ttl_ms, "cacheScope": "public", "_meta": engine.server_meta}
+    meta = {messages.SERVER_INFO: engine.server_info}
+    result |= {"ttlMs": engine.ttl_ms, "cacheScope": "public", "_meta": meta}
     return Reply(messages.encode_result(id_, codec.write(result)))
 
 

@@ -23,7 +23,9 @@ from types import ModuleType
 
 from toolcrib.errors import ConfigurationError, DefinitionError, Location, SourceError
 
-_SKIPPED_FOLDERS = {"__pycache__", "dist-packages", "node_modules", "site-packages"}
+_INSTALLED = frozenset({"dist-packages", "site-packages"})
+_STANDARD_LIBRARY = os.path.dirname(os.__file__)  # sysconfig costs start-up time
+_SKIPPED_FOLDERS = _INSTALLED | {"__pycache__", "node_modules"}
 _BUILD_FOLDERS = {"build", "dist"}  # they hold copies of the sources
 _PROJECT_FILES = ("pyproject.toml", "setup.py")
 
@@ -138,6 +140,12 @@ def _first(places: Sequence[Path], make: Callable[[Path], Path]) -> Path | None:
 def is_skipped_folder(name: str) -> bool:
     """Return whether a folder of this name is hidden or holds third-party code."""
     return name.startswith(".") or name in _SKIPPED_FOLDERS
+
+
+def is_installed(file: str) -> bool:
+    """Return whether a file is part of an installed package or of Python."""
+    path = Path(file)
+    return not _INSTALLED.isdisjoint(path.parts) or path.is_relative_to(_STANDARD_LIBRARY)
 
 
 def _walk(
@@ -268,7 +276,7 @@ def _explain(
     file = None if path is None else str(path)
     if isinstance(error, DefinitionError):  # the module registers a tool that was refused
         if error.source.file is None:
-            error.source = _find_location(error, file)
+            error.source = find_location(error, file)
         return error
     if isinstance(error, ModuleNotFoundError) and path is None and _is_missing(name, error.name):
         return SourceError(
@@ -284,7 +292,7 @@ def explain(label: str, error: BaseException, path: Path | None, action: str) ->
         location = Location(error.filename or file, error.lineno)
         return SourceError(f"{location.file or label} has a syntax error: {error.msg}", source=location)
     text = f"{label} cannot be {action}: {type(error).__name__}: {error}"
-    location, origin = _find_location(error, file), _find_location(error, None)
+    location, origin = find_location(error, file), find_location(error, None)
     if path is not None and origin.file is not None and _is_neighbour(Path(origin.file), path):
         text += f" (at {origin})"
     return SourceError(text, source=location, hint=_find_hint(error))
@@ -304,14 +312,15 @@ def _is_neighbour(other: Path, path: Path) -> bool:
     )
 
 
-def _find_location(error: BaseException, file: str | None) -> Location:
-    """Return the last line of `file` in the traceback, or else the last line of any file."""
+def find_location(error: BaseException, file: str | None) -> Location:
+    """Return the last line of `file` in the traceback, or else of a file of the user, or else of any."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
         if not frame.filename.startswith("<frozen") and frame.filename not in import_machinery
     ]
-    chosen = [frame for frame in frames if frame.filename == file] or frames
+    own = [frame for frame in frames if not is_installed(frame.filename)]
+    chosen = [frame for frame in frames if frame.filename == file] or own or frames
     return Location(chosen[-1].filename, chosen[-1].lineno) if chosen else Location(file)
 
 

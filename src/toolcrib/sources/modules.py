@@ -21,9 +21,21 @@ from toolcrib.sources import tables
 from toolcrib.sources.applications import is_application
 from toolcrib.sources.base import Batch, ReadOptions
 from toolcrib.sources.foreign import entry_point, interception
-from toolcrib.sources.foreign.entry_point import Program, ProgramOwner
-from toolcrib.sources.foreign.recognition import is_low_level, library_of, mounted_in, started_on
-from toolcrib.sources.foreign.usage import check_start
+from toolcrib.sources.foreign.program import (
+    Program,
+    ProgramOwner,
+    file_program,
+    find_program,
+    function_program,
+)
+from toolcrib.sources.foreign.recognition import (
+    is_low_level,
+    is_server,
+    keeps_lifespan,
+    library_of,
+    mounted_in,
+    started_on,
+)
 from toolcrib.sources.loading import find_python_files, find_submodules, load_file, load_module
 from toolcrib.sources.objects import is_tool_class, registry_of
 from toolcrib.sources.tables import DEFINITION_TABLES, HANDLER_TABLE
@@ -47,7 +59,11 @@ class ModuleSource:
     def read(self, target: Any, options: ReadOptions) -> Batch:
         if isinstance(target, ModuleType):
             return self._read_package(target, options)
-        return self._read_target(target, options)
+        token = keeps_lifespan.set(target.arguments is not None)
+        try:
+            return self._read_target(target, options)
+        finally:
+            keeps_lifespan.reset(token)
 
     def files(self, target: Any) -> Sequence[Path]:
         if isinstance(target, ModuleType):
@@ -61,7 +77,7 @@ class ModuleSource:
             raise SourceError(f"There is no {kind} {target.path}")
         if target.arguments is not None:
             interception.install()
-            if (program := entry_point.find_program(target)) is not None:
+            if (program := find_program(target)) is not None:
                 return _read_program(program, options)
         if target.name:
             module = load_module(target.module or "") if path is None else _load(path)
@@ -77,7 +93,7 @@ class ModuleSource:
         batch = _read_modules([_load(path)], [], path.name, options)
         if batch.tools or target.arguments is None or not entry_point.is_launcher(path):
             return batch
-        return _read_program(entry_point.file_program(path, target.text, target.arguments), options)
+        return _read_program(file_program(path, target.text, target.arguments), options)
 
     def _read_package(self, module: ModuleType, options: ReadOptions) -> Batch:
         below, findings = _load_each(load_module, find_submodules(module))
@@ -96,7 +112,7 @@ def _read_object(module: ModuleType, target: Target, options: ReadOptions) -> Ba
         raise SourceError(
             text, source=locate(found), hint=f"call it and add what it returns: add({target.name}())"
         )
-    return _read_program(entry_point.function_program(found, target.text, target.arguments), options)
+    return _read_program(function_program(found, target.text, target.arguments), options)
 
 
 def _read_program(program: Program, options: ReadOptions) -> Batch:
@@ -117,7 +133,7 @@ def _read_program(program: Program, options: ReadOptions) -> Batch:
         hint = "a program is served with the first server that it starts; name the other one itself"
         batch.findings.append(Finding("foreign-second", "warning", text, file=file, hint=hint))
     owners: dict[int, ProgramOwner] = {}
-    for tool in batch.tools if entry_point.is_server(started.server) else ():
+    for tool in batch.tools if is_server(started.server) else ():
         if tool.owner is not None:  # else it has no lifespan, and calls are cheaper without an owner
             owner = ProgramOwner(program, started.loop, tool.owner)
             tool.owner = owners.setdefault(id(tool.owner), owner)
@@ -127,8 +143,8 @@ def _read_program(program: Program, options: ReadOptions) -> Batch:
 def _warn_bypassed(thing: Any, target: Target) -> Iterator[Finding]:
     """Warn of a function that is served without what its server has in front of it."""
     function = find_function(getattr(thing, "fn", thing))
-    servers = filter(entry_point.is_server, list(getattr(function, "__globals__", {}).values()))
-    for server in () if entry_point.is_server(thing) else servers:
+    servers = filter(is_server, list(getattr(function, "__globals__", {}).values()))
+    for server in () if is_server(thing) else servers:
         from toolcrib.sources.foreign.guards import find_guards  # start-up time
 
         try:
@@ -150,7 +166,7 @@ def _warn_bypassed(thing: Any, target: Target) -> Iterator[Finding]:
 
 
 def _load(path: Path) -> ModuleType:
-    check_start(path)
+    entry_point.check_start(path)
     return load_file(path)
 
 
@@ -394,7 +410,7 @@ def report_no_tools(modules: Sequence[ModuleType], label: str) -> Finding:
         (module, name, value)
         for module in modules
         for name, value in vars(module).items()
-        if inspect.isfunction(value) and value.__module__ == module.__name__ and not name.startswith("_")
+        if not name.startswith("_") and _may_be_meant(value, module)
     ]
     started = [(module, name) for module, name, value in found if entry_point.starts_server(value)]
     functions = [(module, name) for module, name, _ in found if (module, name) not in started]
@@ -409,7 +425,9 @@ def report_no_tools(modules: Sequence[ModuleType], label: str) -> Finding:
         text = f"{label} has no tools: its server is made in a function"
         is_program = file is not None and entry_point.is_launcher(Path(file))
         hint = f"name {f'the file, {file}' if is_program else f'that function, {target}:{first}'}"
-        if not is_program and not entry_point.is_callable(vars(module)[first]):
+        if entry_point.is_command(vars(module)[first]) and not is_program:
+            hint += ', or call it below `if __name__ == "__main__":`'
+        elif not is_program and not entry_point.is_callable(vars(module)[first]):
             hint = f"make it in a function without arguments, or at module level: {first}(...)"
         return Finding("no-tools", "error", text, file=file, hint=hint)
     count = f"{len(functions)} functions" if len(functions) > 1 else "1 function"
@@ -420,6 +438,13 @@ def report_no_tools(modules: Sequence[ModuleType], label: str) -> Finding:
         file=file,
         hint=f"add @tool, or name one, {target}:{first}",
     )
+
+
+def _may_be_meant(value: Any, module: ModuleType) -> bool:
+    """Return whether a value is a function of a module, or a command of click or typer for MCP."""
+    if inspect.isfunction(value):
+        return value.__module__ == module.__name__
+    return entry_point.is_command(value) and entry_point.mentions_mcp(Path(_file_of(module) or ""))
 
 
 def _file_of(module: ModuleType) -> str | None:

@@ -5,13 +5,13 @@
     tools/                   a folder: its Python files, or its descriptors
     shop.api                 a module, with the modules below it
     shop.api:app             an object in it
-    mcp-server-time          a console script of an installed package
+    mcp-server-time          a console script of an installed package, also by its path
     tools.json               a descriptor: a file that describes tools
     toolcrib.toml            settings, which name other targets
     https://host/mcp         the address of a running server
 
 This module alone decides which of these a string is. It imports no module, and reads a file only to
-distinguish a descriptor in TOML from settings.
+recognise a descriptor or a console script.
 """
 
 from __future__ import annotations
@@ -103,6 +103,18 @@ def resolve_target(text: str, folder: Path) -> str:
     return f"{folder / path}{rest}" if is_path else text
 
 
+def _is_script(path: Path) -> bool:
+    """Return whether a file is a console script: a few lines of Python, or on Windows a program."""
+    if path.suffix == ".exe":
+        return True
+    try:
+        with path.open("rb") as file:
+            start = file.read(512)
+    except OSError:
+        return False
+    return start.startswith(b"#!") and b"python" in start
+
+
 def _kind_of_path(path: Path) -> TargetKind:
     if path.is_dir() or path.suffix in DESCRIPTOR_SUFFIXES:
         from toolcrib.sources.descriptors import is_descriptor  # most targets are Python files
@@ -111,7 +123,9 @@ def _kind_of_path(path: Path) -> TargetKind:
             return "descriptor"
     if path.is_dir():
         return "folder"
-    return "settings" if path.suffix == ".toml" else "file" if path.suffix == ".py" else "other"
+    if path.suffix in (".py", ".toml"):
+        return "settings" if path.suffix == ".toml" else "file"
+    return "script" if _is_script(path) else "other"
 
 
 def _kind_of_missing(text: str) -> TargetKind:

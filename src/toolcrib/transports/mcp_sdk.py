@@ -186,8 +186,10 @@ class Attachment:
         if self._other_call is not None and params.name not in self._registry:
             return await self._other_call.handler(context, params)
         revision, peer = _revision_of(context), _SDKPeer(context)
-        meta = {"progressToken": 0, CAPABILITIES: peer.capabilities, LOG_LEVEL: "debug"}  # the SDK decides
         sent = {key: item for key, item in (context.params or {}).items() if item is not None}
+        meta = {"progressToken": 0, CAPABILITIES: peer.capabilities, LOG_LEVEL: "debug"}  # the SDK decides
+        if "fastmcp" in (asked := sent.get("_meta") or {}):  # which version of a tool
+            meta["fastmcp"] = asked["fastmcp"]
         try:
             call = call_tool(self._engine, peer, context.request_id or 0, revision, {**sent, "_meta": meta})
             reply = await call.run()

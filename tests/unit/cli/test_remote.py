@@ -136,7 +136,31 @@ def test_an_unknown_remote_tool_gets_a_suggestion(cli: CommandLine, address: str
         assert done.stderr == "error: Unknown tool: ehco\nhint: did you mean 'echo'?\n"
 
 
+def test_a_command_with_targets_as_arguments_says_so_where_they_are_given_as_an_option(
+    cli: CommandLine, address: str
+) -> None:
+    done = cli.run("list", "-t", address)
+    assert done.exit_code == 2
+    assert done.stderr.startswith("error: No such option: -t\nhint: name targets without it: ")
+    assert done.stderr.endswith(" list TARGET\n")
+
+
 # --- call ---
+
+
+def test_a_call_of_a_hidden_tool_is_recorded_by_the_server(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD)
+    cli.write(
+        "toolcrib.toml",
+        '[server]\ntargets = ["tools.py"]\n[[rules]]\ndeny = ["add"]\n[audit]\nfile = "audit.db"\n',
+    )
+    server = shlex.join([sys.executable, "-m", "toolcrib", "serve", "--stdio"])
+    done = cli.run("call", "--command", server, "add", "a=1", "b=2")
+    assert (done.exit_code, done.stderr) == (2, "error: Unknown tool: add\n")
+    recorded = [json.loads(line) for line in cli.run("audit", "query", "--json").stdout.splitlines()]
+    assert [(item["tool"], item["outcome"]) for item in recorded if item["kind"] == "call"] == [
+        ("add", "denied")
+    ]
 
 
 def test_a_remote_tool_is_called(cli: CommandLine, address: str) -> None:

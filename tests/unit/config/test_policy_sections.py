@@ -172,6 +172,23 @@ def test_a_misspelt_key_is_reported_with_the_right_one(tmp_path: Path) -> None:
     assert caught.value.hint == "did you mean 'deny'?"
 
 
+@pytest.mark.parametrize(
+    ("text", "line", "hint"),
+    [
+        ('[server]\nname = "x"\n[[policy.rules]]\ndeny = ["a"]\n', 3, "[[rules]]"),
+        ("[policy.roles]\nboss = []\n", 1, "[roles]"),
+        ('[server]\naudit = {file = "a"}\n', 2, "[audit]"),
+    ],
+)
+def test_a_table_below_another_is_reported_with_its_own_place(
+    tmp_path: Path, text: str, line: int, hint: str
+) -> None:
+    with pytest.raises(ConfigurationError, match="unknown key") as caught:
+        read(tmp_path, text)
+    assert caught.value.line == line
+    assert (caught.value.hint or "").endswith(f": write {hint}")
+
+
 def test_a_missing_file_of_the_audit_log_is_reported_with_an_example(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as caught:
         read(tmp_path, "[audit]\nsync = true\n")

@@ -23,7 +23,7 @@ from toolcrib.cli.text import suggest
 from toolcrib.config import load_config
 from toolcrib.config.atomic_file import PRIVATE
 from toolcrib.errors import ConfigurationError
-from toolcrib.sources.foreign.entry_point import is_script
+from toolcrib.sources.foreign.program import is_script
 from toolcrib.sources.targets import default_target, parse_target, resolve_target, settings_files
 
 EXAMPLES = """

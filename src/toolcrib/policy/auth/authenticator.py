@@ -268,7 +268,9 @@ class Authenticator:
     def _check_token(self, text: str, address: str | None) -> Verdict | Awaitable[Verdict]:
         issuer = self._find_issuer(text)
         if issuer is None:
-            return self._reject(address, "a token of an unknown issuer")
+            is_token = text.count(".") == 2
+            reason = "a token of an unknown issuer" if is_token else f"not a key: keys begin with {PREFIX}"
+            return self._reject(address, reason)
         try:
             found = issuer.verify(text)
         except InvalidTokenError as error:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from toolcrib.sources.base import Batch, MemorySource, ReadOptions
-from toolcrib.sources.foreign.recognition import is_low_level, library_of
+from toolcrib.sources.foreign.recognition import is_server
 
 
 class ForeignServerSource(MemorySource):
     def accepts(self, target: Any) -> bool:
-        return library_of(target) is not None or is_low_level(target)
+        return is_server(target)
 
     def read(self, target: Any, options: ReadOptions) -> Batch:
         from toolcrib.sources.foreign.reading import read_server  # start-up time: few programs have one

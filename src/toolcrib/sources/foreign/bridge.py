@@ -1,17 +1,18 @@
-"""Calls a server of another library through its own handlers, in this process.
+"""Call a server of another library through its own handlers, in this process.
 
 The server runs as its library runs it, and toolcrib is its client. So everything that its author put
-between clients and functions stays there: overridden methods, middleware, transforms, visibility, their
-Context, their result types. What the server sends during a call is passed to our caller.
+between clients and functions has its effect: overridden methods, middleware, transforms, visibility, the
+Context and result types of the library. What the server sends during a call is passed to the caller.
 
-The lifespan is entered once. Each client of ours has a session of its own there, because servers keep state
-by session.
+The lifespan is entered once. Each client of toolcrib has a session of its own with the server, because
+servers keep state by session.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import threading
 import weakref
 from collections import OrderedDict
@@ -22,37 +23,53 @@ from typing import Any
 
 from toolcrib.content import Result
 from toolcrib.context import ANONYMOUS, LOCAL, Context
-from toolcrib.errors import ToolError
-from toolcrib.sources.foreign.recognition import library_of, low_level_of
+from toolcrib.errors import SourceError, ToolError
+from toolcrib.logs import describe_error, escape
+from toolcrib.sources.foreign.recognition import PACKAGES, library_of, low_level_of
 from toolcrib.sources.foreign.sessions import DirectSession, StreamSession, is_direct
+from toolcrib.sources.loading import find_location
+
+logger = logging.getLogger("toolcrib")
 
 MAX_SESSIONS = 256
 """Sessions that a server keeps for clients; the one that was not used for the longest time is closed."""
 MAX_PAGES = 1_000
+MAX_CAUSES = 10
+END_S = 5.0
+"""How long a lifespan may take to end when the command is over."""
 _OWN_META = frozenset({"fastmcp", "_fastmcp", "io.modelcontextprotocol/serverInfo"})
-"""What the libraries add to the `_meta` of each result."""
+"""Keys that the libraries add to the `_meta` of each result."""
 Session = DirectSession | StreamSession
 
 
 class Bridge:
     """A server of another library. `open` starts it, `close` stops it."""
 
-    def __init__(self, server: Any) -> None:
+    def __init__(self, server: Any, lifespan: Lifespan | None = None, *, has_run: bool = False) -> None:
+        """`lifespan` is that of the listing, if it goes on; `has_run` means that it was entered and left."""
         self.server = server
         self.name: str = server.name
-        self._lifespan: Lifespan | None = None
+        self.lifespan = lifespan
+        self._has_run = has_run
         self._lock = threading.Lock()
 
     async def open(self) -> None:
-        self._lifespan = lifespan = Lifespan(run_server(self.server))
+        _shorten_logs()
+        if self.lifespan is not None and not self.lifespan.task.done():
+            return
+        self.lifespan = lifespan = Lifespan(run_server(self.server))
         try:
             await lifespan.begin()
-        except BaseException:
-            self._lifespan = None
-            raise
+        except BaseException as error:
+            self.lifespan = None
+            if not self._has_run or not isinstance(error, Exception):
+                raise
+            text = f"The lifespan of server '{self.name}' failed when it was entered again: {error}"
+            hint = "it ran before, to list the tools: let it run twice, or use `toolcrib serve`"
+            raise SourceError(text, hint=hint) from error
 
     async def close(self) -> None:
-        lifespan, self._lifespan = self._lifespan, None
+        lifespan, self.lifespan = self.lifespan, None
         if lifespan is not None:
             await lifespan.end()
 
@@ -61,11 +78,11 @@ class Bridge:
     ) -> Result:
         """Call a tool, from any event loop. A server whose loop was closed is started again on this one."""
         with self._lock:
-            lifespan = self._lifespan
+            lifespan = self.lifespan
             if lifespan is None:
                 raise ToolError(f"The server {self.name} has stopped.")
             if lifespan.task.done():
-                lifespan = self._lifespan = Lifespan(run_server(self.server))
+                lifespan = self.lifespan = Lifespan(run_server(self.server))
         params: dict[str, Any] = {"name": name, "arguments": arguments}
         if version is not None:
             params["_meta"] = {"fastmcp": {"version": version}}
@@ -84,6 +101,30 @@ class Bridge:
         return Result(
             reply["content"], structured, reply.get("isError") is True, structured is not None, meta or None
         )
+
+
+class _ShortLog(logging.Filter):
+    """Log an exception that a library logs in one line, and its traceback only at debug level."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if error is None:
+            return True
+        for _ in range(MAX_CAUSES):
+            error = error.__cause__ or error
+        text = f"{escape(record.getMessage())}: {describe_error(error)} ({find_location(error, None)})"
+        logger.log(record.levelno, "%s", text, exc_info=error if logger.isEnabledFor(logging.DEBUG) else None)
+        return False
+
+
+_SHORT_LOG = _ShortLog()
+
+
+def _shorten_logs() -> None:
+    """Keep the libraries from writing a traceback of dozens of lines for each call that fails."""
+    for name, each in list(logging.root.manager.loggerDict.items()):
+        if name.partition(".")[0] in PACKAGES and isinstance(each, logging.Logger):
+            each.addFilter(_SHORT_LOG)
 
 
 def _client_of(context: Context) -> Hashable:
@@ -240,3 +281,20 @@ class Lifespan:
             ended = asyncio.run_coroutine_threadsafe(self.end(), self.loop)
             await asyncio.wrap_future(ended)
         # Where its loop is closed, the task was cancelled with it, and has left already.
+
+    def keep(self) -> None:
+        """Let it go on, and `end_lifespans` end it if nothing else does."""
+        _kept.add(self)
+        self.task.add_done_callback(lambda _: _kept.discard(self))
+
+
+_kept: set[Lifespan] = set()
+
+
+def end_lifespans() -> None:
+    """End the lifespans that were entered to list tools and that no server has closed."""
+    for lifespan in list(_kept):
+        try:
+            asyncio.run_coroutine_threadsafe(lifespan.end(), lifespan.loop).result(END_S)
+        except Exception as error:
+            logger.warning("a lifespan has not ended well: %s", describe_error(error))

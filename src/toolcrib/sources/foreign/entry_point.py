@@ -1,184 +1,198 @@
-"""Entry points of servers that were written for `mcp` or `fastmcp`: which code starts one, and running it.
+"""Decide by reading the source which code starts a server of `mcp` or `fastmcp`. Nothing is run.
 
-    python server.py ARGS        find_program(parse_target("server.py"))
-    python -m weather ARGS       find_program(parse_target("weather"))
-    mcp-server-time ARGS         find_program(parse_target("mcp-server-time"))
-    server.py:main               Program(..., call) of a function that `starts_server`
-
-A program runs on a thread of its own until toolcrib stops. `interception` takes the server that it starts.
+is_program(path)         a file that starts one when it is run: `python server.py`
+starts_server(thing)     a function or command that makes or starts one: `server.py:main`
+check_start(path)        a file that starts one as soon as it is imported
 """
 
 from __future__ import annotations
 
 import ast
-import asyncio
-import contextlib
-import importlib
-import importlib.metadata
-import importlib.util
 import inspect
-import io
-import logging
-import os
 import re
-import shlex
-import shutil
 import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as NotStarted
-from contextvars import copy_context
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import Any
 
-from toolcrib.errors import DefinitionError, Location, SourceError
-from toolcrib.schema.parameters import find_function, locate
-from toolcrib.sources.foreign import interception
-from toolcrib.sources.foreign.recognition import is_low_level, is_server_class, library_of
-from toolcrib.sources.loading import (
-    add_import_path,
-    explain,
-    find_import_root,
-    find_python_files,
-    import_machinery,
-)
-from toolcrib.sources.objects import registry_of
-from toolcrib.sources.targets import Target
+from toolcrib.errors import Location, SourceError
+from toolcrib.sources.foreign.recognition import PACKAGES, is_server, is_server_class
 
-logger = logging.getLogger("toolcrib")
-
-START_S = 60.0
-"""How long a program may take to start its server."""
-STOP_S = 5.0
-"""How long it may take to end when its server has stopped."""
-MAX_FILES = 200
-"""The number of files of a package that are searched for a word about MCP."""
-
+MAX_DEPTH = 3
+"""How many functions of a module may call each other until one of them makes a server."""
 _OURS = frozenset({"toolcrib", "universal_mcp"})
 """Packages whose servers and applications are found at module level."""
+_SERVERS = frozenset({"FastMCP", "MCPServer"})
 _STARTS = frozenset({"run", "run_async", "run_http_async", "run_sse_async", "run_stdio_async"}) | {
     "run_streamable_http_async"
 }
-MAX_DEPTH = 3
-"""How many functions of a module may call each other until one of them makes a server."""
 _ENTRY_NAME = re.compile(
     r"cli|main|(run|serve|start)(_server)?|(build|create|get|init|make|setup)_(\w+_)?(app|mcp|server)"
 )
 """Usual names of functions that start or make a server."""
-_SERVERS = frozenset({"FastMCP", "MCPServer"})
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef
-import_machinery.add(__file__)
 
 
-# --- which code starts a server ----------------------------------------------------------------------
+# --- files -------------------------------------------------------------------------------------------
 
 
-def find_program(target: Target) -> Program | None:
-    """Return the entry point that a target names. None: it has none, or is not for one of the libraries."""
-    arguments = target.arguments or ()
-    if target.kind == "script":
-        return _find_script(target.text, arguments)
-    if target.name:
-        return None  # what it names is known when it is imported
-    if target.kind == "module":
-        return _find_module(target.text, arguments)
-    if target.kind == "folder" and target.path is not None:
-        return _find_package(target.path, target.text, arguments)
-    if target.kind == "file" and target.path is not None and _is_program(target.path):
-        return file_program(target.path, target.text, arguments)
-    return None
-
-
-def file_program(path: Path, label: str, arguments: Sequence[str]) -> Program:
-    """Return a file as a program, whether it looks like one or not. `label` is how the user named it."""
-    path = path.resolve()
-    package = ".".join(find_import_root(path)[1][:-1]) if _has_relative_imports(path) else ""
-    return Program(label, (str(path), *arguments), lambda: _run_file(path, package), path)
+def is_program(path: Path) -> bool:
+    """Return whether a file mentions MCP, does something when it is run, and does not use toolcrib."""
+    tree = parse(path) if mentions_mcp(path) else None
+    return tree is not None and not uses_toolcrib(tree) and _has_entry_point(tree)
 
 
 def is_launcher(path: Path) -> bool:
     """Return whether a file whose import gave no tools starts a server when it is run: it mentions MCP, or
     has loaded one of the libraries."""
-    has_loaded = not {"mcp", "fastmcp"}.isdisjoint(sys.modules)
-    return (has_loaded or _mentions_mcp(path)) and _has_entry_point(_parse(path))
+    has_loaded = not PACKAGES.isdisjoint(sys.modules)
+    return (has_loaded or mentions_mcp(path)) and _has_entry_point(parse(path))
 
 
-def _is_program(path: Path) -> bool:
-    tree = _parse(path) if _mentions_mcp(path) else None
-    return tree is not None and not _is_ours(tree) and _has_entry_point(tree)
+def check_start(path: Path) -> None:
+    """Raise SourceError where importing a file would start a server of another library: that would block the
+    import and take over standard input."""
+    text = _read(path)
+    tree = parse(path) if b"mcp" in text and b".run" in text else None
+    line = None if tree is None else find_start(tree)
+    if line is not None:
+        raise SourceError(
+            f"{path.name} starts its server when it is imported",
+            source=Location(str(path), line),
+            hint='put it below `if __name__ == "__main__":`',
+        )
+
+
+def find_start(tree: ast.Module) -> int | None:
+    """Return the line at which importing a file starts a server of another library, if there is one."""
+    servers: set[str] = set()
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
+            if _last_name(statement.value) in _SERVERS:
+                servers |= {target.id for target in statement.targets if isinstance(target, ast.Name)}
+        elif isinstance(statement, ast.Expr) and _runs_one_of(statement.value, servers):
+            return None if PACKAGES.isdisjoint(_imported_packages(tree)) else statement.lineno
+    return None
+
+
+def _runs_one_of(node: ast.expr, servers: set[str]) -> bool:
+    """Return whether this is `server.run()`, also as an argument of `asyncio.run`."""
+    return any(
+        isinstance(part, ast.Attribute)
+        and part.attr in _STARTS
+        and isinstance(part.value, ast.Name)
+        and part.value.id in servers
+        for part in ast.walk(node)
+    )
 
 
 def _has_entry_point(tree: ast.Module | None) -> bool:
-    """Whether a file does something when it is run as a program."""
+    """Return whether a file does something when it is run as a program."""
     return tree is not None and any(map(_is_start, _statements(tree.body)))
 
 
-def _find_package(folder: Path, label: str, arguments: Sequence[str]) -> Program | None:
-    main = folder / "__main__.py"
-    files = list(find_python_files(folder))[:MAX_FILES] if main.is_file() else []
-    trees = [tree for file in (main, *files) if files and (tree := _parse(file)) is not None]
-    if not files or any(map(_is_ours, trees)) or not any(map(_mentions_mcp, (main, *files))):
-        return None
-    return file_program(main, label, arguments)
+def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield the statements that run when a file does, also those in blocks."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, ast.If | ast.Try | ast.With):
+            yield from _statements(statement.body)
 
 
-def _find_module(name: str, arguments: Sequence[str]) -> Program | None:
-    add_import_path(Path.cwd(), first=True)
+def _is_start(statement: ast.stmt) -> bool:
+    """Return whether this is `if __name__ == "__main__":`, `main()`, `server.run()` or the like."""
+    if isinstance(statement, ast.If):
+        return any(isinstance(part, ast.Name) and part.id == "__name__" for part in ast.walk(statement.test))
+    calls = ast.walk(statement) if isinstance(statement, ast.Expr) else ()
+    names = [_last_name(call.func) for call in calls if isinstance(call, ast.Call)]
+    return any(name in _STARTS or _ENTRY_NAME.fullmatch(name) for name in names)
+
+
+def parse(path: Path) -> ast.Module | None:
+    """Return the syntax tree of a file. None where it has none: importing the file says why."""
     try:
-        spec = importlib.util.find_spec(name)
-    except (ImportError, ValueError):
-        return None  # importing it says why
-    if spec is None:
-        return _find_script(name, arguments)
-    for location in spec.submodule_search_locations or ():
-        return _find_package(Path(location), name, arguments)
-    path = Path(spec.origin or "")
-    return file_program(path, name, arguments) if path.suffix == ".py" and _is_program(path) else None
-
-
-def is_script(name: str) -> bool:
-    """Return whether an installed package has a console script of this name."""
-    return bool(_console_scripts(name))
-
-
-def _console_scripts(name: str) -> Sequence[importlib.metadata.EntryPoint]:
-    return [*importlib.metadata.entry_points(group="console_scripts", name=name)]
-
-
-def _find_script(name: str, arguments: Sequence[str]) -> Program | None:
-    script = next(iter(_console_scripts(name)), None)
-    if script is None:
+        return ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError):
         return None
 
-    def call() -> Any:
-        return script.load()()
 
-    return Program(name, (shutil.which(name) or name, *arguments), call)
+def mentions_mcp(path: Path) -> bool:
+    """Return whether the letters "mcp" are in a file."""
+    return b"mcp" in _read(path).lower()
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def uses_toolcrib(tree: ast.Module) -> bool:
+    """Return whether a file imports toolcrib or universal-mcp."""
+    return not _OURS.isdisjoint(_imported_packages(tree))
+
+
+def has_relative_imports(path: Path) -> bool:
+    """Return whether a file has to be run as a part of its package."""
+    tree = parse(path)
+    nodes = () if tree is None else ast.walk(tree)
+    return any(isinstance(node, ast.ImportFrom) and node.level for node in nodes)
+
+
+def _imported_packages(tree: ast.Module) -> set[str]:
+    names: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            names.append(node.module or "")
+        elif isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+    return {name.partition(".")[0] for name in names}
+
+
+# --- functions ---------------------------------------------------------------------------------------
 
 
 def starts_server(thing: Any) -> bool:
-    """Return whether a function of a module is made to be called: it makes or starts a server, as far as its
-    source and its annotations show. Nothing is run."""
-    return _is_click(thing) or _starts_server(thing, MAX_DEPTH)
+    """Return whether a function of a module is meant to be called: it makes or starts a server, as far as its
+    source and its annotations show, or it is a command of click or typer."""
+    return is_command(thing) or _starts_server(thing, MAX_DEPTH)
+
+
+def is_callable(function: Any) -> bool:
+    """Return whether a function can be called without arguments."""
+    try:
+        return is_command(function) or inspect.signature(function).bind() is not None
+    except TypeError:
+        return False
+
+
+def is_command(thing: Any) -> bool:
+    """Return whether this is a command of click, or an application of typer."""
+    names = {(cls.__module__, cls.__name__) for cls in type(thing).__mro__}
+    return not names.isdisjoint({("click.core", "Command"), ("typer.main", "Typer")})
+
+
+def command_function(thing: Any) -> Any:
+    """Return the function behind a command of click or an application of typer, or the thing itself."""
+    if not is_command(thing):
+        return thing
+    commands = [thing, *getattr(thing, "commands", {}).values()]  # a group of click
+    commands += [getattr(thing, "registered_callback", None), *getattr(thing, "registered_commands", ())]
+    functions = (getattr(command, "callback", None) for command in commands)
+    return next((function for function in functions if isinstance(function, FunctionType)), thing)
 
 
 def _starts_server(thing: Any, depth: int) -> bool:
     node = _definition_of(thing)
     if node is None or any(_last_name(item) == "tool" for item in node.decorator_list):
         return False
-    names = thing.__globals__
-    tree = _parse(Path(thing.__code__.co_filename))
-    is_named = _ENTRY_NAME.fullmatch(thing.__name__) is not None
-    if (
-        is_named
-        and tree is not None
-        and not _is_ours(tree)
-        and _mentions_mcp(Path(thing.__code__.co_filename))
-    ):
-        return True
+    names, path = thing.__globals__, Path(thing.__code__.co_filename)
+    if _ENTRY_NAME.fullmatch(thing.__name__) and mentions_mcp(path):
+        tree = parse(path)
+        if tree is not None and not uses_toolcrib(tree):
+            return True
     if node.returns is not None and _is_server_name(node.returns, names):
         return True
     called = [part.func for part in ast.walk(node) if isinstance(part, ast.Call)]
@@ -189,47 +203,35 @@ def _starts_server(thing: Any, depth: int) -> bool:
 
 
 def _is_server_name(node: ast.expr, names: Mapping[str, Any]) -> bool:
-    """Whether this is the name of a class of servers."""
+    """Return whether this is the name of a class of servers."""
     name = _last_name(node)
     return name in _SERVERS or is_server_class(names.get(name))
 
 
 def _runs_server(node: ast.expr, names: Mapping[str, Any]) -> bool:
-    """Whether this is a method that runs a server, or the transport that one is run with."""
+    """Return whether this is a method that runs a server, or the transport that one is run with."""
     if not isinstance(node, ast.Attribute):
         return _last_name(node) == "stdio_server"
     is_run = node.attr == "run" and isinstance(node.value, ast.Name)
     return node.attr in _STARTS - {"run"} or (is_run and is_server(names.get(_last_name(node.value))))
 
 
-def function_program(function: Any, label: str, arguments: Sequence[str]) -> Program:
-    """Return a function as a program. Raise SourceError where it needs arguments."""
-    place = locate(find_function(function))
-    if not is_callable(function):
-        hint = "name the file that starts the server, or a function without arguments"
-        raise SourceError(f"{label} cannot be called without arguments", source=place, hint=hint)
-    file = place.file or label
-    return Program(label, (file, *arguments), function, Path(file))
-
-
-def is_callable(function: Any) -> bool:
-    """Return whether a function can be called without arguments."""
-    try:
-        return _is_click(function) or inspect.signature(function).bind() is not None
-    except TypeError:
-        return False
-
-
-def _is_click(thing: Any) -> bool:
-    """Whether this is a command of click, or an application of typer."""
-    names = {(cls.__module__, cls.__name__) for cls in type(thing).__mro__}
-    return not names.isdisjoint({("click.core", "Command"), ("typer.main", "Typer")})
+def find_lines(path: Path, name: str) -> set[int]:
+    """Return the lines of a function at the top level of a file, and of those that it calls there."""
+    tree = parse(path)
+    known = {node.name: node for node in ([] if tree is None else tree.body) if isinstance(node, _Definition)}
+    names, lines = [name], set[int]()
+    for each in names:  # grows while it is read
+        if (node := known.pop(each, None)) is not None:
+            lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+            names += [_last_name(part) for part in ast.walk(node) if isinstance(part, ast.Call)]
+    return lines
 
 
 def _definition_of(thing: Any) -> _Definition | None:
     if not isinstance(thing, FunctionType):
         return None
-    tree = _parse(Path(thing.__code__.co_filename))
+    tree = parse(Path(thing.__code__.co_filename))
     for node in [] if tree is None else ast.walk(tree):
         if isinstance(node, _Definition) and node.name == thing.__name__:
             first = min([node.lineno, *(item.lineno for item in node.decorator_list)])
@@ -238,58 +240,8 @@ def _definition_of(thing: Any) -> _Definition | None:
     return None
 
 
-def _parse(path: Path) -> ast.Module | None:
-    try:
-        return ast.parse(path.read_bytes())
-    except (OSError, SyntaxError, ValueError):
-        return None  # importing it says what is wrong
-
-
-def _mentions_mcp(path: Path) -> bool:
-    try:
-        return b"mcp" in path.read_bytes().lower()
-    except OSError:
-        return False
-
-
-def _is_ours(tree: ast.Module) -> bool:
-    """Whether a file imports toolcrib or universal-mcp."""
-    return not _OURS.isdisjoint(name.partition(".")[0] for name in _imported(tree))
-
-
-def _imported(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and not node.level:
-            yield node.module or ""
-        elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-
-
-def _has_relative_imports(path: Path) -> bool:
-    tree = _parse(path)
-    nodes = () if tree is None else ast.walk(tree)
-    return any(isinstance(node, ast.ImportFrom) and node.level for node in nodes)
-
-
-def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements that run when a file does, those in blocks too."""
-    for statement in body:
-        yield statement
-        if isinstance(statement, ast.If | ast.Try | ast.With):
-            yield from _statements(statement.body)
-
-
-def _is_start(statement: ast.stmt) -> bool:
-    """`if __name__ == "__main__":`, `main()`, `server.run()`, `asyncio.run(...)`."""
-    if isinstance(statement, ast.If):
-        return any(isinstance(part, ast.Name) and part.id == "__name__" for part in ast.walk(statement.test))
-    calls = ast.walk(statement) if isinstance(statement, ast.Expr) else ()
-    names = [_last_name(call.func) for call in calls if isinstance(call, ast.Call)]
-    return any(name in _STARTS or _ENTRY_NAME.fullmatch(name) for name in names)
-
-
 def _last_name(node: ast.expr) -> str:
-    """`run` of `mcp.run`, `tool` of `mcp.tool("x")`, `FastMCP` of `FastMCP[Any]` and of `"FastMCP"`."""
+    """Return `run` of `mcp.run`, `tool` of `mcp.tool("x")`, `FastMCP` of `FastMCP[Any]` or `"FastMCP"`."""
     if isinstance(node, ast.Call):
         return _last_name(node.func)
     if isinstance(node, ast.Subscript):
@@ -297,252 +249,3 @@ def _last_name(node: ast.expr) -> str:
     if isinstance(node, ast.Constant):
         return str(node.value).rpartition(".")[2]
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-
-
-# --- running it --------------------------------------------------------------------------------------
-
-
-def _run_file(path: Path, package: str) -> ModuleType:
-    """Run a file as `__main__`, with its folder first on the import path, and return its module."""
-    add_import_path(path.parent, first=True)
-    if package:
-        add_import_path(find_import_root(path)[0])
-    module = ModuleType("__main__")
-    module.__dict__.update(__file__=str(path), __package__=package or None)
-    sys.modules["__main__"] = module
-    exec(compile(path.read_bytes(), str(path), "exec", dont_inherit=True), module.__dict__)  # noqa: S102
-    return module
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """What a program has come to: the server that it started or returned, on `loop` if that was in a running
-    event loop, or else the module that it was run as, if it was a file."""
-
-    server: Any = None
-    loop: asyncio.AbstractEventLoop | None = None
-    module: ModuleType | None = None
-
-
-class Program:
-    """Code that starts a server. `start` runs it until it does, `stop` lets it go on to its end."""
-
-    def __init__(
-        self, label: str, argv: Sequence[str], call: Callable[[], Any], path: Path | None = None
-    ) -> None:
-        self.label = label
-        self.path = path
-        self.server: Any = None
-        self.others: list[str] = []
-        """The names of servers that it started besides, which are not served."""
-        self.has_owner = False
-        """Whether tools of it have an owner, which stops it when it is closed."""
-        self._argv = list(argv)
-        self._call = call
-        self._started: Future[Started] = Future()
-        self._over = threading.Event()
-        self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
-        self._thread = threading.Thread(target=self._run, name=f"toolcrib: {label}", daemon=True)
-        self._before = sys.modules["__main__"], sys.argv
-
-    def start(self) -> Started:
-        """Run the program until it has started a server. Raise SourceError where it does not."""
-        interception.install()
-        interception.ignore_signals()
-        interception.hosts.append(self)
-        sys.argv = self._argv
-        try:
-            with _no_input():
-                self._thread.start()
-                started = self._started.result(START_S)
-        except NotStarted:
-            self.stop(wait_s=0)
-            text = f"{self._subject} did not start a server within {START_S:g} s"
-            hint = "it must call run() of mcp or fastmcp; a server object can be named: file.py:server"
-            raise SourceError(text, source=self._place, hint=hint) from None
-        except BaseException as error:
-            self.stop(wait_s=STOP_S if isinstance(error, Exception) else 0)
-            raise
-        finally:
-            interception.hosts.remove(self)
-        _running.append(self)
-        self.server = started.server
-        if started.loop is not None:  # servers that are started together are started in one turn of the loop
-            asyncio.run_coroutine_threadsafe(asyncio.sleep(0), started.loop).result(STOP_S)
-        return started
-
-    def stop(self, wait_s: float = STOP_S) -> None:
-        """Let `run` return in the program, and wait until it has ended."""
-        self._over.set()
-        for loop, event in self._waiting:
-            with contextlib.suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(event.set)
-        if self._thread.is_alive() and self._thread is not threading.current_thread():
-            self._thread.join(wait_s)
-        if self in _running:
-            _running.remove(self)
-            if wait_s and self._thread.is_alive():
-                logger.warning("%s has not ended within %g s", self.label, wait_s)
-        if sys.argv is self._argv:  # else another program was run since
-            sys.modules["__main__"], sys.argv = self._before
-
-    @property
-    def _subject(self) -> str:
-        return self.label if self.path is None else "The program"  # the place is shown in front of it
-
-    @property
-    def _place(self) -> Location:
-        return Location(None if self.path is None else str(self.path))
-
-    # --- on its thread ---
-
-    def _run(self) -> None:
-        loop = asyncio.new_event_loop()
-        asyncio.set_event_loop(loop)  # the main thread has one, and some programs ask for it
-        try:
-            copy_context().run(self._work)
-        finally:
-            loop.close()
-
-    def _work(self) -> None:
-        interception.current.set(self)
-        try:
-            result = self._call()
-            if inspect.iscoroutine(result):
-                asyncio.run(self._await(result))
-            elif _can_be_served(result):
-                self.serve(result)
-            elif not self._started.done():
-                self._end(result)
-        except BaseException as error:
-            self._fail(error)
-
-    async def _await(self, result: Any) -> None:
-        server = await result
-        if _can_be_served(server):
-            await self.serve_here(server)
-        elif not self._started.done():
-            self._end(server)
-
-    def _end(self, result: Any) -> None:
-        if isinstance(result, ModuleType):
-            self._started.set_result(Started(module=result))
-        else:
-            raise SourceError(f"{self._subject} ended without starting a server", source=self._place)
-
-    def _fail(self, error: BaseException) -> None:
-        if not self._started.done():
-            problem = self._explain(error)
-            if problem is not error:
-                problem.__context__ = error  # for --debug
-            self._started.set_exception(problem)
-        elif not isinstance(error, SystemExit):
-            logger.error("%s has failed: %s: %s", self.label, type(error).__name__, error, exc_info=error)
-
-    def _explain(self, error: BaseException) -> BaseException:
-        if isinstance(error, DefinitionError):
-            return error
-        if isinstance(error, SystemExit):
-            text = f"{self._subject} exited with code {_code_of(error)} before it started a server"
-            hint = f"give its arguments after --: toolcrib serve {self.label} -- ARGUMENTS"
-            if len(self._argv) > 1:
-                hint = f"check the arguments after --: {shlex.join(self._argv[1:])}"
-            return SourceError(text, source=self._place, hint=hint)
-        return explain(self.label if self.path is None else self.path.name, error, self.path, "run")
-
-    def serve(self, server: Any) -> None:
-        self._offer(Started(server))
-        self._over.wait()
-
-    async def serve_here(self, server: Any) -> None:
-        loop, event = asyncio.get_running_loop(), asyncio.Event()
-        self._waiting.append((loop, event))
-        self._offer(Started(server, loop))
-        if not self._over.is_set():
-            await event.wait()
-
-    def _offer(self, started: Started) -> None:
-        if not self._started.done():
-            self._started.set_result(started)
-        elif not self._over.is_set():
-            self.others.append(started.server.name)
-            logger.warning(
-                "%s starts another server, '%s', which is not served", self.label, started.server.name
-            )
-
-
-def is_server(thing: Any) -> bool:
-    """Return whether this is a server of another library."""
-    return library_of(thing) is not None or is_low_level(thing)
-
-
-def _can_be_served(thing: Any) -> bool:
-    return is_server(thing) or registry_of(thing) is not None
-
-
-def _code_of(error: SystemExit) -> int:
-    return 0 if error.code is None else error.code if isinstance(error.code, int) else 1
-
-
-_running: list[Program] = []
-
-
-def running_programs() -> list[Program]:
-    """Return the programs that were started and not stopped yet."""
-    return list(_running)
-
-
-def stop_programs() -> None:
-    """Let all programs end: the command is over."""
-    while _running:
-        _running[-1].stop()
-
-
-@contextlib.contextmanager
-def _no_input() -> Iterator[None]:
-    """Keep standard input from a program and its child processes: it may be the client's."""
-    before, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    try:
-        kept = os.dup(0)
-    except OSError:
-        kept = -1  # there is none
-    empty = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(empty, 0)
-    try:
-        yield
-    finally:
-        os.close(empty)
-        if kept >= 0:
-            os.dup2(kept, 0)
-            os.close(kept)
-        sys.stdin = before
-
-
-class ProgramOwner:
-    """The application behind the tools of a program, opened on the loop that the server was started on.
-    Closing it ends the program."""
-
-    def __init__(self, program: Program, loop: asyncio.AbstractEventLoop | None, inner: Any) -> None:
-        self.name: str = program.server.name
-        program.has_owner = True
-        self._program = program
-        self._loop = loop
-        self._inner = inner
-
-    async def open(self) -> None:
-        await self._call("open")
-
-    async def close(self) -> None:
-        try:
-            await self._call("close")
-        finally:
-            await asyncio.to_thread(self._program.stop)
-
-    async def _call(self, name: str) -> None:
-        method = getattr(self._inner, name, None)
-        if method is None:
-            return
-        if self._loop is None or self._loop is asyncio.get_running_loop() or self._loop.is_closed():
-            await method()
-        else:
-            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(method(), self._loop))

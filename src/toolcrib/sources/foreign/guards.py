@@ -1,9 +1,9 @@
 """Find what stands between the clients of another library's server and its functions.
 
-toolcrib takes the functions out of a server and runs them itself. Code that the server's author put between
+toolcrib takes plain functions out of a server and runs them itself. Code that the server's author put between
 clients and functions (an overridden `call_tool`, middleware, a replaced request handler) would not run then,
 and its access control would be lost. Such a server is called through its own handlers instead (`bridge`). A
-server that authenticates its callers is refused: its own HTTP transport does that, which does not run here.
+server that authenticates its callers is refused: its HTTP transport does that, and is not used here.
 
 The rule is an allow-list: every object on the way from a client to a function must be of a class of the
 library or a subclass, and each of its methods the library's own, except for those that only register,
@@ -15,7 +15,6 @@ from __future__ import annotations
 import ast
 import functools
 import sys
-import sysconfig
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -32,6 +31,7 @@ from typing import Any, NamedTuple
 from toolcrib.errors import NO_LOCATION, Finding, Location, SourceError
 from toolcrib.schema.parameters import locate
 from toolcrib.sources.foreign.recognition import PACKAGES, library_of, package_of, started_on
+from toolcrib.sources.loading import is_installed
 
 _LIBRARIES = PACKAGES | {"universal_mcp"}
 """The packages whose overrides the adapter knows: universal-mcp's servers subclass those of `mcp`."""
@@ -73,14 +73,13 @@ _HARMLESS = frozenset(
 )
 MAX_REASONS = 5
 
-_INSTALLED = frozenset({"site-packages", "dist-packages"})
 _USE_AUTH = "run it with its own library, or remove auth= there and set up [auth] of toolcrib"
 
 
 class _Reason(NamedTuple):
     words: str
-    culprit: Any
-    """The class or callable in between, to point at."""
+    code: Any
+    """The class or callable in between, whose place is reported."""
     is_authentication: bool = False
 
 
@@ -101,7 +100,7 @@ def find_guards(server: Any) -> Finding | None:
 
 
 def is_own(thing: Any, name: str) -> bool:
-    """Whether a method of an object is the one that its library wrote."""
+    """Return whether a method of an object is that of its library."""
     is_written = any(name in vars(kind) for kind in type(thing).__mro__)
     return is_written and not any(
         True for attribute in (name, "__getattribute__") for _ in _find_override(thing, attribute)
@@ -124,7 +123,7 @@ def _find_guards(server: Any) -> Iterator[_Reason]:
 
 
 def _walk(server: Any) -> Iterator[tuple[str, Any]]:
-    """The objects that calls pass through, each with the attribute it was found in: managers, low-level
+    """Yield the objects that calls pass through, each with the attribute it was found in: managers, low-level
     servers, providers, transforms, mounted servers."""
     seen: set[int] = set()
     waiting = [("server", server)]
@@ -147,7 +146,7 @@ def _is_of_library(part: Any) -> bool:
 
 
 def _method_names(part: Any) -> set[str]:
-    """The methods and properties of the library that stand between a client and a function."""
+    """Return the names of the library's methods and properties that stand between a client and a function."""
     names = {
         name
         for kind in type(part).__mro__
@@ -159,7 +158,7 @@ def _method_names(part: Any) -> set[str]:
 
 
 def _is_harmless_name(name: str, part: Any) -> bool:
-    """Whether a method only registers, describes or starts something, or is about resources and prompts."""
+    """Return whether a method only registers, describes or starts something, or is not about tools."""
     if name.startswith(("__", "add_", "from_", "remove_")) or name in _HARMLESS:
         return True
     if "resource" in name or "prompt" in name:
@@ -182,7 +181,7 @@ def _find_override(part: Any, name: str) -> Iterator[_Reason]:
 
 
 def _find_foreign(thing: Any) -> Any:
-    """The first callable in a method, or in what it wraps, that no library wrote, or None."""
+    """Return the first callable in a method, or in what it wraps, that is not the library's, or None."""
     kind = type(thing)
     if kind in _INNER:
         return _find_foreign(getattr(thing, _INNER[kind]))
@@ -200,7 +199,7 @@ def _find_foreign(thing: Any) -> Any:
 
 
 def _first_foreign(things: Iterable[Any]) -> Any:
-    """The first of the callables among some values that no library wrote, or None."""
+    """Return the first callable among some values that is not the library's, or None."""
     called = (item for item in things if callable(item) and not isinstance(item, type | BuiltinFunctionType))
     return next((found for item in called if (found := _find_foreign(item)) is not None), None)
 
@@ -217,7 +216,7 @@ def _closure_of(function: FunctionType) -> Iterator[Any]:
 
 
 def _find_handlers(part: Any) -> Iterator[_Reason]:
-    """Request handlers of a low-level server that its library did not install."""
+    """Yield the request handlers of a low-level server that its library did not install."""
     for table in ("_request_handlers", "request_handlers"):
         for key, entry in (getattr(part, table, None) or {}).items():
             method = _METHODS.get(key if isinstance(key, str) else getattr(key, "__name__", ""))
@@ -229,7 +228,7 @@ def _find_handlers(part: Any) -> Iterator[_Reason]:
 def _find_middleware(part: Any) -> Iterator[_Reason]:
     items = [item for item in getattr(part, "middleware", None) or () if not _is_default(item)]
     if items:
-        own = next((item for item in items if not _is_installed(locate(_code_of(item)).file)), None)
+        own = next((item for item in items if _is_written_here(locate(_code_of(item)))), None)
         yield _Reason(f"it has middleware ({', '.join(map(_name_of, items))})", own)
     extensions = getattr(part, "_extensions", None) or ()
     for item in extensions.values() if isinstance(extensions, dict) else extensions:
@@ -238,7 +237,7 @@ def _find_middleware(part: Any) -> Iterator[_Reason]:
 
 
 def _is_default(middleware: Any) -> bool:
-    """Whether the library installs it by itself, or toolcrib does the same."""
+    """Return whether the library installs it by itself, or toolcrib does the same."""
     kind = type(middleware)
     if package_of(kind) not in _LIBRARIES:
         return False
@@ -247,7 +246,7 @@ def _is_default(middleware: Any) -> bool:
 
 
 def _find_filters(part: Any) -> Iterator[_Reason]:
-    """Filters of fastmcp 2, which its full list of tools does not apply. Later versions mark the tools."""
+    """Yield filters of fastmcp 2, which its full list does not apply. Later versions mark the tools."""
     if hasattr(part, "_should_enable_component"):
         for name in ("include_tags", "exclude_tags"):
             if getattr(part, name, None):
@@ -255,7 +254,7 @@ def _find_filters(part: Any) -> Iterator[_Reason]:
 
 
 def _find_authentication(part: Any) -> Iterator[_Reason]:
-    """Tokens that a server asks for over HTTP: `auth` of fastmcp, settings and verifier of the SDK."""
+    """Yield the authentication of a server over HTTP: `auth` of fastmcp, settings and verifier of the SDK."""
     library = library_of(part)
     if library == "mcp":
         named = [getattr(part, name, None) for name in ("_auth_server_provider", "_token_verifier")]
@@ -272,13 +271,17 @@ def _find_authentication(part: Any) -> Iterator[_Reason]:
 
 
 def _locate(reasons: Iterable[_Reason], server: Any) -> Location:
-    """Where the first guard was written, or else where the server was made; never in installed libraries."""
-    places = (locate(_code_of(reason.culprit)) for reason in reasons)
-    return next((place for place in places if not _is_installed(place.file)), None) or _locate_server(server)
+    """Return where the first guard was written, or else the server; never a place in an installed package."""
+    places = (locate(_code_of(reason.code)) for reason in reasons)
+    return next(filter(_is_written_here, places), None) or _locate_server(server)
+
+
+def _is_written_here(place: Location) -> bool:
+    return place.file is not None and not is_installed(place.file)
 
 
 def _locate_server(server: Any) -> Location:
-    """The assignment of a server to a global name, in the module that has it."""
+    """Return where a server is assigned to a global name."""
     place = NO_LOCATION
     modules: list[Any] = list(sys.modules.values())
     for module in modules:
@@ -305,16 +308,8 @@ def _find_assignment(file: str, name: str) -> int | None:
     return None
 
 
-def _is_installed(file: str | None) -> bool:
-    """Whether a file is unknown, or part of an installed package or of Python."""
-    if file is None:
-        return True
-    path = Path(file)
-    return not _INSTALLED.isdisjoint(path.parts) or path.is_relative_to(sysconfig.get_path("stdlib"))
-
-
 def _code_of(thing: Any) -> Any:
-    """The function or class that somebody wrote."""
+    """Return a function or class itself, and the class of any other object."""
     return thing if isinstance(getattr(thing, "__name__", None), str) else type(thing)
 
 

@@ -1,4 +1,4 @@
-"""Intercepts servers of `mcp` and `fastmcp` where their own program starts them.
+"""Intercept servers of `mcp` and `fastmcp` where their own program starts them.
 
 `install` replaces the methods that run a server, in the classes of the libraries, when they are imported. A
 replaced method gives its server to the program that is running (`Host`) and returns when the host lets it.
@@ -25,6 +25,7 @@ from toolcrib.sources.foreign.recognition import PACKAGES
 
 _RUNS = ("run_async", "run_stdio_async", "run_http_async", "run_sse_async", "run_streamable_http_async")
 _APPS = ("http_app", "sse_app", "streamable_http_app")
+_WEB = frozenset({"fastapi", "starlette"})
 _CLASSES = {
     "fastmcp.server.server": "FastMCP",
     "mcp.server.fastmcp.server": "FastMCP",
@@ -34,13 +35,16 @@ _CLASSES = {
 
 
 class Host(Protocol):
-    """A program that waits for its server to be served."""
+    """A program that waits for its server to be served. `applications` are the HTTP applications that its
+    servers have made, each with its server."""
+
+    applications: list[tuple[Any, Any]]
 
     def serve(self, server: Any) -> None:
-        """Take a server that was started outside of an event loop; return when it shall stop."""
+        """Serve a server that was started outside of an event loop; return when it is to stop."""
 
     async def serve_here(self, server: Any) -> None:
-        """Take a server that was started on the running event loop; return when it shall stop."""
+        """Serve a server that was started on the running event loop; return when it is to stop."""
 
 
 current: ContextVar[Host | None] = ContextVar("toolcrib_program", default=None)
@@ -53,32 +57,41 @@ def _find_host() -> Host | None:
     return current.get() or (hosts[-1] if hosts else None)
 
 
-def _refuse_middleware(host: Host | None, given: Any, *, app: Any = None) -> None:
-    """Raise SourceError if a program puts code around the HTTP application of its server, such as an
-    authentication: that application does not run here."""
-    if host is None:
-        return
-    found = [getattr(item, "cls", item) for item in (*(given or ()), *getattr(app, "user_middleware", ()))]
-    names = [getattr(cls, "__name__", repr(cls)) for cls in found if not _is_known(cls)]
-    if names:
-        around = ", ".join(names)
-        raise SourceError(
-            f"The program puts {around} around the HTTP application of its server, which does not run here",
-            hint="set up [auth] of toolcrib, and name the server object to serve it without: file.py:server",
-        )
+def _refuse_middleware(host: Host | None, middleware: Sequence[Any] | None) -> None:
+    """Raise SourceError if a program runs its server with HTTP middleware of its own."""
+    names = _unknown_middleware(middleware or ())
+    if host is not None and names:
+        raise _refusal(names)
+
+
+def _refusal(names: Sequence[str]) -> SourceError:
+    around = ", ".join(names)
+    return SourceError(
+        f"The program puts {around} around the HTTP application of its server, which does not run here",
+        hint="set up [auth] of toolcrib, and name the server object to serve it without: file.py:server",
+    )
+
+
+def _unknown_middleware(items: Sequence[Any]) -> list[str]:
+    """Return the names of middleware that may refuse requests, as an authentication does."""
+    classes = [getattr(item, "cls", item) for item in items]
+    return [getattr(cls, "__name__", repr(cls)) for cls in classes if not _is_known(cls)]
 
 
 def _is_known(cls: Any) -> bool:
-    """Whether middleware is of the libraries, or of starlette for other purposes than authentication."""
+    """Return whether a class of the libraries or of starlette passes all requests on: it does not
+    authenticate, and calls no function of the program (`starlette.middleware.base`)."""
     module = getattr(cls, "__module__", "")
-    package = module.partition(".")[0]
-    return package in PACKAGES or (package == "starlette" and "authentication" not in module)
+    is_guard = "auth" in module or module.endswith("middleware.base")
+    return module.partition(".")[0] in PACKAGES | _WEB and not is_guard
 
 
 # --- the replaced methods ----------------------------------------------------------------------------
 
 
 def _blocking(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Replace `server.run()`."""
+
     @functools.wraps(original)
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         host = _find_host()
@@ -89,6 +102,8 @@ def _blocking(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _awaited(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Replace `await server.run_async()` and the like."""
+
     @functools.wraps(original)
     async def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         host = _find_host()
@@ -101,7 +116,7 @@ def _awaited(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _either(original: Callable[..., Any]) -> Callable[..., Any]:
-    """`run` of toolcrib's own server, which blocks, or returns an awaitable inside an event loop."""
+    """Replace `run` of toolcrib's own server, which blocks, or returns an awaitable inside an event loop."""
 
     @functools.wraps(original)
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -114,7 +129,8 @@ def _either(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _over_streams(original: Callable[..., Any]) -> Callable[..., Any]:
-    """`Server.run(read, write, options)`, which also serves connections in memory: those are left alone."""
+    """Replace `Server.run(read, write, options)` over standard streams. It also serves connections in memory,
+    which are left alone."""
 
     @functools.wraps(original)
     async def run(self: Any, read: Any, *args: Any, **kwargs: Any) -> Any:
@@ -165,17 +181,17 @@ def _standard_streams(original: Callable[..., Any]) -> Callable[..., Any]:
 
 # --- HTTP applications -------------------------------------------------------------------------------
 
-_with_application: dict[int, Any] = {}
-"""The servers whose HTTP application was made by a program, by the id of its host: the last one."""
-
 
 def _application(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Replace a method that makes the HTTP application of a server, to remember the two."""
+
     @functools.wraps(original)
     def make(self: Any, *args: Any, **kwargs: Any) -> Any:
+        app = original(self, *args, **kwargs)
         host = _find_host()
         if host is not None:
-            _with_application[id(host)] = self
-        return original(self, *args, **kwargs)
+            host.applications.append((self, app))
+        return app
 
     return make
 
@@ -184,11 +200,8 @@ def _blocking_uvicorn(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def run(*args: Any, **kwargs: Any) -> Any:
         host = _find_host()
-        server = _with_application.get(id(host))
-        if host is None or server is None:
-            return original(*args, **kwargs)
-        _refuse_middleware(host, (), app=_app_of(args, kwargs))
-        return host.serve(server)
+        server = None if host is None else _find_served(host, args, kwargs)
+        return original(*args, **kwargs) if host is None or server is None else host.serve(server)
 
     return run
 
@@ -197,26 +210,51 @@ def _awaited_uvicorn(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     async def serve(*args: Any, **kwargs: Any) -> Any:
         host = _find_host()
-        server = _with_application.get(id(host))
+        server = None if host is None else _find_served(host, args, kwargs)
         if host is None or server is None:
             return await original(*args, **kwargs)
-        _refuse_middleware(host, (), app=_app_of(args, kwargs))
         return await host.serve_here(server)
 
     return serve
 
 
-def _app_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Return the application that uvicorn gets: `run(app)`, or `Server(Config(app)).run()`."""
+def _find_served(host: Host, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Return the server behind the application that uvicorn gets: `run(app)`, or `Server(Config(app)).run()`.
+    None where the program has made no application of a server. Raise SourceError if other code of the program
+    is around it, such as an authentication: that does not run here."""
     first = kwargs.get("app", args[0] if args else None)
-    return getattr(getattr(first, "config", None), "app", first)
+    app = getattr(getattr(first, "config", None), "app", first)
+    if isinstance(app, str):
+        app = sys.modules["uvicorn.importer"].import_from_string(app)
+    around: list[str] = []
+    for server, made in reversed(host.applications):
+        if _leads_to(app, made, around):
+            return server
+    if host.applications:
+        raise _refusal(list(dict.fromkeys(around)) or [type(app).__name__])
+    return None
+
+
+def _leads_to(app: Any, made: Any, around: list[str]) -> bool:
+    """Return whether an application is one that a server has made, or passes requests to it unseen, as the
+    routes of starlette do. Add the names of parts that may do anything to `around`."""
+    if app is not made and not _is_known(type(app)):
+        around.append(getattr(app, "__name__", type(app).__name__))
+        return False
+    if names := _unknown_middleware(getattr(app, "user_middleware", ())):
+        around += names
+        return False
+    if app is made or hasattr(app, "endpoint"):
+        return made in (app, getattr(app, "endpoint", None))
+    inner = [app.app] if hasattr(app, "app") else getattr(app, "routes", ())
+    return any(_leads_to(part, made, around) for part in inner)
 
 
 # --- signals -----------------------------------------------------------------------------------------
 
 
 def _without_signals(original: Callable[..., Any], result: Callable[..., Any]) -> Callable[..., Any]:
-    """Signal handlers can only be set by the main thread, where a program does not run."""
+    """Replace a function that sets signal handlers: only the main thread can, and no program runs there."""
 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:

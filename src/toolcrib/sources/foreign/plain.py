@@ -1,4 +1,4 @@
-"""Decides which functions of another library's server toolcrib may run itself.
+"""Decide which functions of another library's server toolcrib may run itself.
 
 A function is plain if nothing of the library is in its signature or in the code that it reaches: no Context,
 no injected parameters, no result types, no look at the current request. Everything else is left to the
@@ -8,18 +8,19 @@ same project are followed, installed packages are judged as a whole. In doubt, a
 
 from __future__ import annotations
 
+import contextlib
+import dis
 import functools
 import inspect
 import sys
-import sysconfig
 import typing
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
 from toolcrib.schema.parameters import find_function
 from toolcrib.sources.foreign.recognition import PACKAGES, package_of
+from toolcrib.sources.loading import is_installed
 
 MAX_SEARCHED = 2_000
 """Functions and classes that are searched for one tool."""
@@ -36,7 +37,13 @@ _ADDING = frozenset(
     }
 )
 """Methods that change the tools of a server, or who may call them."""
-_INSTALLED = frozenset({"site-packages", "dist-packages"})
+_CREATING = frozenset({"__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"})
+"""Methods that have run when an object is there, or run for classes."""
+_PASSIVE = frozenset({"abc", "builtins", "typing", "typing_extensions"})
+"""Modules with base classes that call no methods of subclasses but special ones."""
+_DYNAMIC = frozenset({"__class__", "__dict__", "attrgetter", "getattr", "methodcaller", "type", "vars"}) | {
+    *("eval", "exec", "globals", "locals")
+}
 _FIXED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY)
 
 
@@ -50,7 +57,7 @@ def find_obstacle(function: Any, schema: Mapping[str, Any]) -> str | None:
         return "its signature is unknown"
     hints = hints_of(function)
     for name, hint in hints.items():
-        if (found := find_theirs_in(hint)) is not None:
+        if (found := find_library_type(hint)) is not None:
             return f"it returns {found}" if name == "return" else f"it takes {found} ({name})"
     published = schema.get("properties", {})
     for parameter in signature.parameters.values():
@@ -72,20 +79,20 @@ def hints_of(function: Any) -> Mapping[str, Any]:
         return getattr(function, "__annotations__", {})
 
 
-def find_theirs_in(hint: Any) -> str | None:
-    """Return the name of the first class of theirs in a hint, also in its metadata."""
+def find_library_type(hint: Any) -> str | None:
+    """Return the name of the first class of the libraries in a hint, also in its metadata."""
     kind = hint if isinstance(hint, type) else type(hint)
     if any(package_of(cls) in PACKAGES for cls in kind.__mro__):
         return kind.__name__.partition("[")[0]
     parts = [*typing.get_args(hint), *getattr(hint, "__metadata__", ())]
     if typing.get_origin(hint) is not None:
         parts.append(typing.get_origin(hint))
-    return next((found for part in parts if (found := find_theirs_in(part)) is not None), None)
+    return next((found for part in parts if (found := find_library_type(part)) is not None), None)
 
 
 def find_change(function: Any) -> str | None:
-    """Return the name of a method that takes tools of a server away, or puts something in front of them, in
-    the code that a function reaches. None where there is none."""
+    """Return the name of a method that removes or restricts tools of a server, in the code that a function
+    reaches, or None."""
     return next(iter(sorted(_reach(function) & _RESTRICTING)), None)
 
 
@@ -114,55 +121,100 @@ def _reach(function: Any) -> set[str]:
 
 
 class _Search:
-    """Searches the code that a function reaches for anything of the libraries. `names` are those in it."""
+    """Searches the code that a function reaches for anything of the libraries. `names` are those in it.
+
+    Of an object, such as the `self` of a method, the attributes are searched that this code names, on any
+    object: a method of a class that keeps its server in `self.mcp` does not reach it without naming `mcp`.
+    """
 
     def __init__(self, function: Any) -> None:
         self._home = _package_of_module(getattr(function, "__module__", None))
         self._waiting: list[Any] = [function]
         self._seen: set[int] = set()
+        self._objects: list[Any] = []
         self._found: str | None = None
+        self._dynamic: str | None = None
+        """A name by which any attribute may be reached, such as `getattr`."""
         self.names: set[str] = set()
 
     def run(self) -> str | None:
-        """Return the name of the first thing of theirs, or None."""
+        """Return the name of the first thing of the libraries, or None."""
         while self._found is None and self.step():
             pass
-        return "more code than is searched" if len(self._seen) > MAX_SEARCHED else self._found
+        if len(self._seen) > MAX_SEARCHED:
+            return "more code than is searched"
+        is_guess = self._found is not None and self._dynamic is not None and self._objects
+        return f"{self._dynamic}, which may reach {self._found}" if is_guess else self._found
 
     def step(self) -> bool:
-        """Search one function or class that is not searched yet; return whether there was one."""
+        """Search one function, class or object that is not searched yet; return whether there was one."""
         if not self._waiting or len(self._seen) > MAX_SEARCHED:
             return False
         thing = self._waiting.pop()
         if id(thing) not in self._seen:
             self._seen.add(id(thing))
-            found = self._search_class(thing) if isinstance(thing, type) else self._search_function(thing)
+            if isinstance(thing, type):
+                found = self._search_class(thing)
+            elif isinstance(thing, FunctionType | MethodType):
+                found = self._search_function(thing)
+            else:
+                self._objects.append(thing)
+                found = self._search_object(thing, self.names)
             self._found = self._found or found
         return True
 
     def _search_class(self, cls: type) -> str | None:
-        for base in filter(lambda base: self._is_own(base.__module__), cls.__mro__):
-            self._waiting += [item for value in vars(base).values() for item in _functions_in(value)]
-        return None
+        parts = [(name, value) for base in self._own_bases(cls) for name, value in vars(base).items()]
+        return self._judge_parts(cls, parts)
+
+    def _search_object(self, thing: Any, names: Iterable[str]) -> str | None:
+        """Judge the attributes of these names, and the methods that Python calls by itself, or an installed
+        package that the class inherits from."""
+        kind, own = type(thing), self._own_bases(type(thing))
+        is_called = any(base not in own and base.__module__ not in _PASSIVE for base in kind.__mro__)
+        parts = [part for base in own for part in vars(base).items()]
+        reached = [part for part in parts if is_called or part[0].startswith("__")]
+        parts[:0] = _attributes_of(thing).items()
+        reached += [part for part in parts if part[0] in names or self._dynamic is not None]
+        return self._judge_parts(kind, [part for part in reached if part[0] not in _CREATING])
+
+    def _own_bases(self, cls: type) -> list[type]:
+        return [base for base in cls.__mro__ if self._is_own(base.__module__)]
+
+    def _judge_parts(self, cls: type, parts: Iterable[tuple[str, Any]]) -> str | None:
+        """Judge attributes of a class or of an object of it."""
+        found: str | None = None
+        for name, value in parts:
+            functions = [*_functions_in(value)]
+            self._waiting += functions
+            if not functions and not name.startswith("__") and self._judge(name, value, ()) is not None:
+                found = found or f"{cls.__name__}.{name}"
+        return found
 
     def _search_function(self, function: Any) -> str | None:
         if isinstance(function, MethodType):
             self._waiting.append(function.__func__)
             return self._judge("self", function.__self__, frozenset())
         names = frozenset(_names_in(function.__code__))
+        new = names - self.names
         self.names |= names
-        imported = next((name for name in names if name.partition(".")[0] in PACKAGES), None)
-        if imported is not None:
-            return imported
-        values = [(name, function.__globals__[name]) for name in names if name in function.__globals__]
+        if self._dynamic is None and (dynamic := sorted(names & _DYNAMIC)):
+            self._dynamic = dynamic[0]
+        if any(_package_of_module(name) in PACKAGES for name in names):  # an import, or just an attribute
+            for imported in _imports_in(function.__code__):
+                if _package_of_module(imported) in PACKAGES:
+                    return imported
+        used = sorted(names & function.__globals__.keys())
+        values = [(name, function.__globals__[name]) for name in used]
         values += zip(function.__code__.co_freevars, _closure_of(function), strict=False)
         values += [("a default", value) for value in function.__defaults__ or ()]
         values += (function.__kwdefaults__ or {}).items()
         judged = [self._judge(name, value, names) for name, value in values]  # all of them: it queues some
+        judged += [self._search_object(thing, new) for thing in self._objects]
         return next((found for found in judged if found is not None), None)
 
     def _judge(self, name: str, value: Any, names: Iterable[str]) -> str | None:
-        """Return the name of a value that is theirs, or None; queue what has to be searched."""
+        """Return the name of a value if it is of the libraries, else None; queue what is to be searched."""
         if isinstance(value, ModuleType):
             if value.__name__.partition(".")[0] in PACKAGES or self._is_installed_user(value.__name__):
                 return name
@@ -171,29 +223,47 @@ class _Search:
                 judged = (self._judge(f"{name}.{part}", item, ()) for part, item in parts)
                 return next((found for found in judged if found is not None), None)
             return None
+        if isinstance(value, MethodType):
+            return self._judge(name, value.__self__, names) or self._judge(name, value.__func__, names)
         kind = value if isinstance(value, type) else type(value)
         if type(value) in (dict, list, set, tuple):
             items = value.values() if kind is dict else value
             judged = (self._judge(name, item, ()) for item in [*items] if callable(item))
             return next((found for found in judged if found is not None), None)
         if any(package_of(cls) in PACKAGES for cls in kind.__mro__):
-            return None if issubclass(kind, BaseException) else name  # errors are shown as they show them
-        module = getattr(value if isinstance(value, type | FunctionType) else kind, "__module__", None)
-        if _package_of_module(module) in PACKAGES or self._is_installed_user(module):
+            return None if issubclass(kind, BaseException) else name  # its errors are shown as it shows them
+        modules = [getattr(value, "__module__", None)] if isinstance(value, FunctionType) else []
+        modules += [cls.__module__ for cls in kind.__mro__]
+        if any(_package_of_module(each) in PACKAGES or self._is_installed_user(each) for each in modules):
             return name
-        if self._is_own(module):
-            self._waiting.append(value if isinstance(value, FunctionType | MethodType) else kind)
+        if self._is_own(modules[0]):
+            self._waiting.append(value)
         return None
 
     def _is_own(self, module: Any) -> bool:
         """Return whether a module belongs to the project of the function."""
         if not isinstance(module, str):
             return False
-        return _package_of_module(module) == self._home or not _is_installed(module)
+        return _package_of_module(module) == self._home or not _is_installed_module(module)
 
     def _is_installed_user(self, module: Any) -> bool:
         """Return whether a module belongs to another installed package that uses the libraries."""
-        return isinstance(module, str) and not self._is_own(module) and _uses_them(_package_of_module(module))
+        is_other = isinstance(module, str) and not self._is_own(module)
+        return is_other and _uses_libraries(_package_of_module(module))
+
+
+def _attributes_of(thing: Any) -> dict[str, Any]:
+    """Return the attributes that an object holds itself. Nothing is run."""
+    try:
+        held = dict(object.__getattribute__(thing, "__dict__"))
+    except AttributeError:
+        held = {}
+    for base in type(thing).__mro__:
+        for name, value in vars(base).items():
+            if isinstance(value, MemberDescriptorType):  # of __slots__
+                with contextlib.suppress(AttributeError):
+                    held[name] = value.__get__(thing)
+    return held
 
 
 def _functions_in(value: Any) -> Iterator[Any]:
@@ -210,6 +280,14 @@ def _names_in(code: CodeType) -> Iterator[str]:
             yield from _names_in(constant)
 
 
+def _imports_in(code: CodeType) -> Iterator[str]:
+    """Yield the modules that code imports, also that of functions in it."""
+    yield from (item.argval for item in dis.get_instructions(code) if item.opname == "IMPORT_NAME")
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _imports_in(constant)
+
+
 def _closure_of(function: FunctionType) -> Iterator[Any]:
     for cell in function.__closure__ or ():
         try:
@@ -223,19 +301,18 @@ def _package_of_module(module: Any) -> str:
 
 
 @functools.lru_cache(maxsize=4096)
-def _is_installed(module: str) -> bool:
+def _is_installed_module(module: str) -> bool:
     """Return whether a module is built in, of Python, or of an installed package."""
     file = getattr(sys.modules.get(module), "__file__", None)
     if module == "__main__":
         return False
     if file is None:
         return module in sys.builtin_module_names or module not in sys.modules
-    path = Path(file)
-    return not _INSTALLED.isdisjoint(path.parts) or path.is_relative_to(sysconfig.get_path("stdlib"))
+    return is_installed(file)
 
 
 @functools.lru_cache(maxsize=4096)
-def _uses_them(package: str) -> bool:
+def _uses_libraries(package: str) -> bool:
     """Return whether a loaded module of a package has anything of the libraries among its names."""
     if package in sys.stdlib_module_names or package == "toolcrib":
         return False

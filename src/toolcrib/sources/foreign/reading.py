@@ -15,9 +15,11 @@ import threading
 import types
 import typing
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from concurrent import futures
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 from toolcrib.context import Context
 from toolcrib.definition import MAX_TIMEOUT_S, OptionFields, ToolOptions
@@ -39,13 +41,13 @@ from toolcrib.schema.parameters import (
     find_function,
     locate,
 )
-from toolcrib.sources.foreign.bridge import Bridge, Session, list_all, run_server
+from toolcrib.sources.foreign.bridge import Bridge, Lifespan, Session, list_all, run_server
 from toolcrib.sources.foreign.guards import find_guards, is_own
 from toolcrib.sources.foreign.plain import (
     find_change,
+    find_library_type,
     find_lifespan_change,
     find_obstacle,
-    find_theirs_in,
     hints_of,
 )
 from toolcrib.sources.foreign.recognition import (
@@ -53,6 +55,7 @@ from toolcrib.sources.foreign.recognition import (
     check_version,
     has_lifespan,
     is_low_level,
+    keeps_lifespan,
     library_of,
     lifespans_of,
     package_of,
@@ -63,7 +66,6 @@ from toolcrib.tool import Adoption, Tool
 if typing.TYPE_CHECKING:
     from toolcrib.schema.function import ToolParts
 
-T = TypeVar("T")
 LIST_S = 30.0
 """How long a server may take to list its tools: one that is a proxy asks others."""
 PLAIN = "a plain function"
@@ -106,23 +108,31 @@ class _Listed:
 
     @property
     def is_function(self) -> bool:
-        """Whether the library runs a function for it, without a transformation in between."""
+        """Whether the tool is a function without a transformation."""
         return type(self.origin).__name__ in ("FunctionTool", "Tool") and hasattr(self.origin, "fn")
 
     @property
     def is_wrapped(self) -> bool:
-        """Whether the library puts the result below a key, because it is no object."""
+        """Whether the library wraps the result as `{"result": ...}`, because it is not an object."""
         schema = self.wire.get("outputSchema") or {}
         metadata = getattr(self.origin, "fn_metadata", None)
         return bool(schema.get("x-fastmcp-wrap-result") or getattr(metadata, "wrap_output", False))
 
     @property
     def function(self) -> Any:
-        """The function that somebody wrote, at the end of transformations."""
+        """The function behind the tool and its transformations."""
         origin = self.origin
         for _ in range(MAX_MOUNTS):
             origin = getattr(origin, "parent_tool", None) or origin
         return getattr(origin, "fn", None)
+
+
+class _List(NamedTuple):
+    """The tools that a server lists, the number of its other parts, and the bridge for calling it."""
+
+    listed: list[_Listed]
+    parts: dict[str, int]
+    bridge: Bridge
 
 
 def read_server(server: Any) -> Reading:
@@ -138,20 +148,21 @@ def read_server(server: Any) -> Reading:
         reason = "it is a low-level server"
     reason = reason or _find_lifespan_change(server)
     try:
-        listed, parts = _run_apart(lambda: _list(server, has_functions=reason is None))
+        keeps = keeps_lifespan.get() and has_lifespan(server)
+        listing = _run_listing(lambda: _list(server, has_functions=reason is None, keeps_lifespan=keeps))
     except DefinitionError:
         raise
     except Exception as error:
         words = f"The tools of server '{server.name}' cannot be listed: {type(error).__name__}: {error}"
         raise SourceError(words) from None
     routes = ("_additional_http_routes", "_custom_starlette_routes")
+    listed, parts, bridge = listing
     parts["HTTP route"] = sum(len(getattr(server, name, ())) for name in routes)
-    reading = Reading(findings=[*_left_out(server, parts), *filter(None, (guards, newer))])
-    bridge = Bridge(server)
+    reading = Reading(findings=[*_report_other_parts(server, parts), *filter(None, (guards, newer))])
     reason = reason or _find_change(listed)
     for item in listed:
         try:
-            tool = _Adopting(bridge, item, library or "mcp").adopt(reason)
+            tool = _Adopter(bridge, item, library or "mcp").adopt(reason)
         except DefinitionError as error:
             reading.findings.append(error.finding)
         except Exception as error:  # their objects may be of any version
@@ -159,7 +170,7 @@ def read_server(server: Any) -> Reading:
             reading.findings.append(InvalidToolError(words, tool=item.name).finding)
         else:
             reading.tools.append(tool)
-            reading.findings += _remarks(item)
+            reading.findings += _report_task(item)
     if not reading.tools and not reading.findings:
         reading.findings.append(Finding("no-tools", "warning", f"Server '{server.name}' has no tools"))
     return reading
@@ -172,7 +183,7 @@ def _find_lifespan_change(server: Any) -> str | None:
 
 
 def _find_change(listed: Iterable[_Listed]) -> str | None:
-    """Return why tools that are listed now may be taken away while the server runs."""
+    """Return why tools that are listed now may be removed or restricted while the server runs."""
     for item in listed:
         if item.function is None or (name := find_change(item.function)) is None:
             continue
@@ -181,7 +192,7 @@ def _find_change(listed: Iterable[_Listed]) -> str | None:
     return None
 
 
-def _left_out(server: Any, parts: Mapping[str, int]) -> Iterator[Finding]:
+def _report_other_parts(server: Any, parts: Mapping[str, int]) -> Iterator[Finding]:
     """Report the parts of a server that are not tools."""
     counts = [f"{number} {part}{'s' if number > 1 else ''}" for part, number in parts.items() if number]
     if counts:
@@ -190,7 +201,7 @@ def _left_out(server: Any, parts: Mapping[str, int]) -> Iterator[Finding]:
         yield Finding("foreign-parts", "advice", words)
 
 
-def _remarks(item: _Listed) -> Iterator[Finding]:
+def _report_task(item: _Listed) -> Iterator[Finding]:
     if getattr(getattr(item.origin, "task_config", None), "mode", None) == "required":
         words = f"Tool '{item.name}' wants to run in the background; it runs as an ordinary call"
         yield Finding("foreign-task", "advice", words, tool=item.name)
@@ -199,19 +210,27 @@ def _remarks(item: _Listed) -> Iterator[Finding]:
 # --- listing -----------------------------------------------------------------------------------------
 
 
-async def _list(server: Any, *, has_functions: bool) -> tuple[list[_Listed], dict[str, int]]:
-    """Return the tools of a server, and the number of its other parts. The lifespan is entered only where
-    the list may depend on it: where code of the author makes it, or where it is empty otherwise."""
+async def _list(server: Any, *, has_functions: bool, keeps_lifespan: bool) -> _List:
+    """List a server. The lifespan is entered only where the list may depend on it: where code of the author
+    makes it, or where it is empty otherwise. With `keeps_lifespan` it goes on then."""
     if has_functions:
         async with run_server(server, enters_lifespan=False) as sessions:
             listed, parts = await _list_session(await sessions.connect())
         if listed or parts:
-            return [found for item in listed for found in await _find_versions(server, item)], parts
-    async with run_server(server) as sessions:
-        listed, parts = await _list_session(await sessions.connect())
-        if has_functions:
-            listed = [found for item in listed for found in await _find_versions(server, item)]
-        return listed, parts
+            return _List(await _find_versions(server, listed, has_functions=True), parts, Bridge(server))
+    lifespan = Lifespan(run_server(server))
+    await lifespan.begin()
+    try:
+        listed, parts = await _list_session(await lifespan.value.connect())
+        listed = await _find_versions(server, listed, has_functions=has_functions)
+    except BaseException:
+        await lifespan.end()
+        raise
+    if keeps_lifespan:
+        lifespan.keep()
+        return _List(listed, parts, Bridge(server, lifespan))
+    await lifespan.end()
+    return _List(listed, parts, Bridge(server, has_run=True))
 
 
 async def _list_session(session: Session) -> tuple[list[_Listed], dict[str, int]]:
@@ -227,20 +246,26 @@ async def _list_session(session: Session) -> tuple[list[_Listed], dict[str, int]
         await session.close()
 
 
-async def _find_versions(server: Any, item: _Listed) -> list[_Listed]:
-    """Return a listed tool with the object behind it, and its older versions, which can be called too."""
-    fast = _fast_meta(item.wire)
-    newest = fast.get("version")
-    found = []
-    for version in (newest, *(each for each in fast.get("versions") or () if each != newest)):
-        origin, home = await _find_origin(server, item.name, version, 0)
-        if version == newest:
-            found.append(replace(item, origin=origin, home=home))
-        elif origin is not None:
-            wire = origin.to_mcp_tool(name=item.name).model_dump(
-                by_alias=True, mode="json", exclude_none=True
-            )
-            found.append(_Listed(wire, origin, home, version))
+async def _find_versions(server: Any, listed: list[_Listed], *, has_functions: bool) -> list[_Listed]:
+    """Return the listed tools and their older versions, which can be called too; where `has_functions`, each
+    with the object behind it."""
+    found: list[_Listed] = []
+    for item in listed:
+        fast = _fastmcp_meta(item.wire)
+        newest = fast.get("version")
+        found.append(item)
+        if has_functions:
+            origin, home = await _find_origin(server, item.name, newest, 0)
+            found[-1] = replace(item, origin=origin, home=home)
+        for version in fast.get("versions") or () if library_of(server) == "fastmcp" else ():
+            if version == newest:
+                continue
+            origin, home = await _find_origin(server, item.name, version, 0)
+            if origin is not None:
+                tool = origin.to_mcp_tool(name=item.name)
+                wire = tool.model_dump(by_alias=True, mode="json", exclude_none=True)
+                older = _Listed(wire, version=version)
+                found.append(replace(older, origin=origin, home=home) if has_functions else older)
     return found
 
 
@@ -260,42 +285,41 @@ async def _find_origin(server: Any, name: str, version: str | None, depth: int) 
     return tool, server
 
 
-def _fast_meta(wire: Mapping[str, Any]) -> Mapping[str, Any]:
+def _fastmcp_meta(wire: Mapping[str, Any]) -> Mapping[str, Any]:
     meta = wire.get("_meta") or {}
     return meta.get("fastmcp") or meta.get("_fastmcp") or {}  # the second is of fastmcp 2
 
 
-def _run_apart(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run async code to its end from wherever we are, also where a loop runs already: on the loop that the
-    server was started on, or else on a new one."""
-    outcome: list[T] = []
-    problem: list[BaseException] = []
+def _run_listing(make: Callable[[], Coroutine[Any, Any, _List]]) -> _List:
+    """Run async code from wherever we are, also where a loop runs already: on the loop that the server was
+    started on, or else on a new one, which runs as long as the lifespan that was entered there."""
+    outcome: Future[_List] = Future()
     own_loop = started_on.get()
 
-    def work() -> None:
+    async def work() -> None:
         try:
-            if own_loop is None:
-                outcome.append(asyncio.run(make()))
-            else:
-                outcome.append(asyncio.run_coroutine_threadsafe(make(), own_loop).result())
+            listing = await make()
         except BaseException as error:
-            problem.append(error)
+            outcome.set_exception(error)
+            return
+        outcome.set_result(listing)
+        if own_loop is None and listing.bridge.lifespan is not None:
+            await asyncio.wait({listing.bridge.lifespan.task})
 
-    thread = threading.Thread(target=work, name="toolcrib-lists-tools", daemon=True)
-    thread.start()
-    thread.join(LIST_S)
-    if problem:
-        raise problem[0]
-    if not outcome:
+    if own_loop is None:
+        threading.Thread(target=lambda: asyncio.run(work()), name="toolcrib-lists-tools", daemon=True).start()
+    else:
+        asyncio.run_coroutine_threadsafe(work(), own_loop)
+    if not futures.wait([outcome], LIST_S).done:
         raise SourceError(f"The server did not list its tools within {LIST_S:g} s")
-    return outcome[0]
+    return outcome.result()
 
 
 # --- one tool ----------------------------------------------------------------------------------------
 
 
-class _Adopting:
-    """Makes a tool of a listed one."""
+class _Adopter:
+    """Makes a tool of toolcrib from one that a server lists."""
 
     def __init__(self, bridge: Bridge, item: _Listed, library: str) -> None:
         self._bridge = bridge
@@ -379,7 +403,7 @@ class _Adopting:
         unwraps = described is not None and item.is_wrapped
         has_data = described is not None and described.output_schema is not None
 
-        async def run_theirs(arguments: dict[str, Any], toolcrib_context: Context) -> Any:
+        async def call_server(arguments: dict[str, Any], toolcrib_context: Context) -> Any:
             result = await bridge.call(name, arguments, toolcrib_context, version)
             if unwraps and not result.is_error:
                 result.structured_content = result.structured_content["result"] if has_data else None
@@ -416,7 +440,7 @@ class _Adopting:
             options = replace(options, description=said)
         if getattr(item.home or bridge.server, "strict_input_validation", False):
             options = replace(options, repair=False)
-        info = HandlerInfo(run_theirs)
+        info = HandlerInfo(call_server)
         info.source = self._source
         return Tool(info, name, options, build, item.function or item.origin)
 
@@ -445,9 +469,9 @@ class _Adopting:
             if (
                 theirs is not None
                 and not is_any_list(returns)
-                and find_theirs_in(_answer_of(returns)) is None
+                and find_library_type(_without_questions(returns)) is None
             ):
-                stub.__annotations__["return"] = _answer_of(returns)
+                stub.__annotations__["return"] = _without_questions(returns)
             info = HandlerInfo(stub)
             info.source = self._source
             check_parameters(info, self._item.name)
@@ -469,16 +493,16 @@ class _Adopting:
         if isinstance(stated, Mapping):
             return True
         bare = typing.get_args(returns)[0] if typing.get_origin(returns) is typing.Annotated else returns
-        is_content = find_theirs_in(bare) not in (None, "CallToolResult", "ToolResult")
+        is_content = find_library_type(bare) not in (None, "CallToolResult", "ToolResult")
         if self._item.is_wrapped or is_content:  # some versions describe pictures like data
             return False
         return ours is None or set(theirs.get("properties", ())) != _properties_of(ours)
 
     def _options(self) -> OptionFields:
-        """Return what the tool says of itself, except for texts and schemas."""
+        """Return the options of the listed tool, except for its description and schemas."""
         wire = self._item.wire
         source = self._item.origin or SimpleNamespace(**wire)  # fastmcp lists a title that it made up
-        notes, meta, fast = wire.get("annotations") or {}, wire.get("_meta") or {}, _fast_meta(wire)
+        notes, meta, fast = wire.get("annotations") or {}, wire.get("_meta") or {}, _fastmcp_meta(wire)
         options: OptionFields = {
             "name": self._item.name,
             "title": getattr(source, "title", None) or notes.get("title"),
@@ -496,7 +520,7 @@ class _Adopting:
         return options
 
     def _explain(self, error: BaseException) -> CallError:
-        """Return what the library tells callers of an exception of a function."""
+        """Return the error that the library shows to callers for an exception of a function."""
         name, text = self._item.name, str(error)
         kinds = {(package_of(cls), cls.__name__) for cls in type(error).__mro__}
         if not kinds.isdisjoint(_PROTOCOL_ERRORS):
@@ -516,7 +540,7 @@ class _Adopting:
 def _make_stub(
     function: Any, signature: inspect.Signature, hints: Mapping[str, Any], published: Mapping[str, Any]
 ) -> Any:
-    """Return a function with the words and the published parameters of another one."""
+    """Return a function with the docstring and the published parameters of another one."""
 
     def stub(*_: Any, **__: Any) -> None:
         pass
@@ -539,8 +563,8 @@ def _make_stub(
     return made
 
 
-def _answer_of(hint: Any) -> Any:
-    """Return a hint without the part that asks instead of answering."""
+def _without_questions(hint: Any) -> Any:
+    """Return the hint of a result without `InputRequiredResult`, which asks instead of answering."""
     if typing.get_origin(hint) not in (typing.Union, types.UnionType):
         return hint
     arms = [arm for arm in typing.get_args(hint) if getattr(arm, "__name__", "") != "InputRequiredResult"]

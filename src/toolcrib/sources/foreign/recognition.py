@@ -21,6 +21,10 @@ MAX_MOUNTS = 32
 started_on: ContextVar[AbstractEventLoop | None] = ContextVar("toolcrib_started_on", default=None)
 """The running event loop that the server to be read was started on, by its own program."""
 
+keeps_lifespan: ContextVar[bool] = ContextVar("toolcrib_keeps_lifespan", default=False)
+"""Whether a lifespan that is entered to list the tools goes on until the server is closed. So it is for
+commands, which end what is left; a library must not leave threads behind."""
+
 SUPPORTED: dict[Library, tuple[tuple[int, int], int]] = {"mcp": ((1, 6), 2), "fastmcp": ((2, 12), 4)}
 """The oldest version of each library that is served, and the newest major version that is known."""
 _DISTRIBUTIONS: dict[Library, tuple[str, ...]] = {"mcp": ("mcp",), "fastmcp": ("fastmcp", "fastmcp-slim")}
@@ -75,6 +79,11 @@ def is_low_level(thing: Any) -> bool:
     return any(map(_is_low_level_class, type(thing).__mro__))
 
 
+def is_server(thing: Any) -> bool:
+    """Return whether this is a server of another library."""
+    return library_of(thing) is not None or is_low_level(thing)
+
+
 def is_server_class(cls: Any) -> bool:
     """Return whether this is a class of servers, of either library, or a subclass."""
     return isinstance(cls, type) and any(
@@ -91,6 +100,20 @@ def low_level_of(server: Any) -> Any:
     return getattr(server, "_lowlevel_server", None) or getattr(server, "_mcp_server", server)
 
 
+def identity_of(server: Any) -> dict[str, Any]:
+    """Return what a server tells clients about itself besides its name, as settings of ours."""
+    try:
+        options = low_level_of(server).create_initialization_options()
+    except Exception:  # an override may need more than there is
+        return {}
+    names = ("title", "instructions", "website_url")
+    found: dict[str, Any] = {name: getattr(options, name, None) for name in names}
+    icons = getattr(options, "icons", None) or ()
+    found["version"] = options.server_version
+    found["icons"] = [icon.model_dump(by_alias=True, mode="json", exclude_none=True) for icon in icons]
+    return {name: value for name, value in found.items() if value}
+
+
 def package_of(cls: Any) -> str:
     """Return the package that a class or a function comes from; a class may say anything of itself."""
     module = getattr(cls, "__module__", None)
@@ -99,7 +122,7 @@ def package_of(cls: Any) -> str:
 
 def has_lifespan(server: Any) -> bool:
     """Return whether somebody gave a server, or one that is mounted in it, a lifespan."""
-    return next(lifespans_of(server), None) is not None
+    return any(True for _ in lifespans_of(server))
 
 
 def lifespans_of(server: Any) -> Iterator[Any]:
@@ -107,8 +130,10 @@ def lifespans_of(server: Any) -> Iterator[Any]:
     objects that hold functions."""
     for each in (server, *mounted_in(server)):
         held = each.settings.lifespan if library_of(each) == "mcp" else getattr(each, "_lifespan", None)
-        is_own = held is not None and not _is_default(held)
-        if is_own or getattr(each, "_has_lifespan", False):  # the second is of fastmcp 2
+        held = each.lifespan if is_low_level(each) else held
+        if getattr(each, "_has_lifespan", False):  # of fastmcp 2.12, whose low-level server wraps it
+            yield low_level_of(each).lifespan
+        elif held is not None and not _is_default(held):
             yield held
 
 

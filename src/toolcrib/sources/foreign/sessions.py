@@ -2,10 +2,10 @@
 
 `DirectSession` is for `mcp` 2.x and `fastmcp` 4: requests are handed to the SDK's runner. There are no
 streams, messages or tasks in between: a call runs in the task of its caller, and everything that the server
-sends during it (progress, log messages, questions) comes to the object that stands for the request.
+sends during it (progress, log messages, questions) arrives at the object that represents the request.
 
-The SDK's own servers get requests of 2026-07-28 with the right to ask in the older way too, so that a
-function may do both: return questions, and ask through its Context. `fastmcp` forbids the second there, so
+Servers of the SDK get requests of 2026-07-28 on a connection that also answers questions, so that a function
+can both return questions and ask through its Context. `fastmcp` does not allow the second on 2026-07-28, so
 its servers get a session with a handshake, and requests of 2026-07-28 only for tools that return questions.
 
 `StreamSession` is for `mcp` 1.x and `fastmcp` 2 and 3: the server runs over streams in memory.
@@ -43,7 +43,7 @@ HANDSHAKE = "2025-11-25"
 MODERN = "2026-07-28"
 CAPABILITIES: dict[str, Any] = {"sampling": {}, "elicitation": {"form": {}, "url": {}}, "roots": {}}
 CLIENT = {"name": "toolcrib", "version": "0"}
-NOBODY = "There is nobody to ask"
+NO_CALLER = "There is nobody to ask"
 MAX_ROUNDS = 16
 """How often a function may return questions instead of a result."""
 _INVALID_PARAMS = -32602
@@ -88,18 +88,18 @@ class Asker:
         """Return the answers to several requests, by the same keys."""
         questions: dict[str, Question] = {}
         for request in requests.values():
-            question = question_of(request["method"], request.get("params") or {})
+            question = read_question(request["method"], request.get("params") or {})
             self._asked += 1
             kind = type(question).__name__.lower()
             questions[kind if self._asked == 1 else f"{kind}-{self._asked}"] = question
         replies = await self._context.ask_all(questions) if questions else {}
         return {
-            key: answer_of(question, replies[own])
+            key: write_answer(question, replies[own])
             for key, (own, question) in zip(requests, questions.items(), strict=True)
         }
 
 
-def question_of(method: str, params: Mapping[str, Any]) -> Question:
+def read_question(method: str, params: Mapping[str, Any]) -> Question:
     """Return a request of a server as a question. Raise ToolError where it is none."""
     given = {key: value for key, value in params.items() if key != "_meta"}
     if method == "roots/list":
@@ -114,8 +114,8 @@ def question_of(method: str, params: Mapping[str, Any]) -> Question:
     raise ToolError(f"The client does not answer {method} requests.")
 
 
-def answer_of(question: Question, reply: Any) -> dict[str, Any]:
-    """Return a reply as the server gets it."""
+def write_answer(question: Question, reply: Any) -> dict[str, Any]:
+    """Return a reply in the form of the protocol."""
     match question, reply:
         case Form() | Visit(), Answer(action, content):
             is_filled = isinstance(question, Form) and action == "accept"
@@ -174,7 +174,7 @@ class DirectSession:
             return
         params = {"protocolVersion": HANDSHAKE, "capabilities": CAPABILITIES, "clientInfo": CLIENT}
         await self.request("initialize", params)
-        await self._runner.on_notify(_Request(None, is_notice=True), "notifications/initialized", None)
+        await self._runner.on_notify(_Request(None, is_notification=True), "notifications/initialized", None)
 
     async def close(self) -> None:
         await sys.modules["mcp.server.runner"].aclose_shielded(self._runner.connection)
@@ -225,7 +225,7 @@ class DirectSession:
             try:
                 _CURRENT.reset(token)
             except ValueError:
-                pass  # the call was let go and ends in a task of its own
+                pass  # the call was abandoned and ends in another task
         if request.needed is not None:  # the tool has caught it
             raise request.needed
         return reply
@@ -244,13 +244,13 @@ def _is_about_questions(error: ToolError) -> bool:
 
 
 class _Request:
-    """A request of ours, as the SDK sees it: its `DispatchContext`. `caller` is None when it has ended."""
+    """A request to the server, as the `DispatchContext` of the SDK. `caller` is None once it has ended."""
 
     message_metadata = None
 
-    def __init__(self, caller: tuple[Context, Asker] | None, *, is_notice: bool = False) -> None:
+    def __init__(self, caller: tuple[Context, Asker] | None, *, is_notification: bool = False) -> None:
         self.caller = caller
-        self.request_id = None if is_notice else f"toolcrib-{next(_numbers)}"
+        self.request_id = None if is_notification else f"toolcrib-{next(_numbers)}"
         self.needed: InputNeeded | None = None
 
     @property
@@ -272,7 +272,7 @@ class _Request:
 
     async def notify(self, method: str, params: Mapping[str, Any] | None, _: Any = None) -> None:
         if self.caller is not None and params is not None:
-            tell(self.caller[0], method, params)
+            forward_notification(self.caller[0], method, params)
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, _: Any = None
@@ -280,16 +280,16 @@ class _Request:
         if method == "ping":
             return {}
         if self.caller is None:
-            raise _refusal(_INTERNAL_ERROR, NOBODY)
+            raise _make_error(_INTERNAL_ERROR, NO_CALLER)
         try:
             return await self.caller[1].ask(method, params or {})
         except InputNeeded as needed:
             self.needed = needed  # the whole call is repeated with the answers
             raise
         except CannotAskError as error:
-            raise _refusal(_METHOD_NOT_FOUND, str(error)) from None
+            raise _make_error(_METHOD_NOT_FOUND, str(error)) from None
         except ToolError as error:
-            raise _refusal(_INTERNAL_ERROR, str(error)) from None
+            raise _make_error(_INTERNAL_ERROR, str(error)) from None
 
 
 class _Outbound:
@@ -305,22 +305,22 @@ class _Outbound:
     ) -> dict[str, Any]:
         request = _CURRENT.get()
         if request is None:
-            raise _refusal(_INTERNAL_ERROR, NOBODY)
+            raise _make_error(_INTERNAL_ERROR, NO_CALLER)
         return await request.send_raw_request(method, params)
 
 
 _OUTBOUND = _Outbound()
 
 
-def tell(context: Context, method: str, params: Mapping[str, Any]) -> None:
-    """Pass a notification of a server to the caller of a tool, if it is for callers."""
+def forward_notification(context: Context, method: str, params: Mapping[str, Any]) -> None:
+    """Pass progress and log messages of a server to the caller of a tool."""
     if method == "notifications/progress":
         context.progress(params["progress"], params.get("total"), params.get("message"))
     elif method == "notifications/message":
         context.log(params["level"], params.get("data"))
 
 
-def _refusal(code: int, message: str) -> Exception:
+def _make_error(code: int, message: str) -> Exception:
     made: Exception = sys.modules["mcp.shared.exceptions"].MCPError(code=code, message=message)
     return made
 
@@ -329,10 +329,10 @@ def _refusal(code: int, message: str) -> Exception:
 
 
 class _Streams:
-    """The stream that a server reads from and the one that it writes to.
+    """The stream that a server reads from, and the one that it writes to.
 
-    What the server sends is taken in the task that sends it, because that knows which request it works on.
-    The SDK since 2.0 handles a message with the context variables of `last_context`.
+    Messages of the server are handled in the task that sends them, whose context variables name the request
+    that it works on. The SDK since 2.0 handles a message with the context variables of `last_context`.
     """
 
     def __init__(self, receive: Callable[[Any], None]) -> None:
@@ -397,7 +397,7 @@ class StreamSession:
         return self._stopped is not None
 
     async def open(self) -> None:
-        """Start the server and introduce ourselves. Raise what starting raises."""
+        """Start the server and do the handshake. Raise what starting raises."""
         options = self._low_level.create_initialization_options()
         running = self._low_level.run(self._streams, self._streams, options)
         self._running = asyncio.get_running_loop().create_task(running, context=self._variables.copy())
@@ -450,7 +450,7 @@ class StreamSession:
             del self._calls[id_]
 
     def fail(self, reason: str) -> None:
-        """End all requests, and those to come: nobody works on them any more."""
+        """End all requests with an error, and those to come."""
         self._stopped = reason
         for call in self._calls.values():
             if not call.reply.done():
@@ -485,7 +485,7 @@ class StreamSession:
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
         elif call is not None and call.context is not None:
-            tell(call.context, message.method, params)
+            forward_notification(call.context, message.method, params)
 
     def _find_call(self, message: Any, related: Any) -> _Call | None:
         """Return the call that a message belongs to: the one that it names, or else the one that the sending
@@ -498,7 +498,7 @@ class StreamSession:
 
     async def _answer(self, message: Any, params: dict[str, Any], call: _Call | None) -> None:
         """Answer a question of the server, if our caller can."""
-        code, text = _INTERNAL_ERROR, NOBODY
+        code, text = _INTERNAL_ERROR, NO_CALLER
         try:
             if message.method == "ping" or (call is not None and call.asker is not None):
                 result = {} if message.method == "ping" else await call.asker.ask(message.method, params)  # type: ignore[union-attr]

@@ -24,7 +24,7 @@ from toolcrib.registry.registry import ToolRegistry, finding_of
 from toolcrib.registry.selection import drop_repeated
 from toolcrib.sources import collect, tables
 from toolcrib.sources.base import Batch
-from toolcrib.sources.foreign.usage import find_start
+from toolcrib.sources.foreign.entry_point import find_start
 from toolcrib.sources.loading import find_import_root, imports_forbidden
 from toolcrib.sources.modules import GROUP
 from toolcrib.sources.scan.files import Aim, Library, SourceFile, mentions_tools, take_aim

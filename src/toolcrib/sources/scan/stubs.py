@@ -180,12 +180,10 @@ def _returns_something(body: list[ast.stmt]) -> bool:
 
 @dataclass(slots=True)
 class Stub:
-    """A stub and its findings. `contexts` are parameters that ask for the Context of mcp or fastmcp; they are
-    left out of the function, unless asked for."""
+    """A stub and its findings."""
 
     function: FunctionType
     findings: list[Finding] = field(default_factory=list)
-    contexts: tuple[str, ...] = ()
 
 
 class _Read(NamedTuple):
@@ -307,7 +305,7 @@ class Reader:
         )
         function.__module__ = self.file.name
         function.__qualname__ = qualname_in(scope, node.name)
-        return Stub(function, findings, contexts)
+        return Stub(function, findings)
 
     def _hints(
         self, node: _Function, owner: str, scope: Scope, dropped: Collection[str], findings: list[Finding]

@@ -162,7 +162,7 @@ def test_wrong_cut_revoked_and_expired_keys_are_told_the_same(
 def test_the_log_says_what_is_wrong_and_never_repeats_it(
     authenticator: Authenticator, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for rest in (b"Bearer {}.{}.{}", b"Basic {}", b"Bearer {} {}", b"Bearer {}\xff"):
+    for rest in (b"Bearer {}.{}.{}", b"Bearer {}", b"Basic {}", b"Bearer {} {}", b"Bearer {}\xff"):
         show(authenticator, rest.replace(b"{}", b"canary"), None)
     authenticator.authenticate({b"x-api-key": b"c" * 16_384}, None)
     authenticator.authenticate({b"x-api-key": b"c" * 16_385}, None)
@@ -172,6 +172,7 @@ def test_the_log_says_what_is_wrong_and_never_repeats_it(
         f"rejected credentials from an unknown address: {reason}"
         for reason in (
             "a token of an unknown issuer",
+            "not a key: keys begin with tck_",
             "another scheme than Bearer",
             nothing,
             nothing,

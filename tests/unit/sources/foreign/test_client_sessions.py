@@ -130,4 +130,4 @@ async def test_a_session_ends_with_that_of_its_client() -> None:
             gc.collect()
         await server.call("recall", principal=ANA)
         owner: Any = server.registry.get("recall").owner
-        assert len(owner._lifespan.value._open) <= 2
+        assert len(owner.lifespan.value._open) <= 2

@@ -19,7 +19,7 @@ from toolcrib import collect
 from toolcrib.cli import app
 from toolcrib.client import Client, StdioTransport
 from toolcrib.errors import SourceError
-from toolcrib.sources.foreign import entry_point
+from toolcrib.sources.foreign import program
 
 MCP = "from mcp.server.mcpserver import MCPServer as Server\n"
 FAST = "from fastmcp import FastMCP as Server\n"
@@ -117,6 +117,8 @@ UVICORN = (
     "    await uvicorn.Server(uvicorn.Config(make().{app}(), port=1)).serve()\n"
     + GUARD
     + "asyncio.run(main())",
+    "import uvicorn\nif __name__ != '__main__':\n    app = make().{app}()\n"
+    "else:\n    uvicorn.run('greeter:app', port=1)",
 )
 
 
@@ -130,7 +132,7 @@ def test_a_server_is_served_wherever_its_program_starts_it(tmp_path: Path, libra
 
 
 @pytest.mark.parametrize(("library", "app"), [(MCP, "streamable_http_app"), (FAST, "http_app")])
-@pytest.mark.parametrize("start", UVICORN, ids=["run", "serve"])
+@pytest.mark.parametrize("start", UVICORN, ids=["run", "serve", "by name"])
 def test_a_server_is_served_whose_application_is_given_to_uvicorn(
     tmp_path: Path, library: str, app: str, start: str
 ) -> None:
@@ -217,7 +219,7 @@ def test_a_package_is_run_by_its_main_file(tmp_path: Path, monkeypatch: pytest.M
     assert greet("./greeting", "b") == "hello Ann b"
 
 
-def test_a_console_script_is_run_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_console_script_is_run_by_its_name_or_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {
         "greeter_package.py": MCP + MAKE + "def begin():\n    make().run()\n",
         "greeter_package-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: greeter\nVersion: 1.0\n",
@@ -227,6 +229,13 @@ def test_a_console_script_is_run_by_its_name(tmp_path: Path, monkeypatch: pytest
     monkeypatch.syspath_prepend(write(tmp_path, files))
 
     assert greet("greet-people", "--now") == "hello Ann --now"
+    monkeypatch.setattr(program, "_scripts_folder", lambda: tmp_path / "bin")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/greet-people").write_text("#!/usr/bin/python\nimport greeter_package\n")
+    (tmp_path / "greet-people").write_text("#!/usr/bin/python\nimport greeter_package\n")
+    assert greet(tmp_path / "bin/greet-people", "--path") == "hello Ann --path"
+    refused = run("list", tmp_path / "greet-people")
+    assert "is not a console script of this Python environment" in refused.stderr
     assert "There is no file, module or command 'greet-cats'" in run("list", "greet-cats").stderr
 
 
@@ -296,6 +305,51 @@ def test_an_exception_before_the_start_is_reported_with_its_line(tmp_path: Path)
     assert "greeter.py:3: greeter.py cannot be run: KeyError: 'API_KEY'" in listed.stderr
 
 
+COMMAND = """
+import click
+
+@click.command()
+@click.option("--db", required=True)
+def start(db):
+    server = make()
+    open(db)
+    server.run()
+"""
+
+
+def test_an_exception_in_a_command_is_reported_with_the_line_of_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "greeter.py"
+    file.write_text(MCP + MAKE + COMMAND)
+
+    failed = run("list", f"{file}:start", "--", "--db", str(tmp_path / "nowhere"))
+    refused = run("list", f"{file}:start")
+
+    assert "greeter.py:22: greeter.py cannot be run: FileNotFoundError" in failed.stderr
+    assert "core.py" not in failed.stderr + refused.stderr
+    assert "greeter.py: The program exited with code 2" in refused.stderr
+
+
+def test_an_exception_behind_a_group_of_commands_is_reported_with_the_line_of_the_command(
+    tmp_path: Path,
+) -> None:
+    group = "from greeter import start\nimport click\ngroup = click.Group(commands=[start])\n"
+    folder = write(tmp_path, {"greeter.py": MCP + MAKE + COMMAND, "group.py": group})
+
+    failed = run("list", f"{folder / 'group.py'}:group", "--", "start", "--db", str(tmp_path / "nowhere"))
+
+    assert "greeter.py:22: greeter.py cannot be run: FileNotFoundError" in failed.stderr
+
+
+def test_a_command_that_nothing_calls_is_named_in_the_hint(tmp_path: Path) -> None:
+    file = tmp_path / "greeter.py"
+    file.write_text(MCP + MAKE.replace("def make", "def _make") + COMMAND.replace("make()", "_make()"))
+
+    listed = run("list", file)
+
+    assert "its server is made in a function" in listed.stderr
+    assert 'greeter.py:start, or call it below `if __name__ == "__main__":`' in listed.stderr
+
+
 def test_a_function_that_starts_nothing_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "greeter.py"
     file.write_text(MCP + MAKE + "def main():\n    make()\n")
@@ -306,7 +360,7 @@ def test_a_function_that_starts_nothing_is_an_error(tmp_path: Path) -> None:
 def test_a_program_that_starts_no_server_in_time_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(entry_point, "START_S", 0.2)
+    monkeypatch.setattr(program, "START_S", 0.2)
     file = tmp_path / "greeter.py"
     file.write_text(MCP + "import threading\n" + GUARD + "threading.Event().wait()\n")
 

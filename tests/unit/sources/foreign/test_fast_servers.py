@@ -8,11 +8,16 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from fastmcp import Client
+from fastmcp import Client, FastMCP
+from fastmcp.server.middleware import Middleware
+from mcp.client.client import Client as SDKClient
+from mcp.server import Server
 
+from tests.support.http_servers import serving
 from tests.unit.sources.foreign.answering import GUESTS
 from tests.unit.sources.foreign.test_sdk_servers import data_of, own_data_of
 from toolcrib import MCPServer, collect
+from toolcrib.transports.mcp_sdk import attach
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 
@@ -134,6 +139,26 @@ class TestCalls:
 
     async def test_an_older_version_answers_to_its_number(self, server: MCPServer) -> None:
         assert (await server.call("open_ticket@1", {"title": "x"})).text == "x"
+
+    @pytest.mark.parametrize("middleware", [[], [Middleware()]], ids=["native", "through its handlers"])
+    async def test_a_client_gets_the_version_that_it_asks_for(self, middleware: list[Middleware]) -> None:
+        theirs = FastMCP("theirs", middleware=middleware)
+        theirs.tool(lambda title: f"first {title}", name="open", version="1")
+        theirs.tool(lambda heading: f"second {heading}", name="open", version="2")
+        server = MCPServer("test")
+        server.add(theirs)
+        sdk = Server("bare")
+        attach(server, sdk)
+        with serving("own", server) as served:
+            async with Client(f"http://127.0.0.1:{served.port}/mcp") as client:
+                old = await client.call_tool("open", {"title": "x"}, version="1")
+                new = await client.call_tool("open", {"heading": "x"}, version="2")
+                newest = await client.call_tool("open", {"heading": "x"})
+        async with SDKClient(sdk) as client:
+            attached = await client.call_tool("open", {"title": "x"}, meta={"fastmcp": {"version": "1"}})
+
+        shown = [result.content[0].text for result in (old, new, newest, attached)]
+        assert shown == ["first x", "second x", "second x", "first x"]
 
     async def test_a_generator_is_gathered(self, server: MCPServer) -> None:
         assert (await server.call("numbers", {"upto": 3})).structured_content == [0, 1, 2]

@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -173,6 +174,54 @@ def test_a_tool_in_the_source_that_is_not_served_is_reported(
     assert "unserved-tools" not in {item["code"] for item in after["findings"]}
 
 
+FACTORIES = """
+import os
+from fastmcp import FastMCP
+
+def add_more(mcp):
+    if os.environ.get("ALLOW_SQL"):
+        @mcp.tool
+        def execute_sql(sql: str) -> str:
+            return sql
+
+def make():
+    mcp = FastMCP("shop")
+
+    @mcp.tool
+    def refund(order: int) -> str:
+        return "refunded"
+
+    add_more(mcp)
+    return mcp
+
+def make_other():
+    mcp = FastMCP("other")
+
+    @mcp.tool
+    def ring(number: str) -> str:
+        return number
+
+    return mcp
+"""
+
+
+@pytest.mark.parametrize("kind", ["file", "module"])
+def test_a_tool_in_the_source_of_a_factory_that_is_not_served_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    write(tmp_path, {"factories.py": FACTORIES})
+    monkeypatch.chdir(tmp_path)
+    target = "factories.py:make" if kind == "file" else "factories:make"
+
+    def find_unserved() -> list[tuple[str, int]]:
+        found = json.loads(run("check", target, "--json").stdout)["findings"]
+        return [(item["tool"], item["line"]) for item in found if item["code"] == "unserved-tools"]
+
+    assert find_unserved() == [("execute_sql", 7)]
+    monkeypatch.setenv("ALLOW_SQL", "1")
+    assert find_unserved() == []
+
+
 def test_a_function_that_is_named_past_its_server_is_called_with_a_warning(tmp_path: Path) -> None:
     file = tmp_path / "guarded.py"
     file.write_text(GUARDED)
@@ -200,6 +249,44 @@ def test_the_search_tools_replace_the_list_of_an_adopted_server_only_on_demand(t
 
     assert asyncio.run(count_shown("auto")) == 400
     assert asyncio.run(count_shown("always")) == 2
+
+
+PRESENTED = """
+from mcp.server.mcpserver import MCPServer
+from mcp_types import Icon
+
+server = MCPServer(
+    "shop", title="The shop", version="3.1", instructions="Prices are net.", website_url="https://shop.example",
+    icons=[Icon(src="https://shop.example/icon.png", mime_type="image/png")],
+)
+
+@server.tool()
+def price(item: str) -> float:
+    return 4.5
+
+if __name__ == "__main__":
+    server.run()
+"""
+
+
+def test_clients_see_how_an_adopted_server_presents_itself(tmp_path: Path) -> None:
+    file = tmp_path / "shop.py"
+    file.write_text(PRESENTED)
+    settings = tmp_path / "toolcrib.toml"
+    settings.write_text('[server]\ntargets = ["shop.py"]\nname = "our-shop"\nversion = "9"\n')
+    terminal = Terminal(sys.stdout, sys.stderr, debug=False)
+
+    async def ask(target: Path, protocol: str) -> tuple[dict[str, Any], str | None]:
+        async with load_for_serving([str(target)], terminal).server.connect(protocol=protocol) as client:
+            return dict(client.server_info), client.instructions
+
+    icons = [{"src": "https://shop.example/icon.png", "mimeType": "image/png"}]
+    shown = {"title": "The shop", "websiteUrl": "https://shop.example", "icons": icons}
+    own = {"name": "shop", "version": "3.1", **shown}
+    assert asyncio.run(ask(file, "2026-07-28")) == (own, "Prices are net.")
+    assert asyncio.run(ask(file, "2025-11-25")) == (own, "Prices are net.")
+    assert asyncio.run(ask(file, "2025-06-18"))[0] == {"name": "shop", "version": "3.1", "title": "The shop"}
+    assert asyncio.run(ask(settings, "2025-11-25"))[0] == {"name": "our-shop", "version": "9", **shown}
 
 
 def test_a_file_in_a_package_imports_its_siblings_as_a_script_and_as_a_part_of_the_package(

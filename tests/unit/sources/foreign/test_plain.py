@@ -6,6 +6,7 @@ import functools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 from types import ModuleType
 from typing import Annotated, Any
 
@@ -18,6 +19,7 @@ from fastmcp.server.dependencies import get_context, get_http_headers
 from fastmcp.utilities.types import Image
 from pydantic import BaseModel, Field
 
+from toolcrib import MCPServer
 from toolcrib.sources import collect
 from toolcrib.sources.foreign.plain import find_obstacle
 from toolcrib.tool import Adoption
@@ -148,13 +150,96 @@ def test_a_function_with_nothing_of_theirs_is_plain(function: Any) -> None:
     assert find_obstacle(function, schema_of(function)) is None
 
 
-def test_a_method_is_plain_if_its_class_is() -> None:
-    class Counter:
-        def count(self, a: int) -> int:
-            return a
+class Shop:
+    shared = theirs
 
-    assert find_obstacle(Counter().count, {"properties": {"a": {}}}) is None
-    assert find_obstacle(till.pay, {"properties": {"amount": {}}}) == "it uses get_context"
+    def __init__(self) -> None:
+        self.mcp = FastMCP("shop")
+        self.till = till
+        self.prices = {"tea": 4.5}
+        for method in (self.price, self.pay, self.find, self.look, self.read, self.show, self.hand_over):
+            self.mcp.tool(method)
+
+        @self.mcp.tool
+        def priced(item: str) -> float:
+            return self.price(item)
+
+    def price(self, item: str) -> float:
+        return self._find_price(item)
+
+    def _find_price(self, item: str) -> float:
+        return self.prices[item]
+
+    def pay(self, amount: int) -> int:
+        return self.till.pay(amount)
+
+    def find(self, item: str) -> str:
+        return self.till.name()
+
+    def look(self) -> str:
+        return self.mcp.name
+
+    def read(self, name: str) -> str:
+        return str(getattr(self, name))
+
+    def show(self) -> str:
+        return self.shared.name
+
+    def hand_over(self) -> str:
+        return name_of(self)
+
+
+def name_of(shop: Any) -> str:
+    return str(shop.mcp)
+
+
+def test_a_method_is_plain_if_it_reaches_nothing_of_theirs() -> None:
+    assert find_obstacle(till.pay, {"properties": {"amount": {}}}) is None
+    assert find_obstacle(till.name, {}) == "it uses get_context"
+
+
+def test_methods_of_an_object_that_keeps_its_server_are_plain_unless_they_reach_it() -> None:
+    ways = {tool.name: tool.adoption for tool in collect(Shop().mcp).tools}
+
+    assert {name: way.reason for name, way in ways.items() if way is not None} == {
+        "price": "a plain function",
+        "pay": "a plain function",
+        "find": "it uses get_context",
+        "look": "it uses Shop.mcp",
+        "read": "it uses getattr, which may reach Shop.mcp",
+        "show": "it uses Shop.shared",
+        "hand_over": "it uses Shop.mcp",
+        "priced": "a plain function",
+    }
+
+
+def test_methods_that_python_calls_by_itself_are_searched_too() -> None:
+    class Named(Shop):
+        def __str__(self) -> str:
+            return self.mcp.name
+
+    assert find_obstacle(Named().price, {"properties": {"item": {}}}) == "it uses Named.mcp"
+
+
+def test_methods_that_a_base_class_of_another_package_may_call_are_searched_too() -> None:
+    class Worker(Thread):
+        def run(self) -> None:
+            helper()
+
+    worker = Worker()
+
+    def start() -> None:
+        worker.start()
+
+    assert find_obstacle(start, {}) == "it uses get_context"
+
+
+async def test_a_method_is_run_natively_with_its_object() -> None:
+    server = MCPServer("test")
+    server.add(Shop().mcp)
+
+    assert (await server.call("price", {"item": "tea"})).structured_content == 4.5
+    assert (await server.call("priced", {"item": "tea"})).structured_content == 4.5
 
 
 @pytest.mark.parametrize(

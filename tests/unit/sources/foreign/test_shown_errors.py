@@ -138,3 +138,28 @@ async def test_an_error_without_a_text_is_hidden() -> None:
 
     assert "failed unexpectedly" in (await server.call("mute")).text
     assert (await server.call("protocol")).text == "later"
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (official, "Tool 'crash_there' raised an unexpected exception"),
+        (fast, "Error calling tool 'crash_there'"),
+    ],
+)
+@pytest.mark.parametrize("level", [logging.INFO, logging.DEBUG])
+async def test_an_exception_that_the_library_logs_is_one_line_with_its_place(
+    make: Any, said: str, level: int, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(level, "toolcrib")
+    server = MCPServer("test")
+    server.add(make())
+    async with server:
+        await server.call("crash_there")
+
+    (line,) = [record for record in caplog.records if "crash_there" in record.getMessage()]
+    assert line.getMessage().startswith(f"{said}: RuntimeError: password=[redacted] (")
+    assert "test_shown_errors.py:" in line.getMessage()
+    assert (line.name, line.levelno) == ("toolcrib", logging.ERROR)
+    assert (line.exc_info is not None) is (level == logging.DEBUG)
+    assert "Traceback" not in capfd.readouterr().err

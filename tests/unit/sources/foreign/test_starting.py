@@ -8,7 +8,7 @@ import pytest
 
 from toolcrib import collect
 from toolcrib.errors import SourceError
-from toolcrib.sources.foreign.usage import check_start
+from toolcrib.sources.foreign.entry_point import check_start
 
 HEAD = """import asyncio
 from fastmcp import FastMCP
