@@ -23,7 +23,7 @@ from toolcrib.agents import (
 )
 from toolcrib.cli.catalog import ToolSource, source_options, split_command
 from toolcrib.cli.load import load
-from toolcrib.cli.options import Command, CommandError, json_option
+from toolcrib.cli.options import Command, CommandError, complete_from, json_option
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.text import one_line
 from toolcrib.client import Client
@@ -43,7 +43,13 @@ _ENDINGS = {"length": "the answer was cut off", "refused": "the model refused to
 @click.command(cls=Command, examples=EXAMPLES)
 @click.argument("question", required=False)
 @source_options(target=True, static=False)
-@click.option("--provider", required=True, metavar="NAME", help=f"One of: {', '.join(providers)}.")
+@click.option(
+    "--provider",
+    required=True,
+    metavar="NAME",
+    shell_complete=complete_from(providers),
+    help=f"One of: {', '.join(providers)}.",
+)
 @click.option("--model", metavar="NAME", help="Model of the provider.")
 @click.option("--base-url", metavar="URL", help="Base URL of the service.")
 @click.option("--program", metavar="WORDS", help="gemini_cli: program to start instead, without a shell.")

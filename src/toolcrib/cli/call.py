@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from toolcrib.cli.catalog import ToolSource, source_options
+from toolcrib.cli.catalog import ToolSource, complete_tools, source_options
 from toolcrib.cli.load import load_one
 from toolcrib.cli.options import Command, CommandError
 from toolcrib.cli.output import Terminal
@@ -59,7 +59,7 @@ class CallCommand(Command):
 
 
 @click.command(cls=CallCommand, examples=EXAMPLES)
-@click.argument("name")
+@click.argument("name", shell_complete=complete_tools)
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
 @source_options(target=True, static=False)
 @click.option(

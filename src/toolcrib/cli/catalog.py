@@ -7,9 +7,11 @@ is responsible for it: no address is blocked.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import shlex
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import redirect_stderr
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
@@ -19,8 +21,8 @@ import click
 
 from toolcrib import __version__
 from toolcrib.cli.load import build_tools, load, read_configs
-from toolcrib.cli.options import CommandError, target_option, targets_argument
-from toolcrib.cli.output import Terminal
+from toolcrib.cli.options import CommandError, Targets, target_option, targets_argument
+from toolcrib.cli.output import Terminal, open_terminal
 from toolcrib.cli.prompt import Prompter
 from toolcrib.cli.text import suggest
 from toolcrib.client import Client, RemoteTool, StdioTransport, Transport
@@ -131,6 +133,21 @@ def source_options(*, target: bool = False, static: bool = True) -> Callable[[F]
         return call
 
     return decorate
+
+
+def complete_tools(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the name of a tool. The targets are read, not run: the user has only pressed a key."""
+    targets = Targets.of(ctx.params.get("targets") or (), ())
+    try:
+        with (
+            open(os.devnull, "w") as nowhere,
+            redirect_stderr(nowhere),
+            open_terminal(debug=False) as terminal,
+        ):
+            found = ToolSource(targets, static=True).collect(terminal)
+    except Exception:
+        return []  # there is no way to report it here
+    return [tool.name for tool in found.tools if tool.name.startswith(incomplete)]
 
 
 def static_option(function: F) -> F:

@@ -15,7 +15,7 @@ from toolcrib.catalog.export import EXPORTERS, Export, Verdict, find_exporter
 from toolcrib.catalog.export import export as export_tools
 from toolcrib.cli.catalog import ToolSet, ToolSource, source_options
 from toolcrib.cli.load import SAMPLE_NOTE
-from toolcrib.cli.options import Command, CommandError, json_option
+from toolcrib.cli.options import Command, CommandError, complete_from, json_option
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.text import count, one_line
 from toolcrib.config import FILE_NAME
@@ -34,7 +34,12 @@ _MAX_LOSSES = 3
 
 @click.command("export", cls=Command, examples=EXAMPLES)
 @source_options()
-@click.option("--to", metavar="FORM", help=f"The format: {', '.join(EXPORTERS)}.")
+@click.option(
+    "--to",
+    metavar="FORM",
+    shell_complete=complete_from(EXPORTERS),
+    help=f"The format: {', '.join(EXPORTERS)}.",
+)
 @click.option(
     "--strict/--no-strict", default=True, help="Use OpenAI's strict mode where possible.  [default: strict]"
 )

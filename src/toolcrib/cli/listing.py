@@ -10,6 +10,7 @@ import click
 from toolcrib.cli.catalog import (
     ToolSource,
     check_remote_tools,
+    complete_tools,
     find_remote_tool,
     list_remote_tools,
     scan_targets,
@@ -136,7 +137,7 @@ def _remote_json(tool: RemoteTool) -> dict[str, Any]:
 
 
 @click.command(cls=Command, examples=SHOW)
-@click.argument("name")
+@click.argument("name", shell_complete=complete_tools)
 @source_options(target=True, static=False)
 @json_option
 def show(terminal: Terminal, name: str, source: ToolSource, as_json: bool) -> int:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import click
 
 from toolcrib.cli.output import Terminal, open_terminal
-from toolcrib.errors import ConfigurationError, DefinitionError, ToolcribError
+from toolcrib.errors import ConfigurationError, DefinitionError, ToolcribError, suggest
 from toolcrib.sources.foreign.program import stop_programs
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -29,6 +29,21 @@ _DAY_S = 86_400.0
 _UNITS_S = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": _DAY_S, "w": 7 * _DAY_S, "y": 365 * _DAY_S}
 _DURATION = re.compile(r"(\d{1,9})\s*([a-z]+)")
 _LAST_S = 253_402_300_799.0  # the end of the year 9999, the last that datetime can represent
+
+
+COMMANDS_ELSEWHERE = {
+    "build": "export",
+    "dev": "serve --reload",
+    "inspect": "list or toolcrib show",
+    "install": "connect",
+    "new": "init",
+    "run": "serve",
+    "start": "serve",
+    "test": "check",
+    "tools": "list",
+    "version": "--version",
+}
+"""Commands of other tools, and what is used here instead."""
 
 
 class CommandError(click.ClickException):
@@ -108,6 +123,16 @@ class LazyGroup(click.Group):
             return None
         command: click.Command = pkgutil.resolve_name(self._modules[cmd_name])
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in self._modules and not name.startswith("-"):
+            here = COMMANDS_ELSEWHERE.get(name)
+            hint = f"use toolcrib {here}" if here else suggest(name, self._modules, "see toolcrib --help")
+            raise CommandError(f"No such command '{name}'", hint)
+        return super().resolve_command(ctx, args)
 
     def main(self, *args: Any, **extra: Any) -> Any:
         extra["standalone_mode"] = False
@@ -210,14 +235,40 @@ def _make_targets(ctx: click.Context, _: click.Parameter, value: Sequence[str]) 
     return Targets.of(value, ctx.meta.get(_ARGUMENTS, ()))
 
 
+def complete_files(_: click.Context, __: click.Parameter, incomplete: str) -> list[Any]:
+    """Complete a target: the shell knows the files."""
+    from click.shell_completion import CompletionItem  # start-up time
+
+    return [CompletionItem(incomplete, type="file")]
+
+
+def complete_from(names: Iterable[str]) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """Return a function that completes one of these names."""
+    return lambda _, __, incomplete: [name for name in names if name.startswith(incomplete)]
+
+
 def targets_argument(function: F) -> F:
-    return click.argument("targets", nargs=-1, metavar="[TARGET]...", callback=_make_targets)(function)
+    argument = click.argument(
+        "targets",
+        nargs=-1,
+        metavar="[TARGET]...",
+        callback=_make_targets,
+        shell_complete=complete_files,
+    )
+    return argument(function)
 
 
 def target_option(function: F) -> F:
     text = "Where the tool is: a Python file, folder, module, module:object or toolcrib.toml."
     option = click.option(
-        "-t", "--target", "targets", multiple=True, metavar="TARGET", help=text, callback=_make_targets
+        "-t",
+        "--target",
+        "targets",
+        multiple=True,
+        metavar="TARGET",
+        help=text,
+        callback=_make_targets,
+        shell_complete=complete_files,
     )
     return option(function)
 

@@ -17,7 +17,15 @@ import click
 
 from toolcrib.cli.connect import clients, edit
 from toolcrib.cli.connect.clients import CLIENTS, DEFAULT_NAME, Client, Entry, Scope, is_toolcrib
-from toolcrib.cli.options import Command, CommandError, Targets, exclusive, json_option, targets_argument
+from toolcrib.cli.options import (
+    Command,
+    CommandError,
+    Targets,
+    complete_from,
+    exclusive,
+    json_option,
+    targets_argument,
+)
 from toolcrib.cli.output import Terminal, shorten_paths
 from toolcrib.cli.text import suggest
 from toolcrib.config import load_config
@@ -52,7 +60,7 @@ class Destination:
 
 
 @click.command(cls=Command, examples=EXAMPLES)
-@click.argument("client", required=False)
+@click.argument("client", required=False, shell_complete=complete_from([item.key for item in CLIENTS]))
 @targets_argument
 @json_option
 @click.option("--url", metavar="URL", help="Connect to a running server.")

@@ -1,0 +1,58 @@
+"""What the shell completes, and what a mistyped command is answered with."""
+
+from __future__ import annotations
+
+import pytest
+from click.shell_completion import ShellComplete
+
+from toolcrib.cli import app
+
+from .conftest import ADD, CommandLine
+
+
+def complete(*words: str) -> list[str]:
+    """Return what could stand for the last word."""
+    shell = ShellComplete(app, {}, "toolcrib", "_TOOLCRIB_COMPLETE")
+    return [item.value for item in shell.get_completions(list(words[:-1]), words[-1])]
+
+
+def test_tools_of_a_target_are_completed_without_running_it(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD + "\nraise SystemExit('it was run')\n")
+    for command in ("call", "show", "explain"):
+        assert complete(command, "-t", "tools.py", "a") == ["add"]
+
+
+def test_tools_of_the_configuration_are_completed(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD)
+    cli.write("toolcrib.toml", '[server]\ntargets = ["tools.py"]\n')
+    assert complete("call", "") == ["add"]
+
+
+def test_a_target_that_cannot_be_read_completes_to_nothing(
+    cli: CommandLine, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert complete("call", "-t", "missing.py", "") == []
+    assert capfd.readouterr() == ("", "")
+
+
+def test_commands_clients_formats_and_providers_are_completed() -> None:
+    assert complete("ser") == ["serve"]
+    assert complete("connect", "curs") == ["cursor"]
+    assert complete("export", "--to", "anth") == ["anthropic"]
+    assert complete("agent", "--provider", "gem") == ["gemini_cli", "gemini"]
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("servee", "did you mean 'serve'?"),
+        ("run", "use toolcrib serve"),
+        ("install", "use toolcrib connect"),
+        ("inspect", "use toolcrib list or toolcrib show"),
+        ("dev", "use toolcrib serve --reload"),
+        ("frobnicate", "see toolcrib --help"),
+    ],
+)
+def test_an_unknown_command_gets_a_hint(cli: CommandLine, word: str, hint: str) -> None:
+    done = cli.run(word)
+    assert (done.exit_code, done.stderr) == (2, f"error: No such command '{word}'\nhint: {hint}\n")
