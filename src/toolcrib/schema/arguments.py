@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from toolcrib.definition import NO_OPTIONS, ToolOptions
-from toolcrib.errors import InvalidArgumentsError, suggest
+from toolcrib.errors import InvalidArgumentsError
 from toolcrib.schema.converters import (
     FREE_NS,
     ConversionCost,
@@ -25,18 +25,24 @@ from toolcrib.schema.converters import (
     runs_user_code,
 )
 from toolcrib.schema.received import OPAQUE, Received
+from toolcrib.schema.render import closed_arguments_schema
 from toolcrib.schema.shapes import MISSING, Convert, Shape
 from toolcrib.validation import codec
 from toolcrib.validation.schema_tree import Resolver, Schema
-from toolcrib.validation.validator import Problem, Validator, describe_value, format_path, show_name
+from toolcrib.validation.validator import (
+    Problem,
+    Validator,
+    describe_value,
+    format_path,
+    show_name,
+    suggest_name,
+)
 
 _MAX_PROBLEMS = 10
 _MAX_MESSAGE = 2_000
 """How many characters of a converter's own message are shown."""
 _MAX_NAMES, _MAX_VALUES = 1_000, 5_000
 """How many arguments, and how much of each, are searched for what is not JSON."""
-_MAX_SUGGESTED_NAME = 64
-"""Finding a similar name takes long for longer names."""
 _UNCHANGED = frozenset({bool, dict, int, list, str})
 """Types that a parameter without a loader, or for an int, gets as they are. (5.0 becomes an int.)"""
 _SCALARS = frozenset({bool, float, int, str})
@@ -135,7 +141,7 @@ class ToolArguments:
         loaders = self.loaders
         costs = [(name, cost) for name in loaders if (cost := find_cost(self.shapes[name])) is not None]
         converted = [name for name, load in loaders.items() if load is not load_integer]
-        validator = Validator(self.schema, trusted=self.trusted)
+        validator = Validator(self._enforced_schema(), trusted=self.trusted)
         self._compiled = _Compiled(
             validator,
             Repairer(self.schema),
@@ -147,6 +153,12 @@ class ToolArguments:
             None if costs else validator.is_surely_valid,
         )
         return self._compiled
+
+    def _enforced_schema(self) -> Schema:
+        """Return the published schema, closed also where it has nested objects from hints."""
+        if self.is_lenient or self.options.extra == "ignore":
+            return self.schema
+        return closed_arguments_schema(self.schema, self.shapes)
 
     # --- checking ---
 
@@ -183,7 +195,7 @@ class ToolArguments:
             return {name: value for name, value in arguments.items() if name in known}
         unknown = [name for name in arguments if name not in known][:_MAX_PROBLEMS]
         problems = [
-            Problem(show_name(name), "not a parameter of this tool", "", _suggest(name, sorted(known)))
+            Problem(show_name(name), "not a parameter of this tool", "", suggest_name(name, sorted(known)))
             for name in unknown
         ]
         missing = [name for name in self.schema.get("required", ()) if name not in arguments]
@@ -334,15 +346,6 @@ class ToolArguments:
             if default is not MISSING and not is_same:
                 found[name] = default
         return found
-
-
-def _suggest(name: Any, known: list[str]) -> str:
-    if not known:
-        return "it takes none"
-    text = str(name).lower()
-    return suggest(
-        text, known if len(text) <= _MAX_SUGGESTED_NAME else (), f"it takes: {', '.join(known[:20])}"
-    )
 
 
 def _without_nulls(arguments: dict[str, Any], nulls: frozenset[str]) -> dict[str, Any]:

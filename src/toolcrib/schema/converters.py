@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from toolcrib.definition import check_schema_text
 from toolcrib.schema import pydantic_types
-from toolcrib.schema.render import value_schema
+from toolcrib.schema.render import closed_value_schema, value_schema
 from toolcrib.schema.shapes import (
     MISSING,
     Array,
@@ -179,10 +179,13 @@ class _LoaderBuilder(ConverterBuilder):
         validators: list[Validator] = []
 
         def load_union(value: Any) -> Any:
-            if not validators:
-                validators.extend(Validator(value_schema(option), trusted=True) for option, _ in ranked)
+            if (
+                not validators
+            ):  # an option that has all names of the value fits better than one that drops some
+                for make in (closed_value_schema, value_schema):
+                    validators.extend(Validator(make(option), trusted=True) for option, _ in ranked)
             failure = ValueError("fits none of the permitted forms")
-            for validator, (_, load) in zip(validators, ranked, strict=True):
+            for validator, (_, load) in zip(validators, ranked * 2, strict=True):
                 if validator.is_valid(value):
                     try:
                         return convert(load, value)

@@ -438,7 +438,13 @@ class _FieldReader:
 
     def record(self, fields: abc.Iterable[Field]) -> Record:
         return Record(
-            self.cls.__name__, list(fields), self.description, _is_closed(self.cls), python=self.cls
+            self.cls.__name__,
+            list(fields),
+            self.description,
+            _is_closed(self.cls),
+            self.cls,
+            pydantic_types.takes_other_names(self.cls),
+            pydantic_types.accepted_names(self.cls),
         )
 
     def fields(self) -> abc.Iterator[Field]:

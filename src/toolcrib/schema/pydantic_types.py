@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set, ValuesView
 from functools import cache
 from pathlib import PurePath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Never
 
 from toolcrib.errors import InvalidSignatureError
 from toolcrib.schema.shapes import Convert, External
@@ -86,6 +86,35 @@ def published_names(cls: Any) -> tuple[tuple[str, str], ...]:
             alias = info.alias if info.validation_alias is None else info.validation_alias
             pairs += [(name, item) for item in getattr(alias, "choices", (alias,)) if isinstance(item, str)]
     return tuple(pairs)
+
+
+def takes_other_names(cls: Any) -> bool:
+    """Whether a class says that it takes names besides those of its fields, or renames them before it reads
+    them. `extra="ignore"` is pydantic's default, and counts only where the author wrote it."""
+    decorators = getattr(cls, "__pydantic_decorators__", None)
+    if decorators is not None:
+        modes = (item.info.mode for item in decorators.model_validators.values())
+        if decorators.root_validators or any(mode != "after" for mode in modes):
+            return True
+    further = getattr(cls, "__extra_items__", Never)  # of a TypedDict
+    has_further = further is not Never and type(further).__name__ != "NoExtraItemsType"
+    is_open = getattr(cls, "__closed__", None) is False or has_further
+    return is_open or config_of(cls).get("extra") in ("allow", "ignore")
+
+
+def accepted_names(cls: Any) -> tuple[str, ...]:
+    """Return every name by which a pydantic class takes a field, published or not."""
+    if not is_pydantic(cls):
+        return ()
+    config = config_of(cls)
+    names: list[Any] = []
+    for name, info in fields_of(cls).items():
+        alias = info.alias if info.validation_alias is None else info.validation_alias
+        found = [getattr(item, "path", [item])[0] for item in getattr(alias, "choices", (alias,))]
+        names += found if config.get("validate_by_alias") is not False else []
+        if alias is None or config.get("validate_by_name") or config.get("populate_by_name"):
+            names.append(name)
+    return tuple(name for name in names if isinstance(name, str))
 
 
 def factory_made_fields(value: Any) -> list[str]:
@@ -180,6 +209,31 @@ def _engine() -> tuple[Any, Any]:
     return adapt, Untitled
 
 
+@cache
+def _closing_generator() -> Any:
+    """Return the generator of schemas that refuse the names which pydantic would ignore."""
+    _, generator = _engine()
+
+    def close(rendered: dict[str, Any], cls: Any) -> dict[str, Any]:
+        if "properties" not in rendered or "additionalProperties" in rendered or takes_other_names(cls):
+            return rendered
+        properties = rendered["properties"]
+        others = {name: True for name in accepted_names(cls) if name not in properties}
+        return {**rendered, "properties": {**properties, **others}, "additionalProperties": False}
+
+    class Closing(generator):  # type: ignore[misc, valid-type]
+        def model_schema(self, schema: Any) -> dict[str, Any]:
+            return close(super().model_schema(schema), schema["cls"])
+
+        def dataclass_schema(self, schema: Any) -> dict[str, Any]:
+            return close(super().dataclass_schema(schema), schema["cls"])
+
+        def typed_dict_schema(self, schema: Any) -> dict[str, Any]:
+            return close(super().typed_dict_schema(schema), schema.get("cls"))
+
+    return Closing
+
+
 def external_shape(hint: Any, mode: Mode) -> External:
     """Return a shape that pydantic describes, loads and dumps."""
     adapt, generator = _engine()
@@ -196,9 +250,15 @@ def external_shape(hint: Any, mode: Mode) -> External:
     def load_list(value: Any) -> Any:
         return adapt_list().validate_json(codec.encode(value))
 
+    def make_closed() -> dict[str, Any]:
+        closed: dict[str, Any] = adapter.json_schema(
+            mode=mode, by_alias=True, schema_generator=_closing_generator()
+        )
+        return closed
+
     name = getattr(getattr(hint, "__origin__", hint), "__name__", "")
     schema = _without_class_names(schema, name)
-    return External(schema, load, _dump_with(adapter, python), python, load_list)
+    return External(schema, load, _dump_with(adapter, python), python, load_list, make_closed)
 
 
 def _dump_with(adapter: Any, python: Any) -> Callable[[Any], Any]:

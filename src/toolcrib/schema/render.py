@@ -6,6 +6,7 @@ keyword is added that the author did not ask for.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from toolcrib.definition import join_descriptions
@@ -26,8 +27,9 @@ from toolcrib.schema.shapes import (
     Union,
     children,
 )
+from toolcrib.schema.shapes import walk as walk_shape
 from toolcrib.validation import codec
-from toolcrib.validation.schema_tree import DEFINITION_PREFIX, rewrite_references, walk
+from toolcrib.validation.schema_tree import DEFINITION_PREFIX, Schema, rewrite_references, walk
 
 _JSON_TYPES: dict[type, str] = {str: "string", bool: "boolean", int: "integer", float: "number"}
 _LEAVES = frozenset({Scalar, Enumeration})
@@ -45,8 +47,27 @@ def value_schema(shape: Shape) -> dict[str, Any]:
     return renderer.finish(renderer.visit(shape))
 
 
+def closed_value_schema(shape: Shape) -> dict[str, Any]:
+    """Return the schema of one value, which refuses unknown names in its objects."""
+    renderer = _Renderer([shape], is_closed=True)
+    return renderer.finish(renderer.visit(shape))
+
+
+def closed_arguments_schema(schema: Schema, shapes: Mapping[str, Shape]) -> Schema:
+    """Return the schema of a tool's arguments as it is enforced: unknown names are refused in nested objects
+    that the hints describe, which the published `schema` does not say. Itself where there are none."""
+    if not any(
+        isinstance(part, Record | External) for shape in shapes.values() for part in walk_shape(shape)
+    ):
+        return schema
+    renderer = _Renderer(list(shapes.values()), is_closed=True)
+    rendered = {name: renderer.visit(shape) for name, shape in shapes.items()}
+    return renderer.finish({**schema, "properties": {**schema["properties"], **rendered}})
+
+
 class _Renderer(ShapeVisitor[dict[str, Any]]):
-    def __init__(self, roots: list[Shape]) -> None:
+    def __init__(self, roots: list[Shape], *, is_closed: bool = False) -> None:
+        self._is_closed = is_closed
         self._names = _name_shared(roots)
         self._adopted: dict[tuple[str, bytes], str] = {}
         self._definitions: dict[str, Any] = {}
@@ -122,7 +143,11 @@ class _Renderer(ShapeVisitor[dict[str, Any]]):
 
     def record(self, shape: Record) -> dict[str, Any]:
         schema = self.object_schema(shape.fields)
-        if shape.closed:
+        if self._is_closed and not shape.open:
+            properties = schema["properties"]
+            properties.update((name, True) for name in shape.other_names if name not in properties)
+            schema["additionalProperties"] = False
+        elif shape.closed:
             schema["additionalProperties"] = False
         if shape.description:
             schema["description"] = shape.description
@@ -139,14 +164,16 @@ class _Renderer(ShapeVisitor[dict[str, Any]]):
 
     def external(self, shape: External) -> dict[str, Any]:
         """Return pydantic's schema, its `$defs` moved to the root, each once, under names that are free."""
-        definitions = shape.schema.get("$defs", {})
+        make_closed = shape.make_closed if self._is_closed else None
+        schema = shape.schema if make_closed is None else make_closed()
+        definitions = schema.get("$defs", {})
         new_names: dict[str, str] = {}
         for name in definitions:
             key = (name, codec.canonical(_reachable(name, definitions)))
             if key not in self._adopted:
                 self._adopted[key] = _free_name(name, {*self._names.values(), *self._adopted.values()})
             new_names[f"{DEFINITION_PREFIX}{name}"] = f"{DEFINITION_PREFIX}{self._adopted[key]}"
-        renamed = rewrite_references(shape.schema, lambda reference: new_names.get(reference, reference))
+        renamed = rewrite_references(schema, lambda reference: new_names.get(reference, reference))
         for name, definition in renamed.pop("$defs", {}).items():
             self._definitions[new_names[f"{DEFINITION_PREFIX}{name}"][len(DEFINITION_PREFIX) :]] = definition
         return dict(renamed)
