@@ -242,6 +242,7 @@ def shorten_name(name: str, max_length: int) -> str:
 
 RunMode = Literal["auto", "inline", "thread", "process"]
 Extra = Literal["refuse", "ignore"]
+EXTRAS: tuple[Extra, ...] = ("refuse", "ignore")
 
 MAX_TIMEOUT_S = 3600.0
 
@@ -381,7 +382,7 @@ def _check_options(options: ToolOptions) -> None:
         raise _option_error(options, "run", "must be 'auto', 'inline', 'thread' or 'process'")
     if options.audit not in (None, "required"):
         raise _option_error(options, "audit", "must be 'required' or None")
-    if options.extra not in ("refuse", "ignore"):
+    if options.extra not in EXTRAS:
         raise _option_error(options, "extra", "must be 'refuse' or 'ignore'")
     if options.timeout_s is not None and not 0 < options.timeout_s <= MAX_TIMEOUT_S:
         raise _option_error(options, "timeout_s", f"must be above 0 and at most {MAX_TIMEOUT_S:g} seconds")

@@ -25,7 +25,7 @@ from toolcrib.schema.converters import (
     runs_user_code,
 )
 from toolcrib.schema.received import OPAQUE, Received
-from toolcrib.schema.render import closed_arguments_schema
+from toolcrib.schema.render import enforced_schema
 from toolcrib.schema.shapes import MISSING, Convert, Shape
 from toolcrib.validation import codec
 from toolcrib.validation.schema_tree import Resolver, Schema
@@ -155,10 +155,10 @@ class ToolArguments:
         return self._compiled
 
     def _enforced_schema(self) -> Schema:
-        """Return the published schema, closed also where it has nested objects from hints."""
-        if self.is_lenient or self.options.extra == "ignore":
+        """Return the schema that arguments are checked against. An explicit one is that as it is."""
+        if self.is_lenient:
             return self.schema
-        return closed_arguments_schema(self.schema, self.shapes)
+        return enforced_schema(self.schema, self.shapes, self.options.extra)
 
     # --- checking ---
 

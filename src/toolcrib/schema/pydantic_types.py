@@ -13,10 +13,11 @@ from functools import cache
 from pathlib import PurePath
 from typing import Annotated, Any, Literal, Never
 
+from toolcrib.definition import Extra
 from toolcrib.errors import InvalidSignatureError
 from toolcrib.schema.shapes import Convert, External
 from toolcrib.validation import codec
-from toolcrib.validation.validator import check_schema
+from toolcrib.validation.validator import DATE_TIME_PATTERN, check_schema
 
 Mode = Literal["validation", "serialization"]
 """Whether values come in or go out, in pydantic's terms."""
@@ -195,6 +196,16 @@ def _engine() -> tuple[Any, Any]:
         def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - pydantic's signature
             return False
 
+        has_naive_times = False
+
+        def datetime_schema(self, schema: Any) -> dict[str, Any]:
+            rendered: dict[str, Any] = super().datetime_schema(schema)
+            is_aware = schema.get("tz_constraint") not in (None, "naive")
+            is_result = self.mode == "serialization"
+            if is_aware or rendered.get("format") != "date-time" or not (is_result or self.has_naive_times):
+                return rendered
+            return {"type": "string", "pattern": DATE_TIME_PATTERN}
+
         def tagged_union_schema(self, schema: Any) -> dict[str, Any]:
             rendered = super().tagged_union_schema(schema)
             rendered.pop("discriminator", None)
@@ -210,18 +221,22 @@ def _engine() -> tuple[Any, Any]:
 
 
 @cache
-def _closing_generator() -> Any:
-    """Return the generator of schemas that refuse the names which pydantic would ignore."""
+def _enforcing_generator(extra: Extra) -> Any:
+    """Return the generator of schemas that values are checked against: unless `extra` is "ignore", names that
+    pydantic would ignore are refused."""
     _, generator = _engine()
 
     def close(rendered: dict[str, Any], cls: Any) -> dict[str, Any]:
-        if "properties" not in rendered or "additionalProperties" in rendered or takes_other_names(cls):
+        is_decided = "properties" not in rendered or "additionalProperties" in rendered
+        if extra == "ignore" or is_decided or takes_other_names(cls):
             return rendered
         properties = rendered["properties"]
         others = {name: True for name in accepted_names(cls) if name not in properties}
         return {**rendered, "properties": {**properties, **others}, "additionalProperties": False}
 
-    class Closing(generator):  # type: ignore[misc, valid-type]
+    class Enforcing(generator):  # type: ignore[misc, valid-type]
+        has_naive_times = True
+
         def model_schema(self, schema: Any) -> dict[str, Any]:
             return close(super().model_schema(schema), schema["cls"])
 
@@ -231,7 +246,7 @@ def _closing_generator() -> Any:
         def typed_dict_schema(self, schema: Any) -> dict[str, Any]:
             return close(super().typed_dict_schema(schema), schema.get("cls"))
 
-    return Closing
+    return Enforcing
 
 
 def external_shape(hint: Any, mode: Mode) -> External:
@@ -250,15 +265,14 @@ def external_shape(hint: Any, mode: Mode) -> External:
     def load_list(value: Any) -> Any:
         return adapt_list().validate_json(codec.encode(value))
 
-    def make_closed() -> dict[str, Any]:
-        closed: dict[str, Any] = adapter.json_schema(
-            mode=mode, by_alias=True, schema_generator=_closing_generator()
-        )
-        return closed
+    def make_enforced(extra: Extra) -> dict[str, Any]:
+        generator = _enforcing_generator(extra)
+        enforced: dict[str, Any] = adapter.json_schema(mode=mode, by_alias=True, schema_generator=generator)
+        return enforced
 
     name = getattr(getattr(hint, "__origin__", hint), "__name__", "")
     schema = _without_class_names(schema, name)
-    return External(schema, load, _dump_with(adapter, python), python, load_list, make_closed)
+    return External(schema, load, _dump_with(adapter, python), python, load_list, make_enforced)
 
 
 def _dump_with(adapter: Any, python: Any) -> Callable[[Any], Any]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Literal, TypeVar
 
+from toolcrib.definition import Extra
 from toolcrib.validation.schema_tree import Schema
 
 T = TypeVar("T")
@@ -142,7 +143,7 @@ class Named(Shape):
 class External(Shape):
     """A shape that pydantic describes, loads and dumps. `load_list` loads a list of them at once.
 
-    `make_closed` returns the schema without the names that pydantic would ignore.
+    `make_enforced` returns the schema that values are checked against (render.py).
     """
 
     schema: dict[str, Any]
@@ -150,7 +151,7 @@ class External(Shape):
     dump: Convert
     python: Any = None
     load_list: Convert | None = None
-    make_closed: Callable[[], dict[str, Any]] | None = None
+    make_enforced: Callable[[Extra], dict[str, Any]] | None = None
 
 
 # --- visiting ----------------------------------------------------------------------------------------

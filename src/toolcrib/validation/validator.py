@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 
 IsValid = Callable[[Any], bool]
 
+TIME_PATTERN = r"^[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?(Z|[+-][0-9]{2}:[0-9]{2})?$"
+DATE_TIME_PATTERN = rf"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}[Tt ]{TIME_PATTERN[1:].replace('Z', '[Zz]')}"
+DURATION_PATTERN = "^-?P[0-9DHMSTW.]+$"
+"""Python's times may have no offset, and its durations have fractions and signs, unlike the formats of JSON
+Schema."""
+
 _PATTERN_BYTES = 1 << 20
 _MAX_PROBLEMS = 10
 _MAX_OPTIONS = 20
@@ -337,11 +343,13 @@ def _problems_of(error: jsonschema_rs.ValidationError, value: Any, text: bytes) 
     elif name in ("additionalProperties", "unevaluatedProperties"):
         known = _known_names(text, error.schema_path)
         for extra in kind.unexpected:
-            yield Problem(format_path([*path, extra]), "not a known name", "", suggest_name(extra, known))
+            hint = suggest_name(extra, known) if known else None
+            yield Problem(format_path([*path, extra]), "not a known name", "", hint)
     elif name in ("anyOf", "oneOf") and getattr(kind, "context", None):
         yield _closest_option(error, value, text)
     else:
-        yield Problem(format_path(path), _expectation(name, kind), describe_value(error.instance))
+        got = describe_value(error.instance)
+        yield Problem(format_path(path), _expectation(name, kind), got, _hint(name, kind, error.instance))
 
 
 def _path_of(error: Any, value: Any) -> list[str | int]:
@@ -410,6 +418,33 @@ _EXPECTATIONS = {
 }
 
 
+_FORMATS = {
+    "date": "a date such as 2026-11-16",
+    "date-time": "a date-time such as 2026-11-16T10:00:00Z",
+    "duration": "a duration such as P1DT2H30M",
+    "email": "an email address such as ada@example.com",
+    "hostname": "a host name such as example.com",
+    "ipv4": "an IPv4 address such as 192.0.2.1",
+    "ipv6": "an IPv6 address such as 2001:db8::1",
+    "regex": "a regular expression",
+    "time": "a time such as 10:00:00Z",
+    "uri": "a URI such as https://example.com/a",
+    "uuid": "a UUID such as 123e4567-e89b-12d3-a456-426614174000",
+}
+_PATTERNS = {
+    DATE_TIME_PATTERN: _FORMATS["date-time"],
+    TIME_PATTERN: "a time such as 10:00:00",
+    DURATION_PATTERN: _FORMATS["duration"],
+}
+
+
+def _hint(name: str, kind: Any, instance: Any) -> str | None:
+    is_date_time = name == "format" and kind.format == "date-time" and isinstance(instance, str)
+    if is_date_time and len(instance) < _MAX_VALUE_TEXT and re.fullmatch(DATE_TIME_PATTERN, f"{instance}Z"):
+        return "the offset from UTC is missing: add Z, or one such as +01:00"
+    return None
+
+
 def _expectation(name: str, kind: Any) -> str:
     match name:
         case "type":
@@ -421,7 +456,9 @@ def _expectation(name: str, kind: Any) -> str:
         case "const":
             return f"expected {_show(kind.expected_value)}"
         case "format":
-            return f"expected a {kind.format}"
+            return f"expected {_FORMATS.get(kind.format, f'the format {_show(kind.format)}')}"
+        case "pattern" if kind.pattern in _PATTERNS:
+            return f"expected {_PATTERNS[kind.pattern]}"
         case "pattern":
             return f"expected text that matches {_shorten(repr(kind.pattern), MAX_PATTERN_LENGTH)}"
         case "multipleOf":
