@@ -210,6 +210,8 @@ class ToolRegistry:
         self._closed: str | None = None
         self._broken: dict[Key, DefinitionError] = {}
         self._subscribers: tuple[Callable[[Change], None], ...] = ()
+        self.refused: list[Finding] = []
+        """Tools that a decorator could not register while their file was imported, see `MCPServer.tool`."""
 
     # --- writing ---
 
