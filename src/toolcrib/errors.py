@@ -29,6 +29,7 @@
         ├── ToolBusyError                        too many calls are running
         ├── ToolCrashedError                     the tool raised; the message is hidden
         ├── CannotAskError                       no client can answer `ctx.ask`
+        ├── ContextError (ValueError)            the tool uses its Context in a way that is not possible
         └── PolicyError                          the policy refuses; `details` has what would help
             ├── DeniedError                      a rule denies the call
             ├── InsufficientScopeError           a scope is missing
@@ -389,6 +390,12 @@ class ToolCrashedError(CallError):
 
 class CannotAskError(CallError):
     code = "cannot-ask"
+
+
+class ContextError(CallError, ValueError):
+    """A mistake of the tool's author, told to the caller because it is about the client, not about data."""
+
+    code = "context-misused"
 
 
 class PolicyError(CallError):

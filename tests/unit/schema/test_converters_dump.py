@@ -110,7 +110,8 @@ class Labelled(Dated):
 def test_a_time_gets_no_offset_that_nobody_wrote(hint: Any, value: Any) -> None:
     text = codec.encode_text(emit(hint, value))
     assert "2026-07-01T12:00:00" in text
-    assert "12:00:00Z" not in text and "12:00:00+" not in text
+    assert "12:00:00Z" not in text
+    assert "12:00:00+" not in text
 
 
 def test_the_offset_of_a_time_is_kept() -> None:

@@ -1,4 +1,4 @@
-"""A function that cannot be a tool is reported and hides no other tool of its file, whatever its decorator."""
+"""A function that cannot be a tool hides no other tool of its file, whatever its decorator."""
 
 from __future__ import annotations
 
