@@ -492,7 +492,9 @@ class MCPServer:
     def asgi(self, **options: Any) -> Any:
         """Return an ASGI application with this server at `path` ("/mcp"), for uvicorn or to be mounted.
 
-        The server starts with the lifespan of the application, or with the first request where it is mounted.
+        The server starts and stops with the lifespan of the application. Where it is mounted, give its
+        `lifespan` to the host: `FastAPI(lifespan=app.lifespan)`. Else it starts with the first request and
+        stops with the event loop.
         Options: `path`, `host` (the address it is bound to), `allowed_hosts`, `allowed_origins`.
         """
         from toolcrib.transports.serving import HTTPOptions  # start-up time
