@@ -343,8 +343,8 @@ class Context:
         loaders: dict[str, Callable[[Any], Any]] = {}
         for key, question in questions.items():
             if type(key) is not str or not key or key.startswith(RESERVED):
-                problem = f"a non-empty string that does not begin with {RESERVED!r}"
-                raise self._misuse(f"The key of a question is {problem}, got {_shorten(key)}")
+                rule = f"be a non-empty string and must not begin with {RESERVED!r}"
+                raise self._misuse(f"The key of a question must {rule}, got {_shorten(key)}")
             try:
                 if isinstance(question, Form) and self.read_form is not None:
                     schema, load = self.read_form(question.schema)

@@ -142,8 +142,8 @@ MISTAKES = {
         lambda ctx: ctx.ask("r", 5),
         "Question 'r' cannot be asked: its message must be a string, got 5",
     ),
-    "no key": (lambda ctx: ctx.ask("", "Why?"), "The key of a question is a non-empty string"),
-    "a key of the policy": (lambda ctx: ctx.ask("toolcrib.x", "Why?"), "does not begin with 'toolcrib.'"),
+    "no key": (lambda ctx: ctx.ask("", "Why?"), "The key of a question must be a non-empty string"),
+    "a key of the policy": (lambda ctx: ctx.ask("toolcrib.x", "Why?"), "must not begin with 'toolcrib.'"),
     "an object as schema": (
         lambda ctx: ctx.ask("r", "Why?", object()),
         "Question 'r' cannot be asked: a form is",
