@@ -206,11 +206,38 @@ class NameRule:
             message = f"Tool name length must be 1-{self.max_length} chars, got {len(name)}"
             raise InvalidNameError(message, tool=name[: self.max_length], source=source)
         if self.pattern.fullmatch(name) is None:
-            shown = name.encode("unicode_escape").decode()
-            raise InvalidNameError(
-                f"Tool name '{shown}' invalid ({self.description})", tool=shown, source=source
-            )
+            shown = name if name.isprintable() else name.encode("unicode_escape").decode()
+            message = f"Tool name '{shown}' invalid ({self.description})"
+            raise InvalidNameError(message, tool=shown, source=source, hint=self._suggest(name))
         return name
+
+    def _suggest(self, name: str) -> str:
+        """Return the hint for a name that is not permitted: the character, and a name that is."""
+        wrong = next((letter for letter in name if not self.pattern.fullmatch(f"a{letter}")), name[0])
+        called = unicodedata.name(wrong, f"U+{ord(wrong):04X}")
+        problem = f"'{wrong}' ({called}) is not" if wrong.isprintable() else f"{called} is not"
+        plain = unicodedata.normalize("NFKD", name.translate(_LETTERS)).encode("ascii", "ignore").decode()
+        plain = re.sub(r"\W+", "_", plain).strip("_")
+        plain = plain if self.pattern.fullmatch(plain) else plain.lower()
+        advice = f"name it '{plain}'" if self.pattern.fullmatch(plain) else "give it another: name=..."
+        return f"{problem} permitted in a name; {advice}"
+
+
+_LETTERS = str.maketrans(
+    {
+        "ä": "ae",
+        "ö": "oe",
+        "ü": "ue",
+        "Ä": "Ae",
+        "Ö": "Oe",
+        "Ü": "Ue",
+        "ß": "ss",
+        "æ": "ae",
+        "ø": "o",
+        "ł": "l",
+    }
+)
+"""Letters that do not become the usual ASCII ones by dropping their accents."""
 
 
 STRICT = NameRule(

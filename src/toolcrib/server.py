@@ -213,7 +213,7 @@ class MCPServer:
                 raise
             if error.source.file is None:
                 error.source = locate(function)
-            self.registry.refused.append(error.finding)
+            self.registry.refused.extend(error.all_findings)
 
     def add(
         self,

@@ -16,6 +16,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import PurePath
+from textwrap import indent
 from typing import IO, Any
 
 import click
@@ -106,7 +107,8 @@ class Terminal:
 
     def finding(self, finding: Finding) -> None:
         place = f"{format_source(finding.where)}: " if finding.file else ""
-        self.message(finding.level, f"{place}{finding.message}", finding.hint)
+        excerpt = f"\n{indent(finding.excerpt, '    ')}" if finding.excerpt else ""
+        self.message(finding.level, f"{place}{finding.message}{excerpt}", finding.hint)
 
     def traceback(self, error: BaseException) -> None:
         text = "".join(traceback.format_exception(error))

@@ -11,6 +11,7 @@ import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from textwrap import indent
 from typing import Any
 
 from toolcrib.cli.output import Terminal, format_source, shorten_paths
@@ -137,6 +138,8 @@ def print_findings(findings: Sequence[Finding], terminal: Terminal) -> None:
         place = join(style(where, bold=True), ": ") if finding.file else ""
         label = style(f"{finding.level}[{finding.code}]", fg=_LEVEL_COLOURS[finding.level], bold=True)
         terminal.echo(place, label, " ", one_line(shorten_paths(finding.message)))
+        if finding.excerpt:
+            terminal.echo(indent(safe(finding.excerpt), "    "))
         if finding.hint and following_hint != finding.hint:
             terminal.echo("    ", style("hint:", fg="cyan"), " ", one_line(shorten_paths(finding.hint)))
     if findings:

@@ -163,7 +163,7 @@ def _load_each(
         try:
             modules.append(load(target))
         except DefinitionError as error:
-            findings.append(error.finding)
+            findings.extend(error.all_findings)
     return modules, findings
 
 
