@@ -9,12 +9,15 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import logging
+import math
+import reprlib
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from toolcrib.errors import CannotAskError
+from toolcrib.errors import CannotAskError, ContextError, suggest
+from toolcrib.validation import codec
 
 logger = logging.getLogger("toolcrib")
 
@@ -27,10 +30,12 @@ YES_OR_NO: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A form for the user: `schema` is an object with flat properties."""
+    """A form for the user. `schema` is a JSON Schema of an object with flat properties; then the reply is an
+    Answer. Or it is a model, a dataclass or a TypedDict; then the reply is one of it, or None if the user
+    declines."""
 
     message: str
-    schema: Mapping[str, Any] = field(default_factory=lambda: dict(YES_OR_NO))
+    schema: Any = field(default_factory=lambda: dict(YES_OR_NO))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +106,8 @@ class Folder:
 
 
 Reply = Answer | Completion | list[Folder]
+ReadForm = Callable[[Any], tuple[Mapping[str, Any], Callable[[Any], Any] | None]]
+"""Returns the JSON Schema of a form, and a function that makes the answer of its data. Raises ValueError."""
 
 
 class InputNeeded(BaseException):
@@ -237,6 +244,7 @@ class Context:
     """Whether the call was cancelled or timed out. Code on a thread cannot be stopped: check this there."""
     pause: Callable[[bool], None] | None = None
     """Called with True to pause the deadline while a question is open, and with False to resume it."""
+    read_form: ReadForm | None = None
     _question: concurrent.futures.Future[Any] | None = None
 
     def cancel(self) -> None:
@@ -253,18 +261,31 @@ class Context:
 
     def progress(self, progress: float, total: float | None = None, message: str | None = None) -> _Done:
         """Report progress to the caller. Works with and without `await`."""
+        for name, value in (("progress", progress), ("total", total)):
+            if not _is_number(value) and (value is not None or name == "progress"):
+                raise self._misuse(f"ctx.progress() takes a number as {name}, got {_shorten(value)}")
+        if not isinstance(message, str | None):
+            raise self._misuse(f"ctx.progress() takes a string as message, got {_shorten(message)}")
         self._send(self.channel.progress, progress, total, message)
         return _DONE
 
     def log(self, level: str, data: Any) -> _Done:
-        """Send a log message to the caller. Works with and without `await`."""
+        """Send a log message to the caller, as JSON if it has such a form. Works with and without `await`."""
+        if type(data) is not str:
+            try:
+                codec.encode(data)
+            except (TypeError, ValueError, ArithmeticError, RecursionError):
+                data = str(data)
         self._send(self.channel.log, level, data)
         return _DONE
 
     # --- asking: awaited in async code, blocking in code on a thread ---
 
-    def ask(self, key: str, message: str, schema: Mapping[str, Any] | None = None) -> Any:
+    def ask(self, key: str, message: str, schema: Mapping[str, Any] | type | None = None) -> Any:
         """Ask the user and return an Answer. `schema` describes the fields; without one, it is yes or no.
+
+        If `schema` is a pydantic model, a dataclass or a TypedDict, return one of it, or None if the user
+        declines. Its fields are text, numbers, booleans and choices.
 
         A client of 2026-07-28 repeats the call with the answer, and the function runs again from the start:
         ask before you act. `key` identifies the question within the call.
@@ -297,15 +318,13 @@ class Context:
         return self._ask_any({key: question}, key)
 
     def _ask_any(self, questions: Mapping[str, Question], key: str | None) -> Any:
-        for name in questions:
-            if name.startswith(RESERVED):
-                raise ValueError(f"a question's key must not begin with {RESERVED!r}, got {name!r}")
+        questions, loaders = self._prepare(questions)
         running = _running_loop()
         if self.loop is None or running is self.loop:
-            return self._ask(questions, key)
+            return self._ask(questions, loaders, key)
         if self.cancelled:
             raise concurrent.futures.CancelledError
-        future = asyncio.run_coroutine_threadsafe(self._ask(questions, key), self.loop)
+        future = asyncio.run_coroutine_threadsafe(self._ask(questions, loaders, key), self.loop)
         if running is not None:  # a thread with a loop of its own
             return asyncio.wrap_future(future)
         self._question = future
@@ -316,17 +335,47 @@ class Context:
         finally:
             self._question = None
 
-    async def _ask(self, questions: Mapping[str, Question], key: str | None) -> Any:
+    def _prepare(
+        self, questions: Mapping[str, Question]
+    ) -> tuple[dict[str, Question], dict[str, Callable[[Any], Any]]]:
+        """Return questions that can be sent, and loaders of typed answers. Raise ContextError for others."""
+        prepared: dict[str, Question] = {}
+        loaders: dict[str, Callable[[Any], Any]] = {}
+        for key, question in questions.items():
+            if type(key) is not str or not key or key.startswith(RESERVED):
+                rule = f"be a non-empty string and must not begin with {RESERVED!r}"
+                raise self._misuse(f"The key of a question must {rule}, got {_shorten(key)}")
+            try:
+                if isinstance(question, Form) and self.read_form is not None:
+                    schema, load = self.read_form(question.schema)
+                    question = Form(question.message, schema)
+                    if load is not None:
+                        loaders[key] = load
+                _check_question(question)
+            except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
+                raise self._misuse(f"Question '{_shorten(key)[1:-1]}' cannot be asked: {error}") from None
+            prepared[key] = question
+        return prepared, loaders
+
+    def _misuse(self, problem: str) -> ContextError:
+        logger.warning("tool '%s': %s", self.tool, problem, extra={"tool_name": self.tool})
+        return ContextError(f"Tool '{self.tool}' has an error: {problem}")
+
+    async def _ask(
+        self, questions: Mapping[str, Question], loaders: Mapping[str, Callable[[Any], Any]], key: str | None
+    ) -> Any:
         if self.cancelled:
             raise CannotAskError("Cannot ask the user: the call has ended.")
         pause = self.pause
         if pause is not None:
             pause(True)
         try:
-            replies = await self.channel.ask(questions)
+            replies: Mapping[str, Any] = await self.channel.ask(questions)
         finally:
             if pause is not None:
                 pause(False)
+        if loaders:
+            replies = {name: _load_reply(name, reply, loaders.get(name)) for name, reply in replies.items()}
         return replies if key is None else replies[key]
 
     def _send(self, method: Any, *arguments: Any) -> None:
@@ -352,6 +401,49 @@ class Context:
                 type(error).__name__,
                 extra={"tool_name": self.tool},
             )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def _shorten(value: Any) -> str:
+    return reprlib.repr(value)
+
+
+def _check_question(question: Any) -> None:
+    """Raise TypeError or ValueError for a question that cannot be sent."""
+    if not isinstance(question, Question):
+        raise TypeError(f"it is a {type(question).__name__}, not a Form, Visit, Prompt or Folders")
+    for name in ("message", "url", "system"):
+        value = getattr(question, name, "")
+        if not isinstance(value, str) and not (name == "system" and value is None):
+            raise TypeError(f"its {name} must be a string, got {_shorten(value)}")
+    if isinstance(question, Prompt):
+        if type(question.max_tokens) is not int or question.max_tokens < 1:
+            raise TypeError(f"max_tokens must be a positive integer, got {_shorten(question.max_tokens)}")
+        codec.encode({**question.options, "messages": question.messages})
+
+
+def _load_reply(key: str, reply: Any, load: Callable[[Any], Any] | None) -> Any:
+    if load is None:
+        return reply
+    if not reply:
+        return None
+    try:
+        return load(dict(reply.content))
+    except (ValueError, ArithmeticError, AssertionError) as error:
+        raise CannotAskError(f"The answer to '{key}' cannot be used: {error}") from None
+
+
+def find_misuse(error: BaseException) -> str | None:
+    """Return how an exception of a tool shows that its code calls the Context wrongly, or None."""
+    if isinstance(error, AttributeError) and isinstance(error.obj, Context):
+        known = [name for name in dir(Context) if not name.startswith("_")]
+        hint = suggest(str(error.name), known, "see the guide for what it has")
+        return f"Context has no attribute '{error.name}' ({hint})"
+    text = str(error) if isinstance(error, TypeError) else ""
+    return f"ctx{text.removeprefix('Context')}" if text.startswith("Context.") else None
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

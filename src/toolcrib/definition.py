@@ -206,11 +206,38 @@ class NameRule:
             message = f"Tool name length must be 1-{self.max_length} chars, got {len(name)}"
             raise InvalidNameError(message, tool=name[: self.max_length], source=source)
         if self.pattern.fullmatch(name) is None:
-            shown = name.encode("unicode_escape").decode()
-            raise InvalidNameError(
-                f"Tool name '{shown}' invalid ({self.description})", tool=shown, source=source
-            )
+            shown = name if name.isprintable() else name.encode("unicode_escape").decode()
+            message = f"Tool name '{shown}' invalid ({self.description})"
+            raise InvalidNameError(message, tool=shown, source=source, hint=self._suggest(name))
         return name
+
+    def _suggest(self, name: str) -> str:
+        """Return the hint for a name that is not permitted: the character, and a name that is."""
+        wrong = next((letter for letter in name if not self.pattern.fullmatch(f"a{letter}")), name[0])
+        called = unicodedata.name(wrong, f"U+{ord(wrong):04X}")
+        problem = f"'{wrong}' ({called}) is not" if wrong.isprintable() else f"{called} is not"
+        plain = unicodedata.normalize("NFKD", name.translate(_LETTERS)).encode("ascii", "ignore").decode()
+        plain = re.sub(r"\W+", "_", plain).strip("_")
+        plain = plain if self.pattern.fullmatch(plain) else plain.lower()
+        advice = f"name it '{plain}'" if self.pattern.fullmatch(plain) else "give it another: name=..."
+        return f"{problem} permitted in a name; {advice}"
+
+
+_LETTERS = str.maketrans(
+    {
+        "ä": "ae",
+        "ö": "oe",
+        "ü": "ue",
+        "Ä": "Ae",
+        "Ö": "Oe",
+        "Ü": "Ue",
+        "ß": "ss",
+        "æ": "ae",
+        "ø": "o",
+        "ł": "l",
+    }
+)
+"""Letters that do not become the usual ASCII ones by dropping their accents."""
 
 
 STRICT = NameRule(
@@ -242,6 +269,7 @@ def shorten_name(name: str, max_length: int) -> str:
 
 RunMode = Literal["auto", "inline", "thread", "process"]
 Extra = Literal["refuse", "ignore"]
+EXTRAS: tuple[Extra, ...] = ("refuse", "ignore")
 
 MAX_TIMEOUT_S = 3600.0
 
@@ -381,7 +409,7 @@ def _check_options(options: ToolOptions) -> None:
         raise _option_error(options, "run", "must be 'auto', 'inline', 'thread' or 'process'")
     if options.audit not in (None, "required"):
         raise _option_error(options, "audit", "must be 'required' or None")
-    if options.extra not in ("refuse", "ignore"):
+    if options.extra not in EXTRAS:
         raise _option_error(options, "extra", "must be 'refuse' or 'ignore'")
     if options.timeout_s is not None and not 0 < options.timeout_s <= MAX_TIMEOUT_S:
         raise _option_error(options, "timeout_s", f"must be above 0 and at most {MAX_TIMEOUT_S:g} seconds")

@@ -30,6 +30,7 @@
         ├── ToolBusyError                        too many calls are running
         ├── ToolCrashedError                     the tool raised; the message is hidden
         ├── CannotAskError                       no client can answer `ctx.ask`
+        ├── ContextError (ValueError)            the tool uses its Context in a way that is not possible
         └── PolicyError                          the policy refuses; `details` has what would help
             ├── DeniedError                      a rule denies the call
             ├── InsufficientScopeError           a scope is missing
@@ -45,7 +46,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 Level = Literal["error", "warning", "advice"]
 
@@ -68,7 +69,8 @@ NO_LOCATION = Location()
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A problem with a definition, or advice. `code` is stable; the message may change."""
+    """A problem with a definition, or advice. `code` is stable; the message may change. `excerpt` is the line
+    of a syntax error, and below it a mark at the place."""
 
     code: str
     level: Level
@@ -78,13 +80,17 @@ class Finding:
     file: str | None = None
     line: int | None = None
     hint: str | None = None
+    excerpt: str | None = None
 
     @property
     def where(self) -> Location:
         return Location(self.file, self.line)
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        fields = asdict(self)
+        if self.excerpt is None:
+            del fields["excerpt"]
+        return fields
 
     def __str__(self) -> str:
         location = f"{self.where}: " if self.file else ""
@@ -108,9 +114,11 @@ class ToolcribError(Exception):
 
 
 class DefinitionError(ToolcribError, ValueError):
-    """A problem with the definition of a tool."""
+    """A problem with the definition of a tool. `others` are further problems with the same one."""
 
     code = "invalid-definition"
+    others: tuple[DefinitionError, ...] = ()
+    excerpt: str | None = None
 
     def __init__(
         self,
@@ -128,6 +136,18 @@ class DefinitionError(ToolcribError, ValueError):
         self.source = source
         self.hint = hint
 
+    def add(self, others: Iterable[DefinitionError]) -> Self:
+        """Add further problems with the same definition; a traceback shows them as notes."""
+        for other in others:
+            self.others += (other,)
+            self.add_note(f"Also: {other}")
+        return self
+
+    @property
+    def all_findings(self) -> list[Finding]:
+        """The findings of this error and of the others."""
+        return [self.finding, *(finding for other in self.others for finding in other.all_findings)]
+
     @property
     def finding(self) -> Finding:
         return Finding(
@@ -139,6 +159,7 @@ class DefinitionError(ToolcribError, ValueError):
             file=self.source.file,
             line=self.source.line,
             hint=self.hint,
+            excerpt=self.excerpt,
         )
 
 
@@ -396,6 +417,12 @@ class ToolCrashedError(CallError):
 
 class CannotAskError(CallError):
     code = "cannot-ask"
+
+
+class ContextError(CallError, ValueError):
+    """A mistake of the tool's author, told to the caller because it is about the client, not about data."""
+
+    code = "context-misused"
 
 
 class PolicyError(CallError):

@@ -26,6 +26,7 @@ from toolcrib.errors import (
     BatchError,
     BindError,
     ConfigurationError,
+    DefinitionError,
     Finding,
     InvalidToolError,
     RegistrationClosedError,
@@ -33,7 +34,9 @@ from toolcrib.errors import (
 )
 from toolcrib.registry.registry import OnDuplicate, Report, ToolRegistry
 from toolcrib.registry.selection import select
+from toolcrib.schema.parameters import locate
 from toolcrib.sources import Batch, Source, collect, objects
+from toolcrib.sources.foreign.interception import is_searching
 from toolcrib.sources.loading import currently_loading
 from toolcrib.tool import MCPTool, Tool, merge_options
 
@@ -190,19 +193,33 @@ class MCPServer:
         /,
         **options: Unpack[OptionFields],
     ) -> Any:
-        """Register a function and return it unchanged. Takes the same arguments as `toolcrib.tool`."""
+        """Register a function and return it unchanged. Takes the same arguments as `toolcrib.tool`.
+
+        A function that cannot be a tool raises DefinitionError. Where a command imports the file in search of
+        tools, the problem is reported beside the other tools of the file instead.
+        """
         if callable(first):
-            self.add(first)
+            self._add_decorated(first, {})
             return first
         if first is not None and not isinstance(first, str):
             raise InvalidToolError(f"@server.tool takes a name first, got {type(first).__name__}")
         given = merge_options(first, description, schema, options)
 
         def register(function: F) -> F:
-            self.add(function, **given)
+            self._add_decorated(function, given)
             return function
 
         return register
+
+    def _add_decorated(self, function: Any, options: OptionFields) -> None:
+        try:
+            self.add(function, **options)
+        except DefinitionError as error:
+            if not is_searching():
+                raise
+            if error.source.file is None:
+                error.source = locate(function)
+            self.registry.refused.extend(error.all_findings)
 
     def add(
         self,
@@ -481,7 +498,9 @@ class MCPServer:
     def asgi(self, **options: Any) -> Any:
         """Return an ASGI application with this server at `path` ("/mcp"), for uvicorn or to be mounted.
 
-        The server starts with the lifespan of the application, or with the first request where it is mounted.
+        The server starts and stops with the lifespan of the application. Where it is mounted, give its
+        `lifespan` to the host: `FastAPI(lifespan=app.lifespan)`. Else it starts with the first request and
+        stops with the event loop.
         Options: `path`, `host` (the address it is bound to), `allowed_hosts`, `allowed_origins`.
         """
         from toolcrib.transports.serving import HTTPOptions  # start-up time

@@ -23,8 +23,21 @@ from toolcrib.definition import (
     check_schema_text,
     check_text,
 )
-from toolcrib.errors import CallError, DefinitionError, Finding, InvalidToolError, Location
-from toolcrib.schema.parameters import HandlerInfo, check_parameters, inspect_handler, name_of
+from toolcrib.errors import (
+    CallError,
+    DefinitionError,
+    Finding,
+    InvalidSignatureError,
+    InvalidToolError,
+    Location,
+)
+from toolcrib.schema.parameters import (
+    VARIABLE_KINDS,
+    HandlerInfo,
+    check_parameters,
+    inspect_handler,
+    name_of,
+)
 from toolcrib.validation import codec
 
 if TYPE_CHECKING:
@@ -177,7 +190,10 @@ class Tool:
             raise InvalidToolError("A lambda needs a name", source=info.source, hint="give one: name=...")
         if merged.input_schema is not None:
             return cls(info, name, merged, "handler", fn)
-        check_parameters(info, name)
+        try:
+            check_parameters(info, name)
+        except InvalidSignatureError as error:
+            raise error.add(_find_further(info, name, merged)) from None
         return cls(info, name, merged, "function", fn)
 
     @classmethod
@@ -356,6 +372,19 @@ def _check_texts(made: ToolDefinition) -> None:
     check_schema_text(made.input_schema, f"The input schema of tool '{name}'", name)
     if made.output_schema is not None:
         check_schema_text(made.output_schema, f"The output schema of tool '{name}'", name)
+
+
+def _find_further(info: HandlerInfo, name: str, options: ToolOptions) -> list[DefinitionError]:
+    """Return what else is wrong with a function whose kinds of parameters are refused."""
+    named = copy(info)
+    named._parameters = [item for item in info.parameters if item.kind not in VARIABLE_KINDS]
+    try:
+        _builders()["function"](named, name, options)
+    except DefinitionError as error:
+        return [error]
+    except Exception:  # the signature may be more than odd
+        return []
+    return []
 
 
 @cache

@@ -51,9 +51,9 @@ def output_of(hint: Any) -> Any:
     return schema
 
 
-def receive(hint: Any, value: Any) -> Any:
+def receive(hint: Any, value: Any, **options: Any) -> Any:
     """Return the value a function gets when a client sends `value` for a parameter of this hint."""
-    return received_by(taking(hint), x=value)["x"]
+    return received_by(taking(hint, **options), x=value)["x"]
 
 
 def received_by(tool: Tool, **arguments: Any) -> dict[str, Any]:

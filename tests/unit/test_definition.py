@@ -26,6 +26,33 @@ OBJECT: dict[str, Any] = {"type": "object", "properties": {}}
 
 
 class TestNameRules:
+    @pytest.mark.parametrize(
+        ("name", "hint"),
+        [
+            (
+                "größe",
+                "'ö' (LATIN SMALL LETTER O WITH DIAERESIS) is not permitted in a name; name it 'groesse'",
+            ),
+            (
+                "créer_café",
+                "'é' (LATIN SMALL LETTER E WITH ACUTE) is not permitted in a name; name it 'creer_cafe'",
+            ),
+            ("\u0430dd", "'\u0430' (CYRILLIC SMALL LETTER A) is not permitted in a name; name it 'dd'"),
+            (
+                "天気",
+                "'天' (CJK UNIFIED IDEOGRAPH-5929) is not permitted in a name; give it another: name=...",
+            ),
+            ("bad name!", "' ' (SPACE) is not permitted in a name; name it 'bad_name'"),
+        ],
+    )
+    def test_a_name_that_is_not_permitted_is_shown_as_it_is_with_one_that_is(
+        self, name: str, hint: str
+    ) -> None:
+        with pytest.raises(InvalidNameError) as refused:
+            PORTABLE.check(name)
+        assert str(refused.value).startswith(f"Tool name '{name}' invalid (must contain only letters")
+        assert refused.value.hint == hint
+
     @pytest.mark.parametrize("name", ["a", "add_memory", "a" * 50])
     def test_strict_takes_lower_case_words(self, name: str) -> None:
         assert STRICT.check(name) == name

@@ -196,7 +196,7 @@ def _format_verdict(found: Explanation) -> str:
         case "depends":
             return f"depends on the arguments.{_format_witness(found)}"
         case "confirm":
-            return f"allowed by {decider} after confirmation: {one_line(found.confirm).rstrip('.')}."
+            return f"allowed after confirmation, required by {one_line(found.confirm).rstrip('.')}."
         case _:
             return f"allowed by {decider}."
 

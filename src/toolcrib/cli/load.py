@@ -75,7 +75,7 @@ def build_tools(tools: Iterable[Tool], findings: list[Finding]) -> list[Tool]:
             findings.extend(tool.findings)
             built.append(tool)
         except DefinitionError as error:
-            findings.append(error.finding)
+            findings.extend(error.all_findings)
     return built
 
 

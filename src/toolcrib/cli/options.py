@@ -162,7 +162,8 @@ def report_error(error: Exception, terminal: Terminal) -> int:
             terminal.message("error", error, error.hint)
             return 2
         case DefinitionError():
-            terminal.finding(error.finding)
+            for finding in error.all_findings:
+                terminal.finding(finding)
             return 1
         case ToolcribError():
             terminal.message("error", error)

@@ -15,14 +15,19 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
+from pathlib import PurePath
+from textwrap import indent
 from typing import IO, Any
 
 import click
 
+import toolcrib
 from toolcrib.cli.text import join, one_line, safe, safe_json, style
 from toolcrib.errors import Finding, Location
 
 _FRAME = re.compile(r'^ *File "(.*)", line (\d+)', re.MULTILINE)
+_LIBRARIES = (os.path.dirname(os.__file__), os.path.dirname(toolcrib.__file__), "<frozen")
+_INSTALLED = frozenset({"dist-packages", "site-packages"})
 _COLOURS = {"error": "red", "warning": "yellow", "advice": "cyan", "note": "cyan"}
 
 
@@ -102,7 +107,8 @@ class Terminal:
 
     def finding(self, finding: Finding) -> None:
         place = f"{format_source(finding.where)}: " if finding.file else ""
-        self.message(finding.level, f"{place}{finding.message}", finding.hint)
+        excerpt = f"\n{indent(finding.excerpt, '    ')}" if finding.excerpt else ""
+        self.message(finding.level, f"{place}{finding.message}{excerpt}", finding.hint)
 
     def traceback(self, error: BaseException) -> None:
         text = "".join(traceback.format_exception(error))
@@ -132,10 +138,17 @@ def _to_plain(value: Any) -> Any:
 
 
 def _shorten_crash(report: str) -> str:
-    """Return what a tool raised and where; the lines after the first are its traceback."""
+    """Return what a tool raised and where in the code of its author; the lines after the first are its
+    traceback."""
     line, _, trace = report.partition("\n")
     frames = _FRAME.findall(trace)
-    return f"{line}, at {':'.join(frames[-1])}" if frames else line
+    own = [frame for frame in frames if not _is_of_library(frame[0])]
+    return f"{line}, at {':'.join((own or frames)[-1])}" if frames else line
+
+
+def _is_of_library(file: str) -> bool:
+    """Whether a file belongs to Python, to an installed package or to toolcrib."""
+    return file.startswith(_LIBRARIES) or not _INSTALLED.isdisjoint(PurePath(file).parts)
 
 
 class MessageLogHandler(logging.Handler):

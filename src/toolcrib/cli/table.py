@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from textwrap import indent
 from typing import Any
 
 from toolcrib.cli.output import Terminal, format_source, shorten_paths
@@ -28,6 +29,7 @@ from toolcrib.cli.text import (
 )
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import Finding
+from toolcrib.validation.schema_tree import Resolver
 
 MIN_WIDTH = 8
 """Columns keep at least this width."""
@@ -36,6 +38,8 @@ _MAX_NAME = 30
 _MAX_CHOICES = 6
 _MAX_PARAMETERS = 20
 _MAX_SIGNATURE = 600
+_MAX_FIELDS = 200
+_MAX_DEPTH = 12
 _LEVEL_COLOURS = {"error": "red", "warning": "yellow", "advice": "cyan"}
 _CONSTRAINTS = (
     *("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength"),
@@ -134,6 +138,8 @@ def print_findings(findings: Sequence[Finding], terminal: Terminal) -> None:
         place = join(style(where, bold=True), ": ") if finding.file else ""
         label = style(f"{finding.level}[{finding.code}]", fg=_LEVEL_COLOURS[finding.level], bold=True)
         terminal.echo(place, label, " ", one_line(shorten_paths(finding.message)))
+        if finding.excerpt:
+            terminal.echo(indent(safe(finding.excerpt), "    "))
         if finding.hint and following_hint != finding.hint:
             terminal.echo("    ", style("hint:", fg="cyan"), " ", one_line(shorten_paths(finding.hint)))
     if findings:
@@ -218,19 +224,47 @@ def signature(definition: ToolDefinition) -> str:
 
 
 def list_parameters(definition: ToolDefinition) -> list[tuple[str, str, str, str]]:
-    """Return name, type, `required` or default, and description of every parameter."""
+    """Return name, type, `required` or default, and description of every parameter, and of the fields inside
+    of it: `lines[].article`."""
     schema = definition.input_schema
+    rows = list(islice(_list_fields("", schema, Resolver(schema), ()), _MAX_FIELDS + 1))
+    return [*rows[:_MAX_FIELDS], ("...", "", "", "more fields")] if len(rows) > _MAX_FIELDS else rows
+
+
+def _list_fields(
+    prefix: str, schema: Mapping[str, Any], resolver: Resolver, inside: tuple[int, ...]
+) -> Iterator[tuple[str, str, str, str]]:
+    root = resolver.root
     properties, required = _read_properties(schema)
-    rows = []
     for name, value in properties.items():
         field = value if isinstance(value, Mapping) else {}
         limits = [f"{key} {cut(field[key])}" for key in _CONSTRAINTS if key in field]
         need = "required" if name in required else "optional"
         if "default" in field and name not in required:
             need = f"default {one_line(json.dumps(field['default'], ensure_ascii=False, default=str))}"
-        type_ = ", ".join([type_name(field, schema), *limits])
-        rows.append((one_line(name), type_, need, str(field.get("description", "")) or "-"))
-    return rows
+        type_ = ", ".join([type_name(field, root), *limits])
+        path = f"{prefix}{one_line(name)}"
+        yield path, type_, need, str(field.get("description", "")) or "-"
+        yield from _list_nested(path, field, resolver, inside)
+
+
+def _list_nested(
+    path: str, schema: Any, resolver: Resolver, inside: tuple[int, ...]
+) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the fields of the objects in a value. `inside` are the schemas around it: some refer to
+    themselves."""
+    schema = resolver.follow(schema)
+    if not isinstance(schema, Mapping) or id(schema) in inside or len(inside) >= _MAX_DEPTH:
+        return
+    inside = (*inside, id(schema))
+    yield from _list_fields(f"{path}.", schema, resolver, inside)
+    yield from _list_nested(f"{path}[]", schema.get("items"), resolver, inside)
+    yield from _list_nested(f"{path}.*", schema.get("additionalProperties"), resolver, inside)
+    for keyword in ("anyOf", "oneOf", "allOf", "prefixItems"):
+        options = schema.get(keyword)
+        place = f"{path}[]" if keyword == "prefixItems" else path
+        for option in options if isinstance(options, list) else ():
+            yield from _list_nested(place, option, resolver, inside)
 
 
 def _read_properties(schema: Mapping[str, Any]) -> tuple[Mapping[str, Any], Container[str]]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.content import BUILT_IN, Result, text_block
-from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Context, InputNeeded, Principal
+from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Context, InputNeeded, Principal, find_misuse
 from toolcrib.definition import MAX_TIMEOUT_S, Mirrored
 from toolcrib.dispatch.crash_log import CrashReporter, Raised
 from toolcrib.dispatch.deadline import run_steps
@@ -28,6 +28,7 @@ from toolcrib.dispatch.runners import Clock, Outlive, Runner, ToolSlots
 from toolcrib.dispatch.tool_search import ToolSearch, is_search_name
 from toolcrib.errors import (
     CallError,
+    ContextError,
     DefinitionError,
     InvalidResultError,
     PolicyError,
@@ -43,6 +44,7 @@ from toolcrib.tool import Tool
 if TYPE_CHECKING:
     from toolcrib.schema.received import Received
     from toolcrib.schema.result import ResultConverter
+    from toolcrib.schema.shapes import Convert
 
 DEFAULT_THREADS = 32
 
@@ -160,11 +162,20 @@ def _explain(
     crashes.report(plan.tool.name, error, reference, given)
     if foreign is not None and not crashes.hides_adopted:
         return foreign
+    misuse = find_misuse(cause)
+    if misuse is not None:
+        return ContextError(f"Tool '{plan.tool.name}' has an error: {misuse} (reference {reference}).")
     if isinstance(error, DefinitionError):
         hint = (error.hint if error.tool == plan.tool.name else None) or "see the log of the server"
         text = f"Tool '{plan.tool.name}' cannot run as it is defined: {hint} (reference {reference})."
         return ToolCrashedError(text)
     return ToolCrashedError(f"Tool '{plan.tool.name}' failed unexpectedly (reference {reference}).")
+
+
+def _read_form(schema: Any) -> tuple[Mapping[str, Any], Convert | None]:
+    from toolcrib.schema.arguments import read_form  # start-up time: few tools ask
+
+    return read_form(schema)
 
 
 def _explain_adopted(plan: Plan, error: BaseException) -> CallError | None:
@@ -622,6 +633,7 @@ class Dispatcher:
             deadline=None if limit is None else time.monotonic() + limit,
             loop=asyncio.get_running_loop(),
             pause=None if clock is None else clock.hold,
+            read_form=_read_form,
         )
 
     async def renew(self) -> None:

@@ -16,6 +16,7 @@ from toolcrib.content import Result
 from toolcrib.context import InputNeeded
 from toolcrib.dispatch.middleware import Call, Next, refusal_result
 from toolcrib.errors import (
+    AuditUnavailableError,
     DeniedError,
     InsufficientScopeError,
     NotConfirmedError,
@@ -65,6 +66,10 @@ class OutcomeMiddleware:
             result = await next(call)
         except PolicyError as error:
             call.decision = "denied"
+            if isinstance(error, ThrottledError):
+                call.rule = f"limit {error.details['limit']}"
+            elif isinstance(error, AuditUnavailableError):
+                call.rule = "audit"
             result = refusal_result(error)
         except BaseException as error:
             self._end(call, error)

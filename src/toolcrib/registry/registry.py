@@ -109,7 +109,7 @@ class _Replacement:
                 if store(tool) is tool:  # otherwise an existing tool of another owner was kept
                     stored[tool] = None
             except DefinitionError as error:
-                report.findings.append(error.finding)
+                report.findings.extend(error.all_findings)
         errors = [error for error in report.errors if not is_known_finding(error, known)]
         if errors:
             raise BatchError(f"Nothing changed, {len(errors)} refused: {errors[0]}", errors)
@@ -210,6 +210,8 @@ class ToolRegistry:
         self._closed: str | None = None
         self._broken: dict[Key, DefinitionError] = {}
         self._subscribers: tuple[Callable[[Change], None], ...] = ()
+        self.refused: list[Finding] = []
+        """Tools that a decorator could not register while their file was imported, see `MCPServer.tool`."""
 
     # --- writing ---
 
@@ -258,7 +260,7 @@ class ToolRegistry:
                 try:
                     stored, kind = self._store(names, tool, mode)
                 except DefinitionError as error:
-                    report.findings.append(error.finding)
+                    report.findings.extend(error.all_findings)
                     continue
                 if kind:
                     kinds.add(kind)
@@ -436,7 +438,7 @@ class ToolRegistry:
                 findings += _check_tool(entry.tool)
             except DefinitionError as error:
                 self.quarantine(entry.tool, error)
-                findings.append(error.finding)
+                findings.extend(error.all_findings)
         return findings
 
     def __iter__(self) -> Iterator[Tool]:

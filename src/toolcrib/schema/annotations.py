@@ -42,24 +42,36 @@ def resolve_hints(info: HandlerInfo, name: str) -> dict[str, Any]:
 
     Raise InvalidSignatureError, with the parameter, where an annotation cannot be evaluated.
     """
+    hints, errors = try_hints(info, name)
+    if errors:
+        raise errors[0].add(errors[1:])
+    return hints
+
+
+def try_hints(info: HandlerInfo, name: str) -> tuple[dict[str, Any], list[InvalidSignatureError]]:
+    """Return the hints of a handler that can be evaluated, and an error for each that cannot."""
     annotations = _annotations_of(info)
     for hint in annotations.values():
         if type(hint) is not type and not _is_evaluated(hint):
             break
     else:
-        return annotations
+        return annotations, []
     try:
-        return _evaluate(info.function, annotations)
-    except Exception:
-        parameter, error = _find_failure(info.function, annotations)
-    subject = "The result" if parameter == "return" else f"Parameter '{parameter}'"
-    raise InvalidSignatureError(
-        f"{subject} of tool '{name}' has an annotation that cannot be resolved: {error}",
-        tool=name,
-        parameter=parameter,
-        source=info.source,
-        hint="import the name at run time, at the top of the module, not under TYPE_CHECKING",
-    )
+        return _evaluate(info.function, annotations), []
+    except Exception:  # one by one, to find out which
+        hints: dict[str, Any] = {}
+        errors: list[InvalidSignatureError] = []
+    for parameter, hint in annotations.items():
+        try:
+            hints |= _evaluate(info.function, {parameter: hint})
+        except Exception as error:
+            subject = "The result" if parameter == "return" else f"Parameter '{parameter}'"
+            message = f"{subject} of tool '{name}' has an annotation that cannot be resolved: {error}"
+            hint = "import the name at run time, at the top of the module, not under TYPE_CHECKING"
+            errors.append(
+                InvalidSignatureError(message, tool=name, parameter=parameter, source=info.source, hint=hint)
+            )
+    return hints, errors
 
 
 def resolve_class_hints(cls: type) -> dict[str, Any]:
@@ -81,16 +93,6 @@ def _annotations_of(info: HandlerInfo) -> dict[str, Any]:
         return annotations
     shown = {item.name: item.annotation for item in info.parameters if item.annotation is not EMPTY}
     return {**annotations, **shown}
-
-
-def _find_failure(function: Any, annotations: dict[str, Any]) -> tuple[str, Exception]:
-    """Return the first annotation that cannot be evaluated, and why."""
-    for parameter, hint in annotations.items():
-        try:
-            _evaluate(function, {parameter: hint})
-        except Exception as error:
-            return parameter, error
-    raise AssertionError("every annotation can be evaluated alone")
 
 
 def _evaluate(function: Any, annotations: dict[str, Any]) -> dict[str, Any]:

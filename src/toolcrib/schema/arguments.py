@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from toolcrib.definition import NO_OPTIONS, ToolOptions
-from toolcrib.errors import InvalidArgumentsError, suggest
+from toolcrib.errors import InvalidArgumentsError
 from toolcrib.schema.converters import (
     FREE_NS,
     ConversionCost,
@@ -24,19 +24,27 @@ from toolcrib.schema.converters import (
     load_integer,
     runs_user_code,
 )
+from toolcrib.schema.hints import HintReader
 from toolcrib.schema.received import OPAQUE, Received
-from toolcrib.schema.shapes import MISSING, Convert, Shape
+from toolcrib.schema.render import enforced_schema, value_schema
+from toolcrib.schema.shapes import MISSING, Convert, External, Record, Shape, convert, unwrap
 from toolcrib.validation import codec
 from toolcrib.validation.schema_tree import Resolver, Schema
-from toolcrib.validation.validator import Problem, Validator, describe_value, format_path, show_name
+from toolcrib.validation.validator import (
+    Problem,
+    Validator,
+    check_schema,
+    describe_value,
+    format_path,
+    show_name,
+    suggest_name,
+)
 
 _MAX_PROBLEMS = 10
 _MAX_MESSAGE = 2_000
 """How many characters of a converter's own message are shown."""
 _MAX_NAMES, _MAX_VALUES = 1_000, 5_000
 """How many arguments, and how much of each, are searched for what is not JSON."""
-_MAX_SUGGESTED_NAME = 64
-"""Finding a similar name takes long for longer names."""
 _UNCHANGED = frozenset({bool, dict, int, list, str})
 """Types that a parameter without a loader, or for an int, gets as they are. (5.0 becomes an int.)"""
 _SCALARS = frozenset({bool, float, int, str})
@@ -135,7 +143,7 @@ class ToolArguments:
         loaders = self.loaders
         costs = [(name, cost) for name in loaders if (cost := find_cost(self.shapes[name])) is not None]
         converted = [name for name, load in loaders.items() if load is not load_integer]
-        validator = Validator(self.schema, trusted=self.trusted)
+        validator = Validator(self._enforced_schema(), trusted=self.trusted)
         self._compiled = _Compiled(
             validator,
             Repairer(self.schema),
@@ -147,6 +155,12 @@ class ToolArguments:
             None if costs else validator.is_surely_valid,
         )
         return self._compiled
+
+    def _enforced_schema(self) -> Schema:
+        """Return the schema that arguments are checked against. An explicit one is that as it is."""
+        if self.is_lenient:
+            return self.schema
+        return enforced_schema(self.schema, self.shapes, self.options.extra)
 
     # --- checking ---
 
@@ -183,7 +197,7 @@ class ToolArguments:
             return {name: value for name, value in arguments.items() if name in known}
         unknown = [name for name in arguments if name not in known][:_MAX_PROBLEMS]
         problems = [
-            Problem(show_name(name), "not a parameter of this tool", "", _suggest(name, sorted(known)))
+            Problem(show_name(name), "not a parameter of this tool", "", suggest_name(name, sorted(known)))
             for name in unknown
         ]
         missing = [name for name in self.schema.get("required", ()) if name not in arguments]
@@ -336,15 +350,6 @@ class ToolArguments:
         return found
 
 
-def _suggest(name: Any, known: list[str]) -> str:
-    if not known:
-        return "it takes none"
-    text = str(name).lower()
-    return suggest(
-        text, known if len(text) <= _MAX_SUGGESTED_NAME else (), f"it takes: {', '.join(known[:20])}"
-    )
-
-
 def _without_nulls(arguments: dict[str, Any], nulls: frozenset[str]) -> dict[str, Any]:
     """Return a copy without the nulls that mean None, or that nothing was given."""
     return {name: value for name, value in arguments.items() if value is not None or name not in nulls}
@@ -382,14 +387,70 @@ def _conversion_problems(name: str, value: Any, error: Exception) -> list[Proble
         except TypeError:
             pass  # another exception that happens to have `errors`
         else:
-            return [Problem(format_path([name, *item["loc"]]), _message_of(item), "") for item in found]
+            paths = [[*([name] if name else []), *item["loc"]] for item in found]
+            return [
+                Problem(format_path(path), _message_of(item), "")
+                for path, item in zip(paths, found, strict=True)
+            ]
     message = str(error)[:_MAX_MESSAGE] or type(error).__name__
-    return [Problem(name, message, describe_value(value))]
+    return [Problem(name, message, describe_value(value) if name else "")]
 
 
 def _message_of(item: Mapping[str, Any]) -> str:
     own = item.get("ctx", {}).get("error")  # a validator's own exception
     return str(own if isinstance(own, Exception) else item["msg"])[:_MAX_MESSAGE]
+
+
+# --- forms: questions to the user --------------------------------------------------------------------
+
+_FORM_TYPES = frozenset({"string", "integer", "number", "boolean"})
+
+
+def read_form(schema: Any) -> tuple[Schema, Convert | None]:
+    """Return the JSON Schema of a form, and a function that makes an object of its data, if `schema` is a
+    class. Raise ValueError or TypeError for anything that is no form."""
+    if isinstance(schema, Mapping):
+        check_schema(schema)
+        if schema.get("type") != "object":
+            raise ValueError("its schema must have type 'object'")
+        return schema, None
+    shape = HintReader().shape(schema)
+    if not isinstance(unwrap(shape), Record | External):
+        got = getattr(schema, "__name__", None) or describe_value(schema)
+        raise TypeError(f"a form is a JSON Schema, a model, a dataclass or a TypedDict, got {got}")
+    name = getattr(schema, "__name__", "the form")
+    rendered = value_schema(shape)
+    resolver = Resolver(rendered)
+    fields = {
+        key: _form_field(f"{name}.{key}", item, resolver) for key, item in rendered["properties"].items()
+    }
+    load = build_loader(shape)
+
+    def load_answer(content: Any) -> Any:
+        try:
+            return convert(load, content)
+        except (ValueError, ArithmeticError, AssertionError) as error:
+            problems = _conversion_problems("", content, error)
+            raise ValueError("; ".join(map(str, problems))) from None
+
+    flat = {key: item for key, item in rendered.items() if key in ("type", "required", "description")}
+    return {**flat, "properties": fields}, load_answer
+
+
+def _form_field(name: str, schema: Any, resolver: Resolver) -> Schema:
+    """Return the schema of a field as MCP permits it: flat, without null, which means nothing was given."""
+    found = dict(resolver.follow(schema))
+    options = [resolver.follow(item) for item in found.get("anyOf", ())]
+    others = [item for item in options if item.get("type") != "null"]
+    if len(others) == 1 < len(options):
+        described = {key: found[key] for key in ("description", "title", "default") if key in found}
+        found = {**others[0], **described}
+    items = resolver.follow(found.get("items"))
+    is_choice = found.get("type") == "array" and isinstance(items, Mapping) and "enum" in items
+    if found.get("type") not in _FORM_TYPES and not is_choice:
+        kind = found.get("type", "value of several types")
+        raise ValueError(f"{name} is an {kind}; a form has text, numbers, booleans and choices")
+    return {**found, "items": items} if is_choice else found
 
 
 # --- repair ------------------------------------------------------------------------------------------

@@ -18,9 +18,9 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from toolcrib.definition import check_schema_text
+from toolcrib.definition import EXTRAS, check_schema_text
 from toolcrib.schema import pydantic_types
-from toolcrib.schema.render import value_schema
+from toolcrib.schema.render import enforced_value_schema, value_schema
 from toolcrib.schema.shapes import (
     MISSING,
     Array,
@@ -59,7 +59,7 @@ def build_lenient_loader(shape: Shape) -> Convert | None:
     load = build_loader(shape)
     if load is None:
         return None
-    validator = Validator(value_schema(shape), trusted=True)
+    validator = Validator(enforced_value_schema(shape, "ignore"), trusted=True)
     return lambda value: load(value) if validator.is_valid(value) else value
 
 
@@ -179,10 +179,12 @@ class _LoaderBuilder(ConverterBuilder):
         validators: list[Validator] = []
 
         def load_union(value: Any) -> Any:
-            if not validators:
-                validators.extend(Validator(value_schema(option), trusted=True) for option, _ in ranked)
+            if not validators:  # an option that has all names of the value comes before one that drops some
+                for extra in EXTRAS:
+                    schemas = (enforced_value_schema(option, extra) for option, _ in ranked)
+                    validators.extend(Validator(schema, trusted=True) for schema in schemas)
             failure = ValueError("fits none of the permitted forms")
-            for validator, (_, load) in zip(validators, ranked, strict=True):
+            for validator, (_, load) in zip(validators, ranked * 2, strict=True):
                 if validator.is_valid(value):
                     try:
                         return convert(load, value)
@@ -333,7 +335,7 @@ _SCALAR_LOADERS: dict[Any, Convert] = {
     bytes: _load_bytes,
     bytearray: lambda value: bytearray(_load_bytes(value)),
     decimal.Decimal: lambda value: decimal.Decimal(str(value)),
-    dt.datetime: dt.datetime.fromisoformat,
+    dt.datetime: lambda value: dt.datetime.fromisoformat(value.upper()),  # `z` is permitted
     dt.date: dt.date.fromisoformat,
     dt.time: dt.time.fromisoformat,
     dt.timedelta: _load_duration,
@@ -632,13 +634,7 @@ def _dump_decimal(value: Any) -> Any:
         raise ValueError("it has no JSON form") from None
 
 
-def _dump_datetime(value: Any) -> Any:
-    """Return a time with the offset that the format requires; without one it is local time, as in Python."""
-    is_naive = isinstance(value, dt.datetime) and value.tzinfo is None
-    return value.astimezone() if is_naive else value
-
-
-_SCALAR_DUMPERS: dict[Any, Convert] = {decimal.Decimal: _dump_decimal, dt.datetime: _dump_datetime}
+_SCALAR_DUMPERS: dict[Any, Convert] = {decimal.Decimal: _dump_decimal}
 
 
 def sort_set(items: list[Any]) -> list[Any]:

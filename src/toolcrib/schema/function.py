@@ -20,7 +20,7 @@ from typing import Annotated, Any, NamedTuple, NoReturn, TypeVar
 from toolcrib.content import MEDIA, Result
 from toolcrib.context import Context
 from toolcrib.definition import ToolOptions, check_input_schema, join_descriptions, publish_docs
-from toolcrib.errors import Finding, InvalidSignatureError, Level, ToolcribError
+from toolcrib.errors import Finding, InvalidSignatureError, Level, ToolcribError, suggest
 from toolcrib.schema.annotations import (
     NO_INFO,
     FieldInfo,
@@ -28,6 +28,7 @@ from toolcrib.schema.annotations import (
     origin_of,
     resolve_hints,
     split_annotated,
+    try_hints,
 )
 from toolcrib.schema.arguments import ToolArguments
 from toolcrib.schema.converters import (
@@ -111,6 +112,7 @@ class _FunctionBuilder:
         self.name = name
         self.options = options
         self.findings: list[Finding] = []
+        self.errors: list[InvalidSignatureError] = []
         self.fields: dict[str, Field] = {}
         self.defaults: dict[str, Any] = {}
         """Defaults that stand in `Field(...)`, by parameter."""
@@ -122,12 +124,17 @@ class _FunctionBuilder:
         return HintReader()
 
     def build(self) -> ToolParts:
-        hints = resolve_hints(self.info, self.name)
+        hints, self.errors = try_hints(self.info, self.name)
         docs = parse_docstring(docstring_of(self.info.handler))
         self.read_parameters(hints, docs)
         output_schema: Mapping[str, Any] | None
         result_hint = hints.get("return", EMPTY)
-        output_schema, dump, description_of_result = self.read_result(result_hint)
+        try:
+            output_schema, dump, description_of_result = self.read_result(result_hint)
+        except InvalidSignatureError as error:
+            self.errors.append(error)
+        if self.errors:
+            raise self.errors[0].add(self.errors[1:])
         self.find_stale_parameters(docs)
         explicit = self.options.output_schema
         if explicit is not None:
@@ -164,35 +171,45 @@ class _FunctionBuilder:
                 earlier = documented[item.name]
                 item = earlier._replace(description=join_descriptions(earlier.description, item.description))
             documented[item.name] = item
+        refused = {error.parameter for error in self.errors}
         for parameter in self.info.parameters:
-            name = parameter.name
-            entry = documented.get(name)
-            hint = hints.get(name, parameter.annotation)
-            plain = find_plain_hint(hint)
-            is_uncertain = False
-            if plain is not None and not is_pydantic_field(parameter.default):
-                made = self.make_field(parameter, plain.shape, plain.bare, plain.accepts_none)
-            else:
-                if hint is EMPTY and entry is not None and entry.type:
-                    hint = self.documented_hint(parameter, entry)
-                    is_uncertain, hint = hint is None, hint or EMPTY
-                bare, is_optional = self.guard(name, split_optional, hint)
-                if is_context(bare, self.info, self.name, name):
-                    self.take_context(name)
-                    continue
-                made = self.read_field(parameter, hint, bare if is_optional else hint)
-            entry = entry or documented.get(made.name)
-            if not made.description and entry is not None:
-                made.description = entry.description
-                # It may be out of date, so no call is refused for what only the docstring has.
-                if is_uncertain or (entry.type and _find_choices(entry.type) and not _has_enum(made.shape)):
-                    made.description = ": ".join(filter(None, (entry.type, entry.description)))
-            if made.name in self.fields:
-                self.refuse(name, f"has the same name as another: '{made.name}'", "change its alias")
-            self.fields[made.name] = made
+            try:
+                if parameter.name not in refused:
+                    self.read_parameter(parameter, hints, documented)
+            except InvalidSignatureError as error:  # the others are read too, to report everything at once
+                self.errors.append(error)
         self.arguments.schema = arguments_schema(list(self.fields.values()))
         self.arguments.shapes = {key: item.shape for key, item in self.fields.items()}
         self.arguments.parameters = {k: item.keyword for k, item in self.fields.items() if k != item.keyword}
+
+    def read_parameter(
+        self, parameter: Parameter, hints: dict[str, Any], documented: Mapping[str, Documented]
+    ) -> None:
+        name = parameter.name
+        entry = documented.get(name)
+        hint = hints.get(name, parameter.annotation)
+        plain = find_plain_hint(hint)
+        is_uncertain = False
+        if plain is not None and not is_pydantic_field(parameter.default):
+            made = self.make_field(parameter, plain.shape, plain.bare, plain.accepts_none)
+        else:
+            if hint is EMPTY and entry is not None and entry.type:
+                hint = self.documented_hint(parameter, entry)
+                is_uncertain, hint = hint is None, hint or EMPTY
+            bare, is_optional = self.guard(name, split_optional, hint)
+            if is_context(bare, self.info, self.name, name):
+                self.take_context(name)
+                return
+            made = self.read_field(parameter, hint, bare if is_optional else hint)
+        entry = entry or documented.get(made.name)
+        if not made.description and entry is not None:
+            made.description = entry.description
+            # It may be out of date, so no call is refused for what only the docstring has.
+            if is_uncertain or (entry.type and _find_choices(entry.type) and not _has_enum(made.shape)):
+                made.description = ": ".join(filter(None, (entry.type, entry.description)))
+        if made.name in self.fields:
+            self.refuse(name, f"has the same name as another: '{made.name}'", "change its alias")
+        self.fields[made.name] = made
 
     def make_field(self, parameter: Parameter, shape: Shape, bare: Shape, is_optional: bool) -> Field:
         """Make a field of a parameter without metadata. `bare` is its shape without None, which only a
@@ -331,7 +348,9 @@ class _FunctionBuilder:
             return
         for name in sorted(stale - parameter_names(self.info)):
             message = f"The docstring describes a parameter '{name}' that does not exist"
-            self.note("stale-parameter", "warning", message, name, "remove it or rename it")
+            missing = self.fields.keys() - {item.name for item in docs.params}
+            hint = suggest(name, sorted(missing), "remove it or rename it")
+            self.note("stale-parameter", "warning", message, name, hint)
 
     def note(self, code: str, level: Level, message: str, parameter: str, hint: str) -> None:
         file, line = self.info.source.file, self.info.source.line

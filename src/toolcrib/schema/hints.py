@@ -63,11 +63,7 @@ from toolcrib.schema.shapes import (
     Union,
 )
 from toolcrib.validation import codec
-
-# JSON Schema's `time` requires an offset, its `duration` has neither fractions nor signs. Python's do not
-# agree.
-_TIME = r"^[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?(Z|[+-][0-9]{2}:[0-9]{2})?$"
-_DURATION = "^-?P[0-9DHMSTW.]+$"
+from toolcrib.validation.validator import DATE_TIME_PATTERN, DURATION_PATTERN, TIME_PATTERN
 
 _SCALARS: dict[Any, Scalar] = {
     str: Scalar("string"),
@@ -82,8 +78,8 @@ _SCALARS: dict[Any, Scalar] = {
     complex: Scalar("string", python=complex),
     dt.datetime: Scalar("string", "date-time", python=dt.datetime),
     dt.date: Scalar("string", "date", python=dt.date),
-    dt.time: Scalar("string", pattern=_TIME, python=dt.time),
-    dt.timedelta: Scalar("string", pattern=_DURATION, python=dt.timedelta),
+    dt.time: Scalar("string", pattern=TIME_PATTERN, python=dt.time),
+    dt.timedelta: Scalar("string", pattern=DURATION_PATTERN, python=dt.timedelta),
     uuid.UUID: Scalar("string", "uuid", python=uuid.UUID),
     decimal.Decimal: Scalar("number", python=decimal.Decimal),
     fractions.Fraction: Scalar("string", python=fractions.Fraction),
@@ -96,6 +92,11 @@ _SCALARS: dict[Any, Scalar] = {
     ipaddress.IPv6Address: Scalar("string", "ipv6", python=ipaddress.IPv6Address),
     ipaddress.IPv4Network: Scalar("string", python=ipaddress.IPv4Network),
     ipaddress.IPv6Network: Scalar("string", python=ipaddress.IPv6Network),
+}
+# A result has the offset that its author gave it, or none, which the format `date-time` does not permit.
+_RESULT_SCALARS: dict[Any, Scalar] = {
+    **_SCALARS,
+    dt.datetime: Scalar("string", pattern=DATE_TIME_PATTERN, python=dt.datetime),
 }
 ARRAYS: dict[Any, Any] = {
     list: list,
@@ -134,6 +135,7 @@ class HintReader:
 
     def __init__(self, mode: Mode = "validation") -> None:
         self.mode = mode
+        self._scalars = _SCALARS if mode == "validation" else _RESULT_SCALARS
         self._known: dict[Any, Named] = {}
         self.unknown: list[str] = []
 
@@ -151,7 +153,7 @@ class HintReader:
 
     def shape(self, hint: Any) -> Shape:
         try:
-            known = _SCALARS.get(hint)
+            known = self._scalars.get(hint)
         except TypeError:  # unhashable
             known = None
         if known is not None:
@@ -438,7 +440,13 @@ class _FieldReader:
 
     def record(self, fields: abc.Iterable[Field]) -> Record:
         return Record(
-            self.cls.__name__, list(fields), self.description, _is_closed(self.cls), python=self.cls
+            self.cls.__name__,
+            list(fields),
+            self.description,
+            _is_closed(self.cls),
+            self.cls,
+            pydantic_types.takes_other_names(self.cls),
+            pydantic_types.accepted_names(self.cls),
         )
 
     def fields(self) -> abc.Iterator[Field]:

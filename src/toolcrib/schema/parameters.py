@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from toolcrib.errors import NO_LOCATION, InvalidSignatureError, InvalidToolError, Location
 
 _VARIABLE: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+VARIABLE_KINDS = frozenset(_VARIABLE)
 _VARIABLE_FLAGS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _ASYNC_FLAGS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _WORD_STARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -121,15 +122,16 @@ def inspect_handler(handler: Callable[..., Any], name: str) -> HandlerInfo:
 def check_parameters(info: HandlerInfo, name: str) -> None:
     """Raise InvalidSignatureError where the parameters cannot be a tool's arguments."""
     if not info.is_plain or info.function.__code__.co_flags & _VARIABLE_FLAGS:
-        for parameter in info.parameters:
-            if stars := _VARIABLE.get(parameter.kind):
-                raise InvalidSignatureError(
-                    f"Tool '{name}' takes {stars}{parameter.name}, which no schema can describe",
-                    tool=name,
-                    parameter=parameter.name,
-                    source=info.source,
-                    hint="name each parameter, or give an explicit input_schema",
-                )
+        variable = [item for item in info.parameters if item.kind in _VARIABLE]
+        if variable:
+            shown = " and ".join(f"{_VARIABLE[item.kind]}{item.name}" for item in variable)
+            raise InvalidSignatureError(
+                f"Tool '{name}' takes {shown}, which no schema can describe",
+                tool=name,
+                parameter=variable[0].name,
+                source=info.source,
+                hint="name each parameter, or give an explicit input_schema",
+            )
     _check_bound(info, name)
 
 

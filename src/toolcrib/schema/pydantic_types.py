@@ -11,12 +11,13 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set, ValuesView
 from functools import cache
 from pathlib import PurePath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Never
 
+from toolcrib.definition import Extra
 from toolcrib.errors import InvalidSignatureError
 from toolcrib.schema.shapes import Convert, External
 from toolcrib.validation import codec
-from toolcrib.validation.validator import check_schema
+from toolcrib.validation.validator import DATE_TIME_PATTERN, check_schema
 
 Mode = Literal["validation", "serialization"]
 """Whether values come in or go out, in pydantic's terms."""
@@ -86,6 +87,35 @@ def published_names(cls: Any) -> tuple[tuple[str, str], ...]:
             alias = info.alias if info.validation_alias is None else info.validation_alias
             pairs += [(name, item) for item in getattr(alias, "choices", (alias,)) if isinstance(item, str)]
     return tuple(pairs)
+
+
+def takes_other_names(cls: Any) -> bool:
+    """Whether a class says that it takes names besides those of its fields, or renames them before it reads
+    them. `extra="ignore"` is pydantic's default, and counts only where the author wrote it."""
+    decorators = getattr(cls, "__pydantic_decorators__", None)
+    if decorators is not None:
+        modes = (item.info.mode for item in decorators.model_validators.values())
+        if decorators.root_validators or any(mode != "after" for mode in modes):
+            return True
+    further = getattr(cls, "__extra_items__", Never)  # of a TypedDict
+    has_further = further is not Never and type(further).__name__ != "NoExtraItemsType"
+    is_open = getattr(cls, "__closed__", None) is False or has_further
+    return is_open or config_of(cls).get("extra") in ("allow", "ignore")
+
+
+def accepted_names(cls: Any) -> tuple[str, ...]:
+    """Return every name by which a pydantic class takes a field, published or not."""
+    if not is_pydantic(cls):
+        return ()
+    config = config_of(cls)
+    names: list[Any] = []
+    for name, info in fields_of(cls).items():
+        alias = info.alias if info.validation_alias is None else info.validation_alias
+        found = [getattr(item, "path", [item])[0] for item in getattr(alias, "choices", (alias,))]
+        names += found if config.get("validate_by_alias") is not False else []
+        if alias is None or config.get("validate_by_name") or config.get("populate_by_name"):
+            names.append(name)
+    return tuple(name for name in names if isinstance(name, str))
 
 
 def factory_made_fields(value: Any) -> list[str]:
@@ -166,6 +196,16 @@ def _engine() -> tuple[Any, Any]:
         def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - pydantic's signature
             return False
 
+        has_naive_times = False
+
+        def datetime_schema(self, schema: Any) -> dict[str, Any]:
+            rendered: dict[str, Any] = super().datetime_schema(schema)
+            is_aware = schema.get("tz_constraint") not in (None, "naive")
+            is_result = self.mode == "serialization"
+            if is_aware or rendered.get("format") != "date-time" or not (is_result or self.has_naive_times):
+                return rendered
+            return {"type": "string", "pattern": DATE_TIME_PATTERN}
+
         def tagged_union_schema(self, schema: Any) -> dict[str, Any]:
             rendered = super().tagged_union_schema(schema)
             rendered.pop("discriminator", None)
@@ -178,6 +218,35 @@ def _engine() -> tuple[Any, Any]:
             return TypeAdapter(hint)
 
     return adapt, Untitled
+
+
+@cache
+def _enforcing_generator(extra: Extra) -> Any:
+    """Return the generator of schemas that values are checked against: unless `extra` is "ignore", names that
+    pydantic would ignore are refused."""
+    _, generator = _engine()
+
+    def close(rendered: dict[str, Any], cls: Any) -> dict[str, Any]:
+        is_decided = "properties" not in rendered or "additionalProperties" in rendered
+        if extra == "ignore" or is_decided or takes_other_names(cls):
+            return rendered
+        properties = rendered["properties"]
+        others = {name: True for name in accepted_names(cls) if name not in properties}
+        return {**rendered, "properties": {**properties, **others}, "additionalProperties": False}
+
+    class Enforcing(generator):  # type: ignore[misc, valid-type]
+        has_naive_times = True
+
+        def model_schema(self, schema: Any) -> dict[str, Any]:
+            return close(super().model_schema(schema), schema["cls"])
+
+        def dataclass_schema(self, schema: Any) -> dict[str, Any]:
+            return close(super().dataclass_schema(schema), schema["cls"])
+
+        def typed_dict_schema(self, schema: Any) -> dict[str, Any]:
+            return close(super().typed_dict_schema(schema), schema.get("cls"))
+
+    return Enforcing
 
 
 def external_shape(hint: Any, mode: Mode) -> External:
@@ -196,9 +265,14 @@ def external_shape(hint: Any, mode: Mode) -> External:
     def load_list(value: Any) -> Any:
         return adapt_list().validate_json(codec.encode(value))
 
+    def make_enforced(extra: Extra) -> dict[str, Any]:
+        generator = _enforcing_generator(extra)
+        enforced: dict[str, Any] = adapter.json_schema(mode=mode, by_alias=True, schema_generator=generator)
+        return enforced
+
     name = getattr(getattr(hint, "__origin__", hint), "__name__", "")
     schema = _without_class_names(schema, name)
-    return External(schema, load, _dump_with(adapter, python), python, load_list)
+    return External(schema, load, _dump_with(adapter, python), python, load_list, make_enforced)
 
 
 def _dump_with(adapter: Any, python: Any) -> Callable[[Any], Any]:

@@ -6,9 +6,10 @@ keyword is added that the author did not ask for.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from toolcrib.definition import join_descriptions
+from toolcrib.definition import Extra, join_descriptions
 from toolcrib.schema.shapes import (
     MISSING,
     Array,
@@ -26,8 +27,10 @@ from toolcrib.schema.shapes import (
     Union,
     children,
 )
+from toolcrib.schema.shapes import walk as walk_shape
 from toolcrib.validation import codec
-from toolcrib.validation.schema_tree import DEFINITION_PREFIX, rewrite_references, walk
+from toolcrib.validation.schema_tree import DEFINITION_PREFIX, Schema, rewrite_references, walk
+from toolcrib.validation.validator import DATE_TIME_PATTERN
 
 _JSON_TYPES: dict[type, str] = {str: "string", bool: "boolean", int: "integer", float: "number"}
 _LEAVES = frozenset({Scalar, Enumeration})
@@ -45,8 +48,33 @@ def value_schema(shape: Shape) -> dict[str, Any]:
     return renderer.finish(renderer.visit(shape))
 
 
+def enforced_value_schema(shape: Shape, extra: Extra) -> dict[str, Any]:
+    """Return the schema that a value is checked against, see `enforced_schema`."""
+    renderer = _Renderer([shape], extra)
+    return renderer.finish(renderer.visit(shape))
+
+
+def enforced_schema(schema: Schema, shapes: Mapping[str, Shape], extra: Extra) -> Schema:
+    """Return the schema that arguments are checked against: that of `shapes`, published as `schema`.
+
+    Unless `extra` is "ignore", it refuses unknown names in nested objects, which the published one does not
+    say. It accepts a time without an offset, although the published format has one.
+    """
+    if not any(_is_enforced_otherwise(part) for shape in shapes.values() for part in walk_shape(shape)):
+        return schema
+    renderer = _Renderer(list(shapes.values()), extra)
+    rendered = {name: renderer.visit(shape) for name, shape in shapes.items()}
+    return renderer.finish({**schema, "properties": {**schema["properties"], **rendered}})
+
+
+def _is_enforced_otherwise(shape: Shape) -> bool:
+    return isinstance(shape, Record | External) or (type(shape) is Scalar and shape.format == "date-time")
+
+
 class _Renderer(ShapeVisitor[dict[str, Any]]):
-    def __init__(self, roots: list[Shape]) -> None:
+    def __init__(self, roots: list[Shape], extra: Extra | None = None) -> None:
+        """`extra` is None for schemas to publish."""
+        self._extra = extra
         self._names = _name_shared(roots)
         self._adopted: dict[tuple[str, bytes], str] = {}
         self._definitions: dict[str, Any] = {}
@@ -75,7 +103,9 @@ class _Renderer(ShapeVisitor[dict[str, Any]]):
 
     def scalar(self, shape: Scalar) -> dict[str, Any]:
         schema: dict[str, Any] = {"type": shape.kind}
-        if shape.format is not None:
+        if shape.format == "date-time" and self._extra is not None:
+            schema["pattern"] = DATE_TIME_PATTERN
+        elif shape.format is not None:
             schema["format"] = shape.format
         if shape.pattern is not None:
             schema["pattern"] = shape.pattern
@@ -122,7 +152,11 @@ class _Renderer(ShapeVisitor[dict[str, Any]]):
 
     def record(self, shape: Record) -> dict[str, Any]:
         schema = self.object_schema(shape.fields)
-        if shape.closed:
+        if self._extra == "refuse" and not shape.open:
+            properties = schema["properties"]
+            properties.update((name, True) for name in shape.other_names if name not in properties)
+            schema["additionalProperties"] = False
+        elif shape.closed:
             schema["additionalProperties"] = False
         if shape.description:
             schema["description"] = shape.description
@@ -139,14 +173,17 @@ class _Renderer(ShapeVisitor[dict[str, Any]]):
 
     def external(self, shape: External) -> dict[str, Any]:
         """Return pydantic's schema, its `$defs` moved to the root, each once, under names that are free."""
-        definitions = shape.schema.get("$defs", {})
+        schema = shape.schema
+        if self._extra is not None and shape.make_enforced is not None:
+            schema = shape.make_enforced(self._extra)
+        definitions = schema.get("$defs", {})
         new_names: dict[str, str] = {}
         for name in definitions:
             key = (name, codec.canonical(_reachable(name, definitions)))
             if key not in self._adopted:
                 self._adopted[key] = _free_name(name, {*self._names.values(), *self._adopted.values()})
             new_names[f"{DEFINITION_PREFIX}{name}"] = f"{DEFINITION_PREFIX}{self._adopted[key]}"
-        renamed = rewrite_references(shape.schema, lambda reference: new_names.get(reference, reference))
+        renamed = rewrite_references(schema, lambda reference: new_names.get(reference, reference))
         for name, definition in renamed.pop("$defs", {}).items():
             self._definitions[new_names[f"{DEFINITION_PREFIX}{name}"][len(DEFINITION_PREFIX) :]] = definition
         return dict(renamed)

@@ -41,6 +41,8 @@ _PLAIN = frozenset({bool, float, int})
 _FAST_INTEGER = 1 << 64
 _PACKAGE_FOLDER = str(Path(__file__).parent.parent)
 
+_WAY_OUT = "ask for less at a time; the tool can return a part per call, or a Link to the whole"
+
 
 class ToolResults:
     """Checks the results of one tool and makes each a Result. The validator is compiled at first use."""
@@ -103,7 +105,7 @@ class ToolResults:
 
     def _check_count(self, count: int) -> None:
         if count > self._max_items:
-            raise self._error(f"it has more than {self._max_items} items")
+            raise self._error(f"it has more than {self._max_items} items ({_WAY_OUT})")
 
     def _finish(self, value: Any) -> Result:
         if value is None and self.schema is None:
@@ -167,7 +169,7 @@ class ToolResults:
 
     def _check_size(self, size: int) -> None:
         if size > self.max_bytes:
-            raise self._error(f"it is larger than {self.max_bytes // 1024} KiB")
+            raise self._error(f"it is larger than {self.max_bytes // 1024} KiB ({_WAY_OUT})")
 
     def _check_whole(self, result: Result, convert: Convert | None = None) -> Result:
         """Check a Result made by the author like any other; an error needs no structured data."""

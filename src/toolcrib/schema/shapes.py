@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Literal, TypeVar
 
+from toolcrib.definition import Extra
 from toolcrib.validation.schema_tree import Schema
 
 T = TypeVar("T")
@@ -115,13 +116,19 @@ class Field:
 
 @dataclass(slots=True, eq=False)
 class Record(Shape):
-    """An object with known fields, made into a `python` by keywords. A `closed` one has no other fields."""
+    """An object with known fields, made into a `python` by keywords.
+
+    A `closed` one publishes that it has no other fields. Calls may have others only if it is `open`, or
+    if they are among the `other_names`, by which the constructor takes its fields too.
+    """
 
     name: str
     fields: list[Field] = field(default_factory=list)
     description: str = ""
     closed: bool = False
     python: Any = None
+    open: bool = False
+    other_names: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -134,13 +141,17 @@ class Named(Shape):
 
 @dataclass(slots=True, eq=False)
 class External(Shape):
-    """A shape that pydantic describes, loads and dumps. `load_list` loads a list of them at once."""
+    """A shape that pydantic describes, loads and dumps. `load_list` loads a list of them at once.
+
+    `make_enforced` returns the schema that values are checked against (render.py).
+    """
 
     schema: dict[str, Any]
     load: Convert
     dump: Convert
     python: Any = None
     load_list: Convert | None = None
+    make_enforced: Callable[[Extra], dict[str, Any]] | None = None
 
 
 # --- visiting ----------------------------------------------------------------------------------------

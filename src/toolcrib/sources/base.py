@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from toolcrib.definition import OptionFields
-from toolcrib.errors import ConfigurationError, Finding, Location
+from toolcrib.errors import ConfigurationError, DefinitionError, Finding, Location
 from toolcrib.registry.registry import finding_of
 from toolcrib.tool import Tool
 
@@ -86,7 +86,10 @@ class ReadOptions:
             try:
                 batch.extend(self.read(target))
             except Exception as error:  # looking at an object may run its author's code
-                batch.findings.append(finding_of(target, error))
+                found = (
+                    error.all_findings if isinstance(error, DefinitionError) else [finding_of(target, error)]
+                )
+                batch.findings += found
         return batch
 
 

@@ -12,6 +12,7 @@ import hashlib
 import importlib
 import importlib.util
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +22,8 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
-from toolcrib.errors import ConfigurationError, DefinitionError, Location, SourceError
+from toolcrib.errors import ConfigurationError, DefinitionError, Location, SourceError, suggest
+from toolcrib.sources.source_text import show_syntax_error
 
 _INSTALLED = frozenset({"dist-packages", "site-packages"})
 _STANDARD_LIBRARY = os.path.dirname(os.__file__)  # sysconfig costs start-up time
@@ -290,7 +292,9 @@ def explain(label: str, error: BaseException, path: Path | None, action: str) ->
     file = None if path is None else str(path)
     if isinstance(error, SyntaxError):
         location = Location(error.filename or file, error.lineno)
-        return SourceError(f"{location.file or label} has a syntax error: {error.msg}", source=location)
+        broken = SourceError(f"{location.file or label} has a syntax error: {error.msg}", source=location)
+        broken.excerpt = show_syntax_error(error)
+        return broken
     text = f"{label} cannot be {action}: {type(error).__name__}: {error}"
     location, origin = find_location(error, file), find_location(error, None)
     if path is not None and origin.file is not None and _is_neighbour(Path(origin.file), path):
@@ -329,6 +333,18 @@ def _find_hint(error: BaseException) -> str | None:
         return 'put code that ends the program below `if __name__ == "__main__":`'
     if isinstance(error, ImportError) and "relative import" in str(error):
         return "put an empty __init__.py beside it, so that its folder is a package"
-    if isinstance(error, ImportError):
+    if "partially initialized module" in str(error):
+        return "two files import each other: move what both need to a third one, or import inside a function"
+    if isinstance(error, ModuleNotFoundError):
         return "install it, or correct the import"
+    if isinstance(error, ImportError):
+        return _suggest_import(error)
     return error.hint if isinstance(error, ConfigurationError) else None
+
+
+def _suggest_import(error: ImportError) -> str:
+    """Return the hint for a name that a module does not have."""
+    found = re.match(r"cannot import name '(\w+)'", str(error))
+    module = sys.modules.get(error.name or "")
+    known = [name for name in dir(module) if not name.startswith("_")] if module is not None else []
+    return suggest(found[1] if found else "", known, "correct the import, or install another version")

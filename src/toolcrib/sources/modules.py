@@ -75,10 +75,10 @@ class ModuleSource:
         if target.is_missing:
             kind = "file" if target.name else "file or folder"
             raise SourceError(f"There is no {kind} {target.path}")
-        if target.arguments is not None:
-            interception.install()
-            if (program := find_program(target)) is not None:
-                return _read_program(program, options)
+        interception.install()
+        program = None if target.arguments is None else find_program(target)
+        if program is not None:
+            return _read_program(program, options)
         if target.name:
             module = load_module(target.module or "") if path is None else _load(path)
             return _read_object(module, target, options)
@@ -179,7 +179,7 @@ def _load_each(
         try:
             modules.append(load(target))
         except DefinitionError as error:
-            findings.append(error.finding)
+            findings.extend(error.all_findings)
     return modules, findings
 
 

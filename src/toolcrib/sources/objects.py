@@ -64,6 +64,7 @@ class RegistrySource(MemorySource):
             if entry.enabled is not tool.options.enabled:
                 tool = tool.with_options(enabled=entry.enabled)
             batch.tools.append(options.apply(tool))
+        batch.findings += () if registry is None else registry.refused
         return batch
 
 

@@ -24,6 +24,7 @@ MAX_PARTS = 400_000
 """How many words and signs a file may have, roughly: the parser takes about a second for so many."""
 
 _MAX_OPENINGS = 20_000
+_MAX_SHOWN = 200
 _OLD_FSTRINGS = sys.version_info < (3, 12)
 _FSTRING = re.compile(rb"\b(?:[fF][rR]?|[rR][fF])[\"']")
 _NO_SIGNS = bytes(code for code in range(256) if chr(code).isalnum() or code > 127 or chr(code) in " \t_\"'")
@@ -89,7 +90,24 @@ def _explain(error: SyntaxError, text: str, path: Path) -> SourceError:
             words = f"{path.name} uses syntax of Python {name}, and this is Python {running}: {error.msg}"
             return _refusal(path, words, f"scan it with Python {name} or newer", error.lineno)
     words = f"{path.name} has a syntax error: {error.msg}"
-    return _refusal(path, words, "correct it; importing it fails as well", error.lineno)
+    refusal = _refusal(path, words, "correct it; importing it fails as well", error.lineno)
+    refusal.excerpt = show_syntax_error(error)
+    return refusal
+
+
+def show_syntax_error(error: SyntaxError) -> str | None:
+    """Return the line of a syntax error, and below it a mark at the place."""
+    line = (error.text or "").rstrip()
+    if not line.strip() or not error.offset:
+        return None
+    line = line.expandtabs(1)
+    margin = len(line) - len(line.lstrip())
+    start = max(error.offset - 1, margin)
+    is_on_line = error.end_lineno == error.lineno and (error.end_offset or 0) > error.offset
+    width = min((error.end_offset or 0) - error.offset, len(line) - start) if is_on_line else 1
+    if len(line) > _MAX_SHOWN:
+        return None
+    return f"{line[margin:]}\n{' ' * (start - margin)}{'^' * max(width, 1)}"
 
 
 def parse_annotation(text: str, line: int) -> ast.expr | None:

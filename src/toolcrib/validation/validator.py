@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
-from toolcrib.errors import InvalidSchemaError, ToolcribError
+from toolcrib.errors import InvalidSchemaError, ToolcribError, suggest
 from toolcrib.validation import codec
 from toolcrib.validation.limits import (
     MAX_PATTERN_LENGTH,
@@ -24,18 +24,26 @@ from toolcrib.validation.limits import (
     estimate_cost,
     limit_patterns,
 )
-from toolcrib.validation.schema_tree import Schema
+from toolcrib.validation.schema_tree import Resolver, Schema
 
 if TYPE_CHECKING:
     import jsonschema_rs
 
 IsValid = Callable[[Any], bool]
 
+TIME_PATTERN = r"^[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?(Z|[+-][0-9]{2}:[0-9]{2})?$"
+DATE_TIME_PATTERN = rf"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}[Tt ]{TIME_PATTERN[1:].replace('Z', '[Zz]')}"
+DURATION_PATTERN = "^-?P[0-9DHMSTW.]+$"
+"""Python's times may have no offset, and its durations have fractions and signs, unlike the formats of JSON
+Schema."""
+
 _PATTERN_BYTES = 1 << 20
 _MAX_PROBLEMS = 10
 _MAX_OPTIONS = 20
 _MAX_VALUE_TEXT = 60
 _MAX_PATH = 200
+_MAX_SUGGESTED_NAME = 64
+"""Finding a similar name takes long for longer names."""
 _MAX_REPORTED_CHECKS = 3_000
 """Above this the engine is not asked for all errors: reporting takes a hundred times as long as checking."""
 _MAX_REPORTED_VALUES = 20_000
@@ -101,14 +109,14 @@ class Validator:
         try:
             if not self._cost.exceeds_report(value, _MAX_REPORTED_CHECKS):
                 errors = self._check.iter_errors(value)
-                found = (problem for error in errors for problem in _problems_of(error, value))
+                found = (problem for error in errors for problem in _problems_of(error, value, self._text))
                 return list(islice(found, _MAX_PROBLEMS))
             # The first error of a branching schema may contain thousands of others.
             has_branches = b'"anyOf"' in self._text or b'"oneOf"' in self._text
             if not has_branches and not self._cost.exceeds_report(value, _MAX_REPORTED_VALUES):
                 self._check.validate(value)
         except _engine().ValidationError as error:
-            return list(islice(_problems_of(error, value), _MAX_PROBLEMS))
+            return list(islice(_problems_of(error, value, self._text), _MAX_PROBLEMS))
         except ValueError:
             pass  # a part of the value is not JSON, or is nested too deeply to be quoted
         return []
@@ -306,6 +314,15 @@ def show_name(name: Any) -> str:
     return text if text.isprintable() else text.encode("unicode_escape").decode()
 
 
+def suggest_name(name: Any, known: list[str]) -> str:
+    """Return the hint for an unknown name: a similar one, or those that there are."""
+    if not known:
+        return "it takes none"
+    text = str(name)
+    others = f"it takes: {', '.join(known[:_MAX_OPTIONS])}"
+    return suggest(text, known if len(text) <= _MAX_SUGGESTED_NAME else (), others)
+
+
 def format_path(path: list[str | int]) -> str:
     text = ""
     for part in path:
@@ -316,19 +333,23 @@ def format_path(path: list[str | int]) -> str:
     return text
 
 
-def _problems_of(error: jsonschema_rs.ValidationError, value: Any) -> Iterator[Problem]:
+def _problems_of(error: jsonschema_rs.ValidationError, value: Any, text: bytes) -> Iterator[Problem]:
+    """Yield the problems of one error. `text` is the schema."""
     path = _path_of(error, value)
     kind: Any = error.kind
     name = kind.name
     if name == "required":
         yield Problem(format_path([*path, kind.property]), "required, but missing", "")
     elif name in ("additionalProperties", "unevaluatedProperties"):
+        known = _known_names(text, error.schema_path)
         for extra in kind.unexpected:
-            yield Problem(format_path([*path, extra]), "not a known name", "")
+            hint = suggest_name(extra, known) if known else None
+            yield Problem(format_path([*path, extra]), "not a known name", "", hint)
     elif name in ("anyOf", "oneOf") and getattr(kind, "context", None):
-        yield _closest_option(error, value)
+        yield _closest_option(error, value, text)
     else:
-        yield Problem(format_path(path), _expectation(name, kind), describe_value(error.instance))
+        got = describe_value(error.instance)
+        yield Problem(format_path(path), _expectation(name, kind), got, _hint(name, kind, error.instance))
 
 
 def _path_of(error: Any, value: Any) -> list[str | int]:
@@ -346,8 +367,18 @@ def _path_of(error: Any, value: Any) -> list[str | int]:
     return path
 
 
-def _closest_option(error: Any, value: Any) -> Problem:
-    """Return the problem of the option that failed deepest in the value."""
+def _known_names(text: bytes, path: list[str | int]) -> list[str]:
+    """Return the names that an object may have where `path` leads to its `additionalProperties`."""
+    node: Any = codec.decode(text)
+    resolver = Resolver(node)
+    for part in path[:-1]:
+        node = resolver.follow(node) if part == "$ref" else node[part]
+    return list(node.get("properties", ()))
+
+
+def _closest_option(error: Any, value: Any, text: bytes) -> Problem:
+    """Return the problem of the option that comes closest: of the right type, with the right constants, and
+    wrong only deep in the value."""
     path = format_path(_path_of(error, value))
     got = describe_value(error.instance)
     options = [option for option in error.kind.context if option]
@@ -360,8 +391,15 @@ def _closest_option(error: Any, value: Any) -> Problem:
     ]
     if len(types) == len(options):
         return Problem(path, f"expected {' or '.join(dict.fromkeys(types))}", got)
-    deepest = max(options, key=lambda option: (len(option[0].instance_path), -len(option)))
-    inner = next(_problems_of(deepest[0], value))
+
+    def rank(option: Any) -> tuple[bool, bool, int, int]:
+        is_of_type = option[0].kind.name != "type" or list(option[0].instance_path) != list(
+            error.instance_path
+        )
+        has_constants = all(item.kind.name not in ("const", "enum") for item in option)
+        return is_of_type, has_constants, len(option[0].instance_path), -len(option)
+
+    inner = next(_problems_of(max(options, key=rank)[0], value, text))
     return inner if inner.field else Problem(path, "fits none of the permitted forms", got)
 
 
@@ -380,6 +418,33 @@ _EXPECTATIONS = {
 }
 
 
+_FORMATS = {
+    "date": "a date such as 2026-11-16",
+    "date-time": "a date-time such as 2026-11-16T10:00:00Z",
+    "duration": "a duration such as P1DT2H30M",
+    "email": "an email address such as ada@example.com",
+    "hostname": "a host name such as example.com",
+    "ipv4": "an IPv4 address such as 192.0.2.1",
+    "ipv6": "an IPv6 address such as 2001:db8::1",
+    "regex": "a regular expression",
+    "time": "a time such as 10:00:00Z",
+    "uri": "a URI such as https://example.com/a",
+    "uuid": "a UUID such as 123e4567-e89b-12d3-a456-426614174000",
+}
+_PATTERNS = {
+    DATE_TIME_PATTERN: _FORMATS["date-time"],
+    TIME_PATTERN: "a time such as 10:00:00",
+    DURATION_PATTERN: _FORMATS["duration"],
+}
+
+
+def _hint(name: str, kind: Any, instance: Any) -> str | None:
+    is_date_time = name == "format" and kind.format == "date-time" and isinstance(instance, str)
+    if is_date_time and len(instance) < _MAX_VALUE_TEXT and re.fullmatch(DATE_TIME_PATTERN, f"{instance}Z"):
+        return "the offset from UTC is missing: add Z, or one such as +01:00"
+    return None
+
+
 def _expectation(name: str, kind: Any) -> str:
     match name:
         case "type":
@@ -391,7 +456,9 @@ def _expectation(name: str, kind: Any) -> str:
         case "const":
             return f"expected {_show(kind.expected_value)}"
         case "format":
-            return f"expected a {kind.format}"
+            return f"expected {_FORMATS.get(kind.format, f'the format {_show(kind.format)}')}"
+        case "pattern" if kind.pattern in _PATTERNS:
+            return f"expected {_PATTERNS[kind.pattern]}"
         case "pattern":
             return f"expected text that matches {_shorten(repr(kind.pattern), MAX_PATTERN_LENGTH)}"
         case "multipleOf":

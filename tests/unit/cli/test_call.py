@@ -150,6 +150,14 @@ def test_a_tool_error_goes_to_stderr_and_exits_with_1(kit: CommandLine) -> None:
     assert '"isError": true' in done.stdout
 
 
+def test_the_cause_of_a_crash_is_a_line_of_its_author_and_not_of_a_library(kit: CommandLine) -> None:
+    code = "import json\nfrom toolcrib import tool\n\ndef read(text):\n    return json.loads(text)\n\n"
+    kit.write("loads.py", f"{code}@tool\ndef load(text: str) -> dict:\n    return read(text)\n")
+    done = kit.run("call", "-t", "loads.py", "load", "text=x")
+    assert done.exit_code == 1
+    assert done.stderr.splitlines()[0].endswith(", at loads.py:5")
+
+
 def test_a_crash_shows_the_local_user_what_was_raised(kit: CommandLine) -> None:
     done = kit.run("call", "kit.py:crash")
     assert done.exit_code == 1

@@ -92,6 +92,44 @@ def test_an_error_while_importing_is_reported_with_its_line(
     assert f"bad.py:{line}: error[unreadable-source] " in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("def f(a: int -> int:\n    return a\n", ["    def f(a: int -> int:", "                 ^^"]),
+        ("if 1:\n\tx = (1,\n", ["    x = (1,", "        ^"]),
+        ("x = 'äö\n", ["    x = 'äö", "        ^"]),
+    ],
+)
+@pytest.mark.parametrize("command", ["check", "list", "scan"])
+def test_a_syntax_error_is_shown_with_its_line_and_a_mark(
+    cli: CommandLine, text: str, shown: list[str], command: str
+) -> None:
+    cli.write("bad.py", text)
+    lines = cli.run(command, "bad.py").output.splitlines()
+    start = next(number for number, line in enumerate(lines) if "has a syntax error: " in line)
+    assert lines[start + 1 : start + 3] == shown
+
+
+def test_all_problems_of_a_definition_are_told_at_once(cli: CommandLine) -> None:
+    cli.write(
+        "several.py",
+        'from toolcrib import MCPServer, tool\nserver = MCPServer("x")\n'
+        '@tool\ndef f(a: "A", b: "B", c: int = "x", *, d: {} = 1) -> "R": ...\n'
+        '@server.tool\ndef g(*args, a: "A", **more): ...\n',
+    )
+    found = cli.json("check", "several.py", "--json")["findings"]
+    assert [(item["tool"], item["parameter"]) for item in found if item["level"] == "error"] == [
+        ("f", "a"),
+        ("f", "b"),
+        ("f", "return"),
+        ("f", "c"),
+        ("f", "d"),
+        ("g", "args"),
+        ("g", "a"),
+    ]
+    assert any("takes *args and **more" in item["message"] for item in found)
+
+
 def test_debug_adds_the_traceback_of_the_files_own_error(cli: CommandLine) -> None:
     cli.write("bad.py", "def f():\n    return 1 / 0\n\nf()\n")
     for arguments in (["--debug", "check", "bad.py"], ["check", "bad.py", "--debug"]):

@@ -52,6 +52,12 @@ def test_tags_and_parameters_are_searched(cli: CommandLine) -> None:
         assert f"    {word} in {place}" in done.stdout.splitlines()
 
 
+def test_words_that_look_alike_by_chance_are_not_suggested(cli: CommandLine) -> None:
+    done = cli.run("search", "delete", "old", "files")  # the sample tools have "world" and "first"
+    assert done.exit_code == 1
+    assert "similar words" not in done.stderr
+
+
 def test_no_match_exits_with_1_and_suggests_words(cli: CommandLine) -> None:
     cli.write("tools.py", TOOLS)
     done = cli.run("search", "-t", "tools.py", "lttr")

@@ -71,6 +71,51 @@ def test_all_details_of_a_tool_are_shown(cli: CommandLine) -> None:
         assert words in done.stdout, words
 
 
+NESTED = '''
+from dataclasses import dataclass, field
+from toolcrib import tool
+
+@dataclass
+class Size:
+    """A size.
+
+    Attributes:
+        width: In mm
+    """
+    width: float
+
+@dataclass
+class Line:
+    article: str
+    quantity: int = 1
+    size: Size | None = None
+    parts: "list[Line]" = field(default_factory=list)
+
+@tool
+def order(lines: list[Line], spare: dict[str, Size], urgent: bool = False) -> str:
+    """Order articles."""
+    return ""
+'''
+
+
+def test_the_fields_of_nested_parameters_are_shown(cli: CommandLine) -> None:
+    cli.write("nested.py", NESTED)
+    done = cli.run("show", "-t", "nested.py", "order")
+    start = done.stdout.index("PARAMETER")
+    rows = [line.split("  ") for line in done.stdout[start:].split("\n\n")[0].splitlines()[1:]]
+    assert [[cell.strip() for cell in row if cell] for row in rows] == [
+        ["lines", "array of Line", "required", "-"],
+        ["lines[].article", "string", "required", "-"],
+        ["lines[].quantity", "integer", "default 1", "-"],
+        ["lines[].size", "Size | null", "optional", "-"],
+        ["lines[].size.width", "number", "required", "In mm"],
+        ["lines[].parts", "array of Line", "default []", "-"],
+        ["spare", "object", "required", "-"],
+        ["spare.*.width", "number", "required", "In mm"],
+        ["urgent", "boolean", "default false", "-"],
+    ]
+
+
 def test_the_json_is_one_tool_with_tags_version_and_fingerprint(cli: CommandLine) -> None:
     path = cli.write("tools.py", RICH)
     shown = cli.json("show", "tools.py:forecast", "--json")

@@ -186,6 +186,28 @@ async def test_a_no_cannot_be_taken_back_with_the_same_state(tmp_path: Path) -> 
     assert [(record["decision"], record["code"]) for record in denied] == [("denied", "not-confirmed")] * 2
 
 
+async def test_the_record_names_the_rule_that_asked_until_a_person_agrees(tmp_path: Path) -> None:
+    rules = [Rule(allow=["*"]), Rule(confirm=["wipe"], name="twice")]
+    async with (
+        open_bench(tmp_path, rules=rules) as bench,
+        Voice(bench.server, elicitation={}) as client,
+        Voice(bench.server) as deaf,
+    ):
+        state = await client.state("wipe", WIPE)
+        await client.call("wipe", WIPE, requestState=state, inputResponses={CONFIRM: NO})
+        await deaf.call("wipe", WIPE)
+        state = await client.state("wipe", WIPE)
+        await client.call("wipe", WIPE, requestState=state, inputResponses={CONFIRM: YES})
+    asked, allowed = 'rule 2 "twice"', "rule 1"
+    assert [(record["outcome"], record["code"], record["rule"]) for record in bench.records()] == [
+        ("input_required", None, asked),
+        ("denied", "not-confirmed", asked),
+        ("denied", "not-confirmed", asked),
+        ("input_required", None, asked),
+        ("ok", None, allowed),
+    ]
+
+
 async def test_a_no_costs_nothing_of_the_budget(tmp_path: Path) -> None:
     limits = [Limit(daily=1, tools=["wipe"], per="all")]
     async with (

@@ -196,6 +196,26 @@ async def test_what_is_denied_for_its_arguments_gives_its_budget_back(tmp_path: 
     assert found[:4] == [("denied", "denied", 'rule 1 "cap"')] * 3 + [("allowed", "ok", "default")]
 
 
+async def test_a_record_names_the_limit_or_the_scope_that_refused_and_no_rule_that_was_not_asked(
+    tmp_path: Path,
+) -> None:
+    rules = [Rule(allow=["*"], when={"amount": {"at_most": 100}}), Rule(allow=["add"])]
+    limits = [Limit(daily=1, tools=["add"], name="once")]
+    async with open_bench(
+        tmp_path, rules=rules, limits=limits, scopes={"money": ["pay"]}, local_scopes=["money"]
+    ) as bench:
+        await bench.server.call("add", {"a": 1}, principal=ANA)
+        await bench.server.call("add", {"a": 1}, principal=ANA)
+        await bench.server.call("pay", {"amount": 1}, principal=ANA)
+        await bench.server.call("pay", {"amount": "x"})
+    assert [(record["code"], record["rule"]) for record in bench.records()] == [
+        (None, "rule 2"),
+        ("throttled", "limit once"),
+        ("insufficient-scope", "scope money"),
+        ("invalid-arguments", None),
+    ]
+
+
 async def test_a_rule_without_a_reason_says_none(tmp_path: Path) -> None:
     rules = [Rule(deny=["pay"], when={"amount": {"above": 100}})]
     async with open_bench(tmp_path, rules=rules) as bench:

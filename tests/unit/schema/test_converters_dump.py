@@ -10,12 +10,13 @@ import enum
 from typing import Annotated, Any, Literal, TypedDict
 
 import pytest
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BaseModel, computed_field
 
 from tests.support.definitions import emit
 from toolcrib.errors import InvalidResultError
 from toolcrib.schema.converters import build_dumper
 from toolcrib.schema.shapes import AnyValue, Array, Dictionary, External, Scalar
+from toolcrib.validation import codec
 
 UTC = dt.UTC
 
@@ -77,10 +78,46 @@ def test_values_are_dumped_as_published(hint: Any, value: Any, sent: Any) -> Non
     assert emit(hint, value) == sent
 
 
-def test_a_naive_datetime_is_local_time() -> None:
-    noon = dt.datetime(2026, 7, 1, 12)
-    sent = emit(dt.datetime, noon)
-    assert dt.datetime.fromisoformat(sent) == noon.astimezone()
+NOON = dt.datetime(2026, 7, 1, 12)
+
+
+class Dated(BaseModel):
+    when: dt.datetime
+
+
+class Labelled(Dated):
+    """Described by pydantic, because of its computed field."""
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def label(self) -> str:
+        return "x"
+
+
+@pytest.mark.parametrize(
+    ("hint", "value"),
+    [
+        (dt.datetime, NOON),
+        (Any, NOON),
+        (list[dt.datetime], [NOON]),
+        (dict[str, dt.datetime], {"when": NOON}),
+        (dict, {"when": NOON}),
+        (Dated, Dated(when=NOON)),
+        (Labelled, Labelled(when=NOON)),
+        (dt.datetime | None, NOON),
+    ],
+)
+def test_a_time_gets_no_offset_that_nobody_wrote(hint: Any, value: Any) -> None:
+    text = codec.encode_text(emit(hint, value))
+    assert "2026-07-01T12:00:00" in text
+    assert "12:00:00Z" not in text
+    assert "12:00:00+" not in text
+
+
+def test_the_offset_of_a_time_is_kept() -> None:
+    rome = dt.timezone(dt.timedelta(hours=2))
+    assert emit(dt.datetime, NOON.replace(tzinfo=rome)) == "2026-07-01T12:00:00+02:00"
+    assert emit(dt.datetime, NOON.replace(tzinfo=dt.UTC)) == "2026-07-01T12:00:00Z"
 
 
 class TestUnions:

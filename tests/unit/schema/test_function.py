@@ -454,6 +454,19 @@ class TestStaleWords:
         (finding,) = Tool.from_function(search).findings
         assert (finding.code, finding.parameter, finding.level) == ("stale-parameter", "limt", "warning")
 
+    def test_about_a_misspelt_parameter_get_a_suggestion(self) -> None:
+        def search(query: str, limit: int, offset: int) -> None:
+            """Search.
+
+            Args:
+                query: What to look for
+                limt: How many
+                qery: Again
+            """
+
+        hints = {finding.parameter: finding.hint for finding in Tool.from_function(search).findings}
+        assert hints == {"limt": "did you mean 'limit'?", "qery": "remove it or rename it"}
+
     def test_about_fields_types_headings_and_injected_values_are_not(self) -> None:
         def save(record: dict[str, str], path: str) -> None:
             """Save.

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, NewType, TypeVar
 
 import pytest
 import typing_extensions
-from pydantic import Field
+from pydantic import AwareDatetime, BaseModel, Field, field_validator
 
 from tests.support.definitions import emit, receive, schema_of
 from toolcrib import DefinitionError, InvalidArgumentsError
@@ -43,6 +43,19 @@ class Count(int):
 
 class Ratio(float):
     pass
+
+
+class Dated(BaseModel):
+    when: dt.datetime
+
+
+class DatedByPydantic(BaseModel):
+    when: dt.datetime
+
+    @field_validator("when", mode="before")
+    @classmethod
+    def strip(cls, value: str) -> str:
+        return value.strip()
 
 
 class TestPlainTypes:
@@ -134,6 +147,25 @@ class TestPlainTypes:
     def test_a_time_needs_no_offset(self, text: str) -> None:
         assert receive(dt.time, text) == dt.time.fromisoformat(text)
 
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "2026-01-31T09:30:00",
+            "2026-01-31 09:30",
+            "2026-01-31T09:30:00.25",
+            "2026-01-31T09:30:00+02:00",
+            "2026-01-31t09:30:00z",
+        ],
+    )
+    @pytest.mark.parametrize("hint", [dt.datetime, Dated, DatedByPydantic])
+    @pytest.mark.parametrize("extra", ["refuse", "ignore"])
+    def test_a_datetime_needs_no_offset(self, hint: Any, text: str, extra: Any) -> None:
+        when = dt.datetime.fromisoformat(text.upper())
+        found = receive(hint, text if hint is dt.datetime else {"when": text}, extra=extra)
+        assert (found if hint is dt.datetime else found.when) == when
+        assert receive(dt.date | dt.datetime, text) == when
+        assert schema_of(dt.datetime) == {"type": "string", "format": "date-time"}
+
     @pytest.mark.parametrize("text", ["PT", "P", "P1Y", "1D", "P1H", "PT1D", "P1W2D", "P1.5D"])
     def test_what_is_no_duration_is_refused(self, text: str) -> None:
         with pytest.raises(InvalidArgumentsError, match="'x'"):
@@ -143,14 +175,19 @@ class TestPlainTypes:
         ("hint", "sent", "words"),
         [
             (bytes, "not base64!", "expected base64"),
-            (re.Pattern, "(?P<a", "expected a regex"),
+            (re.Pattern, "(?P<a", "expected a regular expression"),
             (re.Pattern, r"\p{L}", "expected a regular expression: bad escape"),
             (dt.timedelta, "P999999999999D", "duration is too long"),
             (dt.timedelta, "P99999999999W", "duration is too long"),
             (fractions.Fraction, "half", "half"),
             (float, 10**400, "number is too large"),
             (dt.date, "2026-02-30", "expected a date"),
-            (dt.datetime, "2026-01-31T09:30:00", "expected a date-time"),
+            (dt.date, "tomorrow", "expected a date such as 2026-11-16, got string 'tomorrow'"),
+            (dt.datetime, "2026-01-31", "expected a date-time such as 2026-11-16T10:00:00Z, got string"),
+            (dt.datetime, "2026-02-30T10:00:00", "day is out of range for month, got string"),
+            (dt.time, "noon", "expected a time such as 10:00:00, got string 'noon'"),
+            (dt.timedelta, "a day", "expected a duration such as P1DT2H30M, got string 'a day'"),
+            (AwareDatetime, "2026-01-31T09:30:00", "the offset from UTC is missing: add Z, or one such as"),
         ],
     )
     def test_invalid_values_are_refused_with_the_parameter(self, hint: Any, sent: Any, words: str) -> None:

@@ -280,7 +280,7 @@ def nest(levels: int) -> Any:
         pytest.param(object(), "object", id="object"),
         pytest.param({"a": {"b": len}}, "builtin", id="function"),
         pytest.param({(1, 2): 3}, "keys", id="key"),
-        pytest.param("x" * (17 << 20), "it is larger than 16384 KiB", id="text"),
+        pytest.param("x" * (17 << 20), "it is larger than 16384 KiB (ask for less at a time;", id="text"),
         pytest.param("ä" * (9 << 20), "it is larger than 16384 KiB", id="wide text"),
         pytest.param(["x" * 1_000] * 20_000, "it is larger than 16384 KiB", id="data"),
         pytest.param(Image(b"x" * (13 << 20)), "it is larger than 16384 KiB", id="image"),

@@ -263,6 +263,20 @@ def test_a_missing_library_is_named_with_what_to_do(tmp_path: Path) -> None:
     assert error.hint == "install it, or correct the import"
 
 
+def test_files_that_import_each_other_get_another_advice_than_to_install_something(tmp_path: Path) -> None:
+    write(tmp_path, {"crib_circle.py": "from crib_round import x\ny = 1\n"})
+    error = refusal_of(tmp_path / "crib_round.py", "from crib_circle import y\nx = 1\n")
+    assert "circular import" in str(error)
+    assert (error.hint or "").startswith("two files import each other: ")
+
+
+def test_a_misspelt_name_in_an_import_gets_a_suggestion(tmp_path: Path) -> None:
+    error = refusal_of(tmp_path / "crib_misspelt.py", "from json import lods\n")
+    assert error.hint == "did you mean 'loads'?"
+    error = refusal_of(tmp_path / "crib_wrong.py", "from json import zzzzz\n")
+    assert error.hint == "correct the import, or install another version"
+
+
 def test_a_relative_import_outside_a_package_gets_the_advice_to_make_one(tmp_path: Path) -> None:
     error = refusal_of(tmp_path / "crib_relative.py", "from . import other")
     assert error.hint == "put an empty __init__.py beside it, so that its folder is a package"

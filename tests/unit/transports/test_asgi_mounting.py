@@ -14,9 +14,11 @@ from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
+from starlette.testclient import TestClient
 
-from toolcrib import Application, Context, MCPServer, tool
+from toolcrib import Application, Context, MCPServer, Result, tool
 from toolcrib.client import Client
+from toolcrib.dispatch.middleware import Call, Middleware, Next
 from toolcrib.transports.http.server import bind
 
 
@@ -39,6 +41,28 @@ class Desk(Application):
         for number in range(times):
             await ctx.progress(number + 1, times)
         return "come in"
+
+
+class Hooks(Middleware):
+    def __init__(self, events: list[str]) -> None:
+        self.events = events
+
+    async def __call__(self, call: Call, next: Next) -> Result:
+        return await next(call)
+
+    async def open(self) -> None:
+        self.events.append("hooks opened")
+
+    async def close(self) -> None:
+        self.events.append("hooks closed")
+
+
+async def get(port: int, path: str) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+    answer = await reader.read()
+    writer.close()
+    return answer
 
 
 def on_starlette(server: MCPServer) -> Any:
@@ -65,11 +89,19 @@ def on_fastapi(server: MCPServer) -> Any:
     return app
 
 
+def on_fastapi_with_lifespan(server: MCPServer) -> Any:
+    tools = server.asgi()
+    app = FastAPI(lifespan=tools.lifespan)
+    app.mount("/tools", tools)
+    return app
+
+
 HOSTS: dict[str, tuple[Callable[[MCPServer], Any], str]] = {
     "alone": (lambda server: server.asgi(), "/mcp"),
     "elsewhere": (lambda server: server.asgi(path="/crib"), "/crib"),
     "starlette": (on_starlette, "/tools/mcp"),
     "fastapi": (on_fastapi, "/tools/mcp"),
+    "fastapi with its lifespan": (on_fastapi_with_lifespan, "/tools/mcp"),
 }
 
 
@@ -91,7 +123,8 @@ def hosted(app: Any) -> Iterator[int]:
 @pytest.mark.parametrize("name", HOSTS)
 async def test_a_server_is_served_wherever_it_is_mounted(name: str, protocol: str) -> None:
     make, path = HOSTS[name]
-    server, desk = MCPServer("desk"), Desk()
+    desk = Desk()
+    server = MCPServer("desk", middleware=[Hooks(desk.events)])
     server.add(desk)
     with hosted(make(server)) as port:
         heard: list[float] = []
@@ -99,16 +132,46 @@ async def test_a_server_is_served_wherever_it_is_mounted(name: str, protocol: st
             assert [found.name for found in await client.list_tools()] == ["knock"]
             result = await client.call("knock", on_progress=lambda done, *_: heard.append(done))
             assert (result.text, heard) == ("come in", [1, 2])
-    assert desk.events[0] == "opened"
-    if name != "fastapi":  # a mounted application hears nothing of its host's end
-        assert desk.events == ["opened", "closed"]
+    assert desk.events == ["hooks opened", "opened", "closed", "hooks closed"]
+
+
+async def test_with_its_lifespan_it_is_open_before_the_first_request() -> None:
+    server, desk = MCPServer("desk"), Desk()
+    server.add(desk)
+    with hosted(on_fastapi_with_lifespan(server)) as port:
+        await get(port, "/nothing")
+        assert desk.events == ["opened"]
+    assert desk.events == ["opened", "closed"]
+
+
+def test_each_event_loop_opens_and_closes_it() -> None:
+    """A test client without a lifespan runs every request on a loop of its own."""
+    server, desk = MCPServer("desk"), Desk()
+    server.add(desk)
+    client = TestClient(on_fastapi(server), base_url="http://127.0.0.1", client=("127.0.0.1", 1))
+    for _ in range(2):
+        client.post("/tools/mcp", json={})
+    assert desk.events == ["opened", "closed"] * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "where"),
+    [
+        ("alone", "/other", "/mcp"),
+        ("elsewhere", "/mcp", "/crib"),
+        ("starlette", "/tools/", "/tools/mcp"),
+        ("fastapi", "/tools/other", "/tools/mcp"),
+    ],
+)
+async def test_another_path_is_answered_with_the_real_one(name: str, path: str, where: str) -> None:
+    with hosted(HOSTS[name][0](MCPServer("desk"))) as port:
+        answer = await get(port, path)
+    assert b" 404 " in answer
+    assert f'Not found; MCP is at {where}"'.encode() in answer
 
 
 async def test_the_host_keeps_its_own_routes() -> None:
     server = MCPServer("desk")
     server.add(Desk())
     with hosted(on_starlette(server)) as port:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-        assert (await reader.read()).endswith(b"hello")
-        writer.close()
+        assert (await get(port, "/")).endswith(b"hello")

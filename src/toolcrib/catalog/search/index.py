@@ -232,7 +232,8 @@ MAX_FORMS = 24
 _MAX_CANDIDATES = 32
 _MIN_TYPO_LENGTH = 4
 _MIN_PREFIX_LENGTH = 3
-_MIN_SIMILARITY = 0.6
+_MIN_SIMILARITY = 0.75
+_MIN_SIMILAR_LENGTH = 4
 # How much a match counts
 _EXACT, _FORM, _COMPOUND, _SYNONYM, _PREFIX, _TYPO = 1.0, 0.9, 0.8, 0.5, 0.75, 0.75
 
@@ -383,9 +384,10 @@ class Vocabulary:
                 yield form, _TYPO * start_factor * (1 - typos / (size + 2))
 
     def nearest_to(self, word: str, limit: int = 3) -> list[str]:
-        """Return the words that look most like this one, however different."""
+        """Return the words that look most like this one. Short words look like many others by chance."""
         likely = [form for form, _ in self._typo_matches(word)]
-        similar = get_close_matches(word, self._similar_words(word, 3), limit, _MIN_SIMILARITY)
+        words = self._similar_words(word, 3) if len(word) >= _MIN_SIMILAR_LENGTH else []
+        similar = get_close_matches(word, words, limit, _MIN_SIMILARITY)
         return list(dict.fromkeys([*likely, *similar]))[:limit]
 
     def _similar_words(self, word: str, allowed: int) -> list[str]:

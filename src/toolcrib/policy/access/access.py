@@ -123,7 +123,7 @@ def _allow(rule: str) -> Judgement:
 def combine_confirmations(rules: Sequence[ToolRule]) -> Confirm:
     """Return one confirmation for all rules that require one."""
     words = " ".join(dict.fromkeys(rule.because for rule in rules if rule.because))
-    return Confirm(rules[0].label, words or None)
+    return Confirm(" and ".join(rule.label for rule in rules), words or None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,6 +141,11 @@ class Decision:
     missing: tuple[str, ...] = ()
     constant: Judgement | None = None
     is_final: bool = False
+
+    @property
+    def deciding_rule(self) -> str:
+        """The scopes that are missing, or the label of the rule that decides about every call."""
+        return f"scope {' '.join(self.missing)}" if self.missing and self.is_visible else self.rule
 
     def judge(self, arguments: Mapping[str, Any], received: Received | None = None) -> Judgement:
         """Judge a call with these checked arguments. `received` are the same as the tool gets them, if they

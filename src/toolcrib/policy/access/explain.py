@@ -82,7 +82,7 @@ def explain(
         roles=tuple(roles_of(principal, policy)),
         scopes=tuple(sorted(principal.scopes)),
         verdict=verdict,
-        rule=decision.rule if judgement is None else judgement.rule,
+        rule=_rule_of(decision, judgement),
         because=None if judgement is None else judgement.because,
         steps=tuple(_steps(access, tool, decision.rules, arguments, received)),
         default="deny" if policy.denies_by_default else "allow",
@@ -133,6 +133,13 @@ def _judge(
     if not judgement.is_allowed:
         return "denied", judgement
     return "allowed" if judgement.confirm is None else "confirm", judgement
+
+
+def _rule_of(decision: Decision, judgement: Judgement | None) -> str:
+    """Return the label of the rule that decides: one that demands a confirmation, before one that allows."""
+    if judgement is None:
+        return decision.deciding_rule
+    return judgement.rule if judgement.confirm is None else judgement.confirm.rule
 
 
 def _confirm_of(judgement: Judgement | None) -> str | None:

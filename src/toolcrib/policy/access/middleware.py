@@ -53,9 +53,11 @@ class AccessMiddleware:
         if call.is_search_tool or call.tool is None:
             return next(call)
         decision = self._access.decide(call.principal, call.tool)
-        call.rule = decision.rule
+        if decision.constant is not None:  # else it depends on the arguments
+            call.rule = decision.rule
         if decision.missing or not decision.is_visible:
             call.decision = "denied"
+            call.rule = decision.deciding_rule
             raise _refuse(call, call.tool, decision)
         if not decision.is_final:
             call.sees_converted = decision.rules.compares_received
@@ -90,12 +92,14 @@ class _ArgumentCheck:
             judgement = self._judge(call, checked, received)
         if judgement.confirm is not None:
             shown = checked if received is None else received.shown()
+            call.rule = judgement.confirm.rule  # it decides unless a person agrees
             try:
                 words = judgement.confirm.words
                 await confirm(self._tool, shown, words, call.channel, self._use_once, sent=checked)
             except NotConfirmedError:
                 call.decision = "denied"
                 raise
+            call.rule = judgement.rule
 
     def _judge(self, call: Call, checked: dict[str, Any], received: Received | None = None) -> Judgement:
         judgement = self._decision.judge(checked, received)

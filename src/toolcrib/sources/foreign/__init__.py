@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from toolcrib.sources.base import Batch, MemorySource, ReadOptions
+from toolcrib.sources.foreign.interception import refused_tools
 from toolcrib.sources.foreign.recognition import is_server
 
 
@@ -20,4 +21,5 @@ class ForeignServerSource(MemorySource):
         from toolcrib.sources.foreign.reading import read_server  # start-up time: few programs have one
 
         reading = read_server(target)
-        return Batch([options.apply(tool) for tool in reading.tools], reading.findings)
+        findings = [*reading.findings, *refused_tools(target)]
+        return Batch([options.apply(tool) for tool in reading.tools], findings)

@@ -1,8 +1,9 @@
-"""Intercept servers of `mcp` and `fastmcp` where their own program starts them.
+"""Intercept servers of `mcp` and `fastmcp` where their own program starts them, and tools that they refuse.
 
 `install` replaces the methods that run a server, in the classes of the libraries, when they are imported. A
 replaced method gives its server to the program that is running (`Host`) and returns when the host lets it.
-Where there is no such program, it does what it did before.
+Where there is no such program, it does what it did before. The replaced `tool` decorator keeps the problem of
+a function that the library refuses for `refused_tools`, so that it does not hide the other tools of its file.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import functools
 import signal
 import sys
 import threading
+import weakref
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -20,8 +22,10 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Protocol, Self
 
-from toolcrib.errors import SourceError
-from toolcrib.sources.foreign.recognition import PACKAGES
+from toolcrib.errors import Finding, InvalidToolError, SourceError
+from toolcrib.schema.parameters import locate
+from toolcrib.sources.foreign.recognition import PACKAGES, library_of
+from toolcrib.sources.loading import currently_loading
 
 _RUNS = ("run_async", "run_stdio_async", "run_http_async", "run_sse_async", "run_streamable_http_async")
 _APPS = ("http_app", "sse_app", "streamable_http_app")
@@ -179,6 +183,58 @@ def _standard_streams(original: Callable[..., Any]) -> Callable[..., Any]:
     return stdio_server
 
 
+# --- refused tools -----------------------------------------------------------------------------------
+
+_refused: weakref.WeakKeyDictionary[Any, list[Finding]] = weakref.WeakKeyDictionary()
+
+
+def is_searching() -> bool:
+    """Whether a file is imported, or a program started, in search of tools."""
+    return currently_loading() is not None or bool(hosts)
+
+
+def refused_tools(server: Any) -> list[Finding]:
+    """Return the problems of the functions that a server refused while their file was imported or run."""
+    return _refused.get(server, [])
+
+
+def _decorating(original: Callable[..., Any]) -> Callable[..., Any]:
+    """`server.tool`, a decorator: called with the function, or with options, to return one."""
+
+    @functools.wraps(original)
+    def tool(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_searching():
+            return original(self, *args, **kwargs)
+        function = next((item for item in args if callable(item)), None)
+        try:
+            made = original(self, *args, **kwargs)
+        except Exception as error:
+            if function is None:
+                raise
+            return _keep_refused(self, function, error)
+        return (
+            made if function is not None or not callable(made) else functools.partial(_decorate, self, made)
+        )
+
+    return tool
+
+
+def _decorate(server: Any, decorate: Callable[[Any], Any], function: Any) -> Any:
+    try:
+        return decorate(function)
+    except Exception as error:
+        return _keep_refused(server, function, error)
+
+
+def _keep_refused(server: Any, function: Any, error: Exception) -> Any:
+    name = getattr(function, "__name__", type(function).__name__)
+    text = str(error).partition("\n")[0] or type(error).__name__
+    message = f"Tool '{name}' is refused by {library_of(server) or 'its server'}: {text}"
+    refused = InvalidToolError(message, tool=name, source=locate(function))
+    _refused.setdefault(server, []).append(refused.finding)
+    return function
+
+
 # --- HTTP applications -------------------------------------------------------------------------------
 
 
@@ -289,6 +345,7 @@ def _patch(module: ModuleType) -> None:
         _replace(server, ("run",), _blocking)
         _replace(server, _RUNS, _awaited)
         _replace(server, _APPS, _application)
+        _replace(server, ("tool",), _decorating)
     elif name == "toolcrib.server":
         _replace(module.MCPServer, ("run",), _either)
     elif name == "mcp.server.lowlevel.server":

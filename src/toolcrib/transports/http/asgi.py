@@ -1,12 +1,17 @@
 """The ASGI application, for uvicorn, or mounted in Starlette, FastAPI and the like.
 
+    tools = server.asgi()
+    app = FastAPI(lifespan=tools.lifespan)
+    app.mount("/tools", tools)
+
 Time-outs for reading and writing are those of the ASGI server.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 from toolcrib.protocol import Reply
@@ -43,7 +48,11 @@ Send = Callable[[Message], Awaitable[None]]
 
 
 class ASGIApp:
-    """`open` is awaited before the first request, `close` when the server shuts down."""
+    """`open` is awaited before the first request, `close` when the server shuts down.
+
+    A mounted application gets no lifespan events. Its host can run `lifespan`; else it opens with the first
+    request, and closes when the event loop ends.
+    """
 
     def __init__(
         self,
@@ -57,11 +66,23 @@ class ASGIApp:
         self._store = OutputStore()
         self._is_open = False
         self._lock = asyncio.Lock()
+        self._loop_end: AsyncGenerator[None, None] | None = None
+
+    @asynccontextmanager
+    async def lifespan(self, _: object = None) -> AsyncIterator[None]:
+        """Open the server and close it at the end: the lifespan of an application that it is mounted in."""
+        await self._start()
+        try:
+            yield
+        finally:
+            await self._stop()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             if not self._is_open:
                 await self._start()
+                self._loop_end = self._stop_with_loop()
+                await anext(self._loop_end)
             await self._serve(scope, receive, send)
         elif scope["type"] == "lifespan":
             await self._run_lifespan(receive, send)
@@ -69,13 +90,24 @@ class ASGIApp:
             await send({"type": "websocket.close", "code": 1000})
 
     async def _start(self) -> None:
-        """Start with the first request at the latest: mounted applications get no lifespan events."""
         async with self._lock:
             if not self._is_open:
                 await self._open()
                 self._endpoint.starter = EagerStarter()
                 self._store = OutputStore()  # its timer belongs to the running loop
                 self._is_open = True
+
+    async def _stop(self) -> None:
+        self._is_open = False
+        await self._close()
+        self._endpoint.close()
+
+    async def _stop_with_loop(self) -> AsyncGenerator[None, None]:
+        """Stop when the event loop ends: asyncio closes the generators that are still suspended then."""
+        try:
+            yield
+        finally:
+            await self._stop()
 
     async def _run_lifespan(self, receive: Receive, send: Send) -> None:
         while True:
@@ -88,9 +120,7 @@ class ASGIApp:
                     return
                 await send({"type": "lifespan.startup.complete"})
             elif message["type"] == "lifespan.shutdown":
-                self._is_open = False
-                await self._close()
-                self._endpoint.close()
+                await self._stop()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 

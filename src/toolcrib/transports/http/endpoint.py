@@ -148,7 +148,7 @@ class Endpoint:
                 key = parse_qs(head.query).get("session_id", [""])[0]
                 return _check_type(request) or sse.post(key, request.body, request.principal)
             return error_response(405, "Method not allowed on this path")
-        return error_response(404, f"Not found; MCP is at {self.path}")
+        return error_response(404, f"Not found; MCP is at {request.root}{self.path}")
 
     def _watch(self, outcome: Reply | PendingResponse, request: Request) -> Reply | PendingResponse:
         """End a stream when the credentials of its request expire."""

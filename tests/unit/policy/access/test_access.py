@@ -235,8 +235,10 @@ def test_several_rules_ask_one_question() -> None:
         Rule(confirm=["wipe"], when={"path": "/"}, because="All of it."),
     )
     decision = policy.decide(LOCAL, WIPE)
-    assert decision.judge({"path": "/"}).confirm == Confirm("rule 1", "It is gone. All of it.")
-    assert decision.judge({"path": "/a"}).confirm == Confirm("rule 1", "It is gone.")
+    assert decision.judge({"path": "/"}).confirm == Confirm(
+        "rule 1 and rule 2 and rule 3 and rule 4", "It is gone. All of it."
+    )
+    assert decision.judge({"path": "/a"}).confirm == Confirm("rule 1 and rule 2 and rule 3", "It is gone.")
 
 
 def test_who_is_denied_is_not_asked() -> None:

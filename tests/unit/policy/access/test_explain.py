@@ -67,7 +67,7 @@ def test_rules_for_others_are_said_to_be_for_others() -> None:
 
 def test_a_missing_scope_is_named_after_the_rules_were_asked() -> None:
     found = ask(Rule(allow=["refund"]), who=Principal("key:bob"), arguments={"order": "1"})
-    assert (found.verdict, found.missing, found.rule) == ("scope", ("mail",), "rule 1")
+    assert (found.verdict, found.missing, found.rule) == ("scope", ("mail",), "scope mail")
     assert found.is_refused
     denied = ask(Rule(deny=["refund"]), who=Principal("key:bob"))
     assert denied.verdict == "hidden"
@@ -210,7 +210,9 @@ def test_a_value_that_cannot_be_compared_is_said_to_be_one() -> None:
 
 def test_who_has_to_be_asked_is_said_with_the_reason() -> None:
     found = ask(Rule(confirm=["refund"], because="Money."), arguments={"order": "1"})
-    assert (found.verdict, found.confirm) == ("confirm", "rule 1: Money.")
+    assert (found.verdict, found.rule, found.confirm) == ("confirm", "rule 1", "rule 1: Money.")
+    both = ask(Rule(allow=["refund"]), Rule(confirm=["refund"]), arguments={"order": "1"})
+    assert (both.verdict, both.rule) == ("confirm", "rule 2")
     assert not found.is_refused
     assert ask(Rule(confirm=["refund"])).confirm == "rule 1"
     assert ask(Rule(confirm=["refund"])).verdict == "confirm"
