@@ -138,7 +138,7 @@ def soak(bin_: Path, *arguments: str) -> None:
 def matrix(bin_: Path, *arguments: str) -> None:
     """Sample servers and servers from PyPI, in environments with one version of a library each."""
     long = {"TOOLCRIB_SOAK": "1", "TOOLCRIB_REQUIRE": "all"}
-    run([str(bin_ / "pytest"), "-n", "2", "tests/matrix", *arguments], **long)
+    run([str(bin_ / "pytest"), "-vv", "-n", "2", "tests/matrix", *arguments], **long)
 
 
 def mutate(bin_: Path, *arguments: str) -> None:

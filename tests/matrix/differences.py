@@ -15,6 +15,11 @@ from typing import Any
 from tests.matrix.recording import Answer, Call, Recording
 from tests.matrix.versions import Version
 
+Span = tuple[str, str] | None
+"""The first and the last version of a library that shows a difference."""
+MCP: Span = ("1.6", "2.3")
+FASTMCP: Span = ("2.12", "4.1")
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -22,8 +27,17 @@ class Difference:
 
     name: str
     row: str
-    mcp: tuple[str, str] | None = ("1.6", "2.3")
-    fastmcp: tuple[str, str] | None = ("2.12", "4.1")
+    mcp: Span = MCP
+    fastmcp: Span = FASTMCP
+    is_of_functions: bool = False
+    """Whether only functions of servers show it that have nothing of their author in between."""
+
+    @property
+    def seen_with(self) -> str:
+        """The last cell of its row."""
+        spans = [*_write_span("mcp", self.mcp, MCP), *_write_span("fastmcp", self.fastmcp, FASTMCP)]
+        libraries = "all" if (self.mcp, self.fastmcp) == (MCP, FASTMCP) else ", ".join(spans)
+        return libraries + (", plain functions" if self.is_of_functions else "")
 
     def is_in(self, version: Version) -> bool:
         between = self.mcp if version.library == "mcp" else self.fastmcp
@@ -33,32 +47,48 @@ class Difference:
         return first <= _numbers(version.number) <= last
 
 
+def _write_span(library: str, span: Span, whole: Span) -> list[str]:
+    if span is None or whole is None:
+        return []
+    if span == whole:
+        return [f"`{library}`"]
+    first, last = span
+    return [f"`{library}` {first} and later" if last == whole[1] else f"`{library}` {first} to {last}"]
+
+
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")[:2])
 
 
+_SINCE_1_10 = ("1.10", "2.3")
 DIFFERENCES = [
     Difference("refusal", "arguments that do not fit the schema"),
     Difference("unknown-tool", "an unknown or hidden tool"),
     Difference("logger", "log messages"),
     Difference("question-mode", "questions", ("1.10", "1.22"), ("2.12", "2.13")),
     Difference("private-meta", "private metadata", None),
-    Difference("docstring", "sections of a docstring"),
-    Difference("generated-title", "titles made of names", None, ("4.0", "4.1")),
-    Difference("full-stop", "a description of one sentence"),
-    Difference("schema-form", "the form of schemas"),
-    Difference("output-schema", "output schemas", ("1.10", "2.3")),
-    Difference("text-data", "structured content of a text or of nothing", ("1.10", "2.3")),
-    Difference("added-data", "structured content of results without a type hint", fastmcp=None),
-    Difference("json-layout", "an object as text", fastmcp=None),
-    Difference("list-blocks", "a list as text"),
+    Difference("annotations", "annotations", ("1.9", "2.3")),
+    Difference("docstring", "sections of a docstring", is_of_functions=True),
+    Difference("generated-title", "titles made of names", None, ("4.0", "4.1"), is_of_functions=True),
+    Difference("full-stop", "a description of one sentence", is_of_functions=True),
+    Difference("schema-form", "the form of schemas", is_of_functions=True),
+    Difference("output-schema", "output schemas", _SINCE_1_10, is_of_functions=True),
+    Difference("text-data", "structured content of a text or of nothing", _SINCE_1_10, is_of_functions=True),
+    Difference(
+        "added-data",
+        "structured content of results without a type hint",
+        fastmcp=None,
+        is_of_functions=True,
+    ),
+    Difference("json-layout", "an object as text", fastmcp=None, is_of_functions=True),
+    Difference("list-blocks", "a list as text", is_of_functions=True),
 ]
-"""Packages may show one more: a title that is only among the annotations is sent as the title of the tool."""
 
 Pair = tuple[Any, Any]
 _RESULT = "result"
-_VISIBLE = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 _PRIVATE_META = ("fastmcp", "_fastmcp")
+_HEADINGS = {"Args", "Parameters", "Raises", "Returns"}
+_CONTEXT_LINE = re.compile(r"^\s*(?:ctx|context)\b.*:.*$", re.MULTILINE)
 _OUR_REFUSAL = "Invalid arguments for tool "
 
 
@@ -86,8 +116,6 @@ def compare(own: Recording, ours: Recording, calls: Sequence[Call]) -> Compariso
 def _plain(answer: Answer) -> dict[str, Any]:
     plain = asdict(answer)
     plain["reply"] = {key: answer.reply[key] for key in ("result", "error") if key in answer.reply}
-    for report in plain["progress"]:
-        report.pop("progressToken")
     for question in plain["questions"]:
         if question.get("_meta") == {}:  # mcp 2.0
             del question["_meta"]
@@ -112,8 +140,16 @@ def _compare(
 # --- listing -----------------------------------------------------------------------------------------
 
 
+def _remove_meta(item: Any) -> None:
+    """Remove the metadata that fastmcp keeps for itself."""
+    meta = item.pop("_meta", None) or {}
+    kept = {key: value for key, value in meta.items() if key not in _PRIVATE_META}
+    if kept:
+        item["_meta"] = kept
+
+
 def _remove_bookkeeping(own: Any, ours: Any) -> Pair:
-    own, ours = ({key: value for key, value in side.items() if key in _VISIBLE} for side in (own, ours))
+    _remove_meta(own)
     for wrapper in (own.get("outputSchema", {}), ours.get("outputSchema", {})):
         if wrapper.pop("x-fastmcp-wrap-result", None):
             wrapper.pop("description", None)
@@ -133,15 +169,22 @@ def _remove_full_stop(own: Any, ours: Any) -> Pair:
 
 
 def _remove_docstring_form(own: Any, ours: Any) -> Pair:
-    """Remove what sections of a docstring become: part of the description, descriptions of parameters, or
-    nothing."""
+    """Remove what sections of a docstring become: part of the description, or descriptions of parameters.
+    Each word that the library lists must still be there, except for those about its Context."""
     mine, yours = own.get("description") or "", ours.get("description") or ""
-    if mine != yours and _first_words(mine) == _first_words(yours):
+    lost = (
+        _words_of(_CONTEXT_LINE.sub("", mine)) - _words_of(json.dumps(ours, ensure_ascii=False)) - _HEADINGS
+    )
+    if mine != yours and _first_words(mine) == _first_words(yours) and not lost:
         own["description"] = yours
     for key in ("inputSchema", "outputSchema"):
         if own.get(key) != ours.get(key):
             _adopt_descriptions(own.get(key), ours.get(key))
     return own, ours
+
+
+def _words_of(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.replace("\\n", " ")))
 
 
 def _first_words(text: str) -> str:
@@ -162,8 +205,10 @@ def _adopt_descriptions(mine: Any, yours: Any) -> None:
         _adopt_descriptions(mine.get(name), item)
 
 
-def _remove_annotated_title(own: Any, ours: Any) -> Pair:
+def _remove_annotations(own: Any, ours: Any) -> Pair:
     notes = own.get("annotations") or {}
+    if notes.get("readOnlyHint") and "destructiveHint" not in ours.get("annotations", {}):
+        notes.pop("destructiveHint", None)
     if notes.get("title") is not None and notes["title"] == ours.get("title"):
         own["title"] = notes.pop("title")
     if not notes:
@@ -172,17 +217,18 @@ def _remove_annotated_title(own: Any, ours: Any) -> Pair:
 
 
 def _simplify_schemas(own: Any, ours: Any) -> Pair:
-    for key in ("inputSchema", "outputSchema"):
+    for key, has_defaults in (("inputSchema", True), ("outputSchema", False)):
         if key in own and key in ours and own[key] != ours[key]:
-            own[key], ours[key] = _simple(own[key], own[key]), _simple(ours[key], ours[key])
+            for side in (own, ours):
+                side[key] = _simple(side[key], side[key], has_defaults)
     return own, ours
 
 
-def _simple(schema: Any, root: Any) -> Any:
+def _simple(schema: Any, root: Any, has_defaults: bool) -> Any:
     """Return a schema without titles, defaults of results and nulls that may be left out, with its references
     resolved."""
     if isinstance(schema, list):
-        return [_simple(item, root) for item in schema]
+        return [_simple(item, root, has_defaults) for item in schema]
     if not isinstance(schema, dict):
         return schema
     if "$ref" in schema:
@@ -191,11 +237,13 @@ def _simple(schema: Any, root: Any) -> Any:
             target = target[step]
         schema = {**target, **{key: value for key, value in schema.items() if key != "$ref"}}
     simple = {
-        key: {name: _simple(item, root) for name, item in value.items()}
+        key: {name: _simple(item, root, has_defaults) for name, item in value.items()}
         if key == "properties"
-        else _simple(value, root)
+        else _simple(value, root, has_defaults)
         for key, value in schema.items()
-        if not (key == "title" and isinstance(value, str)) and key not in ("$defs", "default")
+        if not (key == "title" and isinstance(value, str))
+        and key != "$defs"
+        and not (key == "default" and (value is None or not has_defaults))
     }
     if simple.get("additionalProperties") in (True, False):
         del simple["additionalProperties"]
@@ -222,7 +270,7 @@ LISTING: dict[str, Callable[[Any, Any], Pair]] = {
     "private-meta": _remove_bookkeeping,
     "generated-title": _remove_generated_title,
     "full-stop": _remove_full_stop,
-    "annotated-title": _remove_annotated_title,
+    "annotations": _remove_annotations,
     "schema-form": _simplify_schemas,
     "docstring": _remove_docstring_form,
     "output-schema": _remove_output_schema,
@@ -245,12 +293,7 @@ def _is_error(side: Any) -> bool:
 
 
 def _remove_private_meta(own: Any, ours: Any) -> Pair:
-    result = _result(own)
-    meta = {
-        key: value for key, value in (result.pop("_meta", None) or {}).items() if key not in _PRIVATE_META
-    }
-    if meta:
-        result["_meta"] = meta
+    _remove_meta(_result(own))
     return own, ours
 
 

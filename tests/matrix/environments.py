@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
 import venv
 from dataclasses import dataclass
@@ -30,6 +31,12 @@ class Environment:
 
     def program(self, name: str) -> str:
         return str(self.folder / ("Scripts" if os.name == "nt" else "bin") / name)
+
+    def version_of(self, package: str) -> str | None:
+        """Return the version of a package that is installed, or None."""
+        packages = Path(sysconfig.get_path("purelib", vars={"base": str(self.folder)}))
+        found = next(packages.glob(f"{package}-*.dist-info"), None)
+        return None if found is None else found.name.removesuffix(".dist-info").partition("-")[2]
 
 
 def make_environment(name: str, *requirements: str) -> Environment:

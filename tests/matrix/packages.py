@@ -23,8 +23,8 @@ class Package:
     command: str = ""
     """The console script, if it has not the name of the package."""
     environ: Mapping[str, str] = field(default_factory=dict)
-    gap: str | None = None
-    """A difference that is known and not intended."""
+    random: str = ""
+    """A pattern for parts of results that differ from call to call."""
 
     @property
     def requirements(self) -> tuple[str, ...]:
@@ -76,8 +76,22 @@ PACKAGES = [
         [("get_text_file_contents", {"files": [{"file_path": f"{FOLDER}/a.txt", "ranges": [{"start": 1}]}]})],
         ("mcp==1.9.4", "pydantic<2.12"),
     ),
-    Package("uuid-mcp", "0.1.0", [], ("mcp==1.12.4", "pydantic<2.14")),
-    Package("mcp-units", "0.3.3", [], ("mcp==1.15.0", "pydantic<2.14")),
+    Package(
+        "uuid-mcp",
+        "0.1.0",
+        [("generate_uuid", {})],
+        ("mcp==1.12.4", "pydantic<2.14"),
+        random=r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+    ),
+    Package(
+        "mcp-units",
+        "0.3.3",
+        [
+            ("convert_temperature", {"value": 100, "from_unit": "C", "to_unit": "F"}),
+            ("convert_weight", {"value": 1, "from_unit": "stone", "to_unit": "kg"}),
+        ],
+        ("mcp==1.15.0", "pydantic<2.14"),
+    ),
     Package(
         "mcp-shell-server",
         "1.1.14",
@@ -102,7 +116,6 @@ PACKAGES = [
         "2.2.2",
         [("create_workbook", {"path": f"{FOLDER}/a.xlsx"})],
         arguments=("stdio",),
-        gap="its author removes bounds from the listed schemas; those of plain functions have them",
     ),
     Package("duckduckgo-mcp-server", "0.7.0", [("expand_link", {"token": "none"})]),
     Package("mcp-sequential-thinking", "0.7.0", [("process_thought", {**_THOUGHT, "stage": "Analysis"})]),

@@ -30,6 +30,9 @@ _FUNCTIONS: list[Call] = [
     ("whole", {}),
     ("refuse", {"why": "not today"}),
     ("crash", {"why": "a private detail"}),
+    ("tidy", {}),
+    ("repeat", {"text": "a"}),
+    ("repeat", {"text": "a", "times": 10}),
     ("missing", {}),
 ]
 _CONTEXT: list[Call] = [
@@ -62,6 +65,8 @@ class Sample:
     calls: list[Call]
     majors: tuple[int, ...] = (1, 2, 3, 4)
     """The generations of the library that this was written for."""
+    is_guarded: bool = False
+    """Whether code of the author stands between clients and every function."""
 
     @property
     def file(self) -> Path:
@@ -71,9 +76,9 @@ class Sample:
 SAMPLES = [
     Sample("mcp", "sdk_functions", [*_FUNCTIONS, ("whole", {"bad": True})]),
     Sample("mcp", "sdk_context", [*_CONTEXT, ("context_comes_first", {})]),
-    Sample("mcp", "sdk_guarded", _GUARDED),
-    Sample("mcp", "sdk_lowlevel_1", _LOW_LEVEL, (1,)),
-    Sample("mcp", "sdk_lowlevel_2", _LOW_LEVEL, (2,)),
+    Sample("mcp", "sdk_guarded", _GUARDED, is_guarded=True),
+    Sample("mcp", "sdk_lowlevel_1", _LOW_LEVEL, (1,), is_guarded=True),
+    Sample("mcp", "sdk_lowlevel_2", _LOW_LEVEL, (2,), is_guarded=True),
     Sample("fastmcp", "fast_functions", _FUNCTIONS),
     Sample(
         "fastmcp",
@@ -90,8 +95,9 @@ SAMPLES = [
             ("count", {"steps": 2}),
             ("broken", {"why": "out of order"}),
         ],
+        is_guarded=True,
     ),
-    Sample("fastmcp", "fast_overrides", _GUARDED[:2]),
+    Sample("fastmcp", "fast_overrides", _GUARDED[:2], is_guarded=True),
     Sample(
         "fastmcp",
         "fast_visibility",

@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.matrix.differences import compare
+from tests.matrix.differences import DIFFERENCES, compare
 from tests.matrix.environments import make_environment
 from tests.matrix.packages import FOLDER, PACKAGES, SITE, Package
 from tests.matrix.recording import record
+from tests.matrix.versions import Version
 
 pytestmark = pytest.mark.skipif("TOOLCRIB_SOAK" not in os.environ, reason="a long run: python dev.py matrix")
 DATE = "2026-01-01T00:00:00+00:00"
@@ -63,17 +65,15 @@ def make_folder(folder: Path) -> None:
         subprocess.run(["git", *arguments], cwd=folder, env={**os.environ, **AUTHOR}, check=True)
 
 
-def known_gap(package: Package) -> list[pytest.MarkDecorator]:
-    return [] if package.gap is None else [pytest.mark.xfail(strict=True, reason=package.gap)]
-
-
-@pytest.mark.parametrize(
-    "package", [pytest.param(item, id=item.name, marks=known_gap(item)) for item in PACKAGES]
-)
+@pytest.mark.parametrize("package", [pytest.param(item, id=item.name) for item in PACKAGES])
 def test_a_server_from_pypi_answers_as_under_its_own_library(
-    package: Package, tmp_path: Path, site: str
+    package: Package, tmp_path: Path, site: str, record_property: Callable[[str, object], None]
 ) -> None:
+    record_property("name", f"{package.name} {package.version}")
     environment = make_environment(f"pypi-{package.name}", *package.requirements)
+    library = "mcp" if environment.version_of("fastmcp") is None else "fastmcp"
+    number = environment.version_of(library) or ""
+    record_property("library", f"{library} {number}")
     folder = tmp_path / "work"
 
     def fill(value: Any) -> Any:
@@ -87,6 +87,13 @@ def test_a_server_from_pypi_answers_as_under_its_own_library(
     for command in ([environment.program(script), *arguments], [*serve, "--", *arguments]):
         make_folder(folder)
         recordings.append(record(command, calls, folder, package.environ))
+        if package.random:
+            for answer in recordings[-1].answers:
+                answer.reply = json.loads(re.sub(package.random, "*", json.dumps(answer.reply)))
     comparison = compare(*recordings, calls)
+    record_property("tools", len(recordings[0].tools))
+    record_property("calls", len(calls))
     assert recordings[0].tools
     assert not comparison.mistakes, "\n".join(comparison.mistakes)
+    version = Version(library, number)
+    assert comparison.found <= {item.name for item in DIFFERENCES if item.is_in(version)}

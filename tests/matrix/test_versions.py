@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable
 
 import pytest
 
@@ -18,21 +19,41 @@ from tests.matrix.samples import SAMPLES, SERVERS
 from tests.matrix.versions import OLD_PYDANTIC, VERSIONS, Version
 
 pytestmark = pytest.mark.skipif("TOOLCRIB_SOAK" not in os.environ, reason="a long run: python dev.py matrix")
+OF_FUNCTIONS = {item.name for item in DIFFERENCES if item.is_of_functions}
 
 
 @pytest.mark.parametrize("version", [pytest.param(item, id=item.name) for item in VERSIONS])
-def test_the_sample_servers_answer_as_under_their_own_library(version: Version) -> None:
+def test_the_sample_servers_answer_as_under_their_own_library(
+    version: Version, record_property: Callable[[str, object], None]
+) -> None:
+    record_property("name", version.name)
     environment = make_environment(version.name, *version.requirements)
+    record_property("library", f"{version.library} {environment.version_of(version.library)}")
     found: set[str] = set()
     mistakes: list[str] = []
-    for sample in SAMPLES:
-        if sample.library != version.library or version.major not in sample.majors:
-            continue
-        own = record([environment.program("python"), str(sample.file)], sample.calls, SERVERS)
+    right = tools = calls = 0
+    samples = [item for item in SAMPLES if item.library == version.library and version.major in item.majors]
+    for sample in samples:
         serve = [environment.program("toolcrib"), "serve", str(sample.file), "--stdio"]
-        comparison = compare(own, record(serve, sample.calls, SERVERS), sample.calls)
+        try:
+            own = record([environment.program("python"), str(sample.file)], sample.calls, SERVERS)
+            ours = record(serve, sample.calls, SERVERS)
+        except RuntimeError as error:
+            mistakes.append(f"{sample.name}: {error}")
+            continue
+        comparison = compare(own, ours, sample.calls)
         found |= comparison.found
+        if sample.is_guarded:
+            mistakes += [
+                f"{sample.name}: {name}, of plain functions" for name in comparison.found & OF_FUNCTIONS
+            ]
         mistakes += [f"{sample.name}: {mistake}" for mistake in comparison.mistakes]
+        right += not comparison.mistakes
+        tools += len(own.tools)
+        calls += len(sample.calls)
+    record_property("samples", f"{right} of {len(samples)}")
+    record_property("tools", tools)
+    record_property("calls", calls)
     assert not mistakes, "\n".join(mistakes)
     assert sorted(found) == sorted(item.name for item in DIFFERENCES if item.is_in(version))
 

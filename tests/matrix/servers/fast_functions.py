@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from fastmcp import FastMCP
 from fastmcp.exceptions import ToolError
+from fastmcp.tools import Tool
 from fastmcp.utilities.types import Image
 from pydantic import BaseModel, Field
 
@@ -138,6 +139,25 @@ def refuse(why: str) -> str:
 async def crash(why: str) -> str:
     """Raise any other error."""
     raise ValueError(why)
+
+
+@server.tool(annotations={"title": "Tidy", "readOnlyHint": True, "destructiveHint": True})
+def tidy() -> None:
+    """Tidy up."""
+
+
+def repeat(text: str, times: Annotated[int, Field(ge=1, le=9)] = 2) -> str:
+    """Repeat a text.
+
+    Args:
+        text: The text.
+    """
+    return text * times
+
+
+changed = Tool.from_function(repeat)
+del changed.parameters["properties"]["times"]["maximum"]
+server.add_tool(changed)
 
 
 if __name__ == "__main__":

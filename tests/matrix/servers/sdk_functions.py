@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated, Any, Literal
 
+from mcp import types
+from mcp.types import CallToolResult, TextContent
 from pydantic import BaseModel, Field
 
 try:
@@ -16,10 +18,6 @@ except ImportError:  # before 2.0
     from mcp.server.fastmcp import FastMCP as MCPServer
     from mcp.server.fastmcp import Image
     from mcp.server.fastmcp.exceptions import ToolError
-try:
-    from mcp_types import CallToolResult, TextContent
-except ImportError:
-    from mcp.types import CallToolResult, TextContent
 
 server = MCPServer("functions")
 
@@ -138,6 +136,30 @@ def refuse(why: str) -> str:
 async def crash(why: str) -> str:
     """Raise any other error."""
     raise ValueError(why)
+
+
+def tidy() -> None:
+    """Tidy up."""
+
+
+if hasattr(types, "ToolAnnotations"):
+    notes = {"title": "Tidy", "readOnlyHint": True, "destructiveHint": True}
+    server.add_tool(tidy, annotations=types.ToolAnnotations.model_validate(notes))
+else:  # before 1.7
+    server.add_tool(tidy)
+
+
+def repeat(text: str, times: Annotated[int, Field(ge=1, le=9)] = 2) -> str:
+    """Repeat a text.
+
+    Args:
+        text: The text.
+    """
+    return text * times
+
+
+server.add_tool(repeat)
+del server._tool_manager.get_tool("repeat").parameters["properties"]["times"]["maximum"]
 
 
 if __name__ == "__main__":

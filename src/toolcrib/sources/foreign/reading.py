@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import inspect
 import sys
 import threading
@@ -353,13 +354,35 @@ class _Adopter:
             return "its class overrides run"
         if getattr(origin, "serializer", None) is not None:  # of fastmcp 2
             return "it has a serializer"
-        return find_obstacle(origin.fn, self._item.wire["inputSchema"])
+        obstacle = find_obstacle(origin.fn, self._item.wire["inputSchema"])
+        return obstacle or ("its arguments have a schema of their own" if self._has_own_input else None)
+
+    @functools.cached_property
+    def _made(self) -> Any:
+        """The tool that the library makes of the function alone, or None if it does not."""
+        origin = self._item.origin
+        with contextlib.suppress(Exception):  # the function may have been replaced, too
+            return type(origin).from_function(origin.fn, name="tool")
+
+    @property
+    def _has_own_input(self) -> bool:
+        """Return whether somebody changed the schema of the arguments, or how they are checked."""
+        return self._made is None or _input_of(self._made) != _input_of(self._item.origin)
+
+    @property
+    def _has_own_output(self) -> bool:
+        """Return whether somebody wrote or changed the output schema."""
+        if self._item.wire.get("outputSchema") is None:
+            return False
+        return self._made is None or self._made.output_schema != self._item.origin.output_schema
 
     def _find_difference(self, tool: Tool) -> str | None:
         """Return why the definition that toolcrib makes of a function cannot stand for the listed one."""
         theirs = self._item.wire.get("outputSchema")
         if theirs is None:
             return None
+        if self._has_own_output:
+            return "it has an output schema of its own"
         known = ({"result"}, _properties_of(tool.definition.output_schema))
         return None if set(theirs.get("properties", ())) in known else "it has an output schema of its own"
 
@@ -396,11 +419,11 @@ class _Adopter:
 
     def _make_bridged(self) -> Tool:
         """Make a tool that goes through the handlers. If its function is known, it is described as any
-        function is, and otherwise as the server lists it."""
+        function is, and otherwise, or with another schema, as the server lists it."""
         item, bridge = self._item, self._bridge
         name, version = item.name, item.version
-        described = self._describe() if item.is_function else None
-        unwraps = described is not None and item.is_wrapped
+        described = self._describe() if item.is_function and not self._has_own_input else None
+        unwraps = described is not None and item.is_wrapped and not self._has_own_output
         has_data = described is not None and described.output_schema is not None
 
         async def call_server(arguments: dict[str, Any], toolcrib_context: Context) -> Any:
@@ -482,16 +505,13 @@ class _Adopter:
             return None
         if theirs is None:
             parts.drop_output_schema()
-        elif self._has_own_output(parts.output_schema, returns):
+        elif self._has_own_output or self._says_more(parts.output_schema, returns):
             parts.output_schema = theirs
         return parts
 
-    def _has_own_output(self, ours: Mapping[str, Any] | None, returns: Any) -> bool:
+    def _says_more(self, ours: Mapping[str, Any] | None, returns: Any) -> bool:
         """Return whether the listed output schema says more than the hint of the function."""
-        function, theirs = self._item.function, self._item.wire["outputSchema"]
-        stated = getattr(getattr(find_function(function), "__fastmcp__", None), "output_schema", None)
-        if isinstance(stated, Mapping):
-            return True
+        theirs = self._item.wire["outputSchema"]
         bare = typing.get_args(returns)[0] if typing.get_origin(returns) is typing.Annotated else returns
         is_content = find_library_type(bare) not in (None, "CallToolResult", "ToolResult")
         if self._item.is_wrapped or is_content:  # some versions describe pictures like data
@@ -535,6 +555,18 @@ class _Adopter:
         hides = hasattr(sys.modules.get("mcp.server.mcpserver.exceptions"), "UnexpectedToolError")
         shown = f"Error executing tool {name}" + ("" if hides and not is_deliberate else f": {text}")
         return ToolError(shown) if is_deliberate else ToolCrashedError(shown)
+
+
+def _input_of(tool: Any) -> tuple[Any, ...]:
+    """Return the schema of a tool's arguments, and the model that checks them in `mcp`."""
+    metadata = getattr(tool, "fn_metadata", None)
+    model = getattr(metadata, "arg_model", None)
+    return (
+        tool.parameters,
+        type(metadata),
+        getattr(model, "__bases__", None),
+        getattr(model, "model_config", None),
+    )
 
 
 def _make_stub(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from fastmcp import FastMCP
@@ -21,6 +21,7 @@ from fastmcp.tools import Tool as FastTool
 from mcp.server.extension import Extension
 from mcp.server.mcpserver import MCPServer as OfficialServer
 from mcp.server.mcpserver.tools.base import Tool as OfficialTool
+from pydantic import Field, field_validator
 
 from toolcrib.errors import Finding, SourceError
 from toolcrib.server import MCPServer
@@ -323,3 +324,66 @@ async def test_a_tool_behind_a_wrapper_is_run_by_the_wrapper() -> None:
     ours = MCPServer("ours")
     ours.add(theirs)
     assert (await ours.call("secret")).is_error
+
+
+def repeat(text: str, times: Annotated[int, Field(ge=1, le=9)] = 1) -> str:
+    """Repeat a text."""
+    return text * times
+
+
+def make_with_repeat(library: str) -> tuple[Any, Any]:
+    """Return a server and its only tool, which is not changed yet."""
+    if library == "mcp":
+        official = OfficialServer("x")
+        official.add_tool(repeat)
+        return official, official._tool_manager.get_tool("repeat")
+    fast, tool = FastMCP("x"), FastTool.from_function(repeat)
+    fast.add_tool(tool)
+    return fast, tool
+
+
+@pytest.mark.parametrize("library", ["mcp", "fastmcp"])
+async def test_a_schema_of_arguments_that_its_author_has_changed_stays(library: str) -> None:
+    theirs, tool = make_with_repeat(library)
+    del tool.parameters["properties"]["times"]["maximum"]
+
+    ours = MCPServer("ours")
+    taken = ours.add(theirs).registered[0]
+
+    assert taken.adoption is not None
+    assert taken.adoption.reason == "its arguments have a schema of their own"
+    assert taken.definition.input_schema["properties"]["times"].keys() >= {"minimum", "default"}
+    assert "maximum" not in taken.definition.input_schema["properties"]["times"]
+    assert "less than or equal to 9" in (await ours.call("repeat", {"text": "a", "times": 10})).text
+
+
+async def test_arguments_that_a_model_of_the_author_checks_are_checked_by_it() -> None:
+    theirs, tool = make_with_repeat("mcp")
+
+    class Checked(tool.fn_metadata.arg_model):  # type: ignore[misc, name-defined]
+        @field_validator("text")
+        @classmethod
+        def check_text(cls, text: str) -> str:
+            raise ValueError("not today")
+
+    tool.fn_metadata.arg_model = Checked
+
+    ours = MCPServer("ours")
+    ours.add(theirs)
+    result = await ours.call("repeat", {"text": "a"})
+
+    assert result.is_error
+    assert "not today" in result.text
+
+
+@pytest.mark.parametrize("library", ["mcp", "fastmcp"])
+async def test_an_output_schema_that_its_author_has_changed_stays(library: str) -> None:
+    theirs, tool = make_with_repeat(library)
+    tool.output_schema["properties"]["result"]["maxLength"] = 90
+
+    ours = MCPServer("ours")
+    taken = ours.add(theirs).registered[0]
+
+    assert taken.definition.output_schema is not None
+    assert taken.definition.output_schema["properties"]["result"]["maxLength"] == 90
+    assert (await ours.call("repeat", {"text": "a"})).structured_content == {"result": "a"}
