@@ -2,7 +2,8 @@
 
 Start with `MCPServer`: `@server.tool` registers a function, `server.add` registers tools from any source,
 `await server.call` calls one. `tool` marks functions to be found later, `Application` and `APIApplication`
-have tools as methods, `Context` gives a tool access to its call, and `ToolError` shows the model a message.
+have tools as methods, `Context` gives a tool access to its call, `Depends` provides the values that it needs,
+and `ToolError` shows the model a message.
 `ToolRegistry`, `Tool` and `ToolDefinition` are the parts of a server. `build_catalog` and
 `get_catalog_cached` export tools for model providers.
 
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib import logs
 from toolcrib.content import Audio, File, Image, Link, Result
-from toolcrib.context import Context, Principal
+from toolcrib.context import Context, Depends, Principal
 from toolcrib.definition import ToolDefinition, ToolOptions, validate_tool_definition, validate_tool_schema
 from toolcrib.errors import (
     APIError,
@@ -52,6 +53,7 @@ __all__ = [
     "CallError",
     "Context",
     "DefinitionError",
+    "Depends",
     "File",
     "Finding",
     "Image",

@@ -12,11 +12,11 @@ import logging
 import math
 import reprlib
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from toolcrib.errors import CannotAskError, ContextError, suggest
+from toolcrib.errors import CannotAskError, ContextError, InvalidToolError, suggest
 from toolcrib.validation import codec
 
 logger = logging.getLogger("toolcrib")
@@ -217,6 +217,28 @@ class NullChannel:
 NO_CHANNEL = NullChannel()
 
 
+@dataclass(frozen=True, slots=True)
+class Depends:
+    """Says where the value of a parameter comes from: `db: Annotated[Db, Depends(get_db)]`.
+
+    The parameter is not published. The function may be sync or async, take a Context and further
+    dependencies, and `yield` its value instead of returning it: what follows runs after the tool.
+    It runs once per call, however many parameters need its value.
+    """
+
+    function: Callable[..., Any]
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            got = f"Depends takes a function, got {_shorten(self.function)}"
+            raise InvalidToolError(got, hint="name the function without calling it: Depends(get_db)")
+        try:
+            hash(self.function)
+        except TypeError:
+            got = f"Depends takes a function, got a {type(self.function).__name__}, which has no hash"
+            raise InvalidToolError(got, hint="use a function or a method") from None
+
+
 class _Done:
     """Makes `await ctx.progress(...)` work as well as `ctx.progress(...)`."""
 
@@ -245,14 +267,14 @@ class Context:
     pause: Callable[[bool], None] | None = None
     """Called with True to pause the deadline while a question is open, and with False to resume it."""
     read_form: ReadForm | None = None
-    _question: concurrent.futures.Future[Any] | None = None
+    _waits_for: concurrent.futures.Future[Any] | None = None
 
     def cancel(self) -> None:
         """Mark the call as cancelled. A thread that waits for an answer gets a CancelledError."""
         self.cancelled = True
-        question = self._question
-        if question is not None:
-            question.cancel()
+        future = self._waits_for
+        if future is not None:
+            future.cancel()
 
     @property
     def remaining_s(self) -> float | None:
@@ -324,16 +346,33 @@ class Context:
             return self._ask(questions, loaders, key)
         if self.cancelled:
             raise concurrent.futures.CancelledError
-        future = asyncio.run_coroutine_threadsafe(self._ask(questions, loaders, key), self.loop)
         if running is not None:  # a thread with a loop of its own
-            return asyncio.wrap_future(future)
-        self._question = future
-        if self.cancelled:  # in the meantime: `cancel` did not see the question
+            asking = self._ask(questions, loaders, key)
+            return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asking, self.loop))
+        return self.wait_for(self._ask(questions, loaders, key))
+
+    def wait_for(self, coroutine: Coroutine[Any, Any, Any], *, is_cleanup: bool = False) -> Any:
+        """Run a coroutine on the event loop of the call, while this thread waits, and return its result.
+
+        It is cancelled with the call, unless it `is_cleanup`.
+        """
+        if self.loop is None or _running_loop() is not None:
+            coroutine.close()
+            raise RuntimeError(f"tool '{self.tool}' cannot wait for a coroutine on an event loop")
+        try:
+            future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+        except RuntimeError:  # the loop was closed in the meantime
+            coroutine.close()
+            raise
+        if is_cleanup:
+            return future.result()
+        self._waits_for = future
+        if self.cancelled:  # in the meantime: `cancel` did not see the future
             future.cancel()
         try:
             return future.result()
         finally:
-            self._question = None
+            self._waits_for = None
 
     def _prepare(
         self, questions: Mapping[str, Question]

@@ -6,9 +6,9 @@ import asyncio
 import logging
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, TypeVar, Unpack, overload
@@ -159,6 +159,8 @@ class MCPServer:
         self.publish_search(given.search, given.search_budget_tokens)
         self.switches = dict(given.switches or {})
         self._unused_switches = set(self.switches)
+        self.dependency_overrides: dict[Callable[..., Any], Callable[..., Any]] = {}
+        """What calls use instead of a function in `Depends`, by that function. See `override`."""
         self._started = time.monotonic()
         self._running = False
         self._shutting_down = False
@@ -339,6 +341,19 @@ class MCPServer:
         return await self.dispatcher.call(
             name, arguments, principal=principal, channel=channel, timeout_s=timeout_s
         )
+
+    @contextmanager
+    def override(self, function: Callable[..., Any], other: Callable[..., Any]) -> Iterator[None]:
+        """Use another function wherever tools of this server depend on `function`: for tests.
+
+        `with server.override(get_db, lambda: fake_db): ...`
+        """
+        before = dict(self.dependency_overrides)
+        self.dependency_overrides[function] = other
+        try:
+            yield
+        finally:
+            self.dependency_overrides = before
 
     def describe(self) -> dict[str, Any]:
         """Return statistics: name, uptime, requests, tools, and calls by tool."""

@@ -18,7 +18,7 @@ from types import GenericAlias, NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, NoReturn, TypeVar
 
 from toolcrib.content import MEDIA, Result
-from toolcrib.context import Context
+from toolcrib.context import Context, Depends
 from toolcrib.definition import ToolOptions, check_input_schema, join_descriptions, publish_docs
 from toolcrib.errors import Finding, InvalidSignatureError, Level, ToolcribError, suggest
 from toolcrib.schema.annotations import (
@@ -40,6 +40,7 @@ from toolcrib.schema.converters import (
 )
 from toolcrib.schema.docstrings import Docstring, Documented, parse_docstring, type_hint_of
 from toolcrib.schema.hints import ARRAYS, HintReader, constant_of, split_optional
+from toolcrib.schema.injection import CONTEXT, Injector, find_depends
 from toolcrib.schema.parameters import (
     EMPTY,
     POSITIONAL_ONLY,
@@ -118,6 +119,7 @@ class _FunctionBuilder:
         """Defaults that stand in `Field(...)`, by parameter."""
         self.factories: dict[str, Callable[[], Any]] = {}
         self.arguments = ToolArguments(name=name, schema={}, options=options)
+        self.injector = Injector(name, {}, options.run)
 
     @functools.cached_property
     def reader(self) -> HintReader:
@@ -149,9 +151,9 @@ class _FunctionBuilder:
             description = self.options.description
         self.arguments.trusted = explicit is None
         self.arguments.factories = self.factories
-        _add_defaults(self.arguments, self.info, self.defaults)
+        _add_defaults(self.arguments, self.info, self.defaults, self.injector.functions)
         return ToolParts(
-            self.info.handler,
+            _inject(self.info, self.arguments, self.injector),
             description,
             self.arguments,
             output_schema,
@@ -190,13 +192,17 @@ class _FunctionBuilder:
         hint = hints.get(name, parameter.annotation)
         plain = find_plain_hint(hint)
         is_uncertain = False
-        if plain is not None and not is_pydantic_field(parameter.default):
+        default = parameter.default
+        if plain is not None and not is_pydantic_field(default) and type(default) is not Depends:
             made = self.make_field(parameter, plain.shape, plain.bare, plain.accepts_none)
         else:
             if hint is EMPTY and entry is not None and entry.type:
                 hint = self.documented_hint(parameter, entry)
                 is_uncertain, hint = hint is None, hint or EMPTY
             bare, is_optional = self.guard(name, split_optional, hint)
+            if (depends := _find_depends(bare, parameter, self.info, self.name)) is not None:
+                self.injector.add(self.info, name, parameter.kind, depends)
+                return
             if is_context(bare, self.info, self.name, name):
                 self.take_context(name)
                 return
@@ -389,12 +395,18 @@ def _first_line(error: Exception) -> str:
     return f"{first} {rest[0].strip()}" if first.endswith(":") and rest else first
 
 
-def _add_defaults(arguments: ToolArguments, info: HandlerInfo, from_fields: Mapping[str, Any]) -> None:
-    """Add the defaults of all parameters; some stand in `Field(...)`."""
+def _add_defaults(
+    arguments: ToolArguments,
+    info: HandlerInfo,
+    from_fields: Mapping[str, Any],
+    injected: Mapping[str, Any],
+) -> None:
+    """Add the defaults of all parameters but the injected ones; some stand in `Field(...)`."""
     arguments.defaults = {
         item.name: from_fields.get(item.name, item.default)
         for item in info.parameters
         if item.name in from_fields or not (item.default is EMPTY or is_pydantic_field(item.default))
+        if item.name not in injected
     }
     positional = [item.name for item in info.parameters if item.kind is POSITIONAL_ONLY]
     arguments.positional = tuple([(name, arguments.defaults.get(name, EMPTY)) for name in positional])
@@ -428,6 +440,30 @@ def is_context(hint: Any, info: HandlerInfo, name: str, parameter: str) -> bool:
             hint="annotate it with toolcrib.Context",
         )
     return issubclass(cls, Context)
+
+
+def _find_depends(hint: Any, parameter: Parameter, info: HandlerInfo, name: str) -> Depends | None:
+    try:
+        return find_depends(hint, parameter.default)
+    except TypeError as error:
+        raise InvalidSignatureError(
+            f"Parameter '{parameter.name}' of tool '{name}' {error}",
+            tool=name,
+            parameter=parameter.name,
+            source=info.source,
+            hint="import Depends from toolcrib",
+        ) from None
+
+
+def _inject(info: HandlerInfo, arguments: ToolArguments, injector: Injector) -> Callable[..., Any]:
+    """Return the handler of a tool, with its dependencies around it if it has any."""
+    if not injector.functions:
+        return info.handler
+    injector.own_context = arguments.context
+    names = [name for name, _ in arguments.positional]
+    injector.context_index = names.index(arguments.context) if arguments.context in names else None
+    arguments.context = arguments.context or CONTEXT
+    return injector.wrap(info)
 
 
 def is_structured(hint: Any) -> bool:
@@ -586,21 +622,27 @@ def _build_explicit(info: HandlerInfo, name: str, options: ToolOptions, *, takes
         if is_pydantic_field(item.default)
     }
     defaults = {key: field.default for key, field in fields.items() if field.default is not MISSING}
-    arguments = _bind_handler(info, name, schema, takes_all)
+    injector = Injector(name, {}, options.run)
+    arguments = _bind_handler(info, name, schema, injector, takes_all=takes_all)
     arguments.options = options
     arguments.factories = {key: field.factory for key, field in fields.items() if field.factory is not None}
-    _add_defaults(arguments, info, defaults)
-    return ToolParts(info.handler, description, arguments, output_schema, None, returns, raises, docs.tags)
+    _add_defaults(arguments, info, defaults, injector.functions)
+    handler = _inject(info, arguments, injector)
+    return ToolParts(handler, description, arguments, output_schema, None, returns, raises, docs.tags)
 
 
-def _bind_handler(info: HandlerInfo, name: str, schema: Mapping[str, Any], takes_all: bool) -> ToolArguments:
+def _bind_handler(
+    info: HandlerInfo, name: str, schema: Mapping[str, Any], injector: Injector, *, takes_all: bool
+) -> ToolArguments:
     hints = resolve_hints(info, name)
     properties = schema.get("properties", {})
     context = server = whole = None
     rest: list[Parameter] = []
     for parameter in info.parameters:
         hint, _ = split_optional(hints.get(parameter.name))
-        if is_context(hint, info, name, parameter.name):
+        if (depends := _find_depends(hint, parameter, info, name)) is not None:
+            injector.add(info, parameter.name, parameter.kind, depends)
+        elif is_context(hint, info, name, parameter.name):
             context = parameter.name
         elif parameter.name == "server" and "server" not in properties:
             server = parameter.name

@@ -1,0 +1,286 @@
+"""Injection: parameters of a tool that get the value of a function, with `Annotated[T, Depends(function)]`.
+
+The dependencies of a tool are read when it is built, as a list of steps in the order they run, and its
+handler is wrapped. Calls of tools without dependencies are not affected; those of others run with their
+dependencies and clean-up as one piece of code, under one deadline.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NoReturn
+
+from toolcrib.context import Context, Depends
+from toolcrib.errors import InvalidSignatureError
+from toolcrib.schema.annotations import origin_of, resolve_hints
+from toolcrib.schema.parameters import (
+    EMPTY,
+    POSITIONAL_ONLY,
+    VARIABLE_KINDS,
+    HandlerInfo,
+    find_function,
+    inspect_handler,
+    is_async_callable,
+    name_of,
+)
+
+CONTEXT = "$context"
+"""The name under which a wrapped handler gets the Context, if the tool has no parameter for it."""
+_OTHERS = ("docket", "fastapi", "fastmcp", "uncalled_for")
+Overrides = Mapping[Callable[..., Any], Callable[..., Any]]
+
+
+def find_depends(hint: Any, default: Any) -> Depends | None:
+    """Return the `Depends` in the hint or the default of a parameter, or None. Raise TypeError for that of
+    another library."""
+    for item in (default, *(hint.__metadata__[::-1] if origin_of(hint) is Annotated else ())):
+        kind = type(item)
+        if isinstance(item, Depends):
+            return item
+        if kind.__name__ in ("Depends", "_Depends", "Security"):
+            module = kind.__module__.partition(".")[0]
+            if module in _OTHERS:
+                raise TypeError(f"has a Depends of {module}, which toolcrib does not run")
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One dependency. `needs` are its parameters with the functions whose values they get."""
+
+    key: Callable[..., Any]
+    factory: Callable[..., Any]
+    context: str | None
+    needs: Mapping[str, Callable[..., Any]]
+    is_async: bool
+    is_generator: bool
+
+    def start(self, values: Mapping[Any, Any], context: Context) -> Any:
+        """Call the function. Return its value, a coroutine, or a context manager if it is a generator."""
+        given = {name: values[key] for name, key in self.needs.items()}
+        if self.context is not None:
+            given[self.context] = context
+        made = self.factory(**given)
+        if not self.is_generator or hasattr(made, "__enter__") or hasattr(made, "__aenter__"):
+            return made
+        return (asynccontextmanager if self.is_async else contextmanager)(lambda: made)()
+
+
+@dataclass(slots=True, eq=False)
+class Injector:
+    """The dependencies of one tool: `functions` by parameter."""
+
+    tool: str
+    functions: dict[str, Callable[..., Any]]
+    run: str
+    own_context: str | None = None
+    """The parameter of the tool that gets the Context, if it has one."""
+    context_index: int | None = None
+    """Its position, if it is positional-only."""
+    _steps: tuple[_Step, ...] | None = None
+
+    def add(self, info: HandlerInfo, parameter: str, kind: Any, depends: Depends) -> None:
+        """Add a parameter. Raise InvalidSignatureError where it or its dependency cannot be used."""
+        if self.run == "process":
+            hint = "make the value inside the tool, or use run='thread'"
+            self._refuse(info, parameter, "is injected, but the tool runs in another process", hint)
+        if kind is POSITIONAL_ONLY:
+            self._refuse(info, parameter, "is injected and positional-only", "drop the `/`")
+        self.functions[parameter] = depends.function
+        self._read(info, parameter, {}, {}, ())
+
+    def wrap(self, info: HandlerInfo) -> Callable[..., Any]:
+        """Return the handler with its dependencies around it."""
+        handler = info.handler
+        self._steps = self._plan({})
+        if inspect.isasyncgenfunction(handler):
+            wrapper = self._wrap_async_generator(handler)
+        elif info.is_async:
+            wrapper = self._wrap_async(handler)
+        elif inspect.isgeneratorfunction(handler):
+            wrapper = self._wrap_generator(handler)
+        else:
+            wrapper = self._wrap_sync(handler)
+        return functools.wraps(handler)(wrapper)
+
+    # --- reading ---
+
+    def _plan(self, overrides: Overrides) -> tuple[_Step, ...]:
+        steps: dict[Any, _Step] = {}
+        for parameter in self.functions:
+            self._read(None, parameter, overrides, steps, ())
+        return tuple(steps.values())
+
+    def _read(
+        self,
+        info: HandlerInfo | None,
+        parameter: str,
+        overrides: Overrides,
+        steps: dict[Any, _Step],
+        path: tuple[Any, ...],
+    ) -> None:
+        """Add the steps for a parameter, those that it needs first. `path` leads to a nested dependency."""
+        key = path[-1] if path else self.functions[parameter]
+        if key in steps:
+            return
+        factory = overrides.get(key, key)
+        name = name_of(factory) or "lambda"
+        callee = inspect_handler(factory, name)
+        place = info if info is not None and info.source.file is not None else callee
+        if key in path[:-1]:
+            self._refuse(place, parameter, f"depends on '{name}', which depends on itself", None)
+        function = find_function(factory)
+        is_async = is_async_callable(factory) or inspect.isasyncgenfunction(function)
+        if is_async and self.run == "inline":
+            hint = "make the tool `async def`, or use run='thread'"
+            problem = f"depends on '{name}', which is async, but the tool runs inline"
+            self._refuse(place, parameter, problem, hint)
+        context, needs = None, {}
+        hints = resolve_hints(callee, name)
+        for item in callee.parameters:
+            hint = hints.get(item.name, item.annotation)
+            try:
+                nested = find_depends(hint, item.default)
+            except TypeError as error:
+                self._refuse(callee, parameter, f"depends on '{name}', which {error}", _IMPORT)
+            if nested is not None:
+                needs[item.name] = nested.function
+                self._read(callee, parameter, overrides, steps, (*(path or (key,)), nested.function))
+            elif _is_context(hint):
+                context = item.name
+            elif item.default is EMPTY and item.kind not in VARIABLE_KINDS:
+                problem = f"depends on '{name}', which takes '{item.name}': nothing provides it"
+                hint = "give it a default, or annotate it with Context or Annotated[..., Depends(...)]"
+                self._refuse(callee, parameter, problem, hint)
+        is_generator = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+        steps[key] = _Step(key, factory, context, needs, is_async, is_generator)
+
+    def _refuse(self, info: HandlerInfo, parameter: str, problem: str, hint: str | None) -> NoReturn:
+        raise InvalidSignatureError(
+            f"Parameter '{parameter}' of tool '{self.tool}' {problem}",
+            tool=self.tool,
+            parameter=parameter,
+            source=info.source,
+            hint=hint,
+        ) from None
+
+    # --- running ---
+
+    def _begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Context, tuple[_Step, ...]]:
+        """Return the Context of a call and the steps before it, with the overrides of its server."""
+        context: Context
+        if self.own_context is None:
+            context = kwargs.pop(CONTEXT)
+        elif self.context_index is None:
+            context = kwargs[self.own_context]
+        else:
+            context = args[self.context_index]
+        overrides = getattr(context.server, "dependency_overrides", None)
+        return context, self._plan(overrides) if overrides else self._steps or ()
+
+    def _finish(self, values: Mapping[Any, Any], kwargs: dict[str, Any]) -> None:
+        for parameter, key in self.functions.items():
+            kwargs[parameter] = values[key]
+
+    async def _enter(self, stack: AsyncExitStack, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Run the steps before an async tool, and add their values to its arguments."""
+        context, steps = self._begin(args, kwargs)
+        values: dict[Any, Any] = {}
+        for step in steps:
+            made = step.start(values, context)
+            if not step.is_generator:
+                values[step.key] = await made if inspect.iscoroutine(made) else made
+            elif step.is_async:
+                values[step.key] = await stack.enter_async_context(made)
+            else:
+                values[step.key] = stack.enter_context(made)
+        self._finish(values, kwargs)
+
+    def _enter_sync(self, stack: ExitStack, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Context:
+        """Run the steps before a sync tool. Async ones run on the event loop while this thread waits."""
+        context, steps = self._begin(args, kwargs)
+        values: dict[Any, Any] = {}
+        for step in steps:
+            made = step.start(values, context)
+            if step.is_generator:
+                values[step.key] = stack.enter_context(_OnLoop(made, context) if step.is_async else made)
+            else:
+                values[step.key] = context.wait_for(made) if inspect.iscoroutine(made) else made
+        self._finish(values, kwargs)
+        return context
+
+    def _wrap_async(self, handler: Callable[..., Any]) -> Callable[..., Any]:
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            async with _AsyncStack() as stack:
+                await self._enter(stack, args, kwargs)
+                return await handler(*args, **kwargs)
+
+        return call
+
+    def _wrap_async_generator(self, handler: Callable[..., Any]) -> Callable[..., Any]:
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            async with _AsyncStack() as stack:
+                await self._enter(stack, args, kwargs)
+                async for item in handler(*args, **kwargs):
+                    yield item
+
+        return call
+
+    def _wrap_sync(self, handler: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with _Stack() as stack:
+                context = self._enter_sync(stack, args, kwargs)
+                value = handler(*args, **kwargs)
+                return context.wait_for(value) if inspect.iscoroutine(value) else value
+
+        return call
+
+    def _wrap_generator(self, handler: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with _Stack() as stack:
+                self._enter_sync(stack, args, kwargs)
+                yield from handler(*args, **kwargs)
+
+        return call
+
+
+_IMPORT = "import Depends from toolcrib"
+
+
+def _is_context(hint: Any) -> bool:
+    bare = hint.__origin__ if origin_of(hint) is Annotated else hint
+    return isinstance(bare, type) and issubclass(bare, Context)
+
+
+class _Stack(ExitStack):
+    """Closes dependencies after a sync tool. One that suppresses the exception of the tool cannot hide it."""
+
+    def __exit__(self, *error: Any) -> Literal[False]:
+        super().__exit__(*error)
+        return False
+
+
+class _AsyncStack(AsyncExitStack):
+    """Does the same for an async tool."""
+
+    async def __aexit__(self, *error: Any) -> Literal[False]:
+        await super().__aexit__(*error)
+        return False
+
+
+class _OnLoop:
+    """An async context manager for code on a thread: entered and left on the event loop of the call."""
+
+    def __init__(self, manager: Any, context: Context) -> None:
+        self._manager = manager
+        self._context = context
+
+    def __enter__(self) -> Any:
+        return self._context.wait_for(self._manager.__aenter__())
+
+    def __exit__(self, *error: Any) -> Any:
+        return self._context.wait_for(self._manager.__aexit__(*error), is_cleanup=True)
