@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache, reduce
 from typing import Annotated, Any, ForwardRef, Literal
 
+from toolcrib.context import Depends
 from toolcrib.sources.foreign.recognition import PACKAGES
 from toolcrib.sources.scan import known
 from toolcrib.sources.scan.names import Names, Outside, Place, Site, site_of
@@ -233,7 +234,6 @@ class Hints:
     def _annotated(self, node: ast.Subscript, parts: list[ast.expr], site: Site, trail: Trail) -> Any:
         if len(parts) < 2:
             raise Unresolved(f"'{show(node)}' has no metadata", node.lineno)
-        inner = self.permit(parts[0], site, trail)
         notes: list[Any] = []
         for part in parts[1:]:
             try:
@@ -241,6 +241,9 @@ class Hints:
             except Unresolved as error:
                 words = f"Metadata of the type is left out: {error.message}"
                 self._note(words, error.line, error.hint or _HINT, site, trail)
+        if any(isinstance(item, Depends) for item in notes):
+            return Annotated[(Any, *notes)]  # not published, so its type need not be known
+        inner = self.permit(parts[0], site, trail)
         return Annotated[(inner, *notes)] if notes else inner
 
 

@@ -165,7 +165,9 @@ _ALIASES = {
 TAKES_HINT = frozenset({"pydantic.conlist", "pydantic.conset", "pydantic.confrozenset"})
 """Those whose first argument is a type."""
 TAKES_CODE = frozenset(f"pydantic.{name}Validator" for name in ("After", "Before", "Plain", "Wrap")) | {
-    "annotated_types.Predicate"
+    "annotated_types.Predicate",
+    "toolcrib.Depends",
+    "toolcrib.context.Depends",
 }
 """Those whose first argument is a function, which a definition does not run."""
 

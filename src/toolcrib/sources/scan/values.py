@@ -117,8 +117,8 @@ def inert() -> None:
     """Stands for a factory of defaults: that there is one counts, not what it makes."""
 
 
-def inert_check(value: Any) -> Any:
-    """Stands for a validator."""
+def inert_check(value: Any = None) -> Any:
+    """Stands for a validator, or for the function of a `Depends`."""
     return value
 
 
