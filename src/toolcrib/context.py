@@ -12,7 +12,7 @@ import logging
 import math
 import reprlib
 import time
-from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -280,6 +280,44 @@ class Context:
     def remaining_s(self) -> float | None:
         """Seconds until the deadline, at least zero; None without a deadline."""
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+
+    @property
+    def is_identified(self) -> bool:
+        """Whether the caller is known: it has credentials, or is in this process."""
+        is_unknown = self.principal is LOCAL or self.principal is ANONYMOUS
+        return not is_unknown or self.channel.request is None
+
+    # --- state ---
+
+    @property
+    def state(self) -> Any:
+        """What the `lifespan` of the server has yielded."""
+        lifespan = getattr(self.server, "lifespan", None)
+        if lifespan is None:
+            raise self._misuse("ctx.state needs a server with a lifespan: MCPServer(lifespan=...)")
+        if not lifespan.is_open:
+            raise self._misuse("ctx.state is there while the server runs: call it in `async with server`")
+        return lifespan.state
+
+    @property
+    def session_state(self) -> MutableMapping[str, Any]:
+        """What tools keep for the session of the caller. Clients of 2026-07-28 have none over HTTP: there it
+        belongs to their credentials."""
+        return self._find_state(
+            "of_session", "ctx.session_state needs a caller with a session or credentials"
+        )
+
+    @property
+    def principal_state(self) -> MutableMapping[str, Any]:
+        """What tools keep for the principal, in all its sessions."""
+        return self._find_state("of_principal", "ctx.principal_state needs a caller with credentials")
+
+    def _find_state(self, method: str, problem: str) -> MutableMapping[str, Any]:
+        states = getattr(self.server, "caller_states", None)
+        state: MutableMapping[str, Any] | None = None if states is None else getattr(states, method)(self)
+        if state is None:
+            raise self._misuse(problem)
+        return state
 
     def progress(self, progress: float, total: float | None = None, message: str | None = None) -> _Done:
         """Report progress to the caller. Works with and without `await`."""

@@ -19,6 +19,7 @@ from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Principal
 from toolcrib.definition import STRICT, NameRule, OptionFields, ToolDefinition
 from toolcrib.dispatch.dispatcher import DEFAULT_TIMEOUT_S, Dispatcher
 from toolcrib.dispatch.event_loop import is_in_loop, run_loop
+from toolcrib.dispatch.lifespan import CallerStates, Lifespan
 from toolcrib.dispatch.middleware import Middleware, Pipeline, check_middleware
 from toolcrib.dispatch.runners import Runner
 from toolcrib.dispatch.tool_search import DEFAULT_BUDGET_TOKENS, SearchMode, ToolSearch
@@ -129,7 +130,9 @@ class MCPServer:
 
     `core_engine` is any object that your tools work on; toolcrib only keeps it. A `policy` says who may call
     what, how often, and what is recorded. `middleware` runs around every call: see
-    `toolcrib.dispatch.middleware`. All other arguments are described in `ServerSettings`.
+    `toolcrib.dispatch.middleware`. `lifespan` takes the server and returns an async context manager, entered
+    when the server starts and left when it stops; what it yields is `ctx.state`. All other arguments are
+    described in `ServerSettings`.
     """
 
     def __init__(
@@ -139,6 +142,7 @@ class MCPServer:
         core_engine: Any = None,
         policy: Policy | None = None,
         middleware: Iterable[Middleware] = (),
+        lifespan: Callable[[Any], Any] | None = None,
         **settings: Unpack[SettingFields],
     ) -> None:
         if not name or type(name) is not str:
@@ -159,6 +163,8 @@ class MCPServer:
         self.publish_search(given.search, given.search_budget_tokens)
         self.switches = dict(given.switches or {})
         self._unused_switches = set(self.switches)
+        self.lifespan = None if lifespan is None else Lifespan(lifespan)
+        self.caller_states = CallerStates()
         self.dependency_overrides: dict[Callable[..., Any], Callable[..., Any]] = {}
         """What calls use instead of a function in `Depends`, by that function. See `override`."""
         self._started = time.monotonic()
@@ -400,7 +406,7 @@ class MCPServer:
     # --- life cycle ---
 
     async def start(self) -> None:
-        """Seal the registry (unless dynamic), build all tools, and open the applications.
+        """Seal the registry (unless dynamic), build all tools, enter the lifespan, and open the applications.
 
         A tool that cannot be built is not published, and an application that cannot be opened tries again
         when one of its tools is called; both are logged.
@@ -428,6 +434,8 @@ class MCPServer:
                 await self.dispatcher.pipeline.open()
             if self.dispatcher.tool_search is not None:
                 self.dispatcher.tool_search.open()
+            if self.lifespan is not None:
+                await self.lifespan.open(self)
             await self.dispatcher.applications.open_all()
             if self._transports is not None:
                 self._transports.open()
@@ -443,7 +451,8 @@ class MCPServer:
             raise wrong[0]
 
     async def stop(self) -> None:
-        """Close applications, end running calls and refuse further registration, so that `run` returns.
+        """Close applications, end running calls, leave the lifespan and refuse further registration, so that
+        `run` returns.
 
         May be called from any thread and more than once.
         """
@@ -455,6 +464,8 @@ class MCPServer:
             await self.dispatcher.applications.close_all()
         finally:
             self.dispatcher.close()
+            if self.lifespan is not None:
+                await self.lifespan.close()
             if self.dispatcher.pipeline is not None:
                 await self.dispatcher.pipeline.close()
             self._running = False

@@ -186,6 +186,8 @@ def _run(
         try:
             if server.dispatcher.pipeline is not None:
                 await server.dispatcher.pipeline.open()  # fails before anything runs
+            if server.lifespan is not None:
+                await server.lifespan.open(server)
             return await server.call(name, arguments, timeout_s=timeout_s, channel=TerminalChannel(terminal))
         except ToolNotFoundError:
             # The tool exists; a user who has the file may know that it is the policy that hides it.

@@ -362,6 +362,7 @@ def _copy_settings(own: MCPServer, dynamic: bool) -> MCPServer:
     server = MCPServer(
         own.name,
         core_engine=own.core_engine,
+        lifespan=None if own.lifespan is None else own.lifespan.function,
         dynamic=dynamic or own.dynamic,
         name_rule=registry.rule,
         on_duplicate=registry.on_duplicate,

@@ -1,4 +1,4 @@
-"""Open and close the applications behind tools: each once, from any event loop or thread.
+"""State behind tools: the lifespan of a server, its applications, and what tools keep for their callers.
 
 An application is opened when its server starts, or before the first call of one of its tools. It is closed
 when it has no tools any more and its last call has ended, or when the server stops, in reverse order. One
@@ -12,13 +12,19 @@ import inspect
 import logging
 import secrets
 import threading
+import time
+import weakref
+from collections import OrderedDict, UserDict
+from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from toolcrib.context import ANONYMOUS, Context
 from toolcrib.dispatch.crash_log import CrashReporter
 from toolcrib.dispatch.middleware import call_hook
-from toolcrib.errors import CallError, ToolCrashedError, ToolTimeoutError
+from toolcrib.errors import CallError, ConfigurationError, ToolCrashedError, ToolTimeoutError
 from toolcrib.registry.registry import ToolRegistry
 from toolcrib.tool import Tool
 
@@ -28,6 +34,148 @@ CLOSE_S = 10.0
 """How long an application may take to close."""
 IDLE_CHECK_S = 0.05
 """How often an application without tools is checked for running calls."""
+
+
+MAX_PRINCIPALS = 10_000
+MAX_KEYS = 1_000
+IDLE_S = 3600.0
+"""How long the state of a caller is kept after its last use."""
+
+
+# --- the lifespan of a server ------------------------------------------------------------------------
+
+
+class Lifespan:
+    """Runs the `lifespan` function of a server from start to stop, in a task of its own: libraries with
+    cancel scopes must be left in the task that entered them."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        if not callable(function):
+            raise ConfigurationError(
+                f"must be a function that takes the server, got {function!r}",
+                key="lifespan",
+                hint="write it with contextlib.asynccontextmanager",
+            )
+        self.function = function
+        self.state: Any = None
+        self.is_open = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._ending = asyncio.Event()
+        self._ended: Future[None] = Future()
+
+    async def open(self, server: Any) -> None:
+        """Enter it. Raises what it raises."""
+        self._loop = asyncio.get_running_loop()
+        self._ending, self._ended = asyncio.Event(), Future()
+        entered: asyncio.Future[None] = self._loop.create_future()
+        task = self._task = asyncio.create_task(self._run(server, entered), name="lifespan")
+        try:
+            await asyncio.shield(entered)
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+
+    async def close(self) -> None:
+        """Leave it, from any event loop or thread. A failure is logged."""
+        if not self.is_open or self._loop is None:
+            return
+        self.is_open = False
+        try:
+            self._loop.call_soon_threadsafe(self._ending.set)
+            async with asyncio.timeout(CLOSE_S):
+                await asyncio.shield(asyncio.wrap_future(self._ended))
+        except Exception:  # it failed, took too long, or its loop was closed
+            logger.exception("closing the lifespan failed")
+            if self._task is not None and not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(self._task.cancel)
+
+    async def _run(self, server: Any, entered: asyncio.Future[None]) -> None:
+        try:
+            async with self._manager(server) as self.state:
+                self.is_open = True
+                entered.set_result(None)
+                await self._ending.wait()
+            self._ended.set_result(None)
+        except asyncio.CancelledError as error:
+            entered.cancel()
+            self._ended.set_exception(error)
+            raise
+        except BaseException as error:
+            if entered.done():
+                self._ended.set_exception(error)
+            else:
+                entered.set_exception(error)
+        finally:
+            self.is_open, self.state = False, None
+
+    def _manager(self, server: Any) -> Any:
+        if inspect.isasyncgenfunction(self.function):
+            return asynccontextmanager(self.function)(server)
+        manager = self.function(server)
+        if not hasattr(manager, "__aenter__"):
+            raise ConfigurationError(
+                f"must return an async context manager, got {type(manager).__name__}",
+                key="lifespan",
+                hint="write it with contextlib.asynccontextmanager",
+            )
+        return manager
+
+
+# --- what tools keep for their callers ---------------------------------------------------------------
+
+
+class CallerState(UserDict[str, Any]):
+    """What tools keep for one session or principal: a dict of at most `MAX_KEYS` keys."""
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        if len(self.data) >= MAX_KEYS and key not in self.data:
+            raise ValueError(f"the state of a caller has at most {MAX_KEYS} keys")
+        super().__setitem__(key, value)
+
+
+class CallerStates:
+    """The states of all callers. That of a session is dropped with it, others when they were not used for
+    `IDLE_S`, or for the longest time where there are more than `MAX_PRINCIPALS`."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._sessions: weakref.WeakKeyDictionary[object, CallerState] = weakref.WeakKeyDictionary()
+        self._others: OrderedDict[tuple[str, str], tuple[float, CallerState]] = OrderedDict()
+
+    def of_session(self, context: Context) -> CallerState | None:
+        """Return the state of the session of a call, or of its credentials where it has none. None: it has
+        neither."""
+        session = context.channel.session
+        if session is None:
+            return self._of("session", context) if context.is_identified else None
+        with self._lock:
+            state = self._sessions.get(session)
+            if state is None:
+                state = self._sessions[session] = CallerState()
+            return state
+
+    def of_principal(self, context: Context) -> CallerState | None:
+        """Return the state of the principal of a call, None for one without credentials."""
+        return None if context.principal is ANONYMOUS else self._of("principal", context)
+
+    def _of(self, kind: str, context: Context) -> CallerState:
+        key, now = (kind, context.principal.binding), self._clock()
+        with self._lock:
+            used, state = self._others.pop(key, (now, None))
+            if now - used >= IDLE_S:
+                state = None
+            while self._others:  # the one that was not used for the longest time is the first
+                oldest, (used, _) = next(iter(self._others.items()))
+                if now - used < IDLE_S and len(self._others) < MAX_PRINCIPALS:
+                    break
+                del self._others[oldest]
+            self._others[key] = (now, CallerState() if state is None else state)
+            return self._others[key][1]
+
+
+# --- applications ------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True, eq=False)

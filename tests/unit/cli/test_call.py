@@ -286,3 +286,26 @@ def test_a_file_tool_works_when_its_group_is_switched_on(
     assert cli.run("call", "read_file", "path=notes.txt").exit_code == 2
     monkeypatch.setenv("TOOLCRIB_ENABLE_FILE_TOOLS", "1")
     assert cli.run("call", "read_file", "path=notes.txt").stdout == "some words\n"
+
+
+def test_the_lifespan_of_the_server_surrounds_the_call(cli: CommandLine) -> None:
+    cli.write(
+        "desk.py",
+        """
+        from toolcrib import Context, MCPServer
+
+        async def lifespan(server):
+            yield "open"
+            print("closed")
+
+        server = MCPServer("desk", lifespan=lifespan)
+
+        @server.tool
+        def look(ctx: Context) -> str:
+            return ctx.state
+        """,
+    )
+    done = cli.run("call", "-t", "desk.py", "look")
+    assert done.stdout.split() == ["open"]
+    assert done.exit_code == 0
+    assert "closed" in done.output

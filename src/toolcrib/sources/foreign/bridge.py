@@ -22,7 +22,7 @@ from contextvars import copy_context
 from typing import Any
 
 from toolcrib.content import Result
-from toolcrib.context import ANONYMOUS, LOCAL, Context
+from toolcrib.context import Context
 from toolcrib.errors import SourceError, ToolError
 from toolcrib.logs import describe_error, escape
 from toolcrib.sources.foreign.recognition import PACKAGES, library_of, low_level_of
@@ -133,9 +133,7 @@ def _client_of(context: Context) -> Hashable:
     session = context.channel.session
     if session is not None:
         return weakref.ref(session)
-    principal = context.principal
-    is_unknown = principal is LOCAL or principal is ANONYMOUS
-    return None if is_unknown and context.channel.request is not None else principal.binding
+    return context.principal.binding if context.is_identified else None
 
 
 @contextlib.asynccontextmanager
