@@ -302,6 +302,9 @@ class OptionFields(TypedDict, total=False):
     repair: bool
     icons: Sequence[Mapping[str, Any]]
     meta: Mapping[str, Any]
+    bind: Mapping[str, Any]
+    rename: Mapping[str, str]
+    hide: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -315,7 +318,8 @@ class ToolOptions:
     mistakes in arguments. `max_convert_ms` limits the estimated time to convert the arguments of one call; by
     default it depends on their size. A policy requires `scopes` of callers, and an audit record of
     each call where `audit="required"`. `icons` and `meta` are sent to clients unchanged (MCP's `icons`
-    and `_meta`); `metadata` is not sent.
+    and `_meta`); `metadata` is not sent. `bind` fixes arguments to values and `hide` leaves them at their
+    defaults, so that clients neither see nor send them; `rename` publishes them under other names.
     """
 
     name: str | None = None
@@ -343,9 +347,17 @@ class ToolOptions:
     repair: bool = True
     icons: Sequence[Mapping[str, Any]] = ()
     meta: Mapping[str, Any] = field(default_factory=dict)
+    bind: Mapping[str, Any] = field(default_factory=dict)
+    rename: Mapping[str, str] = field(default_factory=dict)
+    hide: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         _check_options(self)
+
+    @property
+    def changes_arguments(self) -> bool:
+        """Whether the tool publishes other arguments than its function has."""
+        return bool(self.bind or self.rename or self.hide)
 
     def override(self, given: OptionFields) -> ToolOptions:
         """Return these options with the `given` ones replaced; tags and metadata are merged."""
@@ -388,9 +400,9 @@ _OPTION_TYPES: dict[str, tuple[Any, str]] = {
     **dict.fromkeys(("read_only", "destructive", "idempotent", "open_world"), _HINT),
     **dict.fromkeys(("enabled", "repair"), (bool, "True or False")),
     **dict.fromkeys(("input_schema", "output_schema"), _SCHEMA),
-    **dict.fromkeys(("metadata", "meta"), (Mapping, "a dict")),
+    **dict.fromkeys(("metadata", "meta", "bind", "rename"), (Mapping, "a dict")),
     "icons": ((list, tuple), "a list of dicts"),
-    **dict.fromkeys(("tags", "aliases", "scopes"), _STRINGS),
+    **dict.fromkeys(("tags", "aliases", "scopes", "hide"), _STRINGS),
     **dict.fromkeys(("timeout_s", "max_threads", "max_convert_ms"), _NUMBER),
 }
 

@@ -303,6 +303,10 @@ class Tool:
         try:
             build = _builders()[self._build] if isinstance(self._build, str) else self._build
             parts = build(self.info, self.name, self.options)
+            if self.options.changes_arguments:
+                from toolcrib.schema.injection import bind_arguments  # few tools need it
+
+                parts.arguments = bind_arguments(parts.arguments, self.options)
             definition = self._define(parts)
             _check_texts(definition)
         except DefinitionError as error:

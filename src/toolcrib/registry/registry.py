@@ -229,7 +229,7 @@ class ToolRegistry:
         """
         mode = _check_mode(on_duplicate or self.on_duplicate)
         tool = self._prepare(item, namespace, rule or self.rule)
-        if self.eager:
+        if self.eager or tool.options.changes_arguments:
             tool.check()
         with self._lock:
             self._check_open()
@@ -281,7 +281,7 @@ class ToolRegistry:
         Its position stays, and so does the state set by `enable` or `disable`.
         """
         tool = self._prepare(item, None, self.rule)
-        if self.eager:
+        if self.eager or tool.options.changes_arguments:
             tool.check()
         with self._lock:
             self._check_open()
@@ -464,7 +464,7 @@ class ToolRegistry:
         for item in items:
             try:
                 tool = self._prepare(item, namespace, self.rule)
-                if build:
+                if build or tool.options.changes_arguments:
                     report.findings += _check_tool(tool)
             except Exception as error:  # reading a tool object runs code of its author
                 report.findings.append(finding_of(item, error))

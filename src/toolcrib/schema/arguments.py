@@ -7,7 +7,8 @@ published schema, repair common mistakes of models and check again (`check`); th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
+from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
@@ -112,6 +113,10 @@ class ToolArguments:
     """Default factories by parameter."""
     reconverted: frozenset[str] = _NO_NAMES
     """Another library converts these again, so that the value which the handler gets is not known."""
+    bound: Mapping[str, Any] = field(default_factory=dict)
+    """Values that are added to the dict of `whole`."""
+    withheld: frozenset[str] = _NO_NAMES
+    """Names that were bound, hidden or renamed: refused also where the schema allows further names."""
 
     _compiled: _Compiled | None = field(default=None, init=False)
     _loaders: dict[str, Convert] | None = field(default=None, init=False)
@@ -152,7 +157,7 @@ class ToolArguments:
             costs,
             not (self.parameters or converted or self.field_defaults or self.factories),
             self._find_hidden_defaults(),
-            None if costs else validator.is_surely_valid,
+            None if costs or (self.withheld and not self.closed) else validator.is_surely_valid,
         )
         return self._compiled
 
@@ -173,8 +178,11 @@ class ToolArguments:
         arguments: dict[str, Any] = given if type(given) is dict else self._as_dict(given)
         validator = compiled.validator
         try:
-            if self.closed and not arguments.keys() <= compiled.known:
-                arguments = self._without_unknown(arguments, compiled.known)
+            if self.closed:
+                if not arguments.keys() <= compiled.known:
+                    arguments = self._without_unknown(arguments, compiled.known)
+            elif self.withheld and not self.withheld.isdisjoint(arguments):
+                arguments = self._without_unknown(arguments, {*compiled.known, *arguments} - self.withheld)
             if compiled.costs:
                 self._check_cost(arguments, compiled.costs)
             checked = _without_nulls(arguments, compiled.nulls) if None in arguments.values() else arguments
@@ -191,7 +199,7 @@ class ToolArguments:
             return dict(arguments)
         raise self._error([Problem("", "arguments must be an object", describe_value(arguments))])
 
-    def _without_unknown(self, arguments: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
+    def _without_unknown(self, arguments: dict[str, Any], known: Set[str]) -> dict[str, Any]:
         """Drop unknown names if the tool ignores them, else raise an error with suggestions."""
         if self.options.extra == "ignore":
             return {name: value for name, value in arguments.items() if name in known}
@@ -270,13 +278,17 @@ class ToolArguments:
         """Return checked arguments as the parameters of the handler, or raise InvalidArgumentsError."""
         compiled = self._compiled or self._compile()
         if self.whole is not None:
-            return self._add_defaults({self.whole: _without_nulls(arguments, compiled.nulls)})
+            values = _without_nulls(arguments, compiled.nulls)
+            if self.parameters or self.bound:
+                values = {self.parameters.get(name, name): value for name, value in values.items()}
+                values |= deepcopy(dict(self.bound))
+            return self._add_defaults({self.whole: values})
         if compiled.is_identity and _UNCHANGED.issuperset(map(type, arguments.values())):
             return arguments
         if type(arguments) is Converted:
             return arguments
         loaders = self.loaders
-        values: dict[str, Any] = {}
+        values = {}
         for name, value in arguments.items():
             if value is None and name in compiled.nulls:
                 if name in self.optional:

@@ -1,4 +1,4 @@
-"""Injection: parameters of a tool that get the value of a function, with `Annotated[T, Depends(function)]`.
+"""Parameters that clients do not send: those with `Annotated[T, Depends(function)]`, and bound arguments.
 
 The dependencies of a tool are read when it is built, as a list of steps in the order they run, and its
 handler is wrapped. Calls of tools without dependencies are not affected; those of others run with their
@@ -11,12 +11,15 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, NoReturn
 
 from toolcrib.context import Context, Depends
-from toolcrib.errors import InvalidSignatureError
+from toolcrib.definition import ToolOptions
+from toolcrib.errors import InvalidArgumentsError, InvalidSignatureError, InvalidToolError, suggest
 from toolcrib.schema.annotations import origin_of, resolve_hints
+from toolcrib.schema.arguments import ToolArguments
 from toolcrib.schema.parameters import (
     EMPTY,
     POSITIONAL_ONLY,
@@ -27,6 +30,7 @@ from toolcrib.schema.parameters import (
     is_async_callable,
     name_of,
 )
+from toolcrib.validation.schema_tree import walk
 
 CONTEXT = "$context"
 """The name under which a wrapped handler gets the Context, if the tool has no parameter for it."""
@@ -284,3 +288,151 @@ class _OnLoop:
 
     def __exit__(self, *error: Any) -> Any:
         return self._context.wait_for(self._manager.__aexit__(*error), is_cleanup=True)
+
+
+# --- bound, hidden and renamed arguments -------------------------------------------------------------
+
+_PLAIN_KEYWORDS = frozenset(
+    {"$defs", "$schema", "additionalProperties", "definitions", "description", "properties", "required"}
+    | {"title", "type"}
+)
+"""Keywords of an input schema beside which an argument can be removed or renamed."""
+_JSON = (str, int, float, bool, list, dict, type(None))
+
+
+def bind_arguments(arguments: ToolArguments, options: ToolOptions) -> ToolArguments:
+    """Return the arguments of a tool after `bind`, `rename` and `hide`. Raise InvalidToolError."""
+    tool, schema = arguments.name, arguments.schema
+    properties, required = schema.get("properties", {}), schema.get("required", ())
+    _check_changes(tool, schema, options)
+    gone = {*options.bind, *options.hide}
+    names = {name: options.rename.get(name, name) for name in properties if name not in gone}
+    changed = replace(
+        arguments,
+        schema=_without_unused(
+            {
+                **schema,
+                "properties": {names[name]: properties[name] for name in names},
+                "required": [names[name] for name in required if name in names],
+            }
+        ),
+        parameters={
+            new: arguments.parameters.get(old, old)
+            for old, new in names.items()
+            if new != arguments.parameters.get(old, old)
+        },
+        shapes={names[name]: shape for name, shape in arguments.shapes.items() if name in names},
+        nullable=frozenset(names[name] for name in arguments.nullable if name in names),
+        optional=frozenset(names[name] for name in arguments.optional if name in names),
+        reconverted=frozenset(names[name] for name in arguments.reconverted if name in names),
+        field_defaults=dict(arguments.field_defaults),
+        factories=dict(arguments.factories),
+        bound={},
+        withheld=frozenset({*gone, *options.rename} - {*names.values()}),
+    )
+    if not changed.schema["required"] and "required" not in schema:
+        changed.schema = {key: value for key, value in changed.schema.items() if key != "required"}
+    for name, value in options.bind.items():
+        _bind(changed, arguments, name, value)
+    return changed
+
+
+def _check_changes(tool: str, schema: Mapping[str, Any], options: ToolOptions) -> None:
+    properties = schema.get("properties", {})
+    given = {"bind": options.bind, "rename": options.rename, "hide": options.hide}
+    seen: dict[str, str] = {}
+    for option, named in given.items():
+        for name in named:
+            if name not in properties:
+                hint = suggest(str(name), properties, f"arguments: {', '.join(properties) or 'none'}")
+                _refuse_change(tool, option, name, f"names '{name}', which is not an argument", hint)
+            if name in seen:
+                _refuse_change(
+                    tool, option, name, f"names '{name}', as '{seen[name]}' does", "use one of them"
+                )
+            seen[name] = option
+    for name in options.hide:
+        if name in schema.get("required", ()):
+            hint = f"give its value: bind={{'{name}': ...}}"
+            _refuse_change(tool, "hide", name, f"names '{name}', which has no default", hint)
+    taken = {name for name in properties if name not in seen}
+    new: Any
+    for name, new in options.rename.items():
+        if not isinstance(new, str) or not new:
+            _refuse_change(tool, "rename", name, f"gives '{name}' the name {new!r}", "use a string")
+        if new in taken:
+            _refuse_change(tool, "rename", name, f"gives '{name}' the name '{new}', which is taken", None)
+        taken.add(new)
+    references = [str(node["$ref"]) for _, node in walk(schema) if "$ref" in node]
+    complex_ = sorted(schema.keys() - _PLAIN_KEYWORDS) + [
+        item for item in references if not item.startswith(("#/$defs/", "#/definitions/"))
+    ]
+    if complex_:
+        problem = f"cannot be used: the schema has '{complex_[0]}', which may refer to arguments"
+        _refuse_change(tool, next(iter(seen.values())), None, problem, "give the tool another input_schema")
+
+
+def _refuse_change(tool: str, option: str, name: Any, problem: str, hint: str | None) -> NoReturn:
+    text = f"Option '{option}' of tool '{tool}' {problem}"
+    raise InvalidToolError(text, tool=tool, parameter=name, hint=hint) from None
+
+
+def _bind(changed: ToolArguments, arguments: ToolArguments, name: str, value: Any) -> None:
+    """Fix an argument. A JSON value is checked and converted as one that a client sends; any other value is
+    passed to the function as it is."""
+    parameter = arguments.parameters.get(name, name)
+    if not isinstance(value, _JSON):
+        checked, make = value, None
+    else:
+        alone = replace(
+            arguments,
+            schema={
+                **arguments.schema,
+                "properties": {name: arguments.schema["properties"][name]},
+                "required": [name],
+            },
+            shapes={key: shape for key, shape in arguments.shapes.items() if key == name},
+            field_defaults={},
+            factories={},
+            whole=None,
+        )
+        try:
+            checked = alone.check({name: deepcopy(value)})[name]
+            converted = alone.bind({name: checked})
+        except InvalidArgumentsError as error:
+            reason = str(error).partition(": ")[2]
+            _refuse_change(
+                arguments.name, "bind", name, f"has a value that does not fit: {reason}", "change the value"
+            )
+        if parameter not in converted:  # an explicit null that means the default
+            return
+        make = functools.partial(_convert_again, alone, name, parameter, checked)
+        checked = checked if arguments.whole is not None else converted[parameter]
+    if arguments.whole is not None:
+        changed.bound = {**changed.bound, name: checked}
+    elif make is not None and isinstance(value, list | dict):
+        changed.factories = {**changed.factories, parameter: make}
+    else:
+        changed.factories = {key: item for key, item in changed.factories.items() if key != parameter}
+        changed.field_defaults = {**changed.field_defaults, parameter: checked}
+
+
+def _convert_again(alone: ToolArguments, name: str, parameter: str, value: Any) -> Any:
+    """Return a new value for each call: the function may change it."""
+    return alone.bind({name: deepcopy(value)})[parameter]
+
+
+def _without_unused(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema without definitions that nothing refers to any more."""
+    for key in ("$defs", "definitions"):
+        if key not in schema:
+            continue
+        left = dict(schema[key])
+        while True:
+            rest = {**schema, key: left}
+            used = {str(node.get("$ref")).rpartition("/")[2] for _, node in walk(rest)}
+            if left.keys() <= used:
+                break
+            left = {name: item for name, item in left.items() if name in used}
+        schema = {**schema, key: left} if left else {k: v for k, v in schema.items() if k != key}
+    return dict(schema)
