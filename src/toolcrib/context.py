@@ -339,6 +339,35 @@ class Context:
         self._send(self.channel.log, level, data)
         return _DONE
 
+    # --- names of mcp and fastmcp ---
+
+    def report_progress(
+        self, progress: float, total: float | None = None, message: str | None = None
+    ) -> _Done:
+        """Do the same as `progress`."""
+        return self.progress(progress, total, message)
+
+    def debug(self, message: Any, **extra: Any) -> _Done:
+        """Send a log message with the level "debug"; so do `info`, `warning` and `error`."""
+        return self._log_message("debug", message, extra)
+
+    def info(self, message: Any, **extra: Any) -> _Done:
+        return self._log_message("info", message, extra)
+
+    def warning(self, message: Any, **extra: Any) -> _Done:
+        return self._log_message("warning", message, extra)
+
+    def error(self, message: Any, **extra: Any) -> _Done:
+        return self._log_message("error", message, extra)
+
+    def _log_message(self, level: str, message: Any, extra: dict[str, Any]) -> _Done:
+        return self.log(level, {"message": message, **extra} if extra else message)
+
+    def __getattr__(self, name: str) -> Any:
+        hint = find_attribute(name)
+        text = f"Context has no attribute '{name}'" + (f" ({hint})" if hint else "")
+        raise AttributeError(text, name=name, obj=self)
+
     # --- asking: awaited in async code, blocking in code on a thread ---
 
     def ask(self, key: str, message: str, schema: Mapping[str, Any] | type | None = None) -> Any:
@@ -513,12 +542,38 @@ def _load_reply(key: str, reply: Any, load: Callable[[Any], Any] | None) -> Any:
         raise CannotAskError(f"The answer to '{key}' cannot be used: {error}") from None
 
 
+_ELSEWHERE = {
+    "client_id": "use ctx.principal.name",
+    "delete_state": "use del ctx.session_state['key']",
+    "elicit": "use ctx.ask('key', message, Model)",
+    "elicit_url": "use ctx.ask_to_visit('key', message, url)",
+    "fastmcp": "use ctx.server",
+    "get_state": "use ctx.session_state['key']",
+    "lifespan_context": "use ctx.state",
+    "list_roots": "use ctx.folders()",
+    "mcp_server": "use ctx.server",
+    "request_context": "use ctx.state for what the lifespan yields, ctx.principal for the caller",
+    "request_id": "use ctx.channel.request",
+    "session": "use ctx.ask, ctx.sample, ctx.folders, ctx.log or ctx.session_state",
+    "session_id": "use ctx.session_state for what belongs to a session",
+    "set_state": "use ctx.session_state['key'] = value",
+    "user": "use ctx.principal",
+}
+"""What a Context of mcp or fastmcp has under other names."""
+
+
+def find_attribute(name: str) -> str | None:
+    """Return how something is called here that a Context does not have, None if it has it."""
+    known = [item for item in (*dir(Context), *Context.__slots__) if not item.startswith("_")]
+    if name in known or name.startswith("__"):
+        return None
+    return _ELSEWHERE.get(name) or suggest(name, known, "see the guide for what it has")
+
+
 def find_misuse(error: BaseException) -> str | None:
     """Return how an exception of a tool shows that its code calls the Context wrongly, or None."""
     if isinstance(error, AttributeError) and isinstance(error.obj, Context):
-        known = [name for name in dir(Context) if not name.startswith("_")]
-        hint = suggest(str(error.name), known, "see the guide for what it has")
-        return f"Context has no attribute '{error.name}' ({hint})"
+        return f"Context has no attribute '{error.name}' ({find_attribute(str(error.name))})"
     text = str(error) if isinstance(error, TypeError) else ""
     return f"ctx{text.removeprefix('Context')}" if text.startswith("Context.") else None
 

@@ -307,6 +307,14 @@ class OptionFields(TypedDict, total=False):
     hide: Sequence[str]
 
 
+class GivenOptions(OptionFields, total=False):
+    """The same with names of mcp and fastmcp for options that are called otherwise here."""
+
+    annotations: Any
+    timeout: float | None
+    exclude_args: Sequence[str]
+
+
 @dataclass(frozen=True)
 class ToolOptions:
     """The options of a tool: one value, from the decorator to the call.
@@ -365,8 +373,13 @@ class ToolOptions:
             return self
         unknown = given.keys() - _OPTION_NAMES
         if unknown:
+            given = translate_options(given)
+            unknown = given.keys() - _OPTION_NAMES
+        if unknown:
             known = sorted(_OPTION_NAMES)
-            hint = suggest(min(unknown), known, f"options: {', '.join(known)}", cutoff=0.5)
+            hint = _OTHER_OPTIONS.get(min(unknown)) or suggest(
+                min(unknown), known, f"options: {', '.join(known)}", cutoff=0.5
+            )
             raise InvalidToolError(f"Unknown tool option: {', '.join(sorted(unknown))}", hint=hint)
         options = replace(self, **given)
         if self.tags and options.tags is not self.tags:
@@ -388,6 +401,54 @@ class ToolOptions:
 
 
 _OPTION_NAMES = frozenset(item.name for item in fields(ToolOptions))
+
+
+# --- options by the names that they have in mcp and fastmcp ---
+
+_ALIASES = {"timeout": "timeout_s", "exclude_args": "hide"}
+_ANNOTATIONS = {
+    "title": "title",
+    "readOnlyHint": "read_only",
+    "destructiveHint": "destructive",
+    "idempotentHint": "idempotent",
+    "openWorldHint": "open_world",
+}
+_OTHER_OPTIONS = {
+    "auth": "use scopes=[...] and a policy",
+    "fn": "pass the function first, without a name",
+    "parameters": "use input_schema=...",
+    "run_in_thread": "use run='thread' or run='inline'",
+    "serializer": "return the text, or a toolcrib.Result",
+    "structured_output": "leave out the hint of the result for a tool without output schema",
+    "task": "tasks are not supported: calls report progress with ctx.progress",
+}
+
+
+def translate_options(given: OptionFields) -> OptionFields:
+    """Return options with those of mcp and fastmcp under their names here."""
+    options: dict[str, Any] = {}
+    for name, value in given.items():
+        translated = _read_annotations(value) if name == "annotations" else {_ALIASES.get(name, name): value}
+        for key in translated:
+            if key in options or (key != name and key in given):
+                raise InvalidToolError(f"Option '{key}' is given twice, also by '{name}'")
+        options |= translated
+    return options  # type: ignore[return-value]
+
+
+def _read_annotations(given: Any) -> dict[str, Any]:
+    """Return the options in a dict of MCP's annotations, or in a `ToolAnnotations` of mcp."""
+    if hasattr(given, "model_dump"):
+        given = given.model_dump(by_alias=True, exclude_none=True)
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise InvalidToolError(f"Option 'annotations' must be a dict, got {given!r:.80}")
+    for name in given:
+        if name not in _ANNOTATIONS:
+            hint = suggest(str(name), _ANNOTATIONS, f"annotations: {', '.join(_ANNOTATIONS)}")
+            raise InvalidToolError(f"Unknown annotation: {name}", hint=hint)
+    return {_ANNOTATIONS[name]: value for name, value in given.items()}
 
 
 _TEXT = ((str, type(None)), "a string")

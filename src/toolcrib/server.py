@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, TypeVar, Unpack
 from toolcrib import logs
 from toolcrib.content import Result, text_block
 from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Principal
-from toolcrib.definition import STRICT, NameRule, OptionFields, ToolDefinition
+from toolcrib.definition import STRICT, GivenOptions, NameRule, OptionFields, ToolDefinition
 from toolcrib.dispatch.dispatcher import DEFAULT_TIMEOUT_S, Dispatcher
 from toolcrib.dispatch.event_loop import is_in_loop, run_loop
 from toolcrib.dispatch.lifespan import CallerStates, Lifespan
@@ -32,6 +32,7 @@ from toolcrib.errors import (
     InvalidToolError,
     RegistrationClosedError,
     ToolBusyError,
+    suggest,
 )
 from toolcrib.registry.registry import OnDuplicate, Report, ToolRegistry
 from toolcrib.registry.selection import select
@@ -119,6 +120,19 @@ class SettingFields(TypedDict, total=False):
     search_budget_tokens: int
 
 
+_SETTING_NAMES = tuple(SettingFields.__annotations__)
+_AT_RUN = "give it to run: server.run('http', host=..., port=..., path=...)"
+_OTHER_SETTINGS = {
+    **dict.fromkeys(("host", "port", "streamable_http_path"), _AT_RUN),
+    "auth": "use policy=..., see docs/policy.md",
+    "debug": "set the level of the logger 'toolcrib'",
+    "log_level": "set the level of the logger 'toolcrib'",
+    "mask_error_details": "messages of exceptions are hidden; raise ToolError for one that is shown",
+    "on_duplicate_tools": "use on_duplicate=...",
+    "tools": "add them: server.add(first, second)",
+    "stateless_http": "clients of 2026-07-28 need no session; use keeps_sessions=False for others",
+}
+"""What servers of mcp and fastmcp take under other names."""
 _PROTOCOL_SETTINGS = (
     *("title", "instructions", "website_url", "icons", "page_size", "unknown_tool_code"),
     *("log_arguments", "key", "keeps_sessions"),
@@ -149,6 +163,11 @@ class MCPServer:
             raise ConfigurationError(f"must be a non-empty string, got {name!r}", key="name")
         self.name = name
         self.core_engine = core_engine
+        for unknown in settings.keys() - _SETTING_NAMES:
+            hint = _OTHER_SETTINGS.get(unknown) or suggest(
+                unknown, _SETTING_NAMES, f"settings: {', '.join(_SETTING_NAMES)}"
+            )
+            raise TypeError(f"MCPServer() got an unexpected keyword argument '{unknown}' ({hint})")
         self.settings = given = ServerSettings(**settings)
         self.dynamic = given.dynamic
         self.registry = ToolRegistry(
@@ -191,7 +210,7 @@ class MCPServer:
         description: str | None = None,
         schema: Mapping[str, Any] | None = None,
         /,
-        **options: Unpack[OptionFields],
+        **options: Unpack[GivenOptions],
     ) -> Callable[[F], F]: ...
     def tool(
         self,
@@ -199,7 +218,7 @@ class MCPServer:
         description: str | None = None,
         schema: Mapping[str, Any] | None = None,
         /,
-        **options: Unpack[OptionFields],
+        **options: Unpack[GivenOptions],
     ) -> Any:
         """Register a function and return it unchanged. Takes the same arguments as `toolcrib.tool`.
 
@@ -240,7 +259,7 @@ class MCPServer:
         on_duplicate: OnDuplicate | None = None,
         strict: bool = False,
         sources: Sequence[Source] = (),
-        **options: Unpack[OptionFields],
+        **options: Unpack[GivenOptions],
     ) -> Report:
         """Register tools from anything: see `toolcrib.collect`.
 
@@ -572,6 +591,8 @@ class MCPServer:
             raise SystemExit(1) from None
 
     def _find_transport(self, name: str, options: dict[str, Any]) -> Transport | None:
+        if name == "streamable-http":  # as mcp and fastmcp call it
+            name = "http"
         if name not in ("stdio", "http", "memory"):
             hint = "use 'stdio', 'http' or 'memory'"
             raise ConfigurationError(f"unknown transport {name!r}", key="transport", hint=hint)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, Unpack, overl
 from toolcrib.definition import (
     MAX_DESCRIPTION_BYTES,
     NO_OPTIONS,
+    GivenOptions,
     OptionFields,
     ToolDefinition,
     ToolOptions,
@@ -61,14 +62,14 @@ def tool(
     description: str | None = None,
     schema: Mapping[str, Any] | None = None,
     /,
-    **options: Unpack[OptionFields],
+    **options: Unpack[GivenOptions],
 ) -> Callable[[F], F]: ...
 def tool(
     first: Any = None,
     description: str | None = None,
     schema: Mapping[str, Any] | None = None,
     /,
-    **options: Unpack[OptionFields],
+    **options: Unpack[GivenOptions],
 ) -> Any:
     """Mark a function, a method or a tool class to be found and registered later, and return it unchanged.
 
@@ -179,7 +180,7 @@ class Tool:
         self._error: DefinitionError | None = None
 
     @classmethod
-    def from_function(cls, fn: Callable[..., Any], **options: Unpack[OptionFields]) -> Tool:
+    def from_function(cls, fn: Callable[..., Any], **options: Unpack[GivenOptions]) -> Tool:
         """Make a tool of anything callable; options given here win over those of `@tool`."""
         if not callable(fn):
             raise InvalidToolError(f"A tool must be callable, got {type(fn).__name__}")
@@ -204,13 +205,13 @@ class Tool:
         description: str,
         input_schema: Mapping[str, Any],
         /,
-        **options: Unpack[OptionFields],
+        **options: Unpack[GivenOptions],
     ) -> Tool:
         """Make a tool of a handler and an explicit schema, which is enforced as written."""
         return cls.from_function(handler, **merge_options(name, description, input_schema, options))
 
     @classmethod
-    def from_object(cls, thing: Any, **options: Unpack[OptionFields]) -> Tool:
+    def from_object(cls, thing: Any, **options: Unpack[GivenOptions]) -> Tool:
         """Make a tool of an object with `name`, `description`, `input_schema` and `execute`."""
         parts = read_tool_object(thing)
         execute = parts.pop("execute")
@@ -277,7 +278,7 @@ class Tool:
         """Return the same tool under another name."""
         return self._changed(name=name, long_name=long_name)
 
-    def with_options(self, **options: Unpack[OptionFields]) -> Tool:
+    def with_options(self, **options: Unpack[GivenOptions]) -> Tool:
         """Return the same tool with other options; an `input_schema` replaces the one made from hints."""
         merged = self.options.override(options)
         if merged.name is not None and "name" in options:

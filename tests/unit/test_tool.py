@@ -305,8 +305,8 @@ class TestMark:
 
 
 def test_a_misspelt_option_is_named_with_the_one_that_was_meant() -> None:
-    with pytest.raises(InvalidToolError, match="Unknown tool option: timeout") as refused:
-        tool(timeout=3)
+    with pytest.raises(InvalidToolError, match="Unknown tool option: timeouts") as refused:
+        tool(timeouts=3)
     assert refused.value.hint == "did you mean 'timeout_s'?"
     with pytest.raises(InvalidToolError) as refused:
         tool(zzzzzz=3)

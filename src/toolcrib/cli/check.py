@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from types import CodeType
 from typing import TYPE_CHECKING
 
 import click
@@ -15,6 +16,7 @@ from toolcrib.cli.options import Command, json_option, targets_argument
 from toolcrib.cli.output import Terminal, format_source
 from toolcrib.cli.table import Column, break_name, print_findings, print_table
 from toolcrib.cli.text import count, count_findings, safe
+from toolcrib.context import find_attribute
 from toolcrib.errors import ConfigurationError, Finding
 from toolcrib.tool import Tool
 
@@ -69,6 +71,7 @@ def check(terminal: Terminal, targets: Sequence[str], as_json: bool, strict: boo
     errors = [finding for finding in findings if finding.level == "error"]
     built = build_tools([entry.tool for entry in loaded.entries], [])
     findings += _check_key_file(loaded)
+    findings += [finding for tool in built for finding in _find_context_misuse(tool)]
     if scanned is None:
         findings += [finding for tool in built for finding in advise(tool.definition, tool)]
     else:
@@ -102,6 +105,28 @@ def _check_key_file(loaded: Loaded) -> Iterator[Finding]:
     except ConfigurationError as error:
         for found in config_findings(policy.error_from("auth.keys", error)):
             yield replace(found, level="warning", message=f"{found.message}: serve will not start")
+
+
+def _find_context_misuse(tool: Tool) -> Iterator[Finding]:
+    """Report what the code of a function uses of its Context that a Context does not have: `ctx.elicit`."""
+    import dis  # delayed: no other command needs it
+
+    name, code = tool.arguments.context, getattr(tool.info.function, "__code__", None)
+    waiting = [] if code is None or name not in code.co_varnames else [code]
+    while waiting:
+        code = waiting.pop()
+        inner = [item for item in code.co_consts if isinstance(item, CodeType)]
+        waiting += [item for item in inner if name in item.co_freevars]
+        line, loaded = code.co_firstlineno, None
+        for step in dis.get_instructions(code):
+            line = getattr(step.positions, "lineno", None) or line
+            if loaded == name and step.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+                hint = find_attribute(str(step.argval))
+                if hint is not None:
+                    message = f"The code uses {name}.{step.argval}, which a Context does not have"
+                    place = (code.co_filename, line, hint)
+                    yield Finding("unknown-context", "warning", message, tool.name, name, *place)
+            loaded = step.argval if step.opname.startswith(("LOAD_FAST", "LOAD_DEREF")) else None
 
 
 def _compare_scan(scanned: Scan, built: Sequence[Tool], findings: Sequence[Finding]) -> Iterator[Finding]:

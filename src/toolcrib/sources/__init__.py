@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, Unpack
 
-from toolcrib.definition import OptionFields
+from toolcrib.definition import GivenOptions, translate_options
 from toolcrib.errors import InvalidToolError, SourceError, ToolcribError
 from toolcrib.registry.plugins import load_plugins
 from toolcrib.sources import tables
@@ -90,7 +90,7 @@ def collect(
     handlers: Mapping[str, Any] | None = None,
     switches: Mapping[str, bool] | None = None,
     sources: Sequence[Source] = (),
-    **options: Unpack[OptionFields],
+    **options: Unpack[GivenOptions],
 ) -> Batch:
     """Read tools from anything: a function, an application, a tool object, a table of definitions with their
     `handlers`, a server (of toolcrib, mcp or fastmcp), a module, a file, a folder, a descriptor, or the name
@@ -108,7 +108,7 @@ def collect(
             raise _unreadable(target)
         return source.read(target, reading)
 
-    reading = ReadOptions(read, options, handlers or {})
+    reading = ReadOptions(read, translate_options(options), handlers or {})
     batch = reading.read(targets[0]) if len(targets) == 1 else reading.read_each(targets)
     if handlers:
         batch.findings += tables.find_unused(handlers, reading.used_handlers)
