@@ -8,7 +8,6 @@ published schema, repair common mistakes of models and check again (`check`); th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
-from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
@@ -113,8 +112,6 @@ class ToolArguments:
     """Default factories by parameter."""
     reconverted: frozenset[str] = _NO_NAMES
     """Another library converts these again, so that the value which the handler gets is not known."""
-    bound: Mapping[str, Any] = field(default_factory=dict)
-    """Values that are added to the dict of `whole`."""
     withheld: frozenset[str] = _NO_NAMES
     """Names that were bound, hidden or renamed: refused also where the schema allows further names."""
 
@@ -278,17 +275,13 @@ class ToolArguments:
         """Return checked arguments as the parameters of the handler, or raise InvalidArgumentsError."""
         compiled = self._compiled or self._compile()
         if self.whole is not None:
-            values = _without_nulls(arguments, compiled.nulls)
-            if self.parameters or self.bound:
-                values = {self.parameters.get(name, name): value for name, value in values.items()}
-                values |= deepcopy(dict(self.bound))
-            return self._add_defaults({self.whole: values})
+            return self._add_defaults({self.whole: _without_nulls(arguments, compiled.nulls)})
         if compiled.is_identity and _UNCHANGED.issuperset(map(type, arguments.values())):
             return arguments
         if type(arguments) is Converted:
             return arguments
         loaders = self.loaders
-        values = {}
+        values: dict[str, Any] = {}
         for name, value in arguments.items():
             if value is None and name in compiled.nulls:
                 if name in self.optional:

@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, Literal, NoReturn
 
 from toolcrib.context import Context, Depends
@@ -327,14 +327,31 @@ def bind_arguments(arguments: ToolArguments, options: ToolOptions) -> ToolArgume
         reconverted=frozenset(names[name] for name in arguments.reconverted if name in names),
         field_defaults=dict(arguments.field_defaults),
         factories=dict(arguments.factories),
-        bound={},
         withheld=frozenset({*gone, *options.rename} - {*names.values()}),
     )
     if not changed.schema["required"] and "required" not in schema:
         changed.schema = {key: value for key, value in changed.schema.items() if key != "required"}
+    bound: dict[str, Any] = {}
     for name, value in options.bind.items():
-        _bind(changed, arguments, name, value)
-    return changed
+        _bind(changed, arguments, name, value, bound)
+    if arguments.whole is None:
+        return changed
+    values = {item.name: getattr(changed, item.name) for item in fields(changed) if item.init}
+    return _ChangedDict(**values, bound=bound)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _ChangedDict(ToolArguments):
+    """Changed arguments of a handler that gets all of them in one dict: `bound` values are added to it."""
+
+    bound: Mapping[str, Any]
+
+    def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        values = ToolArguments.bind(self, arguments)
+        named = {self.parameters.get(name, name): value for name, value in values[self.whole or ""].items()}
+        for name, value in self.bound.items():
+            named[name] = deepcopy(value) if isinstance(value, list | dict) else value
+        return {**values, self.whole or "": named}
 
 
 def _check_changes(tool: str, schema: Mapping[str, Any], options: ToolOptions) -> None:
@@ -377,7 +394,9 @@ def _refuse_change(tool: str, option: str, name: Any, problem: str, hint: str | 
     raise InvalidToolError(text, tool=tool, parameter=name, hint=hint) from None
 
 
-def _bind(changed: ToolArguments, arguments: ToolArguments, name: str, value: Any) -> None:
+def _bind(
+    changed: ToolArguments, arguments: ToolArguments, name: str, value: Any, bound: dict[str, Any]
+) -> None:
     """Fix an argument. A JSON value is checked and converted as one that a client sends; any other value is
     passed to the function as it is."""
     parameter = arguments.parameters.get(name, name)
@@ -409,7 +428,7 @@ def _bind(changed: ToolArguments, arguments: ToolArguments, name: str, value: An
         make = functools.partial(_convert_again, alone, name, parameter, checked)
         checked = checked if arguments.whole is not None else converted[parameter]
     if arguments.whole is not None:
-        changed.bound = {**changed.bound, name: checked}
+        bound[name] = checked
     elif make is not None and isinstance(value, list | dict):
         changed.factories = {**changed.factories, parameter: make}
     else:

@@ -1,6 +1,7 @@
 """Bound, hidden and renamed arguments: `server.add(tool, bind=..., rename=..., hide=...)`."""
 
 import datetime as dt
+import threading
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -9,6 +10,7 @@ from pydantic import Field
 
 from toolcrib import Application, Depends, MCPServer, Tool, tool
 from toolcrib.catalog.export import export
+from toolcrib.config.settings import Policy, Rule
 from toolcrib.errors import DefinitionError, InvalidArgumentsError, InvalidToolError
 
 
@@ -136,6 +138,29 @@ async def test_each_call_gets_a_list_of_its_own() -> None:
     server = MCPServer()
     server.add(grow, bind={"items": ["first"]})
     assert [(await server.call("grow")).structured_content for _ in range(2)] == [2, 2]
+
+
+async def test_an_object_that_is_not_json_is_passed_as_it_is() -> None:
+    lock = threading.Lock()
+
+    async def whole(arguments: dict[str, Any]) -> bool:
+        return arguments["tenant"] is lock
+
+    def keywords(tenant: Any, query: str) -> bool:
+        return tenant is lock
+
+    server = MCPServer()
+    server.add(whole, input_schema=OPEN, bind={"tenant": lock})
+    server.add(keywords, bind={"tenant": lock})
+    assert await call(server, {"query": "x"}, "whole") is True
+    assert await call(server, {"query": "x"}, "keywords") is True
+
+
+async def test_rules_judge_the_arguments_that_clients_send() -> None:
+    server = make(bind={"tenant": "acme", "tags": ["a"]}, rename={"limit": "at_most"})
+    server.enforce(Policy(rules=[Rule(allow=["find"], when={"at_most": {"at_most": 5}})]))
+    assert (await call(server, {"query": "x", "at_most": 5}))["limit"] == 5
+    assert (await server.call("find", {"query": "x", "at_most": 6})).is_error
 
 
 async def test_bound_arguments_go_with_dependencies_and_applications() -> None:
