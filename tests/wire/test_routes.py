@@ -138,7 +138,7 @@ def test_a_server_with_keys_asks_for_one(stack: str, tmp_path_factory: pytest.Te
     with serving(stack, add_routes(make_shop(ring))) as site:
         assert ask(site, "/orders/1/lines/2").status == 401
         shown = ask(site, "/orders/1/lines/2", Authorization=f"Bearer {ring['ana']}")
-        assert (shown.status, json.loads(shown.body)["who"]) == (200, "ana")
+        assert (shown.status, json.loads(shown.body)["who"]) == (200, "key:ana")
 
 
 @pytest.mark.parametrize(
