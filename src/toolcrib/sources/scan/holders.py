@@ -15,8 +15,8 @@ from toolcrib.definition import ToolDefinition
 from toolcrib.errors import DefinitionError, Finding, Location
 from toolcrib.sources.applications import Application
 from toolcrib.sources.described import describe
-from toolcrib.sources.scan.scopes import Scope
-from toolcrib.sources.scan.survey import FunctionNode, Guess
+from toolcrib.sources.scan.scopes import FUNCTIONS, FunctionNode, Scope
+from toolcrib.sources.scan.survey import Guess
 from toolcrib.sources.scan.things import (
     ROOT,
     Arguments,
@@ -39,7 +39,6 @@ _SCHEMA_KEYS = frozenset({"schema", "input_schema", "inputSchema", "parameters"}
 _MISSING: Any = object()
 _OPEN_SCHEMA: dict[str, Any] = {"type": "object", "properties": {}}
 _UNREAD = (Unresolved, RecursionError)
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 # --- tables ------------------------------------------------------------------------------------------
 
@@ -317,7 +316,7 @@ def is_application(workshop: Workshop, cls: Class) -> bool:
         return True
     marks = workshop.patterns.marks
     return bool(resolver.unread_bases(cls)) and any(
-        id(item) in marks and isinstance(item, _FUNCTIONS) for item in cls.node.body
+        id(item) in marks and isinstance(item, FUNCTIONS) for item in cls.node.body
     )
 
 
@@ -351,7 +350,7 @@ def _is_abstract(workshop: Workshop, cls: Class) -> bool:
         return False
     for item in reversed(line):
         for statement in item.node.body if isinstance(item, Class) else ():
-            if isinstance(statement, _FUNCTIONS):
+            if isinstance(statement, FUNCTIONS):
                 is_missing = "abstract" in resolver.kinds(statement, item.body)  # type: ignore[union-attr]
                 (missing.add if is_missing else missing.discard)(statement.name)
     return bool(missing)

@@ -171,8 +171,9 @@ class Workshop:
             )
         is_in_class = function.owner is not None or scope is not scope.file.scope
         kinds = self.resolver.kinds(function.node, scope) if is_in_class else ()
-        return self.resolver.reader(scope.file).stub(
+        return self.resolver.stubs.make(
             function.node,
+            scope.file,
             drops_first="static" not in kinds and (function.owner is not None or "class" in kinds),
             drops=drops,
             keeps_contexts=keeps_contexts,

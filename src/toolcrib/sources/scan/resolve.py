@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from toolcrib.sources.scan.files import Library, SourceFile
-from toolcrib.sources.scan.names import Names, Outside, Place, Site, Whole
-from toolcrib.sources.scan.scopes import Binding, Scope
-from toolcrib.sources.scan.stubs import Reader
-from toolcrib.sources.scan.survey import CallAt, FunctionNode, Guess, Loop, Spot, Stored, Survey, survey
+from toolcrib.sources.scan.files import Library
+from toolcrib.sources.scan.names import Outside, Place, Site, Whole
+from toolcrib.sources.scan.scopes import FUNCTIONS, Binding, FunctionNode, Scope, SourceFile
+from toolcrib.sources.scan.stubs import Stubs
+from toolcrib.sources.scan.survey import CallAt, Guess, Loop, Spot, Stored, Survey, survey
 from toolcrib.sources.scan.things import (
     ROOT,
     UNKNOWN,
@@ -62,7 +62,6 @@ _PLAIN_BASES = frozenset(
 _COLLECTIONS = frozenset(f"builtins.{name}" for name in ("list", "tuple", "set", "frozenset", "dict"))
 _GROWS = frozenset({"append", "add", "insert", "extend", "update"})
 _SHRINKS = frozenset({"remove", "pop", "popitem", "clear", "setdefault"})
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _KINDS = {
     "builtins.staticmethod": "static",
     "builtins.classmethod": "class",
@@ -79,22 +78,14 @@ class Resolver:
         self.library = library
         self.surveys: dict[SourceFile, Survey] = {}
         self.servers: dict[tuple[Any, ...], Server] = {}
-        self._readers: dict[SourceFile, Reader] = {}
+        self.stubs = Stubs(library)
+        self.names = self.stubs.names
         self._things: dict[tuple[Any, ...], Any] = {}
         self._frames: dict[int, list[Frame]] = {}
         self._active: set[Any] = set()
         self._calls: dict[str, list[CallAt]] | None = None
         self._aliases: dict[str, set[str]] = {}
         self._depth = 0
-
-    @property
-    def names(self) -> Names:
-        return self.reader(next(iter(self.surveys))).names
-
-    def reader(self, file: SourceFile) -> Reader:
-        if file not in self._readers:
-            self._readers[file] = Reader(file, self.library)
-        return self._readers[file]
 
     def survey(self, file: SourceFile) -> Survey:
         if file not in self.surveys:
@@ -168,7 +159,7 @@ class Resolver:
         node = binding.node
         if isinstance(node, ast.ClassDef):
             return self.cls(node, scope)
-        if binding.kind == "function" and isinstance(node, _FUNCTIONS):
+        if binding.kind == "function" and isinstance(node, FUNCTIONS):
             return self.function(node, scope)
         key = (id(binding), frame.key)
         if binding.kind == "value" and binding.value is not None and key not in self._active:
@@ -177,7 +168,7 @@ class Resolver:
                 return self.resolve(binding.value, scope, frame)
             finally:
                 self._active.discard(key)
-        if isinstance(node, _FUNCTIONS) and scope.node is node:
+        if isinstance(node, FUNCTIONS) and scope.node is node:
             return self._parameter(binding, node, scope)
         return UNKNOWN
 
@@ -356,7 +347,7 @@ class Resolver:
                 continue
             for stored in self.survey(item.file).attributes.get(name, ()):
                 around = stored.spot.around
-                if len(around) >= 2 and around[-2] is item.node and isinstance(around[-1], _FUNCTIONS):
+                if len(around) >= 2 and around[-2] is item.node and isinstance(around[-1], FUNCTIONS):
                     assert isinstance(stored.target, ast.Attribute)  # nosec B101  # the survey looked
                     if getattr(stored.target.value, "id", "") == _first_parameter(around[-1]):
                         found.append(stored)
@@ -833,7 +824,7 @@ class Resolver:
                     thing = frame.values.get(id(meaning.binding)) if isinstance(meaning, Place) else None
                     if isinstance(thing, Data) and thing.node is not item:
                         made[item.id] = self.data_of(thing)
-        return self.reader(scope.file).value_at(node, Site(scope, made=made))
+        return self.stubs.value(node, Site(scope, made=made))
 
     def data_of(self, thing: Thing) -> Any:
         """Return the value of a thing that is data."""

@@ -27,13 +27,13 @@ from toolcrib.sources.base import Batch
 from toolcrib.sources.foreign.usage import find_start
 from toolcrib.sources.loading import find_import_root, imports_forbidden
 from toolcrib.sources.modules import GROUP
-from toolcrib.sources.scan.files import Aim, Library, SourceFile, mentions_tools, take_aim
+from toolcrib.sources.scan.files import Aim, Library, mentions_tools, take_aim
 from toolcrib.sources.scan.holders import TableReader, is_application, is_complete, is_tool_object
 from toolcrib.sources.scan.making import Workshop
 from toolcrib.sources.scan.names import public_names
 from toolcrib.sources.scan.patterns import Patterns
 from toolcrib.sources.scan.resolve import Resolver
-from toolcrib.sources.scan.scopes import Binding
+from toolcrib.sources.scan.scopes import Binding, SourceFile
 from toolcrib.sources.scan.survey import Guess, survey
 from toolcrib.sources.scan.things import UNKNOWN, Class, Function, Instance, Known, Module, Server, Thing
 from toolcrib.sources.scan.values import Unresolved
@@ -45,7 +45,6 @@ from toolcrib.tool import Tool
 Progress = Callable[[int, int], None]
 """Called with the number of files read so far and of all files."""
 _TABLES = frozenset({GROUP, HANDLER_TABLE, *DEFINITION_TABLES})
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @dataclass(eq=False, slots=True)
@@ -296,7 +295,11 @@ class Reading:
     def _values(self, file: SourceFile) -> Iterator[Thing]:
         """Yield what the module-level names of a file stand for, where a call makes it."""
         for _, binding in _last_bindings(file):
-            if binding.kind == "value" and isinstance(binding.value, ast.Call) and not binding.situation.main:
+            if (
+                binding.kind == "value"
+                and isinstance(binding.value, ast.Call)
+                and "main" not in binding.situation
+            ):
                 yield self.resolver.bound(binding, file.scope)
 
     def _find_tables(self, found: Content) -> None:

@@ -11,12 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from toolcrib.sources.scan.files import SourceFile
-from toolcrib.sources.scan.scopes import Definition, Scope, decide, is_main
+from toolcrib.sources.scan.scopes import (
+    FUNCTIONS,
+    Definition,
+    FunctionNode,
+    Scope,
+    SourceFile,
+    decide,
+    is_main,
+)
 from toolcrib.sources.scan.values import show
 
-FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 MAX_STATEMENTS = 50_000
 """Statements of one file that are looked at: files with more are generated."""
 _MAX_NESTED_CALLS = 4
@@ -54,7 +59,7 @@ class Spot(NamedTuple):
     @property
     def function(self) -> FunctionNode | None:
         """The function whose call runs the statement; None for one that importing runs."""
-        return next((node for node in reversed(self.around) if isinstance(node, _FUNCTIONS)), None)
+        return next((node for node in reversed(self.around) if isinstance(node, FUNCTIONS)), None)
 
     def inside(self, node: Definition) -> Spot:
         """Return the spot of the body of a definition."""
@@ -164,7 +169,7 @@ class _Walker:
 
     def _end(self, node: ast.stmt, spot: Spot) -> _Stop:
         if isinstance(node, ast.Return):
-            if not spot.around or not isinstance(spot.around[-1], _FUNCTIONS):
+            if not spot.around or not isinstance(spot.around[-1], FUNCTIONS):
                 self.found.is_suspect = True
             elif node.value is not None:
                 self._expression(node.value, spot)
@@ -250,7 +255,9 @@ class _Walker:
     # --- guards ---
 
     def _if(self, node: ast.If, spot: Spot) -> Guess | _Stop | None:
-        words = f"whether it is registered depends on `{_written(node.test, spot.file)}`"
+        written = spot.file.text_of(node.test)
+        shown = written if written is not None and len(written) <= 60 else show(node.test)
+        words = f"whether it is registered depends on `{shown}`"
         doubt = Guess("guessed-condition", words, node.lineno)
         left: Guess | None = None
         may_skip = False  # an earlier condition that is not known may hold
@@ -329,15 +336,6 @@ _STATEMENTS: dict[type[ast.stmt], Any] = {
 
 def _guess_loop(words: str, node: ast.stmt) -> Guess:
     return Guess("guessed-loop", words, node.lineno)
-
-
-def _written(node: ast.expr, file: SourceFile) -> str:
-    """Return a condition as it is written; unparsing each would take a third of the time of a survey."""
-    if node.end_lineno == node.lineno and node.end_col_offset - node.col_offset <= 60:  # type: ignore[operator]
-        line = file.lines[node.lineno - 1]
-        if line.isascii():
-            return line[node.col_offset : node.end_col_offset]
-    return show(node)
 
 
 def _left(after: Guess | _Stop | None, body: Sequence[ast.stmt], doubt: Guess) -> Guess | None:

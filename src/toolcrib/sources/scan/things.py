@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from toolcrib.sources.scan.files import SourceFile
-from toolcrib.sources.scan.scopes import Definition, Scope
-from toolcrib.sources.scan.survey import FunctionNode, Guess
+from toolcrib.sources.scan.scopes import FunctionNode, Scope, SourceFile
+from toolcrib.sources.scan.stubs import first_line
+from toolcrib.sources.scan.survey import Guess
 
 Maker = Literal["toolcrib", "mcp", "fastmcp", "unknown"]
 """Whose rules a server has."""
@@ -65,8 +65,7 @@ class Function(Thing):
 
     @property
     def file(self) -> SourceFile:
-        file: SourceFile = self.scope.file
-        return file
+        return self.scope.file
 
     @property
     def line(self) -> int:
@@ -80,8 +79,7 @@ class Class(Thing):
 
     @property
     def file(self) -> SourceFile:
-        file: SourceFile = self.scope.file
-        return file
+        return self.scope.file
 
     @property
     def line(self) -> int:
@@ -195,8 +193,7 @@ class Arguments:
 
     @property
     def file(self) -> SourceFile:
-        file: SourceFile = self.scope.file
-        return file
+        return self.scope.file
 
     def keyword(self, name: str) -> ast.expr | None:
         return next((item.value for item in self.keywords if item.arg == name), None)
@@ -207,8 +204,3 @@ class Arguments:
 
 def call_at(node: ast.Call, scope: Scope, frame: Frame) -> Arguments:
     return Arguments(node.args, node.keywords, scope, frame, node.lineno, id(node))
-
-
-def first_line(node: Definition) -> int:
-    """Return the line of a definition as Python counts: that of its first decorator."""
-    return node.decorator_list[0].lineno if node.decorator_list else node.lineno

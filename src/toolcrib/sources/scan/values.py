@@ -9,14 +9,15 @@ from __future__ import annotations
 import ast
 import enum
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from toolcrib.errors import Finding
 from toolcrib.sources.scan import known
-from toolcrib.sources.scan.names import Names, Outside, Place, Site, Whole, site_of
-from toolcrib.sources.scan.scopes import Scope
+from toolcrib.sources.scan.names import Names, Outside, Place, Site, Whole
+from toolcrib.sources.scan.scopes import Binding, Scope
 
 HINT = "unresolved-hint"
 DEFAULT = "unresolved-default"
@@ -43,7 +44,7 @@ class Unresolved(Exception):  # noqa: N818 - a state of things, which most calle
 
 
 class Excessive(Unresolved):
-    """There is more of it than anybody writes by hand."""
+    """An expression is longer than anybody writes by hand."""
 
     is_whole = True
 
@@ -52,29 +53,15 @@ class NotYet(Exception):  # noqa: N818 - it is no error: the hint waits
     """A class is met again while it is being made."""
 
 
-@dataclass(frozen=True, slots=True)
-class Remark:
-    code: str
-    message: str
-    file: str
-    line: int | None
-    hint: str
-
-    def to_finding(self, tool: str, parameter: str | None) -> Finding:
-        return Finding(
-            self.code, "warning", self.message, tool, parameter, self.file, self.line, hint=self.hint
-        )
-
-
 @dataclass(eq=False)
 class Trail:
-    """What was met on the way to one hint or value: remarks, and the classes that have remarks of their own.
+    """What was met on the way to one hint or value: findings, and classes with findings of their own.
 
     Also counts steps, so that aliases that double at each turn come to an end.
     """
 
-    remarks: list[Remark] = field(default_factory=list)
-    uses: dict[int, Any] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+    uses: dict[int, Trail] = field(default_factory=dict)
     steps: int = 0
     depth: int = 0
     active: set[int] = field(default_factory=set)
@@ -86,20 +73,28 @@ class Trail:
             line = getattr(node, "lineno", None)
             raise Excessive(f"what is written here {size}", line, hint="write something simpler")
 
-    def note(self, remark: Remark) -> None:
-        if remark not in self.remarks:
-            self.remarks.append(remark)
+    def note(self, code: str, words: str, path: str, line: int | None, hint: str) -> None:
+        self.findings.append(Finding(code, "warning", words, file=path, line=line, hint=hint))
 
-    def gather(self) -> list[Remark]:
-        """Return all remarks, those of the classes met included, however far away."""
-        if not self.uses:
-            return list(self.remarks)
-        found = dict.fromkeys(self.remarks)
+    @contextmanager
+    def following(self, binding: Binding, node: ast.expr) -> Iterator[None]:
+        """Raise Unresolved where a name is followed within itself."""
+        if id(binding) in self.active:
+            raise Unresolved(f"'{show(node)}' refers to itself", node.lineno)
+        self.active.add(id(binding))
+        try:
+            yield
+        finally:
+            self.active.discard(id(binding))
+
+    def gather(self) -> list[Finding]:
+        """Return all findings, those of the classes met included, however far away."""
+        found = dict.fromkeys(self.findings)
         waiting, seen = list(self.uses.values()), set(self.uses)
         while waiting:
-            trail: Trail = waiting.pop().trail
-            found.update(dict.fromkeys(trail.remarks))
-            waiting += [entry for key, entry in trail.uses.items() if key not in seen]
+            trail = waiting.pop()
+            found.update(dict.fromkeys(trail.findings))
+            waiting += [inner for key, inner in trail.uses.items() if key not in seen]
             seen |= trail.uses.keys()
         return list(found)
 
@@ -146,6 +141,7 @@ _CONTAINERS: dict[str, Any] = {
 }
 _MUTABLE = (list, dict, set, bytearray)
 _FIELDS = frozenset({"pydantic.Field", "dataclasses.field"})
+_GENERATORS = "pydantic.alias_generators."
 
 
 class Values:
@@ -176,8 +172,6 @@ class Values:
         if not known.is_modest(made):
             raise Unresolved(f"'{show(node)}' is too large", node.lineno)
         return made
-
-    # --- literals --------------------------------------------------------------------------------
 
     def _unary(self, node: ast.UnaryOp, site: Site, trail: Trail) -> Any:
         return _OPERATORS[type(node.op)](self.evaluate(node.operand, site, trail))
@@ -219,8 +213,6 @@ class Values:
             parts.append(repr(value) if part.conversion == ord("r") else format(value))
         return "".join(parts)
 
-    # --- names -----------------------------------------------------------------------------------
-
     def _named(self, node: ast.Name | ast.Attribute, site: Site, trail: Trail) -> Any:
         if isinstance(node, ast.Name) and node.id in site.made:
             return site.made[node.id]
@@ -236,32 +228,28 @@ class Values:
 
     def _meant(self, meaning: Outside | Place | Whole, node: ast.expr, site: Site, trail: Trail) -> Any:
         if isinstance(meaning, Outside):
-            thing = known.find(known.canonical(meaning.dotted))
-            if thing is known.MISSING or (callable(thing) and not isinstance(thing, type)):
+            dotted = known.canonical(meaning.dotted)
+            thing = known.find(dotted)
+            is_code = callable(thing) and not isinstance(thing, type) and not dotted.startswith(_GENERATORS)
+            if thing is known.MISSING or is_code:
                 words = f"'{show(node)}' is {meaning.dotted}, which is not known without importing it"
                 raise Unresolved(words, node.lineno)
             return thing
-        if isinstance(meaning, Whole) or meaning.binding.kind != "value" or meaning.binding.value is None:
+        if isinstance(meaning, Whole) or meaning.binding.kind != "value":
             raise _computed(node)
         binding, scope = meaning.binding, meaning.scope
-        assert binding.value is not None  # nosec B101  # said above
+        value: Any = binding.value
         if scope.kind == "class" and scope is not site.scope:
-            return self._of_class(scope, binding.name, binding.value, node, trail)
-        if id(binding) in trail.active:
-            raise Unresolved(f"'{show(node)}' refers to itself", node.lineno)
-        trail.active.add(id(binding))
-        try:
-            made = self.evaluate(binding.value, site_of(meaning), trail)
-        finally:
-            trail.active.discard(id(binding))
-        if isinstance(made, _MUTABLE) and meaning.file.is_changed(binding.name):
+            return self._of_class(scope, binding.name, value, node, trail)
+        with trail.following(binding, node):
+            made = self.evaluate(value, meaning.site, trail)
+        if isinstance(made, _MUTABLE) and scope.file.is_changed(binding.name):
             raise Unresolved(f"'{show(node)}' is changed after it is made", node.lineno)
         return made
 
     def _of_class(self, scope: Scope, name: str, value: ast.expr, node: ast.expr, trail: Trail) -> Any:
         """Return a member of an enum, or a constant of a plain class."""
-        assert scope.parent is not None  # nosec B101  # it is a class's
-        cls = self.make_class(scope.node, scope.parent, trail)
+        cls = self.make_class(scope.node, scope.parent or scope, trail)
         if isinstance(cls, enum.EnumMeta):
             if name in cls.__members__:
                 return cls.__members__[name]
@@ -276,8 +264,6 @@ class Values:
             if isinstance(member, enum.Enum):
                 return getattr(member, node.attr)
         raise Unresolved(f"'{show(node)}' is not defined where it can be read", node.lineno)
-
-    # --- calls -----------------------------------------------------------------------------------
 
     def _call(self, node: ast.Call, site: Site, trail: Trail) -> Any:
         dotted = self.names.qualify(node.func, site) or ""
@@ -303,26 +289,24 @@ class Values:
         """Call one of the constructors that are known."""
         places: list[Any] = []
         keywords: dict[str, Any] = {}
-        for item in node.args:
-            if isinstance(item, ast.Starred):
+        given = [("", item) for item in node.args] + [
+            (item.arg or "**", item.value) for item in node.keywords
+        ]
+        for name, item in given:
+            is_code = dotted == "pydantic.Discriminator" and not isinstance(item, ast.Constant)
+            if is_code or isinstance(item, ast.Starred):
                 raise _computed(node)
-            if not places and dotted in known.TAKES_HINT:
-                places.append(self.make_hint(item, site, trail))
+            if name == "**":
+                keywords |= self.evaluate(item, site, trail)
             elif dotted in _FIELDS:
-                self._take("default", item, site, trail, keywords)
-            elif dotted == "pydantic.Discriminator" and not isinstance(item, ast.Constant):
-                raise _computed(node)
+                self._take(name or "default", item, site, trail, keywords)
             else:
-                places.append(self.evaluate(item, site, trail))
-        for keyword in node.keywords:
-            if keyword.arg is None:
-                keywords |= self.evaluate(keyword.value, site, trail)
-            elif dotted in known.TAKES_HINT and keyword.arg == "item_type":
-                keywords[keyword.arg] = self.make_hint(keyword.value, site, trail)
-            elif dotted in _FIELDS:
-                self._take(keyword.arg, keyword.value, site, trail, keywords)
-            else:
-                keywords[keyword.arg] = self.evaluate(keyword.value, site, trail)
+                is_hint = dotted in known.TAKES_HINT and (name == "item_type" or not (name or places))
+                value = (self.make_hint if is_hint else self.evaluate)(item, site, trail)
+                if name:
+                    keywords[name] = value
+                else:
+                    places.append(value)
         return known.call(dotted, places, keywords)
 
     def _take(self, name: str, node: ast.expr, site: Site, trail: Trail, keywords: dict[str, Any]) -> None:
@@ -337,7 +321,7 @@ class Values:
                 keywords["default_factory"] = inert
             code = DEFAULT if name == "default" else HINT
             words = f"{name}={show(node)} cannot be known: {error.message}"
-            trail.note(Remark(code, words, str(site.file.path), error.line, error.hint or _WRITE_LITERAL))
+            trail.note(code, words, site.path, error.line, error.hint or _WRITE_LITERAL)
 
 
 _EVALUATORS: dict[type[ast.expr], Callable[[Values, Any, Site, Trail], Any]] = {
