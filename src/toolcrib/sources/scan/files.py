@@ -15,11 +15,11 @@ from typing import Any
 
 from toolcrib.errors import Finding, SourceError
 from toolcrib.sources.loading import find_import_root, find_module_file, find_python_files
-from toolcrib.sources.scan.scopes import SourceFile, words
+from toolcrib.sources.scan.scopes import SourceFile, words_in
 from toolcrib.sources.source_text import parse_text, read_text
 from toolcrib.sources.targets import parse_target
 
-KNOWN_BY_NAME = frozenset(sys.stdlib_module_names) | words(
+KNOWN_BY_NAME = frozenset(sys.stdlib_module_names) | words_in(
     "annotated_types fastmcp mcp mcp_types msgspec pydantic pydantic_core toolcrib typing_extensions"
 )
 """Packages that a file of the same name beside the scanned ones does not replace: importing puts the folder

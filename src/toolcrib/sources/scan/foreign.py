@@ -21,13 +21,14 @@ from toolcrib.sources.foreign.reading import is_any_list
 from toolcrib.sources.foreign.recognition import PACKAGES
 from toolcrib.sources.scan.patterns import Registration
 from toolcrib.sources.scan.resolve import Resolver
+from toolcrib.sources.scan.scopes import defaults_of, words_in
 from toolcrib.sources.scan.survey import Guess
 from toolcrib.sources.scan.things import Arguments, Function, Known, Server
 from toolcrib.sources.scan.values import Unresolved, show
 from toolcrib.tool import Tool, merge_options
 
 if TYPE_CHECKING:
-    from toolcrib.sources.scan.making import Workshop
+    from toolcrib.sources.scan.making import ToolMaker
 
 _OURS = ("name", "description", "schema")
 _SDK = ("name", "title", "description", "annotations", "icons", "meta", "structured_output")
@@ -134,9 +135,9 @@ class ForeignOptions:
     findings: list[Finding] = field(default_factory=list)
 
 
-def read_theirs(resolver: Resolver, call: Arguments, maker: str) -> ForeignOptions:
+def read_theirs(resolver: Resolver, call: Arguments, library: str) -> ForeignOptions:
     """Return the options of `@mcp.tool(...)` as options of toolcrib."""
-    read = read_options(resolver, call, _SDK if maker == "mcp" else ("name",))
+    read = read_options(resolver, call, _SDK if library == "mcp" else ("name",))
     given = read.given
     notes = _respelled(given.get("annotations"))
     meta = dict(given.get("meta") or {})
@@ -177,21 +178,11 @@ def _respelled(value: Any) -> dict[str, Any]:
 
 # --- servers -----------------------------------------------------------------------------------------
 
-_CONTENT = frozenset(
-    {
-        "Audio",
-        "AudioContent",
-        "CallToolResult",
-        "ContentBlock",
-        "EmbeddedResource",
-        "File",
-        "Image",
-        "ImageContent",
-        "InputRequiredResult",
-        "ResourceLink",
-        "TextContent",
-        "ToolResult",
-    }
+_CONTENT = words_in(
+    """
+    Audio AudioContent CallToolResult ContentBlock EmbeddedResource File Image ImageContent
+    InputRequiredResult ResourceLink TextContent ToolResult
+    """
 )
 _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _PRIMITIVES = (str, int, float, bool, bytes, type(None))
@@ -200,82 +191,86 @@ _OTHER = Guess("guessed-condition", "another one of its name may be registered i
 _OUR_OPTIONS = frozenset(
     {"aliases", "destructive", "group", "idempotent", "input_schema", "open_world", "read_only", "scopes"}
 )
-Key = tuple[str, str | None]
 
 
-def read_server(workshop: Workshop, server: Server) -> list[Tool]:
+def in_order(server: Server) -> list[Registration]:
+    """Return the registrations of a server in the order in which they run, nearly."""
+    return sorted(server.registrations, key=lambda item: (item.call.file.name, item.order))
+
+
+def read_server(maker: ToolMaker, server: Server) -> list[Tool]:
     """Return the tools of a server: of one name and version, the first counts with mcp, the last with
     fastmcp."""
-    found: dict[Key, Tool] = {}
-    for registration in sorted(server.registrations, key=lambda item: (item.call.file.name, item.order)):
-        for tool in _read_one(workshop, server, registration):
-            key = (tool.name, tool.version)
-            if key in found and found[key].origin is not tool.origin:
-                if any(guess.code == "guessed-condition" for guess in registration.guesses):
-                    workshop.doubt(found[key].origin, [_OTHER])
-                    continue
-                workshop.findings.append(_report_taken(tool, found[key], server))
-            if key not in found or server.maker == "fastmcp":
-                found[key] = tool
+    found: dict[tuple[str, str | None], Tool] = {}
+    for registration in in_order(server):
+        tool = _read_one(maker, server, registration)
+        if tool is None:
+            continue
+        key = (tool.name, tool.version)
+        if key in found and found[key].origin is not tool.origin:
+            if any(guess.code == "guessed-condition" for guess in registration.guesses):
+                maker.doubt(found[key].origin, [_OTHER])
+                continue
+            maker.findings.append(_report_taken(tool, found[key], server))
+        if key not in found or server.library == "fastmcp":
+            found[key] = tool
     found = {key: tool for key, tool in found.items() if key[0] not in server.removed}
     for mount in server.mounts:
-        for tool in workshop.tools_of(mount.server):
-            workshop.doubt(tool.origin, [*mount.guesses, *server.guesses])
+        for tool in maker.tools_of(mount.server):
+            maker.doubt(tool.origin, [*mount.guesses, *server.guesses])
             name = f"{mount.prefix}_{tool.name}" if mount.prefix else tool.name
-            found.setdefault(
-                (name, tool.version), tool.with_options(name=name) if name != tool.name else tool
-            )
+            renamed = tool.with_options(name=name) if name != tool.name else tool
+            found.setdefault((name, tool.version), renamed)
     return list(found.values())
 
 
-def _read_one(workshop: Workshop, server: Server, registration: Registration) -> Iterator[Tool]:
+def _read_one(maker: ToolMaker, server: Server, registration: Registration) -> Tool | None:
     thing, call = registration.thing, registration.call
     guesses = [*registration.guesses, *server.guesses]
-    maker = _maker_of(server, call)
+    library = _library_of(server, call)
     if not isinstance(thing, Function):
-        made = workshop.make(thing, guesses)
-    elif maker == "toolcrib":
-        made = _read_ours(workshop, thing, call)
+        made = maker.make(thing, guesses)
+    elif library == "toolcrib":
+        made = _read_ours(maker, thing, call)
     else:
-        if maker == "mcp" == server.maker and not call.is_called:
+        if library == "mcp" == server.library and not call.is_called:
             guesses.append(Guess("guessed-decorator", "the tool() of mcp has to be called: @mcp.tool()"))
-        made = workshop.adopt(thing, call, maker)
+        made = maker.adopt(thing, call, library)
         if made is None:
-            return
+            return None
     if not isinstance(made, Tool):
-        workshop.refuse_unknown(registration)
-        return
-    workshop.doubt(made.origin, guesses)
-    yield made
+        maker.refuse_unknown(registration)
+        return None
+    maker.doubt(made.origin, guesses)
+    return made
 
 
-def _read_ours(workshop: Workshop, function: Function, call: Arguments) -> Tool | None:
+def _read_ours(maker: ToolMaker, function: Function, call: Arguments) -> Tool | None:
     """Return a tool of an unknown server, by our own rules."""
-    stub = workshop.stub(function)
-    options, findings = read_ours(workshop.resolver, call)
-    workshop.note(stub, (), findings)
+    stub = maker.stub(function)
+    options, findings = read_ours(maker.resolver, call)
+    maker.note(stub, (), findings)
     try:
         return Tool.from_function(stub, **options)
     except DefinitionError as error:
-        workshop.refuse(error, call)
+        maker.refuse(error, call)
         return None
 
 
-def _maker_of(server: Server, call: Arguments) -> str:
+def _library_of(server: Server, call: Arguments) -> str:
     """Return whose rules hold. For a server from elsewhere, the imports beside it tell, and its use."""
-    if server.maker != "unknown":
-        return server.maker
+    if server.library != "unknown":
+        return server.library
     if len(call.args) > 1 or {item.arg for item in call.keywords} & _OUR_OPTIONS:
         return "toolcrib"
-    packages: set[str] = set()
-    for bindings in call.file.scope.names.values():
-        packages |= {item.module.partition(".")[0] for item in bindings if not item.level}
-    packages |= {star.module.partition(".")[0] for star in call.file.scope.stars}
+    scope = call.file.scope
+    imports = [*scope.stars, *(item for bindings in scope.names.values() for item in bindings)]
+    packages = {item.module.partition(".")[0] for item in imports if not item.level}
     return next((name for name in ("fastmcp", "mcp", "toolcrib") if name in packages), "mcp")
 
 
 def _report_taken(tool: Tool, holder: Tool, server: Server) -> Finding:
-    which = "last" if server.maker == "fastmcp" else "first"
+    which = "last" if server.library == "fastmcp" else "first"
     words = f"Tool '{tool.name}' is registered twice on one server: the {which} one counts"
     hint = f"the first one is at {holder.source}; rename one"
     place = tool.source
@@ -285,21 +280,21 @@ def _report_taken(tool: Tool, holder: Tool, server: Server) -> Finding:
 # --- one function ------------------------------------------------------------------------------------
 
 
-def adopt(workshop: Workshop, function: Function, call: Arguments, maker: str) -> Tool:
+def adopt(maker: ToolMaker, function: Function, call: Arguments, library: str) -> Tool:
     """Return the tool that adopting makes of a function. Raises DefinitionError where that fails."""
-    theirs = read_theirs(workshop.resolver, call, maker)
-    filled = _filled(workshop, function)
-    made = workshop.make_stub(function, drops={*filled, *theirs.hidden})
+    theirs = read_theirs(maker.resolver, call, library)
+    filled = _filled(maker, function)
+    made = maker.make_stub(function, drops={*filled, *theirs.hidden})
     stub: Any = made.function
     names = list(_foreign_names(stub.__annotations__.get("return")))
     is_theirs, strange = bool(names), [name for name in names if name not in _CONTENT]
     words = f"its result is described by {strange[0]} of the other library" if strange else ""
     doubt = [Guess("guessed-result", words)] if strange else []
     findings = [item for item in made.findings if not (is_theirs and item.parameter == "return")]
-    if is_theirs or not theirs.is_structured or _is_undescribed(stub.__annotations__.get("return"), maker):
+    if is_theirs or not theirs.is_structured or _is_undescribed(stub.__annotations__.get("return"), library):
         stub.__annotations__.pop("return", None)
-    guesses = [*workshop.guesses_about(function), *doubt]
-    workshop.note(stub, workshop.key_of(function), [*findings, *theirs.findings], guesses)
+    guesses = [*maker.guesses_about(function), *doubt]
+    maker.note(stub, maker.key_of(function), [*findings, *theirs.findings], guesses)
     name = theirs.options.get("name") or function.node.name
     options = ToolOptions(**theirs.options | {"name": name})
     if theirs.description is not None and _words(theirs.description) not in _words(docstring_of(stub)):
@@ -330,17 +325,13 @@ def adopt(workshop: Workshop, function: Function, call: Arguments, maker: str) -
     return Tool(callee, name, options, build, stub)
 
 
-def _filled(workshop: Workshop, function: Function) -> set[str]:
+def _filled(maker: ToolMaker, function: Function) -> set[str]:
     """Return the parameters that fastmcp fills in by their defaults, such as `Depends(...)`."""
-    arguments, found = function.node.args, set[str]()
-    places = [*arguments.posonlyargs, *arguments.args]
-    pairs = [*zip(places[len(places) - len(arguments.defaults) :], arguments.defaults, strict=True)]
-    for item, default in [*pairs, *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]:
-        name = (
-            workshop.resolver.full_name(default.func, function.scope) if isinstance(default, ast.Call) else ""
-        )
-        if name.startswith("fastmcp."):
-            found.add(item.arg)
+    found = set()
+    for name, default in defaults_of(function.node.args):
+        if isinstance(default, ast.Call):
+            called = maker.resolver.full_name(default.func, function.scope)
+            found |= {name} if called.startswith("fastmcp.") else set()
     return found
 
 
@@ -371,12 +362,12 @@ def _permit(callee: HandlerInfo, name: str, options: ToolOptions, error: Definit
     return parts
 
 
-def _is_undescribed(hint: Any, maker: str) -> bool:
+def _is_undescribed(hint: Any, library: str) -> bool:
     """Whether the other library describes no result of this hint."""
     if hint is None or is_any_list(hint):
         return hint is not None
     bare = typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
-    if maker == "fastmcp":
+    if library == "fastmcp":
         arms = typing.get_args(bare) if typing.get_origin(bare) else (bare,)
         return bytes in arms and not isinstance(bare, type(list[int]))
     if not isinstance(bare, type) or typing.get_origin(bare) is not None or bare in _PRIMITIVES:

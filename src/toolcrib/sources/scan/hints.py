@@ -27,7 +27,7 @@ from toolcrib.sources.foreign.recognition import PACKAGES
 from toolcrib.sources.scan import known
 from toolcrib.sources.scan.files import Library
 from toolcrib.sources.scan.names import Names, Outside, Place, Site, qualname_in
-from toolcrib.sources.scan.scopes import Scope, SourceFile, words
+from toolcrib.sources.scan.scopes import Scope, SourceFile, words_in
 from toolcrib.sources.scan.values import (
     CLASS,
     DEFAULT,
@@ -319,7 +319,7 @@ _HARMLESS = frozenset({"enum.unique", "functools.total_ordering"}) | {
     for module in ("typing", "typing_extensions")
     for name in ("final", "runtime_checkable", "dataclass_transform")
 }
-_DESCRIBING = words(
+_DESCRIBING = words_in(
     """
     __class_getitem__ __get_pydantic_core_schema__ __get_pydantic_json_schema__ __get_validators__
     __init_subclass__ __modify_schema__ __pydantic_init_subclass__

@@ -16,13 +16,13 @@ from fractions import Fraction
 from functools import cache
 from typing import Any, Final
 
-from toolcrib.sources.scan.scopes import words
+from toolcrib.sources.scan.scopes import words_in
 
 MISSING: Final = object()
 MAX_TEXT = 100_000
 MAX_NUMBER_BITS = 4096
 
-_OPEN = words(
+_OPEN = words_in(
     """
     abc annotated_types collections collections.abc dataclasses datetime decimal enum fractions ipaddress
     numbers pathlib pydantic pydantic.alias_generators pydantic.config pydantic.dataclasses pydantic.fields

@@ -1,7 +1,7 @@
 """Make tools of what the patterns found: stubs for functions, registries for servers of toolcrib.
 
-`collect` reads the stubs and a `ToolRegistry` names the tools, as for imported code. Doubts about a tool are
-kept with its origin.
+`collect` reads the stubs and a `ToolRegistry` names the tools, as for imported code. Findings and guesses
+about a tool are kept with its origin.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from toolcrib.sources import collect
 from toolcrib.sources import objects as strict
 from toolcrib.sources.applications import APIApplication
 from toolcrib.sources.scan import foreign
-from toolcrib.sources.scan.foreign import read_options, read_ours
+from toolcrib.sources.scan.foreign import Options, read_options, read_ours
 from toolcrib.sources.scan.holders import (
     TableReader,
     build_application,
@@ -32,10 +32,20 @@ from toolcrib.sources.scan.holders import (
 )
 from toolcrib.sources.scan.patterns import Patterns, Registration
 from toolcrib.sources.scan.resolve import Resolver
-from toolcrib.sources.scan.scopes import Scope
+from toolcrib.sources.scan.scopes import FUNCTIONS, Scope
 from toolcrib.sources.scan.stubs import Stub
 from toolcrib.sources.scan.survey import Guess
-from toolcrib.sources.scan.things import Arguments, Class, Data, Function, Instance, Known, Server, Thing
+from toolcrib.sources.scan.things import (
+    Arguments,
+    Class,
+    Data,
+    Function,
+    Instance,
+    Known,
+    Server,
+    Thing,
+    Written,
+)
 from toolcrib.sources.scan.values import show
 from toolcrib.tool import MARK, Tool
 
@@ -54,7 +64,7 @@ class Note:
     guesses: list[Guess] = field(default_factory=list)
 
 
-class Workshop:
+class ToolMaker:
     """Makes tools of functions, objects and servers, each once."""
 
     def __init__(self, resolver: Resolver, patterns: Patterns) -> None:
@@ -98,15 +108,18 @@ class Workshop:
         found = self._notes.get(id(origin))
         return None if found is None else found[1]
 
+    def guesses_of(self, tool: Tool) -> list[Guess]:
+        note = self.notes_of(tool.origin)
+        return [] if note is None else note.guesses
+
     def doubt(self, origin: Any, guesses: Sequence[Guess]) -> None:
-        note = self.notes_of(origin)
-        if note is not None:
+        if (note := self.notes_of(origin)) is not None:
             note.guesses += [guess for guess in guesses if guess not in note.guesses]
 
-    def guesses_about(self, thing: Function | Class) -> list[Guess]:
+    def guesses_about(self, thing: Written) -> list[Guess]:
         """Return what is uncertain about a function or class wherever it is used."""
         own = thing.guesses if isinstance(thing, Function) else ()
-        return [*own, *self.patterns.guesses_about(thing)]
+        return [*own, *self.patterns.doubts.get(id(thing.node), ())]
 
     def reach(self, instance: Instance) -> Iterator[Guess]:
         """Yield the guess that there is no object of a class, where it needs arguments and none is made."""
@@ -118,16 +131,13 @@ class Workshop:
             yield Guess("guessed-instance", words, cls.line)
 
     def needs_arguments(self, cls: Class) -> bool:
-        init = self.resolver.member(cls, "__init__")
-        if init is None:
-            return self.resolver.is_record(cls) and any(
-                default is None for _, default, _ in self.resolver.fields(cls)
-            )
-        if not isinstance(init, Function):
-            return False
-        arguments = init.node.args
-        places = [*arguments.posonlyargs, *arguments.args][1:]
-        return len(places) > len(arguments.defaults) or None in arguments.kw_defaults
+        resolver = self.resolver
+        init = resolver.member(cls, "__init__")
+        if isinstance(init, Function):
+            arguments = init.node.args
+            places = [*arguments.posonlyargs, *arguments.args][1:]
+            return len(places) > len(arguments.defaults) or None in arguments.kw_defaults
+        return resolver.is_record(cls) and any(default is None for _, default, _ in resolver.fields(cls))
 
     # --- stubs ---
 
@@ -138,6 +148,7 @@ class Workshop:
             return self._stubs[key]
         made = self.make_stub(function, keeps_contexts=True)
         stub: Any = made.function
+        self._stubs[key] = stub
         guesses = self.guesses_about(function)
         owner = function.owner
         if stub.__doc__ is None and isinstance(owner, Instance):
@@ -145,7 +156,6 @@ class Workshop:
             unread = self.resolver.unread_bases(owner.cls)
             if stub.__doc__ is None and unread:
                 guesses.append(guess_base(owner.cls, unread, "its description"))
-        self._stubs[key] = stub
         self.note(stub, key, made.findings, guesses)
         mark = self.patterns.marks.get(id(function.node))
         if mark is not None:
@@ -182,16 +192,14 @@ class Workshop:
     def _inherited_docstring(self, function: Function, owner: Instance) -> str | None:
         name = function.node.name
         for item in self.resolver.ancestors(owner.cls):
-            if isinstance(item, Class):
-                bindings = item.body.names.get(name, ())
-                for node in (binding.node for binding in bindings):
-                    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                        words = ast.get_docstring(node, clean=False)
-                        if words:
-                            return inspect.cleandoc(words)
-            elif item.is_application:
-                own = getattr(APIApplication, name, None)
-                return inspect.getdoc(own) if own is not None else None
+            if isinstance(item, Known):
+                own = getattr(APIApplication, name, None) if item.is_application else None
+                if own is not None:
+                    return inspect.getdoc(own)
+                continue
+            for binding in item.body.names.get(name, ()):
+                if isinstance(binding.node, FUNCTIONS) and (words := ast.get_docstring(binding.node)):
+                    return words
         return None
 
     def mark(self, call: Arguments, origin: Any = None) -> ToolOptions:
@@ -209,7 +217,7 @@ class Workshop:
             self.refuse(error, call)
             return NO_OPTIONS
 
-    def unknown_handler(self, label: str, where: Location, guess: Guess) -> Any:
+    def unknown_handler(self, label: str, where: Location) -> Any:
         """Return a handler in place of one that cannot be followed: it takes what its schema admits."""
 
         async def handler(arguments: dict[str, Any]) -> None:
@@ -219,6 +227,7 @@ class Workshop:
         handler.__name__, handler.__doc__ = label, None
         place = {"co_filename": where.file or "", "co_firstlineno": where.line or 1}
         handler.__code__ = handler.__code__.replace(**place)  # type: ignore[arg-type]
+        guess = Guess("guessed-handler", "its handler cannot be followed")
         self.note(handler, (id(handler),), (), (guess,))
         return handler
 
@@ -240,24 +249,20 @@ class Workshop:
             case Function():
                 return self.stub(thing)
             case Class():
-                instance = self.resolver.instance(thing)
-                return self._make(instance)
+                return self._make(self.resolver.instance(thing))
             case Instance():
                 if thing not in self._made:
-                    self._made[thing] = self._object(thing)
+                    is_app, is_one = is_application(self, thing.cls), is_tool_object(self, thing)
+                    build = build_application if is_app else build_object if is_one else None
+                    self._made[thing] = None if build is None else build(self, thing)
                 return self._made[thing]
             case Server():
-                return self.server(thing)
+                return self.registry(thing) if thing.library == "toolcrib" else self.tools_of(thing)
             case Known() if thing.call is not None:
                 return self._tool(thing.name, thing.call)
             case Data(node=ast.Constant(value=str(text))):
                 return text
         return None
-
-    def _object(self, instance: Instance) -> Any:
-        if is_application(self, instance.cls):
-            return build_application(self, instance)
-        return build_object(self, instance) if is_tool_object(self, instance) else None
 
     def _tool(self, name: str, call: Arguments) -> Any:
         """`Tool.from_function(...)`, of ours or of theirs."""
@@ -279,18 +284,18 @@ class Workshop:
             self.refuse(error, call)
             return None
 
-    def adopt(self, function: Function, call: Arguments, maker: str) -> Tool | None:
+    def adopt(self, function: Function, call: Arguments, library: str) -> Tool | None:
         """Return a function of another library's server as a tool; the reason against it is a finding."""
         try:
-            return foreign.adopt(self, function, call, maker)
+            return foreign.adopt(self, function, call, library)
         except DefinitionError as error:
             self.refuse(error, call)
             return None
 
     def refuse_unknown(self, registration: Registration) -> None:
         thing, call = registration.thing, registration.call
-        what = f" ({show(thing.node)})" if isinstance(thing, Data) else ""
-        words = f"What is put on the server here{what} cannot be told without running the code"
+        what = f"`{show(thing.node)}`" if isinstance(thing, Data) else "The tool"
+        words = f"{what} is put on the server here, and cannot be told without running the code"
         hint = "register functions by their names"
         self.report("unresolved-tool", "warning", words, call.scope, call.line, hint)
 
@@ -300,10 +305,6 @@ class Workshop:
         self.findings.append(error.finding)
 
     # --- servers ---
-
-    def server(self, server: Server) -> Any:
-        """Return the registry of a server of toolcrib; the tools of any other."""
-        return self.registry(server) if server.maker == "toolcrib" else self.tools_of(server)
 
     def tools_of(self, server: Server) -> list[Tool]:
         """Return the tools of a server of another library, those of servers mounted in it included."""
@@ -316,21 +317,18 @@ class Workshop:
     def registry(self, server: Server) -> ToolRegistry:
         if server in self._registries:
             return self._registries[server]
-        settings: dict[str, Any] = {}
-        switches: dict[str, bool] = {}
-        if server.call is not None:
-            read = read_options(self.resolver, server.call, ())
-            settings = {key: value for key, value in read.given.items() if key in _SETTINGS}
-            switches = read.given.get("switches") or {}
-            if read.unresolved & {*_SETTINGS, "switches"}:
-                self.findings += read.findings
+        read = Options() if server.call is None else read_options(self.resolver, server.call, ())
+        settings = {key: value for key, value in read.given.items() if key in _SETTINGS}
+        switches = read.given.get("switches") or {}
+        if read.unresolved & {*_SETTINGS, "switches"}:
+            self.findings += read.findings
         try:
             registry = ToolRegistry(**settings)
         except ValueError as error:
             self.findings.append(finding_of(server, error))
             registry = ToolRegistry()
         self._registries[server] = registry
-        for item in sorted(server.registrations, key=lambda item: (item.call.file.name, item.order)):
+        for item in foreign.in_order(server):
             try:
                 self._register(registry, item, server, switches)
             except DefinitionError as error:
@@ -355,7 +353,8 @@ class Workshop:
             strict.check_object(thing, registry.check_free)
             registry.add(Tool.from_object(thing), on_duplicate="error", rule=STRICT)
             return
-        options, findings = read_ours(self.resolver, replace(call, keywords=_without_handlers(call)))
+        keywords = [keyword for keyword in call.keywords if keyword.arg != "handlers"]
+        options, findings = read_ours(self.resolver, replace(call, keywords=keywords))
         given: dict[str, Any] = dict(options)
         words = {key: given.pop(key) for key in _ADD_OPTIONS if key in given}
         batch = collect(thing, namespace=words.get("namespace"), **given)
@@ -365,8 +364,7 @@ class Workshop:
         self.findings += [_placed(finding, call) for finding in batch.findings]
         if words.get("include") or words.get("exclude"):
             batch.tools = select(batch.tools, words.get("include") or (), words.get("exclude") or ())
-        known = (note for tool in batch.tools if (note := self.notes_of(tool.origin)) is not None)
-        every = [*guesses, *(guess for note in known for guess in note.guesses)]
+        every = [*guesses, *(guess for tool in batch.tools for guess in self.guesses_of(tool))]
         if any(guess.code in ("guessed-condition", "guessed-name") for guess in every):
             batch.tools = [tool for tool in batch.tools if tool.name not in registry]  # one of them is enough
         report = registry.add_all(batch.tools, on_duplicate=words.get("on_duplicate"))
@@ -388,10 +386,6 @@ class Workshop:
         batch = collect(table, handlers=found if isinstance(found, dict) else {})
         self.findings += [_placed(finding, call) for finding in batch.findings]
         return batch.tools
-
-
-def _without_handlers(call: Arguments) -> list[ast.keyword]:
-    return [item for item in call.keywords if item.arg != "handlers"]
 
 
 def _placed(finding: Finding, call: Arguments) -> Finding:

@@ -43,7 +43,7 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 }
 
 
-def words(text: str) -> frozenset[str]:
+def words_in(text: str) -> frozenset[str]:
     """Return the words of a text."""
     return frozenset(text.split())
 
@@ -386,7 +386,9 @@ def _bind_target(target: ast.expr, value: ast.expr | None, add: Any) -> None:
 
 # --- changes -----------------------------------------------------------------------------------------
 
-_CHANGING = words("add append clear discard extend insert pop popitem remove reverse setdefault sort update")
+_CHANGING = words_in(
+    "add append clear discard extend insert pop popitem remove reverse setdefault sort update"
+)
 
 
 def _changed_names(tree: ast.Module) -> Iterator[str]:

@@ -22,13 +22,10 @@ from toolcrib.sources.scan.scopes import (
 )
 from toolcrib.sources.scan.values import show
 
-MAX_STATEMENTS = 50_000
-"""Statements of one file that are looked at: files with more are generated."""
 _MAX_NESTED_CALLS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Guess:
+class Guess(NamedTuple):
     """Why a tool may be missing, or different, when the code runs."""
 
     code: str
@@ -70,6 +67,9 @@ class Spot(NamedTuple):
     def guarded(self, guess: Guess) -> Spot:
         return Spot(self.file, self.around, (*self.guesses, guess), self.loops)
 
+    def repeated(self, *loops: Loop) -> Spot:
+        return Spot(self.file, self.around, self.guesses, (*self.loops, *loops))
+
 
 class CallAt(NamedTuple):
     """A call and where it stands."""
@@ -90,7 +90,9 @@ class Stored(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class Survey:
-    """What one file does, in the order of its lines."""
+    """The content of one file, in the order of its lines. `returns` are by the id of the function, `spots` by
+    that of the definition, `attributes` are the assignments to attributes by name. `is_suspect`: a statement
+    stands where Python may refuse to compile it."""
 
     file: SourceFile
     decorated: list[tuple[Definition, Spot]] = field(default_factory=list)
@@ -98,16 +100,10 @@ class Survey:
     calls: list[CallAt] = field(default_factory=list)
     stored: list[Stored] = field(default_factory=list)
     attributes: dict[str, list[Stored]] = field(default_factory=dict)
-    """The assignments to attributes, by name."""
     returns: dict[int, list[tuple[ast.expr, Spot]]] = field(default_factory=dict)
-    """By the id of the function."""
     imports: list[ast.Import | ast.ImportFrom] = field(default_factory=list)
     spots: dict[int, Spot] = field(default_factory=dict)
-    """The spot of each definition, by its id."""
     is_suspect: bool = False
-    """Whether a statement stands where Python may refuse to compile it."""
-    stopped: ast.stmt | None = None
-    """The statement at which the survey stopped, because there are too many."""
 
 
 def survey(file: SourceFile) -> Survey:
@@ -121,38 +117,28 @@ def survey(file: SourceFile) -> Survey:
     return walker.found
 
 
-class _Stop:
-    """The statements below are not reached."""
-
-
-_STOP = _Stop()
+_STOP = Guess("stop", "the statements below are not reached")
 
 
 class _Walker:
+    """Looks through blocks of statements. Each method returns the guess about the statements that follow:
+    None if they are reached, _STOP if they are not."""
+
     def __init__(self, found: Survey) -> None:
         self.found = found
-        self.count = 0
         self.loops = 0
 
-    def block(self, body: Sequence[ast.stmt], spot: Spot) -> Guess | _Stop | None:
-        """Look through statements; return the guess about those that follow the block, if it may return."""
+    def block(self, body: Sequence[ast.stmt], spot: Spot) -> Guess | None:
         last: Guess | None = None
         for statement in body:
-            self.count += 1
-            if self.count > MAX_STATEMENTS:
-                self.found.stopped = self.found.stopped or statement
-                return _STOP
-            left = self._statement(statement, spot)
-            if isinstance(left, _Stop):
+            take = _STATEMENTS.get(type(statement))
+            left = None if take is None else take(self, statement, spot)
+            if left is _STOP:
                 return left
             if left is not None:
                 last = left
                 spot = spot.guarded(left)
         return last
-
-    def _statement(self, node: ast.stmt, spot: Spot) -> Guess | _Stop | None:
-        take = _STATEMENTS.get(type(node))
-        return None if take is None else take(self, node, spot)
 
     def _expr(self, node: ast.Expr, spot: Spot) -> None:
         self._expression(node.value, spot)
@@ -167,7 +153,7 @@ class _Walker:
     def _suspect(self, node: ast.stmt, spot: Spot) -> None:  # noqa: ARG002
         self.found.is_suspect = True
 
-    def _end(self, node: ast.stmt, spot: Spot) -> _Stop:
+    def _end(self, node: ast.stmt, spot: Spot) -> Guess:
         if isinstance(node, ast.Return):
             if not spot.around or not isinstance(spot.around[-1], FUNCTIONS):
                 self.found.is_suspect = True
@@ -177,24 +163,6 @@ class _Walker:
         elif not self.loops and not isinstance(node, ast.Raise):
             self.found.is_suspect = True
         return _STOP
-
-    def _with(self, node: ast.With | ast.AsyncWith, spot: Spot) -> Guess | _Stop | None:
-        for item in node.items:
-            self._expression(item.context_expr, spot)
-        return self.block(node.body, spot)
-
-    def _while(self, node: ast.While, spot: Spot) -> None:
-        self._loop(node.body, spot.guarded(_guess_loop("it is registered in a loop", node)))
-
-    def _loop(self, body: Sequence[ast.stmt], spot: Spot) -> None:
-        self.loops += 1
-        self.block(body, spot)
-        self.loops -= 1
-
-    def _match(self, node: ast.Match, spot: Spot) -> None:
-        guess = Guess("guessed-condition", "it is registered in one case of several", node.lineno)
-        for case in node.cases:
-            self.block(case.body, spot.guarded(guess))
 
     def _definition(self, node: Definition, spot: Spot) -> None:
         self.found.spots[id(node)] = spot
@@ -210,11 +178,20 @@ class _Walker:
         self.loops = before
 
     def _is_ours(self, decorator: ast.expr) -> bool:
-        """Whether a decorator is imported from toolcrib, so that no function in the files is called by it."""
+        """Return whether a decorator is imported from toolcrib, so that it calls no function in the files."""
         bindings = self.found.file.scope.names.get(getattr(decorator, "id", ""), ())
         return len(bindings) == 1 and bindings[0].module.partition(".")[0] == "toolcrib"
 
-    # --- expressions ---
+    def _assignment(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign, spot: Spot) -> None:
+        if node.value is None:
+            return
+        self._expression(node.value, spot)
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            if isinstance(node, ast.AugAssign) or isinstance(target, ast.Attribute | ast.Subscript):
+                stored = Stored(target, node.value, spot)
+                self.found.stored.append(stored)
+                if isinstance(target, ast.Attribute):
+                    self.found.attributes.setdefault(target.attr, []).append(stored)
 
     def _expression(self, node: ast.expr, spot: Spot, depth: int = 0, *, is_awaited: bool = False) -> None:
         """Note the calls in an expression that stands by itself; hardly any argument is looked into."""
@@ -238,29 +215,16 @@ class _Walker:
                         self._expression(argument, spot, depth + 1, is_awaited=runs)
         elif isinstance(node, ast.ListComp | ast.GeneratorExp) and depth == 0:
             loops = [Loop(item.target, item.iter) for item in node.generators]
-            self._expression(node.elt, Spot(spot.file, spot.around, spot.guesses, (*spot.loops, *loops)), 1)
-
-    def _assignment(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign, spot: Spot) -> None:
-        if node.value is None:
-            return
-        self._expression(node.value, spot)
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        for target in targets:
-            if isinstance(node, ast.AugAssign) or isinstance(target, ast.Attribute | ast.Subscript):
-                stored = Stored(target, node.value, spot)
-                self.found.stored.append(stored)
-                if isinstance(target, ast.Attribute):
-                    self.found.attributes.setdefault(target.attr, []).append(stored)
+            self._expression(node.elt, spot.repeated(*loops), 1)
 
     # --- guards ---
 
-    def _if(self, node: ast.If, spot: Spot) -> Guess | _Stop | None:
+    def _if(self, node: ast.If, spot: Spot) -> Guess | None:
         written = spot.file.text_of(node.test)
         shown = written if written is not None and len(written) <= 60 else show(node.test)
-        words = f"whether it is registered depends on `{shown}`"
-        doubt = Guess("guessed-condition", words, node.lineno)
+        doubt = Guess("guessed-condition", f"whether it is registered depends on `{shown}`", node.lineno)
         left: Guess | None = None
-        may_skip = False  # an earlier condition that is not known may hold
+        guarded = spot  # with a doubt, once an earlier condition that is not known may hold
         current: ast.If | None = node
         while current is not None:
             truth = decide(current.test)
@@ -268,81 +232,78 @@ class _Walker:
                 main = "it is registered when the file is run as a program, not when it is imported"
                 self.block(current.body, spot.guarded(Guess("guessed-main", main, current.lineno)))
             elif truth in (True, "running"):
-                after = self.block(current.body, spot.guarded(doubt) if may_skip else spot)
-                return after if not isinstance(after, _Stop) or not may_skip else (left or doubt)
+                after = self.block(current.body, guarded)
+                return (left or doubt) if after is _STOP and guarded is not spot else after
             elif truth is None:
-                after = self.block(current.body, spot.guarded(doubt))
-                left = left or _left(after, current.body, doubt)
-                may_skip = True
+                guarded = spot.guarded(doubt)
+                left = left or self._perhaps(current.body, guarded, doubt)
             rest = current.orelse
             current = rest[0] if len(rest) == 1 and isinstance(rest[0], ast.If) else None
             if current is None and rest:
-                after = self.block(rest, spot.guarded(doubt) if may_skip else spot)
-                if not may_skip:
-                    return after
-                left = left or _left(after, rest, doubt)
+                if guarded is spot:
+                    return self.block(rest, spot)
+                left = left or self._perhaps(rest, guarded, doubt)
         return left
 
-    def _try(self, node: ast.Try | ast.TryStar, spot: Spot) -> Guess | _Stop | None:
+    def _perhaps(self, body: Sequence[ast.stmt], spot: Spot, doubt: Guess) -> Guess | None:
+        """Look through a block that runs perhaps: it may return, or raise as Python would anyway."""
+        after = self.block(body, spot)
+        return (doubt if _returns(body) else None) if after is _STOP else after
+
+    def _try(self, node: ast.Try | ast.TryStar, spot: Spot) -> Guess | None:
         tried = spot
         if node.handlers and any(isinstance(item, ast.Import | ast.ImportFrom) for item in node.body):
             words = "it is registered if what is imported beside it is there"
             tried = spot.guarded(Guess("guessed-condition", words, node.lineno))
         after = self.block(node.body, tried)
-        left = after if isinstance(after, Guess) else None
-        words = "it is registered if something fails"
+        left = None if after is _STOP else after
+        failed = Guess("guessed-condition", "it is registered if something fails", node.lineno)
         for handler in node.handlers:
-            self.block(handler.body, spot.guarded(Guess("guessed-condition", words, node.lineno)))
+            self.block(handler.body, spot.guarded(failed))
             if _returns(handler.body):
                 words = "it is registered unless something fails before it"
                 left = Guess("guessed-condition", words, node.lineno)
-        if not isinstance(after, _Stop):
+        if after is not _STOP:
             self.block(node.orelse, spot)
         self.block(node.finalbody, spot)
-        return after if isinstance(after, _Stop) and not node.handlers else left
+        return after if after is _STOP and not node.handlers else left
 
-    def _for(self, node: ast.For | ast.AsyncFor, spot: Spot) -> None:
-        inner = Spot(spot.file, spot.around, spot.guesses, (*spot.loops, Loop(node.target, node.iter)))
-        if any(isinstance(item, ast.Break | ast.Continue) for item in ast.walk(node)):
-            inner = inner.guarded(_guess_loop("it is registered in a loop that may be left early", node))
-        self._loop(node.body, inner)
+    def _with(self, node: ast.With | ast.AsyncWith, spot: Spot) -> Guess | None:
+        for item in node.items:
+            self._expression(item.context_expr, spot)
+        return self.block(node.body, spot)
+
+    def _match(self, node: ast.Match, spot: Spot) -> None:
+        guess = Guess("guessed-condition", "it is registered in one case of several", node.lineno)
+        for case in node.cases:
+            self.block(case.body, spot.guarded(guess))
+
+    def _loop(self, node: ast.For | ast.AsyncFor | ast.While, spot: Spot) -> None:
+        inner, words = spot, "it is registered in a loop"
+        if not isinstance(node, ast.While):
+            inner = spot.repeated(Loop(node.target, node.iter))
+            is_left = any(isinstance(item, ast.Break | ast.Continue) for item in ast.walk(node))
+            words = "it is registered in a loop that may be left early" if is_left else ""
+        self.loops += 1
+        self.block(node.body, inner.guarded(Guess("guessed-loop", words, node.lineno)) if words else inner)
+        self.loops -= 1
         self.block(node.orelse, spot)
 
 
 _STATEMENTS: dict[type[ast.stmt], Any] = {
     ast.Expr: _Walker._expr,
-    ast.FunctionDef: _Walker._definition,
-    ast.AsyncFunctionDef: _Walker._definition,
+    **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef), _Walker._definition),
     ast.ClassDef: _Walker._class,
-    ast.Assign: _Walker._assignment,
-    ast.AnnAssign: _Walker._assignment,
-    ast.AugAssign: _Walker._assignment,
-    ast.Import: _Walker._import,
-    ast.ImportFrom: _Walker._import,
-    ast.Nonlocal: _Walker._suspect,
-    ast.Global: _Walker._suspect,
+    **dict.fromkeys((ast.Assign, ast.AnnAssign, ast.AugAssign), _Walker._assignment),
+    **dict.fromkeys((ast.Import, ast.ImportFrom), _Walker._import),
+    **dict.fromkeys((ast.Nonlocal, ast.Global), _Walker._suspect),
     **dict.fromkeys((ast.Return, ast.Raise, ast.Break, ast.Continue), _Walker._end),
     ast.If: _Walker._if,
-    ast.Try: _Walker._try,
-    ast.TryStar: _Walker._try,
-    ast.With: _Walker._with,
-    ast.AsyncWith: _Walker._with,
-    ast.For: _Walker._for,
-    ast.AsyncFor: _Walker._for,
-    ast.While: _Walker._while,
+    **dict.fromkeys((ast.Try, ast.TryStar), _Walker._try),
+    **dict.fromkeys((ast.With, ast.AsyncWith), _Walker._with),
+    **dict.fromkeys((ast.For, ast.AsyncFor, ast.While), _Walker._loop),
     ast.Match: _Walker._match,
 }
-
-
-def _guess_loop(words: str, node: ast.stmt) -> Guess:
-    return Guess("guessed-loop", words, node.lineno)
-
-
-def _left(after: Guess | _Stop | None, body: Sequence[ast.stmt], doubt: Guess) -> Guess | None:
-    """Return the guess about what follows a block that runs perhaps: it may have returned."""
-    if isinstance(after, _Stop):
-        return doubt if _returns(body) else None
-    return after
 
 
 def _returns(body: Sequence[ast.stmt]) -> bool:

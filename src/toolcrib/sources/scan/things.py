@@ -11,8 +11,8 @@ from toolcrib.sources.scan.scopes import FunctionNode, Scope, SourceFile
 from toolcrib.sources.scan.stubs import first_line
 from toolcrib.sources.scan.survey import Guess
 
-Maker = Literal["toolcrib", "mcp", "fastmcp", "unknown"]
-"""Whose rules a server has."""
+LibraryName = Literal["toolcrib", "mcp", "fastmcp", "unknown"]
+"""The library whose rules a server has."""
 
 
 class Thing:
@@ -55,26 +55,10 @@ class Module(Thing):
 
 
 @dataclass(eq=False, slots=True)
-class Function(Thing):
-    """A function; `owner` is the object or class that it is bound to as a method."""
+class Written(Thing):
+    """A function or class of a scanned file, and the scope in which it stands."""
 
-    node: FunctionNode
-    scope: Scope
-    owner: Thing | None = None
-    guesses: tuple[Guess, ...] = ()
-
-    @property
-    def file(self) -> SourceFile:
-        return self.scope.file
-
-    @property
-    def line(self) -> int:
-        return first_line(self.node)
-
-
-@dataclass(eq=False, slots=True)
-class Class(Thing):
-    node: ast.ClassDef
+    node: Any
     scope: Scope
 
     @property
@@ -87,7 +71,21 @@ class Class(Thing):
 
     @property
     def body(self) -> Scope:
-        return self.file.scope_in(self.node)
+        return self.scope.file.scope_in(self.node)
+
+
+@dataclass(eq=False, slots=True)
+class Class(Written):
+    node: ast.ClassDef
+
+
+@dataclass(eq=False, slots=True)
+class Function(Written):
+    """A function; `owner` is the object or class that it is bound to as a method."""
+
+    node: FunctionNode
+    owner: Thing | None = None
+    guesses: tuple[Guess, ...] = ()
 
 
 @dataclass(eq=False, slots=True)
@@ -108,7 +106,8 @@ class Super(Thing):
 
 @dataclass(eq=False, slots=True)
 class Data(Thing):
-    """An expression that is none of the other things; also an item of a list or dict, with its key."""
+    """An expression that is none of the other things; also an item of a list or dict, with its key. An open
+    one stands for items that could not be read."""
 
     node: ast.expr
     scope: Scope
@@ -116,14 +115,13 @@ class Data(Thing):
     key: ast.expr | None = None
     guesses: tuple[Guess, ...] = ()
     is_open: bool = False
-    """Whether it stands for items that could not be read."""
 
 
 @dataclass(eq=False, slots=True)
 class Server(Thing):
     """A server or a registry, and what is registered on it."""
 
-    maker: Maker
+    library: LibraryName
     label: str
     file: SourceFile
     call: Arguments | None = None
@@ -204,3 +202,8 @@ class Arguments:
 
 def call_at(node: ast.Call, scope: Scope, frame: Frame) -> Arguments:
     return Arguments(node.args, node.keywords, scope, frame, node.lineno, id(node))
+
+
+def bare_call(node: ast.expr, scope: Scope, frame: Frame) -> Arguments:
+    """Return the arguments of a decorator that is not called."""
+    return Arguments((), (), scope, frame, node.lineno, id(node), is_called=False)
