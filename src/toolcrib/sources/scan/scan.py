@@ -522,7 +522,7 @@ class _Scanner:
             for tool, is_listed in self._register(group)
         ]
         result.findings = self.findings
-        names: dict[tuple[str, str | None], Tool] = {}
+        names: dict[tuple[str, str | None], list[Tool]] = {}
         for tool, is_listed, label in sorted(entries, key=lambda entry: _place(entry[0], order)):
             result.findings += self.reading.findings_about(tool)
             try:
@@ -536,12 +536,11 @@ class _Scanner:
             if tool.long_name is not None:
                 result.findings += report_shortened(tool)
             result.findings += tool.findings
-            other = names.setdefault((tool.name.casefold(), tool.version), tool)
-            if other is not tool:
-                result.findings.append(_report_same_name(tool, other))
+            names.setdefault((tool.name.casefold(), tool.version), []).append(tool)
             if label is not None:
                 result.servers[id(tool)] = label
             (result.tools if is_listed else result.unlisted).append(tool)
+        result.findings += _report_same_names([tools for tools in names.values() if len(tools) > 1])
         result.findings = list(dict.fromkeys(result.findings))
         result.read = self.reading.library.files_read
         return result
@@ -625,11 +624,26 @@ class _Scanner:
             yield entry.tool, registry.try_get(entry.tool.name) is entry.tool
 
 
-def _report_same_name(tool: Tool, other: Tool) -> Finding:
-    words = f"Tool '{tool.name}' has the name of another tool; served together, only one of them is listed"
-    hint = f"the other one is at {other.source}; serve them apart, or give one a namespace"
-    place = tool.source
-    return Finding("duplicate-name", "advice", words, tool.name, None, place.file, place.line, hint)
+def _report_same_names(several: Sequence[list[Tool]]) -> Iterator[Finding]:
+    """Report names that several tools have: one by one, or all together if there are many."""
+    hint = "serve them apart, or give each a namespace"
+    if len(several) > MAX_DUPLICATES:
+        most = max(several, key=len)
+        words = (
+            f"{len(several)} names are those of several tools, for example '{most[0].name}' of {len(most)}"
+        )
+        words += "; of those that are served together, only one is listed"
+        yield Finding("duplicate-name", "advice", words, hint=hint)
+        return
+    for first, *others in several:
+        shown = [str(tool.source) for tool in (first, *others)][:MAX_DUPLICATES]
+        more = f" and {len(others) + 1 - len(shown)} more" if len(others) >= len(shown) else ""
+        words = (
+            f"{len(others) + 1} tools are called '{first.name}'; served together, only one of them is listed"
+        )
+        place = others[0].source
+        words += f": {', '.join(shown)}{more}"
+        yield Finding("duplicate-name", "advice", words, first.name, None, place.file, place.line, hint)
 
 
 def _place(tool: Tool, order: Mapping[str, int]) -> tuple[int, int]:
