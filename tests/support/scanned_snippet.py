@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 from toolcrib import Tool
 from toolcrib.sources.scan.files import Library
 from toolcrib.sources.scan.names import Site
-from toolcrib.sources.scan.scopes import SourceFile
+from toolcrib.sources.scan.source_file import SourceFile
 from toolcrib.sources.scan.stubs import Stub, Stubs
 from toolcrib.sources.scan.values import Trail, Unresolved
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from toolcrib.errors import Finding, SourceError
 from toolcrib.sources.loading import find_import_root, find_module_file, find_python_files
-from toolcrib.sources.scan.scopes import SourceFile, words_in
-from toolcrib.sources.source_text import parse_text, read_text
+from toolcrib.sources.scan.source_file import SourceFile, words_in
+from toolcrib.sources.source_text import check_compiles, parse_text, read_text
 from toolcrib.sources.targets import parse_target
 
 KNOWN_BY_NAME = frozenset(sys.stdlib_module_names) | words_in(
@@ -80,7 +80,13 @@ class Library:
         base, parts = self._packages[path.parent]
         if path.stem != "__init__":
             parts = [*parts, path.stem]
-        return SourceFile(path, ".".join(parts) or path.parent.name, base, tree, text)
+        file = SourceFile(path, ".".join(parts) or path.parent.name, base, tree, text)
+        try:
+            if file.is_suspect:
+                check_compiles(text, path)
+        except SourceError as error:
+            return error
+        return file
 
     def module(self, name: str, near: SourceFile | None) -> SourceFile | None:
         """Return the file behind a dotted name that a file imports; None where none may be read."""

@@ -21,10 +21,9 @@ from toolcrib.sources.foreign.reading import is_any_list
 from toolcrib.sources.foreign.recognition import PACKAGES
 from toolcrib.sources.scan.patterns import Registration
 from toolcrib.sources.scan.resolve import Resolver
-from toolcrib.sources.scan.scopes import defaults_of, words_in
-from toolcrib.sources.scan.survey import Guess
+from toolcrib.sources.scan.source_file import Guess, defaults_of, show, words_in
 from toolcrib.sources.scan.things import Arguments, Function, Known, Server
-from toolcrib.sources.scan.values import Unresolved, show
+from toolcrib.sources.scan.values import Unresolved
 from toolcrib.tool import Tool, merge_options
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from toolcrib.sources.foreign.recognition import PACKAGES
 from toolcrib.sources.scan import known
 from toolcrib.sources.scan.files import Library
 from toolcrib.sources.scan.names import Names, Outside, Place, Site, qualname_in
-from toolcrib.sources.scan.scopes import Scope, SourceFile, words_in
+from toolcrib.sources.scan.source_file import Scope, SourceFile, show, words_in
 from toolcrib.sources.scan.values import (
     CLASS,
     DEFAULT,
@@ -38,7 +38,6 @@ from toolcrib.sources.scan.values import (
     Unresolved,
     Values,
     inert,
-    show,
 )
 from toolcrib.sources.source_text import parse_annotation
 

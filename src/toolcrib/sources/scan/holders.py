@@ -15,8 +15,7 @@ from toolcrib.definition import ToolDefinition
 from toolcrib.errors import DefinitionError, Finding, Location
 from toolcrib.sources.applications import Application
 from toolcrib.sources.described import describe
-from toolcrib.sources.scan.scopes import FUNCTIONS, FunctionNode, Scope
-from toolcrib.sources.scan.survey import Guess
+from toolcrib.sources.scan.source_file import FUNCTIONS, FunctionNode, Guess, Scope
 from toolcrib.sources.scan.things import (
     ROOT,
     Arguments,
@@ -334,8 +333,8 @@ def _is_abstract(maker: ToolMaker, cls: Class) -> bool:
     return bool(missing)
 
 
-def guess_base(cls: Class, unread: list[str], what: str) -> Guess:
-    return Guess("guessed-base", f"{what} may come from {unread[0]}, which was not read", cls.line)
+def guess_base(unread: list[str], what: str) -> Guess:
+    return Guess("guessed-base", f"{what} may come from {unread[0]}, which was not read")
 
 
 def build_application(maker: ToolMaker, instance: Instance) -> Any:
@@ -345,9 +344,9 @@ def build_application(maker: ToolMaker, instance: Instance) -> Any:
     guesses = [*maker.guesses_about(cls), *maker.reach(instance)]
     unread, is_ours = resolver.unread_bases(cls), _is_ours(maker, cls)
     if unread and not isinstance(lister, Function) and not is_ours:
-        guesses.append(guess_base(cls, unread, "its list of tools"))
+        guesses.append(guess_base(unread, "its list of tools"))
     if unread and instance.call is None and resolver.member(cls, "__init__") is None:
-        guesses.append(guess_base(cls, unread, "how it is made"))
+        guesses.append(guess_base(unread, "how it is made"))
     listed = _marked(maker, instance)
     if isinstance(lister, Function):
         listed = _listed(maker, resolver.function(lister.node, lister.scope, instance), instance)
@@ -418,7 +417,7 @@ def _given_names(maker: ToolMaker, instance: Instance) -> Iterator[Thing]:
         frame = resolver.bind(init.node, init.body, instance.call, instance)
         calls = [
             call_at(at.node, init.body, frame)
-            for at in resolver.survey(init.file).calls
+            for at in init.file.calls
             if at.spot.function is init.node and getattr(at.node.func, "attr", "") == "__init__"
         ]
     bases = [item for item in resolver.ancestors(instance.cls) if isinstance(item, Known)]

@@ -16,7 +16,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Any, Final
 
-from toolcrib.sources.scan.scopes import words_in
+from toolcrib.sources.scan.source_file import words_in
 
 MISSING: Final = object()
 MAX_TEXT = 100_000

@@ -32,9 +32,8 @@ from toolcrib.sources.scan.holders import (
 )
 from toolcrib.sources.scan.patterns import Patterns, Registration
 from toolcrib.sources.scan.resolve import Resolver
-from toolcrib.sources.scan.scopes import FUNCTIONS, Scope
+from toolcrib.sources.scan.source_file import FUNCTIONS, Guess, Scope, show
 from toolcrib.sources.scan.stubs import Stub
-from toolcrib.sources.scan.survey import Guess
 from toolcrib.sources.scan.things import (
     Arguments,
     Class,
@@ -46,7 +45,6 @@ from toolcrib.sources.scan.things import (
     Thing,
     Written,
 )
-from toolcrib.sources.scan.values import show
 from toolcrib.tool import MARK, Tool
 
 MAX_PARAMETERS = 500
@@ -124,11 +122,11 @@ class ToolMaker:
     def reach(self, instance: Instance) -> Iterator[Guess]:
         """Yield the guess that there is no object of a class, where it needs arguments and none is made."""
         cls = instance.cls
-        spot = self.resolver.survey(cls.scope.file).spots.get(id(cls.node))
+        spot = cls.file.spots.get(id(cls.node))
         yield from spot.guesses if spot is not None else ()
         if instance.call is None and self.needs_arguments(cls):
             words = f"{cls.node.name} cannot be created without arguments, so it is not served"
-            yield Guess("guessed-instance", words, cls.line)
+            yield Guess("guessed-instance", words)
 
     def needs_arguments(self, cls: Class) -> bool:
         resolver = self.resolver
@@ -155,7 +153,7 @@ class ToolMaker:
             stub.__doc__ = self._inherited_docstring(function, owner)
             unread = self.resolver.unread_bases(owner.cls)
             if stub.__doc__ is None and unread:
-                guesses.append(guess_base(owner.cls, unread, "its description"))
+                guesses.append(guess_base(unread, "its description"))
         self.note(stub, key, made.findings, guesses)
         mark = self.patterns.marks.get(id(function.node))
         if mark is not None:

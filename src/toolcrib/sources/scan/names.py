@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from toolcrib.sources.scan import known
 from toolcrib.sources.scan.files import KNOWN_BY_NAME, Library
-from toolcrib.sources.scan.scopes import Binding, Scope, SourceFile
+from toolcrib.sources.scan.source_file import Binding, Scope, SourceFile
 
 _MAX_FOLLOWED = 40
 _AT_TOP = "import it at the top of the module, at run time"

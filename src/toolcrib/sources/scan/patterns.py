@@ -13,8 +13,17 @@ from typing import Any
 
 from toolcrib.errors import Finding
 from toolcrib.sources.scan.resolve import MARKS, Resolver
-from toolcrib.sources.scan.scopes import FUNCTIONS, Definition, Scope, words_in
-from toolcrib.sources.scan.survey import CallAt, Guess, Spot, Survey
+from toolcrib.sources.scan.source_file import (
+    FUNCTIONS,
+    CallAt,
+    Definition,
+    Guess,
+    Scope,
+    SourceFile,
+    Spot,
+    show,
+    words_in,
+)
 from toolcrib.sources.scan.things import (
     ROOT,
     UNKNOWN,
@@ -31,7 +40,6 @@ from toolcrib.sources.scan.things import (
     bare_call,
     call_at,
 )
-from toolcrib.sources.scan.values import show
 
 MAX_REGISTRATIONS = 1_000
 """Tools that are taken from one server; one with more is generated."""
@@ -89,18 +97,18 @@ class Patterns:
         self.others: set[int] = set()
         self._has_servers = False
 
-    def find(self, found: Survey) -> None:
+    def find(self, found: SourceFile) -> None:
         """Find what one file registers."""
         steps: list[Any] = [(self._decorators, *item) for item in found.decorated]
-        steps += [(self._call, at.node, at) for at in found.calls if not at.is_decorator]
+        steps += [(self._call, at.node, at) for at in found.calls]
         steps += [(self._stored, target, spot) for target, _, spot in found.stored]
         for take, node, *rest in steps:
             try:
                 take(node, *rest)
             except RecursionError:
-                text = f"The code here in {found.file.path.name} is too deeply nested to be read"
+                text = f"The code here in {found.path.name} is too deeply nested to be read"
                 hint = "there may be more tools in it; split it"
-                self._note("guessed-end", "warning", text, found.file.scope, node.lineno, hint)
+                self._note("guessed-end", "warning", text, found.scope, node.lineno, hint)
 
     def finish(self) -> None:
         """Register the functions that servers of other libraries are given when they are made."""
@@ -108,7 +116,7 @@ class Patterns:
             call = server.call
             tools = call.keyword("tools") if call is not None and server.library != "toolcrib" else None
             if call is not None and tools is not None:
-                bare, spot = replace(call, args=(), keywords=(), is_called=False), Spot(call.file)
+                bare, spot = replace(call, args=(), keywords=(), is_called=False), Spot(call.file.scope)
                 for item in self.resolver.items(tools, call.scope, call.frame):
                     thing = self.resolver.of(item)
                     self._register(server, thing, bare, "add_tool", spot, call.frame, item.guesses)
@@ -169,7 +177,7 @@ class Patterns:
         return (self.resolver.cls if is_class else self.resolver.function)(node, spot.scope)  # type: ignore[arg-type]
 
     def _doubt(self, node: ast.AST, called: ast.expr) -> None:
-        self._guess(node, Guess("guessed-decorator", f"@{show(called)} may change it", called.lineno))
+        self._guess(node, Guess("guessed-decorator", f"@{show(called)} may change it"))
 
     def _guess(self, node: ast.AST, guess: Guess) -> None:
         self.doubts[id(node)] = (*self.doubts.get(id(node), ()), guess)
@@ -184,13 +192,13 @@ class Patterns:
         if marker.server is not None:
             self._register(marker.server, thing, marker.call, "tool", spot, frame)
         elif isinstance(thing, Written):
-            place = self.resolver.survey(thing.file).spots.get(id(thing.node), spot)
+            place = thing.file.spots.get(id(thing.node), spot)
             self._mark(thing.node, marker.call, place, frame)
 
     def _keeps(self, decorator: Function) -> bool:
         """Return whether a decorator of the scanned files returns the function, or one that `wraps` it."""
         names = {item.arg for item in (*decorator.node.args.posonlyargs, *decorator.node.args.args)}
-        returns = self.resolver.survey(decorator.file).returns.get(id(decorator.node), [])
+        returns = decorator.file.returns.get(id(decorator.node), [])
         if returns and all(isinstance(value, ast.Name) and value.id in names for value, _ in returns):
             return True
         inner = [node for node in ast.walk(decorator.node) if isinstance(node, FUNCTIONS)]
@@ -201,7 +209,7 @@ class Patterns:
         self.others.add(id(node))
         if not isinstance(node, ast.ClassDef):
             text = f"'{node.name}' is decorated with {maker.name}, which makes no tool for MCP"
-            file, line = str(spot.file.path), node.decorator_list[0].lineno
+            file, line = str(spot.scope.file.path), node.decorator_list[0].lineno
             hint = "mark it with toolcrib.tool to offer it"
             self.findings.append(
                 Finding("other-decorator", "advice", text, node.name, None, file, line, hint)
@@ -250,7 +258,7 @@ class Patterns:
         if not isinstance(function.value, ast.Name | ast.Attribute) or len(at.node.args) > 2:
             return False
         self._has_servers = self._has_servers or any(
-            "toolcrib" in file.text or "mcp" in file.text for file in self.resolver.surveys
+            "toolcrib" in file.text or "mcp" in file.text for file in self.resolver.files
         )
         base = self.resolver.resolve(function.value, at.spot.scope) if self._has_servers else None
         is_parameter = isinstance(base, Data) and isinstance(base.node, ast.Name)
@@ -269,7 +277,7 @@ class Patterns:
                 self._apply(Marker(bare_call(node, scope, frame)), self.resolver.first(call), at.spot, frame)
             case Known(name="builtins.setattr" | "builtins.delattr") if len(node.args) >= 2:
                 name = str(getattr(node.args[1], "value", "__dict__"))
-                self._doubt_change(self.resolver.first(call), name, node.lineno)
+                self._doubt_change(self.resolver.first(call), name)
             case Known(name="builtins.exec"):
                 self._exec(call)
             case Known() if callee.call is None:
@@ -297,7 +305,7 @@ class Patterns:
         elif name in _REMOVES:
             self._remove(server, name, call)
         elif name in _CHANGES:
-            server.guesses.append(Guess("guessed-server", f"the server's {name}() may change it", call.line))
+            server.guesses.append(Guess("guessed-server", f"the server's {name}() may change it"))
 
     def _add(self, server: Server, node: ast.expr, rest: Arguments, spot: Spot, frame: Frame) -> None:
         """`server.add(...)` takes functions, objects, and lists of either."""
@@ -337,14 +345,14 @@ class Patterns:
         things = [self.resolver.resolve(node, call.scope, frame) for node in nodes]
         inner = next((thing for thing in things if isinstance(thing, Server)), None)
         if inner is None or inner is server:
-            server.guesses.append(Guess("guessed-more", "another server is mounted in it", call.line))
+            server.guesses.append(Guess("guessed-more", "another server is mounted in it"))
             return
         texts = [item for item in call.args if isinstance(item, ast.Constant) and isinstance(item.value, str)]
         prefix = call.keyword("namespace") or call.keyword("prefix") or next(iter(texts), None)
         guesses = (*frame.guesses, *spot.guesses)
         if prefix is not None and not isinstance(prefix, ast.Constant):
             text = "the prefix of the server it is mounted in is not known"
-            guesses = (*guesses, Guess("guessed-name", text, call.line))
+            guesses = (*guesses, Guess("guessed-name", text))
         server.mounts.append(Mount(inner, str(getattr(prefix, "value", None) or ""), guesses))
 
     def _remove(self, server: Server, name: str, call: Arguments) -> None:
@@ -353,7 +361,7 @@ class Patterns:
         if isinstance(tool, str) and (not is_disabled or server.library == "toolcrib"):
             (server.disabled if is_disabled else server.removed).add(tool)
         else:
-            server.guesses.append(Guess("guessed-server", f"the server's {name}() may remove it", call.line))
+            server.guesses.append(Guess("guessed-server", f"the server's {name}() may remove it"))
 
     # --- code that is only announced -----------------------------------------------------------------
 
@@ -378,14 +386,14 @@ class Patterns:
         """`function.__doc__ = ...` and `function.__annotations__[...] = ...`."""
         part = target.value if isinstance(target, ast.Subscript) else target
         if isinstance(part, ast.Attribute) and part.attr.startswith("__"):
-            self._doubt_change(self.resolver.resolve(part.value, spot.scope), part.attr, part.lineno)
+            self._doubt_change(self.resolver.resolve(part.value, spot.scope), part.attr)
 
     def _doubt_part(self, called: ast.Attribute, spot: Spot) -> None:
         """`function.__annotations__.update(...)`."""
         if called.attr in _DICT_CHANGES:
             self._stored(called.value, spot)
 
-    def _doubt_change(self, thing: Thing, name: str, line: int) -> None:
+    def _doubt_change(self, thing: Thing, name: str) -> None:
         if isinstance(thing, Written) and name.startswith("__"):
             code = "guessed-name" if name == "__name__" else "guessed-change"
-            self._guess(thing.node, Guess(code, f"its {name} is changed after it is made", line))
+            self._guess(thing.node, Guess(code, f"its {name} is changed after it is made"))

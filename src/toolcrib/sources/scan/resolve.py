@@ -18,9 +18,21 @@ from typing import Any
 
 from toolcrib.sources.scan.files import Library
 from toolcrib.sources.scan.names import Outside, Place, Site, Whole
-from toolcrib.sources.scan.scopes import FUNCTIONS, Binding, FunctionNode, Scope, SourceFile, defaults_of
+from toolcrib.sources.scan.source_file import (
+    FUNCTIONS,
+    Binding,
+    CallAt,
+    FunctionNode,
+    Guess,
+    Loop,
+    Scope,
+    SourceFile,
+    Spot,
+    Stored,
+    defaults_of,
+    show,
+)
 from toolcrib.sources.scan.stubs import Stubs
-from toolcrib.sources.scan.survey import CallAt, Guess, Loop, Spot, Stored, Survey, survey
 from toolcrib.sources.scan.things import (
     ROOT,
     UNKNOWN,
@@ -41,7 +53,7 @@ from toolcrib.sources.scan.things import (
     Written,
     call_at,
 )
-from toolcrib.sources.scan.values import Unresolved, show
+from toolcrib.sources.scan.values import Unresolved
 
 MARKS = frozenset({"toolcrib.tool", "toolcrib.tool.tool"})
 OWN_PACKAGES = frozenset({"toolcrib", "mcp", "mcp_types", "fastmcp"})
@@ -79,7 +91,7 @@ class Resolver:
 
     def __init__(self, library: Library) -> None:
         self.library = library
-        self.surveys: dict[SourceFile, Survey] = {}
+        self.files: list[SourceFile] = []
         self.servers: dict[tuple[Any, ...], Server] = {}
         self.stubs = Stubs(library)
         self.names = self.stubs.names
@@ -89,13 +101,6 @@ class Resolver:
         self._calls: dict[str, list[CallAt]] | None = None
         self._aliases: dict[str, set[str]] = {}
         self._depth = 0
-
-    def survey(self, file: SourceFile) -> Survey:
-        if file not in self.surveys:
-            self.surveys[file] = survey(file)
-            self._calls = None
-            self._frames.clear()
-        return self.surveys[file]
 
     def full_name(self, node: ast.expr, scope: Scope) -> str:
         """Return the dotted name behind a name or attribute, "" where there is none."""
@@ -149,7 +154,7 @@ class Resolver:
         for meaning in self.names.find(node, Site(scope)).meanings:
             return self._meaning(meaning, frame)
         if isinstance(node, ast.Name):
-            for star in scope.module.stars:
+            for star in scope.file.scope.stars:
                 if star.module.partition(".")[0] in OWN_PACKAGES:
                     return Known(f"{star.module}.{node.id}")
             if hasattr(builtins, node.id):
@@ -226,7 +231,7 @@ class Resolver:
         if server.cls is None:
             server.cls = cls
             server.is_low_level = any(map(_is_low_level, self.ancestors(cls)))
-            server.guesses.append(Guess("guessed-server", f"the server is a {cls.node.name}", cls.line))
+            server.guesses.append(Guess("guessed-server", f"the server is a {cls.node.name}"))
         return server
 
     def _server(
@@ -319,7 +324,7 @@ class Resolver:
             if is_active:
                 return UNKNOWN
             for stored in self.assigned(cls, name):
-                node: Any = stored.spot.around[-1]
+                node: Any = stored.spot.scope.node
                 call = owner.call if node.name == "__init__" else None
                 frame = self.bind(node, stored.spot.scope, call, owner)
                 return self.resolve(stored.value, stored.spot.scope, frame)
@@ -335,13 +340,12 @@ class Resolver:
         """Return the assignments `self.name = ...` in the methods of a class, its constructor's first."""
         found: list[Stored] = []
         for item in self.classes(cls):
-            for stored in self.survey(item.file).attributes.get(name, ()):
-                around = stored.spot.around
-                if len(around) >= 2 and around[-2] is item.node and isinstance(around[-1], FUNCTIONS):
-                    holder = stored.target.value  # type: ignore[attr-defined]
-                    if getattr(holder, "id", "") == _first_parameter(around[-1]):
-                        found.append(stored)
-        return sorted(found, key=lambda stored: stored.spot.around[-1].name != "__init__")
+            for stored in item.file.attributes.get(name, ()):
+                scope, holder = stored.spot.scope, stored.target.value  # type: ignore[attr-defined]
+                is_method = scope.kind == "function" and scope.outer is item.body
+                if is_method and getattr(holder, "id", "") == _first_parameter(scope.node):
+                    found.append(stored)
+        return sorted(found, key=lambda stored: stored.spot.scope.node.name != "__init__")
 
     def _field(self, owner: Instance | Server, cls: Class, name: str) -> Thing | None:
         """Return a field of a dataclass or model from the call that makes it."""
@@ -491,13 +495,13 @@ class Resolver:
         if not isinstance(thing, Function):
             return None
         wrapped = copy.copy(thing)
-        guess = Guess("guessed-decorator", f"{show(node)} may change it", call.line)
+        guess = Guess("guessed-decorator", f"{show(node)} may change it")
         wrapped.guesses = (*thing.guesses, guess)
         return wrapped
 
     def returned(self, function: Function, call: Arguments | None) -> Thing:
         """Return what a function returns, where that is one thing."""
-        returns = self.survey(function.file).returns.get(id(function.node), [])
+        returns = function.file.returns.get(id(function.node), [])
         with self._following(("return", id(function.node))) as is_active:
             if not returns or is_active:
                 return UNKNOWN
@@ -525,7 +529,7 @@ class Resolver:
         items = list(self.items(loop.items, scope, frame))
         if any(item.is_open for item in items):
             words = f"it is registered in a loop over {show(loop.items)}, which cannot be followed"
-            guess = Guess("guessed-loop", words, loop.items.lineno)
+            guess = Guess("guessed-loop", words)
             yield replace(frame, key=(*frame.key, id(loop.items)), guesses=(*frame.guesses, guess))
             return
         for position, item in enumerate(items):
@@ -554,7 +558,8 @@ class Resolver:
         if id(node) in self._frames:
             return self._frames[id(node)]
         self._frames[id(node)] = []  # a function that calls itself
-        scope, outer = spot.file.scope_in(node), self.survey(spot.file).spots[id(node)]
+        file = spot.scope.file
+        scope, outer = file.scope_in(node), file.spots[id(node)]
         cls = self.class_around(node, outer.scope)
         found: dict[tuple[int, ...], Frame] = {}
         for call, owner, guesses in self._find_calls(node, cls):
@@ -566,7 +571,7 @@ class Resolver:
         if not found:
             name = f"{cls.node.name}.{node.name}" if cls is not None else node.name
             made = self.bind(node, scope, None, None if cls is None else self.instance(cls))
-            made.guesses = (Guess("guessed-call", f"it is registered when {name}() is called", node.lineno),)
+            made.guesses = (Guess("guessed-call", f"it is registered when {name}() is called"),)
             for frame in self.frames(outer)[:1] if outer.function is not None else ():
                 made.values = {**frame.values, **made.values}
             found[made.key] = made
@@ -579,8 +584,8 @@ class Resolver:
         """Yield the calls of a function, with the object that it is called on, and what is uncertain."""
         names, is_async = {node.name}, isinstance(node, ast.AsyncFunctionDef)
         if cls is not None and node.name == "__init__":
-            for found in list(self.surveys.values()):
-                for item, spot in found.classes:
+            for file in self.files:
+                for item, spot in file.classes:
                     if item is cls.node or (item.bases and cls in self.ancestors(self.cls(item, spot.scope))):
                         names.add(item.name)
         index = self._call_index()
@@ -611,11 +616,11 @@ class Resolver:
         """Return the calls of all files by the last name of what is called."""
         if self._calls is None:
             self._calls = {}
-            for found in self.surveys.values():
-                for at in found.calls:
+            for file in self.files:
+                for at in (*file.calls, *_decorator_calls(file)):
                     name = str(getattr(at.node.func, "attr", None) or getattr(at.node.func, "id", ""))
                     self._calls.setdefault(name, []).append(at)
-                for name, bindings in found.file.scope.names.items():
+                for name, bindings in file.scope.names.items():
                     for binding in bindings:
                         meant = binding.name if binding.kind == "from" else getattr(binding.value, "id", name)
                         if meant != name:
@@ -716,17 +721,15 @@ class Resolver:
 
     def _changes(self, name: str, home: Scope) -> list[tuple[str, ast.expr, ast.expr | None, Spot]]:
         """Return what `name.append(...)`, `name += ...` and `name[key] = ...` do in the same function."""
-        if home.file not in self.surveys:
-            return []
         found: list[tuple[int, str, ast.expr, ast.expr | None, Spot]] = []
-        for at in self.surveys[home.file].calls:
+        for at in home.file.calls:
             function = at.node.func
             if not isinstance(function, ast.Attribute) or getattr(function.value, "id", "") != name:
                 continue
             if function.attr in _GROWS | _SHRINKS and at.spot.scope is home:
                 value = at.node.args[-1] if at.node.args else function
                 found.append((at.node.lineno, function.attr, value, None, at.spot))
-        for target, value, spot in self.surveys[home.file].stored:
+        for target, value, spot in home.file.stored:
             key = target.slice if isinstance(target, ast.Subscript) else None
             changed = target.value if isinstance(target, ast.Subscript) else target
             if isinstance(changed, ast.Name) and changed.id == name and spot.scope is home:
@@ -764,7 +767,7 @@ class Resolver:
 
     def returned_items(self, function: Function, call: Arguments | None, depth: int = 0) -> Iterator[Data]:
         """Yield the items of the list that a function returns, with a guess where it may return another."""
-        returns = self.survey(function.file).returns.get(id(function.node), [])
+        returns = function.file.returns.get(id(function.node), [])
         with self._following(("items", id(function.node))) as is_active:
             if not returns or is_active:
                 yield Data(_at(ast.Constant(None), function.line), function.body, ROOT, is_open=True)
@@ -806,6 +809,15 @@ def _label(call: Arguments, default: str) -> str:
         if any(id(item.value) == call.key for item in bindings):
             return name
     return default
+
+
+def _decorator_calls(file: SourceFile) -> Iterator[CallAt]:
+    """Yield the calls that decorators without arguments are."""
+    for node, spot in file.decorated:
+        for decorator in node.decorator_list:
+            if isinstance(decorator, ast.Name | ast.Attribute):
+                name = _at(ast.Name(node.name, ast.Load()), node.lineno)
+                yield CallAt(_at(ast.Call(decorator, [name], []), decorator.lineno), spot)
 
 
 def _is_low_level(thing: Thing) -> bool:

@@ -33,11 +33,9 @@ from toolcrib.sources.scan.making import ToolMaker
 from toolcrib.sources.scan.names import public_names
 from toolcrib.sources.scan.patterns import Patterns
 from toolcrib.sources.scan.resolve import Resolver
-from toolcrib.sources.scan.scopes import Binding, SourceFile
-from toolcrib.sources.scan.survey import Guess, survey
+from toolcrib.sources.scan.source_file import Binding, Guess, SourceFile
 from toolcrib.sources.scan.things import UNKNOWN, Class, Function, Instance, Known, Module, Server, Thing
 from toolcrib.sources.scan.values import Unresolved
-from toolcrib.sources.source_text import check_compiles
 from toolcrib.sources.tables import DEFINITION_TABLES, HANDLER_TABLE, add_locations
 from toolcrib.sources.targets import SAMPLES, default_target, parse_target
 from toolcrib.tool import Tool
@@ -108,12 +106,12 @@ class Reading:
                 self._open(path)
             if not more:
                 break
-        for found in list(self.resolver.surveys.values()):
+        for found in list(self.resolver.files):
             self.patterns.find(found)
         for path in files:
             if path in self.files:
                 self._report_start(self.files[path])
-        for file in self.resolver.surveys:
+        for file in self.resolver.files:
             for _, binding in _last_bindings(file):
                 if isinstance(binding.value, ast.Call) and "main" not in binding.situation:
                     thing = self.resolver.bound(binding, file.scope)
@@ -129,25 +127,22 @@ class Reading:
                 continue
             try:
                 file = self.library.file(path)
-                found = survey(file)
-                if found.is_suspect:
-                    check_compiles(file.text, path)
             except SourceError as error:
                 self.findings.append(error.finding)
                 continue
             self.files[path] = file
-            self.resolver.surveys[file] = found
-            others = {other for item in found.imports for other in self.library.imported(item, file)}
+            self.resolver.files.append(file)
+            others = {other for item in file.imports for other in self.library.imported(item, file)}
             waiting += [other for other in sorted(others - self._seen) if mentions_tools(other)]
             self._seen |= others
 
     def _words(self) -> re.Pattern[bytes] | None:
         """Return a pattern of the names of servers, classes, and functions that register tools."""
         names: set[str] = set()
-        for file, found in self.resolver.surveys.items():
-            names |= {node.name for node, _ in found.classes}
-            spots = [spot for _, spot in found.decorated]
-            spots += [at.spot for at in found.calls if getattr(at.node.func, "attr", "") in _REGISTERING]
+        for file in self.resolver.files:
+            names |= {node.name for node, _ in file.classes}
+            spots = [spot for _, spot in file.decorated]
+            spots += [at.spot for at in file.calls if getattr(at.node.func, "attr", "") in _REGISTERING]
             names |= {spot.function.name for spot in spots if spot.function is not None}
             for name, bindings in file.scope.names.items():
                 value = bindings[-1].value
@@ -341,16 +336,16 @@ class Reading:
         }
         for node, spot in self.patterns.marked:
             function = spot.function
-            if function is None or isinstance(node, ast.ClassDef) or spot.file not in files:
+            if function is None or isinstance(node, ast.ClassDef) or spot.scope.file not in files:
                 continue
-            if id(node) in self._loose or spot.around[-1] is not function or node in registered:
+            if id(node) in self._loose or spot.scope.node is not function or node in registered:
                 continue
-            batch = self._each([self.resolver.function(node, spot.scope)], spot.file)
+            batch = self._each([self.resolver.function(node, spot.scope)], spot.scope.file)
             words = f"it is registered when {function.name}() is called"
             for tool in batch.tools:
-                self.maker.doubt(tool.origin, [Guess("guessed-call", words, function.lineno)])
+                self.maker.doubt(tool.origin, [Guess("guessed-call", words)])
             self.findings += batch.findings
-            groups.append(Group(spot.file.path.name, tools=batch.tools))
+            groups.append(Group(spot.scope.file.path.name, tools=batch.tools))
         return groups
 
     def _object(self, aim: Aim, files: Sequence[SourceFile]) -> list[Group]:

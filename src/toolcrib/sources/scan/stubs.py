@@ -19,8 +19,8 @@ from toolcrib.schema.converters import UNKNOWN_DEFAULT
 from toolcrib.sources.scan.files import Library
 from toolcrib.sources.scan.hints import Classes, is_foreign_context
 from toolcrib.sources.scan.names import Site, last_binding, qualname_in
-from toolcrib.sources.scan.scopes import Definition, FunctionNode, Scope, SourceFile, defaults_of
-from toolcrib.sources.scan.values import DEFAULT, NotYet, Trail, Unresolved, show
+from toolcrib.sources.scan.source_file import Definition, FunctionNode, Scope, SourceFile, defaults_of, show
+from toolcrib.sources.scan.values import DEFAULT, NotYet, Trail, Unresolved
 
 _ITERATORS = ("Generator", "Iterable", "Iterator")
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -178,7 +178,7 @@ class Stubs:
         self.classes.turn_to(file)
         scope, path = file.scope_of(node), str(file.path)
         if getattr(node, "type_params", ()):  # of Python 3.12: they are seen by the annotations
-            scope = scope.within(node).parent or scope
+            scope = file.scope_in(node).parent or scope
         owner = scope.node.name if scope.kind == "class" else ""
         dropped = set(drops)
         if drops_first:

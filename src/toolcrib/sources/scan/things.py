@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from toolcrib.sources.scan.scopes import FunctionNode, Scope, SourceFile
+from toolcrib.sources.scan.source_file import FunctionNode, Guess, Scope, SourceFile
 from toolcrib.sources.scan.stubs import first_line
-from toolcrib.sources.scan.survey import Guess
 
 LibraryName = Literal["toolcrib", "mcp", "fastmcp", "unknown"]
 """The library whose rules a server has."""

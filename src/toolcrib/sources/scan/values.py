@@ -17,7 +17,7 @@ from typing import Any
 from toolcrib.errors import Finding
 from toolcrib.sources.scan import known
 from toolcrib.sources.scan.names import Names, Outside, Place, Site, Whole
-from toolcrib.sources.scan.scopes import Binding, Scope
+from toolcrib.sources.scan.source_file import Binding, Scope, show
 
 HINT = "unresolved-hint"
 DEFAULT = "unresolved-default"
@@ -26,7 +26,6 @@ CLASS = "approximate-class"
 MAX_STEPS = 20_000
 """How many parts the annotations and defaults of one parameter may have, aliases written out."""
 MAX_DEPTH = 60
-_LONGEST = 60
 _WRITE_LITERAL = "write a literal, or register the tool at run time"
 
 
@@ -97,15 +96,6 @@ class Trail:
             waiting += [inner for key, inner in trail.uses.items() if key not in seen]
             seen |= trail.uses.keys()
         return list(found)
-
-
-def show(node: ast.AST) -> str:
-    """Return an expression as it is written, shortened."""
-    try:
-        text = " ".join(ast.unparse(node).split())
-    except (RecursionError, ValueError, AttributeError):
-        return "this expression"
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def inert() -> None:
