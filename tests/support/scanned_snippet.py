@@ -44,8 +44,8 @@ class Reader:
 
     def hint(self, node: ast.expr) -> Any:
         site, trail = self._site(None), Trail()
-        hints = self.stubs.classes.hints
-        made = hints.evaluate(node, site.lazily() if self.file.is_lazy else site, trail)
+        hints = self.stubs.classes.evaluator
+        made = hints.hint(node, site.lazily() if self.file.is_lazy else site, trail)
         for finding in trail.gather():
             raise Unresolved(finding.message, finding.line, hint=finding.hint)
         return made

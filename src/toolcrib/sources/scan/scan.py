@@ -587,12 +587,10 @@ class _Scanner:
         for aim in aims:
             taken, findings = self.reading.take(aim)
             self.findings += findings
-            for group in taken:
-                group.tools = (
-                    collect(group.tools, namespace=config.namespace, switches=config.switches).tools
-                    if group.tools
-                    else []
-                )
+            for group in taken if config.namespace is not None or config.switches else ():
+                if group.tools:
+                    changed = collect(group.tools, namespace=config.namespace, switches=config.switches)
+                    group.tools = changed.tools
             groups += taken
         chosen, findings = config.choose([tool for group in groups for tool in group.tools])
         self.findings += findings

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 from toolcrib.errors import Finding
 from toolcrib.schema.converters import UNKNOWN_DEFAULT
+from toolcrib.sources.scan.classes import Classes
 from toolcrib.sources.scan.files import Library
-from toolcrib.sources.scan.hints import Classes, is_foreign_context
 from toolcrib.sources.scan.names import Site, last_binding, qualname_in
 from toolcrib.sources.scan.source_file import Definition, FunctionNode, Scope, SourceFile, defaults_of, show
-from toolcrib.sources.scan.values import DEFAULT, NotYet, Trail, Unresolved
+from toolcrib.sources.scan.values import DEFAULT, NotYet, Trail, Unresolved, is_foreign_context
 
 _ITERATORS = ("Generator", "Iterable", "Iterator")
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -156,7 +156,7 @@ class Stubs:
         """Return the value of an expression. Raise Unresolved where it is not known for certain."""
         trail = Trail()
         try:
-            made = self.classes.values.evaluate(node, site, trail)
+            made = self.classes.evaluator.value(node, site, trail)
         except (NotYet, RecursionError):
             raise Unresolved("it refers to itself", getattr(node, "lineno", None)) from None
         for finding in trail.gather():
@@ -252,7 +252,7 @@ class Stubs:
         return read
 
     def _hint(self, node: ast.expr, site: Site, trail: Trail) -> Any:
-        hints = self.classes.hints
+        hints = self.classes.evaluator
         try:
             return hints.permit(node, site, trail)
         except (NotYet, RecursionError) as error:
@@ -263,7 +263,7 @@ class Stubs:
     def _default(self, node: ast.expr, scope: Scope, tool: str, name: str, findings: list[Finding]) -> Any:
         trail = Trail()
         try:
-            value = self.classes.values.evaluate(node, Site(scope), trail)
+            value = self.classes.evaluator.value(node, Site(scope), trail)
         except (Unresolved, NotYet, RecursionError) as error:
             why = error.message if isinstance(error, Unresolved) else "it refers to itself, or is too deep"
             shown = show(node)

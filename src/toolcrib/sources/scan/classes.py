@@ -1,316 +1,33 @@
-"""Turn annotations into run-time hints, and recreate the classes they refer to.
+"""Recreate the classes of source files, with the same fields and docstrings and none of their code.
 
-A part of an annotation that cannot be resolved becomes Any, with a finding. Dataclasses, TypedDicts,
-NamedTuples, enums and pydantic models are recreated with the same fields and docstrings and none of their
-code; whatever else may change the schema of a class is a finding. A class is created once, when a hint first
-needs it, after the classes it refers to; a class met again during its own creation is completed afterwards.
+Dataclasses, TypedDicts, NamedTuples, enums and pydantic models are read; whatever else may change the schema
+of a class is a finding. A class is created once, when a hint first needs it, after the classes it refers to;
+a class met again during its own creation is completed afterwards.
 """
 
 from __future__ import annotations
 
 import ast
-import contextlib
 import dataclasses
 import enum
 import importlib
-import operator
 import types
 import typing
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache, reduce
-from typing import Annotated, Any, ForwardRef, Literal
+from typing import Any, ForwardRef
 
 from toolcrib.schema.hints import is_typeddict
-from toolcrib.sources.foreign.recognition import PACKAGES
 from toolcrib.sources.scan import known
 from toolcrib.sources.scan.files import Library
-from toolcrib.sources.scan.names import Names, Outside, Place, Site, qualname_in
+from toolcrib.sources.scan.names import Names, Site, qualname_in
 from toolcrib.sources.scan.source_file import Scope, SourceFile, show, words_in
-from toolcrib.sources.scan.values import (
-    CLASS,
-    DEFAULT,
-    HINT,
-    MakeClass,
-    NotYet,
-    Trail,
-    Unresolved,
-    Values,
-    inert,
-)
-from toolcrib.sources.source_text import parse_annotation
+from toolcrib.sources.scan.values import CLASS, DEFAULT, Evaluator, NotYet, Trail, Unresolved, inert, quiet
 
-MAX_MEMBERS = 500
-"""Members of a union: typing compares each with each."""
-MAX_VALUES = 10_000
 MAX_FIELDS = 1_000
 MAX_STATEMENTS = 5_000
 MAX_NESTING = 40
 """Classes that may be in the making at once, each because the one before needs it."""
-_HINT = "scan the package too, or register the tool at run time"
-_QUIET = ("builtins", "typing", "collections", "collections.abc")
-
-
-class Hints:
-    """Evaluates annotations of the files of one library."""
-
-    def __init__(self, names: Names, values: Values, make_class: MakeClass) -> None:
-        self.names = names
-        self.values = values
-        self.make_class = make_class
-        self._variables: dict[int, Any] = {}
-
-    def evaluate(self, node: ast.expr, site: Site, trail: Trail) -> Any:
-        """Return the hint. Raise Unresolved where it cannot be known, or where a part is too large; any other
-        part that cannot be known is Any."""
-        trail.step(node)
-        evaluate = _EVALUATORS.get(type(node))
-        if evaluate is None:
-            raise Unresolved(f"'{show(node)}' is no annotation that can be read", node.lineno)
-        trail.depth += 1
-        try:
-            made = evaluate(self, node, site, trail)
-        except TypeError as error:
-            words = str(error).partition("\n")[0]
-            raise Unresolved(f"'{show(node)}' is refused at run time: {words}", node.lineno) from None
-        finally:
-            trail.depth -= 1
-        if isinstance(made, str):  # `typing` would evaluate it: no text of a file ever is
-            raise Unresolved(f"'{show(node)}' is text that is made when the code runs", node.lineno)
-        return made
-
-    def permit(self, node: ast.expr, site: Site, trail: Trail) -> Any:
-        """Return the hint, or Any with a finding."""
-        try:
-            return self.evaluate(node, site, trail)
-        except Unresolved as error:
-            if error.is_whole and trail.depth:
-                raise
-            self.report(error, node, site, trail)
-            return Any
-
-    def report(self, error: Unresolved, node: ast.expr, site: Site, trail: Trail) -> None:
-        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
-        shown = show(node).strip("'\"") if is_text else show(node)
-        why = error.message if f"'{shown}'" in error.message else f"'{shown}': {error.message}"
-        words = f"The annotation cannot be resolved, so anything is accepted: {why}"
-        trail.note(HINT, words, site.path, error.line or node.lineno, error.hint or _HINT)
-
-    # --- kinds of expressions ---
-
-    def _constant(self, node: ast.Constant, site: Site, trail: Trail) -> Any:
-        if isinstance(node.value, str):
-            inner = parse_annotation(node.value, node.lineno)
-            if inner is None:
-                raise Unresolved(f"{show(node)} is text that is no annotation", node.lineno)
-            return self.evaluate(inner, site.lazily(), trail)
-        return node.value  # None, `...`, or what building refuses as it would at run time
-
-    def _named(self, node: ast.Name | ast.Attribute, site: Site, trail: Trail) -> Any:
-        found = self.names.find(node, site)
-        if not found.meanings:
-            raise Unresolved(f"'{show(node)}' is not defined where it can be read", node.lineno)
-        for doubt in found.doubts:
-            trail.note(HINT, doubt.words, site.path, node.lineno, doubt.hint)
-        made: list[Any] = []
-        error: Unresolved | None = None
-        for meaning in found.meanings if found.is_open else found.meanings[:1]:
-            try:
-                made.append(self._meant(meaning, node, site, trail))
-            except Unresolved as failure:
-                error = error or failure
-        if error is not None and not made:
-            raise error
-        if error is not None or any(other != made[0] for other in made[1:]):
-            words = f"'{show(node)}' is defined in several ways, depending on conditions; the first was taken"
-            trail.note(HINT, words, site.path, node.lineno, "define it in one way")
-        return made[0]
-
-    def _meant(self, meaning: Any, node: ast.expr, site: Site, trail: Trail) -> Any:
-        if isinstance(meaning, Outside):
-            return self._outside(known.canonical(meaning.dotted), node, site, trail)
-        if not isinstance(meaning, Place) or meaning.binding.kind in ("function", "unknown"):
-            raise Unresolved(f"'{show(node)}' is no type", node.lineno)
-        binding = meaning.binding
-        if isinstance(binding.node, ast.ClassDef):
-            return self.make_class(binding.node, meaning.scope, trail)
-        with trail.following(binding, node):
-            if binding.kind == "variable" or isinstance(binding.value, ast.Call):
-                return self._variable(meaning, trail)
-            made = self.evaluate(binding.value, meaning.site, trail)  # type: ignore[arg-type]
-        if binding.kind == "alias":  # of Python 3.12
-            return typing.TypeAliasType(binding.name, made)  # type: ignore[attr-defined,unused-ignore]
-        return made
-
-    def _variable(self, place: Place, trail: Trail) -> Any:
-        """Return a TypeVar or NewType, once for all who use it; the value of any other call."""
-        binding, site = place.binding, Site(place.scope)
-        if id(binding) in self._variables:
-            return self._variables[id(binding)]
-        if binding.kind == "variable":  # in brackets, of Python 3.12
-            bound = getattr(binding.node, "bound", None)
-            options = {} if bound is None else {"bound": self.permit(bound, site.lazily(), trail)}
-            made: Any = known.find("typing.TypeVar")(binding.name, **options)
-        else:
-            call: Any = binding.value
-            dotted = self.names.qualify(call.func, site)
-            if dotted not in ("typing.TypeVar", "typing_extensions.TypeVar", "typing.NewType"):
-                return self.evaluate(call, place.site, trail)
-            name, *parts = call.args
-            hints = [self.permit(part, site.lazily(), trail) for part in parts]
-            options = {
-                str(item.arg): self.permit(item.value, site.lazily(), trail)
-                if item.arg == "bound"
-                else self.values.evaluate(item.value, site, trail)
-                for item in call.keywords
-            }
-            made = known.find(dotted)(self.values.evaluate(name, site, trail), *hints, **options)
-            made.__module__ = place.scope.file.name
-        self._variables[id(binding)] = made
-        return made
-
-    def _outside(self, dotted: str, node: ast.expr, site: Site, trail: Trail) -> Any:
-        thing = known.find(dotted)
-        if thing is not known.MISSING:
-            return thing
-        module, _, name = dotted.rpartition(".")
-        words = f"'{show(node)}' comes from {module or 'a module'}, which is not read"
-        unread = Unresolved(words, node.lineno)
-        if module.partition(".")[0] not in PACKAGES or site.is_field:
-            raise unread
-        if name != "Context":
-            self.report(unread, node, site, trail)
-        return foreign_class(module, name)
-
-    def _union(self, node: ast.BinOp, site: Site, trail: Trail) -> Any:
-        if not isinstance(node.op, ast.BitOr):
-            raise Unresolved(f"'{show(node)}' is no annotation", node.lineno)
-        members = list(_members(node))
-        first = members[:2]
-        if not site.lazy and any(isinstance(item, ast.Constant) and item.value is not None for item in first):
-            words = f"'{show(node)}' joins text to a type, which fails at run time in most cases"
-            trail.note(HINT, words, site.path, node.lineno, "put the whole of it into quotes")
-        hints = [self.permit(item, site, trail) for item in members]
-        _check_count(hints, node)
-        try:
-            return reduce(operator.or_, hints)
-        except TypeError:
-            return typing.Union[tuple(hints)]  # noqa: UP007 - built from a tuple
-
-    def _list(self, node: ast.List, site: Site, trail: Trail) -> Any:
-        return [self.permit(item, site, trail) for item in node.elts]  # the parameters of a Callable
-
-    def _call(self, node: ast.Call, site: Site, trail: Trail) -> Any:
-        return self.values.evaluate(node, site, trail)
-
-    # --- subscripts ---
-
-    def _subscript(self, node: ast.Subscript, site: Site, trail: Trail) -> Any:
-        base = self.evaluate(node.value, site, trail)
-        parts = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
-        if len(parts) > MAX_VALUES or any(isinstance(part, ast.Starred | ast.Slice) for part in parts):
-            raise Unresolved(f"'{show(node)}' cannot be read", node.lineno)
-        if _is(base, "Literal"):
-            return Literal[tuple(value for part in parts for value in self._literal(part, site, trail))]
-        if _is(base, "Annotated"):
-            return self._annotated(node, parts, site, trail)
-        if _is(base, "ClassVar"):
-            return typing.ClassVar
-        arguments = tuple(self.permit(part, site, trail) for part in parts)
-        if base is typing.Union:
-            _check_count(arguments, node)
-            return typing.Union[arguments]  # noqa: UP007 - built from a tuple
-        if base in (Any, typing.NoReturn):
-            return base  # something unknown, of whatever kind
-        argument = arguments if isinstance(node.slice, ast.Tuple) else arguments[0]
-        try:
-            if getattr(base, "__module__", "") in _QUIET:
-                return base[argument]
-            with _quiet():  # pydantic's classes warn about some arguments
-                return base[argument]
-        except Exception as error:  # each kind of class refuses in its own way
-            raise TypeError(str(error)) from None
-
-    def _literal(self, part: ast.expr, site: Site, trail: Trail) -> Iterator[Any]:
-        """Yield the values of a part of a Literal, which may be another Literal or an alias of one."""
-        if isinstance(part, ast.Constant):
-            yield part.value
-            return
-        meanings = self.names.find(part, site).meanings
-        place = meanings[0] if len(meanings) == 1 else None
-        is_alias = isinstance(place, Place) and isinstance(place.binding.value, ast.Subscript)
-        if is_alias or isinstance(part, ast.Subscript):
-            yield from typing.get_args(self.evaluate(part, site, trail))
-        else:
-            yield self.values.evaluate(part, site, trail)
-
-    def _annotated(self, node: ast.Subscript, parts: list[ast.expr], site: Site, trail: Trail) -> Any:
-        if len(parts) < 2:
-            raise Unresolved(f"'{show(node)}' has no metadata", node.lineno)
-        inner = self.permit(parts[0], site, trail)
-        metadata: list[Any] = []
-        for part in parts[1:]:
-            try:
-                metadata.append(self.values.evaluate(part, site, trail))
-            except Unresolved as error:
-                words = f"Metadata of the type is left out: {error.message}"
-                trail.note(HINT, words, site.path, error.line, error.hint or _HINT)
-        return Annotated[(inner, *metadata)] if metadata else inner
-
-
-_EVALUATORS: dict[type[ast.expr], Callable[[Hints, Any, Site, Trail], Any]] = {
-    ast.Constant: Hints._constant,
-    ast.Name: Hints._named,
-    ast.Attribute: Hints._named,
-    ast.Subscript: Hints._subscript,
-    ast.BinOp: Hints._union,
-    ast.List: Hints._list,
-    ast.Call: Hints._call,
-}
-
-
-def _check_count(members: Sequence[Any], node: ast.expr) -> None:
-    if len(members) > MAX_MEMBERS:
-        raise Unresolved("the union has too many members", node.lineno)
-
-
-def _members(node: ast.expr) -> Iterator[ast.expr]:
-    """Yield the members of `a | b | c`, which nests to the left, without recursion."""
-    found: list[ast.expr] = []
-    while isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-        found.append(node.right)
-        node = node.left
-    yield node
-    yield from reversed(found)
-
-
-def _is(thing: Any, name: str) -> bool:
-    """Return whether this is a special form, of typing or of typing_extensions."""
-    return thing is getattr(typing, name) or (
-        getattr(thing, "__module__", "") == "typing_extensions" and getattr(thing, "_name", "") == name
-    )
-
-
-@cache
-def foreign_class(module: str, name: str) -> type:
-    """Return a class in place of one of mcp or fastmcp."""
-    return type(name, (), {"__module__": module, "__class_getitem__": classmethod(types.GenericAlias)})
-
-
-def is_foreign_context(hint: Any) -> bool:
-    """Return whether a parameter of this hint gets the Context of mcp or fastmcp."""
-    origin = typing.get_origin(hint)
-    if origin is Annotated or origin is typing.Union or origin is types.UnionType:
-        members = [item for item in typing.get_args(hint) if item is not type(None)]
-        return bool(members) and is_foreign_context(members[0])
-    cls = origin or hint
-    is_context = isinstance(cls, type) and cls.__name__ == "Context"
-    return is_context and cls is foreign_class(cls.__module__, "Context")
-
-
-# --- classes -----------------------------------------------------------------------------------------
-
 _DATACLASS, _PYDANTIC_DATACLASS = "dataclasses.dataclass", "pydantic.dataclasses.dataclass"
 _CONFIG = "model_config"
 _HARMLESS = frozenset({"enum.unique", "functools.total_ordering"}) | {
@@ -364,8 +81,7 @@ class Classes:
 
     def __init__(self, library: Library) -> None:
         self.names = Names(library)
-        self.values = Values(self.names, self.build, self._hint)
-        self.hints = Hints(self.names, self.values, self.build)
+        self.evaluator = Evaluator(self.names, self.build)
         self._file: SourceFile | None = None
         self._entries: dict[int, Entry] = {}
         self._making: list[Entry] = []
@@ -398,9 +114,6 @@ class Classes:
             for forget in getattr(typing, "_cleanups", ()):
                 forget()
 
-    def _hint(self, node: ast.expr, site: Site, trail: Trail) -> Any:
-        return self.hints.permit(node, site, trail)
-
     def _make(self, entry: Entry) -> None:
         name, line = entry.node.name, entry.node.lineno
         too_many = Unresolved(f"class '{name}' is reached through too many others", line)
@@ -409,7 +122,7 @@ class Classes:
             return
         self._making.append(entry)
         try:
-            with _quiet():
+            with quiet():
                 entry.cls = self._assemble(entry)
             entry.is_ready = True
             self._fresh.append(entry)
@@ -464,7 +177,7 @@ class Classes:
 
     def _base(self, item: ast.expr, site: Site, entry: Entry) -> Iterator[Any]:
         try:
-            base = self.hints.evaluate(item, site, entry.trail)
+            base = self.evaluator.hint(item, site, entry.trail)
             if not isinstance(base, type) and not hasattr(base, "__mro_entries__"):
                 raise Unresolved(f"'{show(item)}' cannot be inherited from here", item.lineno)
             yield base
@@ -480,7 +193,7 @@ class Classes:
             try:
                 if item.arg in (None, "metaclass"):
                     raise Unresolved(f"'{show(item.value)}' is code", item.value.lineno)
-                made[str(item.arg)] = self.values.evaluate(item.value, site, entry.trail)
+                made[str(item.arg)] = self.evaluator.value(item.value, site, entry.trail)
             except Unresolved as error:
                 entry.doubt(f"{item.arg or '**'}={show(item.value)} is left out: {error.message}")
         return made
@@ -536,7 +249,7 @@ class Classes:
         before = list(entry.trail.findings)
         entry.trail.steps = 0
         try:
-            return self.hints.permit(node, site, entry.trail)
+            return self.evaluator.permit(node, site, entry.trail)
         except NotYet:
             entry.trail.findings[:] = before
             reference = f"toolcrib_reference_{id(entry)}_{len(entry.waiting)}"
@@ -549,7 +262,7 @@ class Classes:
         """Return the default of a field; something that shows no default, where it is not known."""
         entry.trail.steps = 0
         try:
-            return self.values.evaluate(node, site, entry.trail)
+            return self.evaluator.value(node, site, entry.trail)
         except (Unresolved, NotYet) as failure:
             error = failure if isinstance(failure, Unresolved) else Unresolved("it needs the class itself")
             text = f"The default of '{entry.node.name}.{name}' is not known, so it is not shown: "
@@ -563,7 +276,7 @@ class Classes:
     def _settings(self, entry: Entry, node: ast.expr, site: Site) -> Any:
         """Return the settings of a model; none of them, where one is code."""
         try:
-            settings = self.values.evaluate(node, site, entry.trail)
+            settings = self.evaluator.value(node, site, entry.trail)
         except Unresolved as error:
             entry.doubt(f"its settings are left out: {error.message}", node.lineno)
             return {}
@@ -602,7 +315,7 @@ class Classes:
             namespace.update(entry.describe())
             for name, value in members:
                 entry.trail.steps = 0
-                namespace[name] = self.values.evaluate(value, site, entry.trail)
+                namespace[name] = self.evaluator.value(value, site, entry.trail)
                 made[name] = namespace[name]
 
         return types.new_class(entry.node.name, bases, keywords, fill)
@@ -617,11 +330,11 @@ class Classes:
             for name, reference, node, site in entry.waiting:
                 entry.trail.steps = 0
                 try:
-                    references[reference] = self.hints.permit(node, site, entry.trail)
+                    references[reference] = self.evaluator.permit(node, site, entry.trail)
                 except NotYet:
                     references[reference] = Any
                     entry.doubt(f"the hint of '{name}' goes round in a circle", node.lineno)
-        with _quiet():
+        with quiet():
             for _ in range(2 if references else 1):  # a model may need another that is completed after it
                 for entry in fresh:
                     _complete(entry.cls, references)
@@ -655,11 +368,3 @@ def _is_typed_dict(base: Any) -> bool:
         return is_typeddict(base)
     origin = typing.get_origin(base)
     return getattr(base, "__name__", "") == "TypedDict" or (isinstance(origin, type) and is_typeddict(origin))
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Hide warnings about a class, which are its author's."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
