@@ -7,22 +7,24 @@ option whose value cannot be known without running code is left out, with a find
 from __future__ import annotations
 
 import ast
+import enum
 import inspect
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.definition import OptionFields, ToolOptions
-from toolcrib.errors import DefinitionError, Finding
+from toolcrib.definition import OptionFields, ToolDefinition, ToolOptions
+from toolcrib.errors import DefinitionError, Finding, Location
 from toolcrib.schema.function import ToolParts, build_function, build_handler
 from toolcrib.schema.parameters import EMPTY, HandlerInfo, check_parameters, docstring_of
+from toolcrib.sources.described import describe
 from toolcrib.sources.foreign.reading import is_any_list
 from toolcrib.sources.foreign.recognition import PACKAGES
 from toolcrib.sources.scan.patterns import Registration
 from toolcrib.sources.scan.resolve import Resolver
-from toolcrib.sources.scan.source_file import Guess, defaults_of, show, words_in
-from toolcrib.sources.scan.things import Arguments, Function, Known, Server
+from toolcrib.sources.scan.source_file import FunctionNode, Guess, defaults_of, show, words_in
+from toolcrib.sources.scan.things import Arguments, Data, Function, Known, Server
 from toolcrib.sources.scan.values import Unresolved
 from toolcrib.tool import Tool, merge_options
 
@@ -44,6 +46,8 @@ _SPELLINGS = {
     "open_world_hint": "openWorldHint",
     "mime_type": "mimeType",
 }
+OPEN_SCHEMA: dict[str, Any] = {"type": "object", "properties": {}}
+UNREAD = (Unresolved, RecursionError)
 _RECORDS = frozenset({"Icon", "ToolAnnotations"})
 
 
@@ -84,7 +88,7 @@ def read_options(resolver: Resolver, call: Arguments, places: tuple[str, ...]) -
                     raise Unresolved("it is computed")
                 name = str(resolver.data(item.key, item.scope, item.frame))
                 read.given[name] = resolver.data_of(item)
-            except (Unresolved, RecursionError):
+            except UNREAD:
                 _note(read, "**", keyword.value, call)
     return read
 
@@ -92,7 +96,7 @@ def read_options(resolver: Resolver, call: Arguments, places: tuple[str, ...]) -
 def _take(resolver: Resolver, read: Options, name: str, node: ast.expr, call: Arguments) -> None:
     try:
         read.given[name] = read_value(resolver, node, call)
-    except (Unresolved, RecursionError):
+    except UNREAD:
         _note(read, name, node, call)
 
 
@@ -121,58 +125,29 @@ def _note(read: Options, name: str, node: ast.expr, call: Arguments) -> None:
     read.findings.append(Finding("unresolved-option", "warning", words, file=file, line=line, hint=hint))
 
 
-@dataclass(slots=True)
-class ForeignOptions:
-    """The options of another library's decorator. `stated` is an output schema given there, `hidden` are
-    parameters that callers do not see."""
-
-    options: OptionFields
-    description: str | None = None
-    stated: Mapping[str, Any] | None = None
-    is_structured: bool = True
-    hidden: frozenset[str] = frozenset()
-    findings: list[Finding] = field(default_factory=list)
-
-
-def read_theirs(resolver: Resolver, call: Arguments, library: str) -> ForeignOptions:
-    """Return the options of `@mcp.tool(...)` as options of toolcrib."""
-    read = read_options(resolver, call, _SDK if library == "mcp" else ("name",))
+def _their_options(read: Options) -> dict[str, Any]:
+    """Return the options of `@mcp.tool(...)` as options of toolcrib, except for texts and schemas."""
     given = read.given
     notes = _respelled(given.get("annotations"))
-    meta = dict(given.get("meta") or {})
-    if given.get("app") is True:
-        meta["ui"] = True
+    meta = {key: value for key, value in (given.get("meta") or {}).items() if key != "fastmcp"}
     is_open = not given.get("auth") and "auth" not in read.unresolved
-    options: dict[str, Any] = {
-        "name": given.get("name"),
+    options = {
         "title": given.get("title") or notes.get("title"),
         **{option: notes.get(hint) for hint, option in _HINTS.items()},
         "tags": sorted(given.get("tags") or ()),
         "version": str(given["version"]) if given.get("version") is not None else None,
         "icons": [_respelled(icon) or icon for icon in given.get("icons") or ()],
-        "meta": {key: value for key, value in meta.items() if key != "fastmcp"},
+        "meta": {**meta, "ui": True} if given.get("app") is True else meta,
         "enabled": given.get("enabled") is not False and is_open,
     }
     if options["read_only"] and options["destructive"]:
         options["destructive"] = None  # it has no meaning for a tool that only reads
-    stated = given.get("output_schema")
-    is_described = "output_schema" not in given or isinstance(stated, Mapping)
-    return ForeignOptions(
-        options,  # type: ignore[arg-type]
-        given.get("description") or None,
-        stated if isinstance(stated, Mapping) else None,
-        given.get("structured_output") is not False and is_described,
-        frozenset(given.get("exclude_args") or ()),
-        read.findings,
-    )
+    return options
 
 
 def _respelled(value: Any) -> dict[str, Any]:
-    return (
-        {_SPELLINGS.get(str(key), str(key)): item for key, item in value.items()}
-        if isinstance(value, dict)
-        else {}
-    )
+    pairs = value.items() if isinstance(value, dict) else ()
+    return {_SPELLINGS.get(str(key), str(key)): item for key, item in pairs}
 
 
 # --- servers -----------------------------------------------------------------------------------------
@@ -281,27 +256,31 @@ def _report_taken(tool: Tool, holder: Tool, server: Server) -> Finding:
 
 def adopt(maker: ToolMaker, function: Function, call: Arguments, library: str) -> Tool:
     """Return the tool that adopting makes of a function. Raises DefinitionError where that fails."""
-    theirs = read_theirs(maker.resolver, call, library)
-    filled = _filled(maker, function)
-    made = maker.make_stub(function, drops={*filled, *theirs.hidden})
+    read = read_options(maker.resolver, call, _SDK if library == "mcp" else ("name",))
+    given, stated = read.given, read.given.get("output_schema")
+    made = maker.make_stub(function, drops={*_filled(maker, function), *(given.get("exclude_args") or ())})
     stub: Any = made.function
-    names = list(_foreign_names(stub.__annotations__.get("return")))
-    is_theirs, strange = bool(names), [name for name in names if name not in _CONTENT]
-    words = f"its result is described by {strange[0]} of the other library" if strange else ""
-    doubt = [Guess("guessed-result", words)] if strange else []
-    findings = [item for item in made.findings if not (is_theirs and item.parameter == "return")]
-    if is_theirs or not theirs.is_structured or _is_undescribed(stub.__annotations__.get("return"), library):
+    returns = stub.__annotations__.get("return")
+    names = list(_foreign_names(returns))
+    strange = [name for name in names if name not in _CONTENT]
+    doubt = [
+        Guess("guessed-result", f"its result is described by {name} of the other library") for name in strange
+    ]
+    findings = [item for item in made.findings if not (names and item.parameter == "return")]
+    is_described = "output_schema" not in given or isinstance(stated, Mapping)
+    is_described = is_described and given.get("structured_output") is not False
+    if names or not is_described or _is_undescribed(returns, library):
         stub.__annotations__.pop("return", None)
-    guesses = [*maker.guesses_about(function), *doubt]
-    maker.note(stub, maker.key_of(function), [*findings, *theirs.findings], guesses)
-    name = theirs.options.get("name") or function.node.name
-    options = ToolOptions(**theirs.options | {"name": name})
-    if theirs.description is not None and _words(theirs.description) not in _words(docstring_of(stub)):
-        options = replace(options, description=theirs.description)
+    guesses = [*maker.guesses_about(function), *doubt[:1]]
+    maker.note(stub, maker.key_of(function), [*findings, *read.findings], guesses)
+    name = given.get("name") or function.node.name
+    options = ToolOptions(**_their_options(read) | {"name": name})
+    said = given.get("description")
+    if said and _words(said) not in _words(docstring_of(stub)):
+        options = replace(options, description=said)
     callee = HandlerInfo(stub)
     if function.node.args.vararg or not function.node.args.kwarg:  # `**kwargs` are further properties
         check_parameters(callee, name)
-    stated = theirs.stated
 
     def build(callee: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
         try:
@@ -309,7 +288,7 @@ def adopt(maker: ToolMaker, function: Function, call: Arguments, library: str) -
             parts = build_function(callee, name, options)
         except DefinitionError as error:
             return _permit(callee, name, options, error)
-        if stated is not None and options.output_schema is None:
+        if isinstance(stated, Mapping) and options.output_schema is None:
             parts.replace_output_schema(stated)
             return parts
         hint = callee.function.__annotations__.get("return")
@@ -381,3 +360,93 @@ def _is_undescribed(hint: Any, library: str) -> bool:
 
 def _words(text: str | None) -> str:
     return " ".join((text or "").split())
+
+
+# --- low-level servers -------------------------------------------------------------------------------
+
+
+def is_record(thing: Known) -> bool:
+    """Return whether this is `Tool(name=..., inputSchema=...)` of the official SDK."""
+    return thing.call is not None and thing.package in ("mcp", "mcp_types") and thing.last == "Tool"
+
+
+def read_record(maker: ToolMaker, call: Arguments) -> dict[str, Any]:
+    """Return the literal parts of a record; parts that are computed are findings."""
+    facts: dict[str, Any] = {}
+    for keyword in call.keywords:
+        try:
+            value = maker.resolver.data(keyword.value, call.scope, call.frame)
+            facts[str(keyword.arg)] = value.value if isinstance(value, enum.Enum) else value
+        except UNREAD:
+            name = str(facts.get("name", "?"))
+            maker.report_unread(name, str(keyword.arg), call.scope, keyword.value.lineno)
+    return facts
+
+
+def read_low_level(maker: ToolMaker, server: Server) -> list[Tool]:
+    """Return the tools in the literal list of a low-level server's `list_tools` handler."""
+    resolver, listers = maker.resolver, list(server.listers)
+    if server.call is not None and (given := server.call.keyword("on_list_tools")) is not None:
+        thing = resolver.resolve(given, server.call.scope, server.call.frame)
+        listers += [thing] if isinstance(thing, Function) else []
+    found: dict[str, Tool] = {}
+    is_whole = bool(listers)
+    for lister in listers:
+        made = resolver.returned(lister, None)
+        items = resolver.returned_items(lister, None)
+        if isinstance(made, Known) and made.call is not None and made.last == "ListToolsResult":
+            tools = made.call.keyword("tools")
+            items = items if tools is None else resolver.items(tools, made.call.scope, made.call.frame)
+        described = [_described(maker, item, server) for item in items]
+        is_whole = is_whole and None not in described
+        for tool in filter(None, described):
+            found.setdefault(tool.name, tool)
+    line = listers[0].line if listers else server.call.line if server.call is not None else None
+    words = f"'{server.label}' is a low-level server of mcp: its own handlers answer calls"
+    hint = "serve the file that starts it; the server is then asked for its tools, which may be others"
+    maker.report("low-level-server", "advice", words, server.file.scope, line, hint)
+    if not is_whole:
+        words = f"The tools of the low-level server '{server.label}' cannot all be read"
+        hint = "serving it lists them all; to scan them, return a list of Tool(name=..., inputSchema={...})"
+        maker.report("guessed-list", "warning", words, server.file.scope, line, hint)
+    for caller in server.callers if is_whole else ():
+        for name in sorted(_dispatched(caller.node) - found.keys()):
+            words = f"The call_tool handler answers '{name}', which list_tools does not list"
+            maker.report("guessed-more", "advice", words, caller.scope, caller.line, "list it")
+    return list(found.values())
+
+
+def _described(maker: ToolMaker, item: Data, server: Server) -> Tool | None:
+    thing = maker.resolver.of(item)
+    if not isinstance(thing, Known) or thing.call is None or not is_record(thing):
+        return None
+    facts = read_record(maker, thing.call)
+    if not isinstance(facts.get("name"), str):
+        return None
+    schema = facts.get("inputSchema", facts.get("input_schema"))
+    output = facts.get("outputSchema", facts.get("output_schema"))
+    definition = ToolDefinition(
+        name=facts["name"],
+        description=str(facts.get("description") or ""),
+        input_schema=schema if isinstance(schema, dict) else dict(OPEN_SCHEMA),
+        output_schema=output if isinstance(output, dict) else None,
+        title=facts.get("title"),
+        source=Location(str(thing.call.file.path), thing.call.line),
+    )
+    tool = describe(definition)
+    maker.note(tool.origin, (thing.call.key,), (), [*item.guesses, *server.guesses])
+    return tool
+
+
+def _dispatched(node: FunctionNode) -> set[str]:
+    """Return the texts that a `call_tool(name, arguments)` handler compares its first parameter with."""
+    places = [item.arg for item in (*node.args.posonlyargs, *node.args.args) if item.arg != "self"]
+    found: list[Any] = []
+    for item in ast.walk(node):
+        subject = getattr(item, "left", None) or getattr(item, "subject", None)
+        if isinstance(subject, ast.Name) and subject.id in places[:1]:
+            if isinstance(item, ast.Compare) and isinstance(item.ops[0], ast.Eq):
+                found += item.comparators
+            elif isinstance(item, ast.Match):
+                found += [getattr(case.pattern, "value", None) for case in item.cases]
+    return {item.value for item in found if isinstance(item, ast.Constant) and isinstance(item.value, str)}

@@ -31,22 +31,17 @@ _OPEN = words_in(
     """
 )
 """Modules whose public names are all known."""
-_CLOSED: dict[str, frozenset[str]] = {
-    "builtins": frozenset(
-        name for name, thing in vars(builtins).items() if isinstance(thing, type) and name[0] != "_"
-    )
-    | {"any", "callable"},
-    "functools": frozenset({"total_ordering", "partial"}),
-    "http": frozenset({"HTTPStatus", "HTTPMethod"}),
-    "inspect": frozenset({"cleandoc"}),
-    "math": frozenset({"e", "inf", "nan", "pi", "tau"}),
-    "msgspec": frozenset({"Meta"}),
-    "os": frozenset({"PathLike"}),
-    "sys": frozenset({"maxsize"}),
-    "textwrap": frozenset({"dedent"}),
-    "types": frozenset({"MappingProxyType", "NoneType", "SimpleNamespace", "UnionType"}),
-    "zoneinfo": frozenset({"ZoneInfo"}),
-}
+_BUILT_IN = frozenset(
+    f"builtins.{name}" for name, thing in vars(builtins).items() if isinstance(thing, type) and name[0] != "_"
+)
+_SINGLE = _BUILT_IN | words_in(
+    """
+    builtins.any builtins.callable functools.partial functools.total_ordering http.HTTPMethod http.HTTPStatus
+    inspect.cleandoc math.e math.inf math.nan math.pi math.tau msgspec.Meta os.PathLike sys.maxsize
+    textwrap.dedent types.MappingProxyType types.NoneType types.SimpleNamespace types.UnionType
+    zoneinfo.ZoneInfo
+    """
+)
 """The names that are known of other modules."""
 _NEEDS = {"EmailStr": "email_validator", "NameEmail": "email_validator"}
 """Names of pydantic that work only beside another package, which only the scanned server may have."""
@@ -55,30 +50,26 @@ _MEMBERS = frozenset(
     | {f"datetime.{kind}.{edge}" for kind in ("date", "datetime", "time") for edge in ("min", "max")}
 )
 
-_CALLABLE = {
-    "builtins": "abs bool bytes complex dict float frozenset int list set str tuple",
-    "datetime": "date datetime time timedelta timezone",
-    "ipaddress": "IPv4Address IPv4Network IPv4Interface IPv6Address IPv6Network IPv6Interface",
-    "pathlib": "Path PosixPath PurePath PurePosixPath PureWindowsPath",
-    "annotated_types": "Ge Gt Interval Le Len Lt MaxLen MinLen MultipleOf Timezone Unit doc",
-    "pydantic": (
-        "AliasChoices AliasPath ConfigDict Discriminator Field StringConstraints Strict Tag WithJsonSchema "
-        "conbytes condate condecimal confloat confrozenset conint conlist conset constr"
-    ),
-    "collections": "OrderedDict",
-    "dataclasses": "field",
-    "decimal": "Decimal",
-    "enum": "auto",
-    "fractions": "Fraction",
-    "inspect": "cleandoc",
-    "msgspec": "Meta",
-    "re": "compile",
-    "textwrap": "dedent",
-    "types": "MappingProxyType",
-    "typing_extensions": "Doc",
-    "uuid": "UUID",
-}
-CALLS = frozenset(f"{module}.{name}" for module, names in _CALLABLE.items() for name in names.split())
+_GATHERING = words_in(
+    "builtins.bytes builtins.dict builtins.frozenset builtins.list builtins.set builtins.tuple"
+)
+CALLS = _GATHERING | words_in(
+    """
+    annotated_types.Ge annotated_types.Gt annotated_types.Interval annotated_types.Le annotated_types.Len
+    annotated_types.Lt annotated_types.MaxLen annotated_types.MinLen annotated_types.MultipleOf
+    annotated_types.Timezone annotated_types.Unit annotated_types.doc builtins.abs builtins.bool
+    builtins.complex builtins.float builtins.int builtins.str collections.OrderedDict dataclasses.field
+    datetime.date datetime.datetime datetime.time datetime.timedelta datetime.timezone decimal.Decimal
+    enum.auto fractions.Fraction inspect.cleandoc ipaddress.IPv4Address ipaddress.IPv4Interface
+    ipaddress.IPv4Network ipaddress.IPv6Address ipaddress.IPv6Interface ipaddress.IPv6Network msgspec.Meta
+    pathlib.Path pathlib.PosixPath pathlib.PurePath pathlib.PurePosixPath pathlib.PureWindowsPath
+    pydantic.AliasChoices pydantic.AliasPath pydantic.ConfigDict pydantic.Discriminator pydantic.Field
+    pydantic.StringConstraints pydantic.Strict pydantic.Tag pydantic.WithJsonSchema pydantic.conbytes
+    pydantic.condate pydantic.condecimal pydantic.confloat pydantic.confrozenset pydantic.conint
+    pydantic.conlist pydantic.conset pydantic.constr re.compile textwrap.dedent types.MappingProxyType
+    typing_extensions.Doc uuid.UUID
+    """
+)
 """The constructors that may be called."""
 TAKES_HINT = frozenset({"pydantic.conlist", "pydantic.conset", "pydantic.confrozenset"})
 """Those whose first argument is a type."""
@@ -86,7 +77,6 @@ TAKES_CODE = frozenset(f"pydantic.{name}Validator" for name in ("After", "Before
     "annotated_types.Predicate"
 }
 """Those whose first argument is a function, which a definition does not run."""
-_GATHERING = frozenset(f"builtins.{name}" for name in ("bytes", "dict", "frozenset", "list", "set", "tuple"))
 _GATHERED = (list, tuple, dict, set, frozenset, str, bytes)
 _SLOW = ("fractions.Fraction", "re.compile", "decimal.Decimal")
 
@@ -95,7 +85,7 @@ _SLOW = ("fractions.Fraction", "re.compile", "decimal.Decimal")
 def find(dotted: str) -> Any:
     """Return the object of a full name; MISSING where it is none of those that are known."""
     module, _, name = dotted.rpartition(".")
-    if module in _OPEN or name in _CLOSED.get(module, ()):
+    if module in _OPEN or dotted in _SINGLE:
         return _look(module, name)
     owner = find(module) if "." in module else MISSING
     if isinstance(owner, type) and dotted in _MEMBERS:
@@ -117,7 +107,7 @@ def _look(module_name: str, name: str) -> Any:
     except ImportError:
         return MISSING
     public = getattr(module, "__all__", None)
-    is_listed = module_name in _CLOSED or module_name.startswith(("toolcrib.", "pydantic."))
+    is_listed = module_name not in _OPEN or module_name.startswith(("toolcrib.", "pydantic."))
     if public is not None and name not in public and not is_listed:
         return MISSING
     with warnings.catch_warnings():

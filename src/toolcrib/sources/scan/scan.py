@@ -28,8 +28,7 @@ from toolcrib.sources.foreign.usage import find_start
 from toolcrib.sources.loading import find_import_root, imports_forbidden
 from toolcrib.sources.modules import GROUP
 from toolcrib.sources.scan.files import Aim, Library, mentions_tools, take_aim
-from toolcrib.sources.scan.holders import TableReader, is_application, is_complete, is_tool_object
-from toolcrib.sources.scan.making import ToolMaker
+from toolcrib.sources.scan.making import TableReader, ToolMaker, is_application, is_complete, is_tool_object
 from toolcrib.sources.scan.names import public_names
 from toolcrib.sources.scan.patterns import Patterns
 from toolcrib.sources.scan.resolve import Resolver

@@ -24,43 +24,11 @@ from toolcrib.sources.scan.values import DEFAULT, NotYet, Trail, Unresolved, is_
 
 _ITERATORS = ("Generator", "Iterable", "Iterator")
 _WORD = re.compile(r"[^\W\d]\w*")
-
-# --- empty functions ---------------------------------------------------------------------------------
-
-
-def _nothing() -> None:
-    return None
-
-
-def _something() -> Any:
-    return 0
-
-
-def _items() -> Any:
-    return
-    yield
-
-
-async def _later_nothing() -> None:
-    return None
-
-
-async def _later_something() -> Any:
-    return 0
-
-
-async def _later_items() -> Any:
-    return
-    yield
-
-
+_BODIES = {"nothing": "return None", "something": "return 0", "items": "return\n yield"}
 _CODES: dict[tuple[bool, str], CodeType] = {
-    (False, "nothing"): _nothing.__code__,
-    (False, "something"): _something.__code__,
-    (False, "items"): _items.__code__,
-    (True, "nothing"): _later_nothing.__code__,
-    (True, "something"): _later_something.__code__,
-    (True, "items"): _later_items.__code__,
+    (is_async, gives): compile(f"{'async ' * is_async}def stub():\n {body}", "", "exec").co_consts[0]
+    for is_async in (False, True)
+    for gives, body in _BODIES.items()
 }
 _GLOBALS: dict[str, Any] = {"__builtins__": {}, "__name__": ""}
 """The globals of stubs: there are none."""
