@@ -684,7 +684,7 @@ def _given_names(maker: ToolMaker, instance: Instance) -> Iterator[Thing]:
     if isinstance(init, Function):
         frame = resolver.bind(init.node, init.body, instance.call, instance)
         calls = [
-            call_at(at.node, init.body, frame)
+            call_at(at.node, at.spot, frame)
             for at in init.file.calls
             if at.spot.function is init.node and getattr(at.node.func, "attr", "") == "__init__"
         ]

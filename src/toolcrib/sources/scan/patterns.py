@@ -92,7 +92,7 @@ class Patterns:
         self.resolver = resolver
         self.findings = findings
         self.marks: dict[int, tuple[Arguments, tuple[Guess, ...]]] = {}
-        self.marked: list[tuple[Definition, Spot]] = []
+        self.marked: list[tuple[Definition, SourceFile]] = []
         self.doubts: dict[int, tuple[Guess, ...]] = {}
         self.others: set[int] = set()
         self._has_servers = False
@@ -116,10 +116,8 @@ class Patterns:
             call = server.call
             tools = call.keyword("tools") if call is not None and server.library != "toolcrib" else None
             if call is not None and tools is not None:
-                bare, spot = replace(call, args=(), keywords=(), is_called=False), Spot(call.file.scope)
-                for item in self.resolver.items(tools, call.scope, call.frame):
-                    thing = self.resolver.of(item)
-                    self._register(server, thing, bare, "add_tool", spot, call.frame, item.guesses)
+                bare = replace(call, args=(), keywords=(), guesses=call.frame.guesses, is_called=False)
+                self._register_items(server, tools, bare, "add_tool")
 
     def _note(self, code: str, level: Any, text: str, scope: Scope, line: int, hint: str) -> None:
         file = str(scope.file.path)
@@ -133,48 +131,46 @@ class Patterns:
             name = str(getattr(called, "attr", None) or getattr(called, "id", ""))
             is_often = spot.function is not None and "tool" in name.lower()
             for frame in self.resolver.frames(spot) if is_often else [ROOT]:
+                make = call_at if isinstance(decorator, ast.Call) else bare_call
+                call = make(decorator, spot, frame)  # type: ignore[arg-type]
                 if isinstance(called, ast.Attribute) and name in ("list_tools", "call_tool"):
-                    self._handler(node, called, spot, frame)
+                    self._handler(node, called, call)
                 else:
-                    self._decorate(node, decorator, called, spot, frame)
+                    self._decorate(node, decorator, called, call)
 
-    def _decorate(
-        self, node: Definition, decorator: ast.expr, called: ast.expr, spot: Spot, frame: Frame
-    ) -> None:
-        scope, resolver = spot.scope, self.resolver
-        is_call = isinstance(decorator, ast.Call)
-        call = call_at(decorator, scope, frame) if is_call else bare_call(decorator, scope, frame)  # type: ignore[arg-type]
+    def _decorate(self, node: Definition, decorator: ast.expr, called: ast.expr, call: Arguments) -> None:
+        scope, resolver = call.scope, self.resolver
         if not isinstance(called, ast.Name | ast.Attribute):
             self._doubt(node, called)
             text = f"Whether '{node.name}' is a tool cannot be told without running @{show(decorator)}"
             hint = "decorate it with @tool itself"
             self._note("unresolved-tool", "warning", text, scope, decorator.lineno, hint)
             return
-        thing = resolver.resolve(called, scope, frame)
-        if isinstance(thing, Function) and is_call:
-            made = resolver.resolve(decorator, scope, frame)
+        thing = resolver.resolve(called, scope, call.frame)
+        if isinstance(thing, Function) and call.is_called:
+            made = resolver.resolve(decorator, scope, call.frame)
             thing = made if isinstance(made, Marker) else thing
         match thing:
             case Method(name="tool"):
-                self._register(thing.server, self._defined(node, spot), call, "tool", spot, frame)
+                self._register(thing.server, self._defined(node, scope), call, "tool")
             case Marker():
-                self._apply(thing, self._defined(node, spot), spot, frame)
+                self._apply(thing, self._defined(node, scope), call)
             case Known() if thing.name in MARKS:
-                self._mark(node, call, spot, frame)
+                self._mark(node, call, call.file)
             case Known() if thing.name in _HARMLESS or thing.last in ("setter", "deleter"):
                 pass
             case Known() if thing.last == "tool" and thing.call is None:
-                self._note_other(node, thing, spot)
+                self._note_other(node, thing, call)
             case Function() if self._keeps(thing):
                 pass
             case _:
                 self._doubt(node, called)
                 if isinstance(called, ast.Name) and called.id == "tool":  # imported by a star from elsewhere
-                    self._mark(node, call, spot, frame)
+                    self._mark(node, call, call.file)
 
-    def _defined(self, node: Definition, spot: Spot) -> Thing:
+    def _defined(self, node: Definition, scope: Scope) -> Thing:
         is_class = isinstance(node, ast.ClassDef)
-        return (self.resolver.cls if is_class else self.resolver.function)(node, spot.scope)  # type: ignore[arg-type]
+        return (self.resolver.cls if is_class else self.resolver.function)(node, scope)  # type: ignore[arg-type]
 
     def _doubt(self, node: ast.AST, called: ast.expr) -> None:
         self._guess(node, Guess("guessed-decorator", f"@{show(called)} may change it"))
@@ -182,18 +178,18 @@ class Patterns:
     def _guess(self, node: ast.AST, guess: Guess) -> None:
         self.doubts[id(node)] = (*self.doubts.get(id(node), ()), guess)
 
-    def _mark(self, node: Definition, call: Arguments, spot: Spot, frame: Frame) -> None:
+    def _mark(self, node: Definition, call: Arguments, file: SourceFile) -> None:
         if id(node) not in self.marks:
-            self.marks[id(node)] = (call, (*frame.guesses, *spot.guesses))
-            self.marked.append((node, spot))
+            self.marks[id(node)] = (call, call.guesses)
+            self.marked.append((node, file))
 
-    def _apply(self, marker: Marker, thing: Thing, spot: Spot, frame: Frame) -> None:
+    def _apply(self, marker: Marker, thing: Thing, call: Arguments) -> None:
         """Do what the decorator that a call returned does to a function."""
         if marker.server is not None:
-            self._register(marker.server, thing, marker.call, "tool", spot, frame)
+            self._register(marker.server, thing, marker.call, "tool", call)
         elif isinstance(thing, Written):
-            place = thing.file.spots.get(id(thing.node), spot)
-            self._mark(thing.node, marker.call, place, frame)
+            guesses = (*call.frame.guesses, *thing.file.spots[id(thing.node)].guesses)
+            self._mark(thing.node, replace(marker.call, guesses=guesses), thing.file)
 
     def _keeps(self, decorator: Function) -> bool:
         """Return whether a decorator of the scanned files returns the function, or one that `wraps` it."""
@@ -205,29 +201,28 @@ class Patterns:
         called = [item.func for node in inner for item in node.decorator_list if isinstance(item, ast.Call)]
         return any("wraps" in (getattr(item, "id", ""), getattr(item, "attr", "")) for item in called)
 
-    def _note_other(self, node: Definition, maker: Known, spot: Spot) -> None:
+    def _note_other(self, node: Definition, maker: Known, call: Arguments) -> None:
         self.others.add(id(node))
         if not isinstance(node, ast.ClassDef):
             text = f"'{node.name}' is decorated with {maker.name}, which makes no tool for MCP"
-            file, line = str(spot.scope.file.path), node.decorator_list[0].lineno
+            file, line = str(call.file.path), node.decorator_list[0].lineno
             hint = "mark it with toolcrib.tool to offer it"
             self.findings.append(
                 Finding("other-decorator", "advice", text, node.name, None, file, line, hint)
             )
 
-    def _handler(self, node: Definition, called: ast.Attribute, spot: Spot, frame: Frame) -> None:
+    def _handler(self, node: Definition, called: ast.Attribute, call: Arguments) -> None:
         """`@server.list_tools()` and `@server.call_tool()` of a low-level server."""
-        base = self.resolver.resolve(called.value, spot.scope, frame)
-        server = base if isinstance(base, Server) else self.resolver.unknown_server(called.value, spot.scope)
-        thing = self._defined(node, spot)
+        base = self.resolver.resolve(called.value, call.scope, call.frame)
+        server = base if isinstance(base, Server) else self.resolver.unknown_server(called.value, call.scope)
+        thing = self._defined(node, call.scope)
         if not isinstance(thing, Function) or not (server.is_low_level or server.library == "unknown"):
             return  # a method of that name, and no decorator
         server.is_low_level = True
         handlers = server.listers if called.attr == "list_tools" else server.callers
         if thing not in handlers:
             handlers.append(thing)
-            doubts = (*frame.guesses, *spot.guesses)
-            server.guesses += [guess for guess in doubts if guess not in server.guesses]
+            server.guesses += [guess for guess in call.guesses if guess not in server.guesses]
 
     # --- calls ---------------------------------------------------------------------------------------
 
@@ -265,16 +260,15 @@ class Patterns:
         return isinstance(base, Server) or (is_parameter and function.attr in _OFTEN_ON_PARAMETERS)
 
     def _called(self, at: CallAt, frame: Frame) -> None:
-        node, scope = at.node, at.spot.scope
-        callee = self.resolver.resolve(node.func, scope, frame)
-        call = call_at(node, scope, frame)
+        node, call = at.node, call_at(at.node, at.spot, frame)
+        callee = self.resolver.resolve(node.func, call.scope, frame)
         match callee:
             case Method():
-                self._method(callee, call, at.spot, frame)
+                self._method(callee, call)
             case Marker():
-                self._apply(callee, self.resolver.first(call), at.spot, frame)
+                self._apply(callee, self.resolver.first(call), call)
             case Known() if callee.name in MARKS:
-                self._apply(Marker(bare_call(node, scope, frame)), self.resolver.first(call), at.spot, frame)
+                self._apply(Marker(bare_call(node, at.spot, frame)), self.resolver.first(call), call)
             case Known(name="builtins.setattr" | "builtins.delattr") if len(node.args) >= 2:
                 name = str(getattr(node.args[1], "value", "__dict__"))
                 self._doubt_change(self.resolver.first(call), name)
@@ -283,73 +277,71 @@ class Patterns:
             case Known() if callee.call is None:
                 self._hand_over(callee, call)
 
-    def _method(self, method: Method, call: Arguments, spot: Spot, frame: Frame) -> None:
+    def _method(self, method: Method, call: Arguments) -> None:
         """Do what calling a method of a server does."""
         server, name, resolver = method.server, method.name, self.resolver
-        first, rest = resolver.first(call), replace(call, args=())
+        first = resolver.first(call)
         if name == "tool":
             if isinstance(first, Written) or (call.args and isinstance(call.args[0], ast.Lambda)):
-                self._register(server, first, call.after_first(), name, spot, frame)
+                self._register(server, first, call.after_first(), name)
         elif name in _ONE:
             node = call.args[0] if call.args else next((item.value for item in call.keywords), None)
-            thing = resolver.resolve(node, call.scope, frame) if node is not None else UNKNOWN
-            self._register(server, thing, call.after_first(), name, spot, frame)
+            thing = resolver.resolve(node, call.scope, call.frame) if node is not None else UNKNOWN
+            self._register(server, thing, call.after_first(), name)
         elif name == "add" and server.library == "toolcrib":
             for node in call.args:
-                self._add(server, node, rest, spot, frame)
+                self._add(server, node, replace(call, args=()))
         elif name in _MANY and call.args:
-            for item in resolver.items(call.args[0], call.scope, frame):
-                self._register(server, resolver.of(item), rest, name, spot, frame, item.guesses)
+            self._register_items(server, call.args[0], replace(call, args=()), name)
         elif name in _MOUNTS:
-            self._mount(server, call, spot, frame)
+            self._mount(server, call)
         elif name in _REMOVES:
             self._remove(server, name, call)
         elif name in _CHANGES:
             server.guesses.append(Guess("guessed-server", f"the server's {name}() may change it"))
 
-    def _add(self, server: Server, node: ast.expr, rest: Arguments, spot: Spot, frame: Frame) -> None:
+    def _add(self, server: Server, node: ast.expr, call: Arguments) -> None:
         """`server.add(...)` takes functions, objects, and lists of either."""
         value = node.value if isinstance(node, ast.Starred) else node
-        thing = self.resolver.resolve(value, rest.scope, frame)
+        thing = self.resolver.resolve(value, call.scope, call.frame)
         written = thing.node if isinstance(thing, Data) else None
         is_list = isinstance(written, ast.List | ast.Tuple | ast.Set | ast.BinOp)
-        if isinstance(node, ast.Starred) or (is_list and rest.keyword("handlers") is None):
-            items = list(self.resolver.items(value, rest.scope, frame))
+        if isinstance(node, ast.Starred) or (is_list and call.keyword("handlers") is None):
+            items = self.resolver.items(value, call.scope, call.frame)
             if not any(isinstance(item.node, ast.Dict) for item in items):
-                for item in items:
-                    self._register(server, self.resolver.of(item), rest, "add", spot, frame, item.guesses)
+                self._register_items(server, value, call, "add")
                 return
-        self._register(server, thing, rest, "add", spot, frame)
+        self._register(server, thing, call, "add")
+
+    def _register_items(self, server: Server, node: ast.expr, call: Arguments, method: str) -> None:
+        for item in self.resolver.items(node, call.scope, call.frame):
+            guesses = (*call.guesses, *item.guesses)
+            self._register(server, self.resolver.of(item), replace(call, guesses=guesses), method)
 
     def _register(
-        self,
-        server: Server,
-        thing: Thing,
-        call: Arguments,
-        method: str,
-        spot: Spot,
-        frame: Frame,
-        guesses: tuple[Guess, ...] = (),
+        self, server: Server, thing: Thing, call: Arguments, method: str, at: Arguments | None = None
     ) -> None:
+        """Register a thing. `at` is the call that does it, if not the one with the options."""
+        at = at or call
         if len(server.registrations) >= MAX_REGISTRATIONS:
             guess = Guess("guessed-more", f"only the first {MAX_REGISTRATIONS} tools of the server are read")
             server.guesses += [guess] if guess not in server.guesses else []
             return
         doubts = thing.guesses if isinstance(thing, Function) else ()
-        together = tuple(dict.fromkeys((*frame.guesses, *spot.guesses, *doubts, *guesses)))
-        order = (*frame.lines, call.line)
-        server.registrations.append(Registration(thing, call, method, together, order))
+        guesses = tuple(dict.fromkeys((*at.guesses, *doubts)))
+        order = (*at.frame.lines, call.line)
+        server.registrations.append(Registration(thing, call, method, guesses, order))
 
-    def _mount(self, server: Server, call: Arguments, spot: Spot, frame: Frame) -> None:
+    def _mount(self, server: Server, call: Arguments) -> None:
         nodes = [*call.args, *filter(None, [call.keyword("server")])]
-        things = [self.resolver.resolve(node, call.scope, frame) for node in nodes]
+        things = [self.resolver.resolve(node, call.scope, call.frame) for node in nodes]
         inner = next((thing for thing in things if isinstance(thing, Server)), None)
         if inner is None or inner is server:
             server.guesses.append(Guess("guessed-more", "another server is mounted in it"))
             return
         texts = [item for item in call.args if isinstance(item, ast.Constant) and isinstance(item.value, str)]
         prefix = call.keyword("namespace") or call.keyword("prefix") or next(iter(texts), None)
-        guesses = (*frame.guesses, *spot.guesses)
+        guesses = call.guesses
         if prefix is not None and not isinstance(prefix, ast.Constant):
             text = "the prefix of the server it is mounted in is not known"
             guesses = (*guesses, Guess("guessed-name", text))

@@ -439,7 +439,7 @@ class Resolver:
             found: Thing = self._things[key]
             return found
         with self._following(key) as is_active:
-            thing = UNKNOWN if is_active else self._called(node, call_at(node, scope, frame))
+            thing = UNKNOWN if is_active else self._called(node, call_at(node, Spot(scope), frame))
         if not is_active and self._depth < MAX_DEPTH - 2:
             self._things[key] = thing
         return thing
@@ -562,9 +562,9 @@ class Resolver:
         scope, outer = file.scope_in(node), file.spots[id(node)]
         cls = self.class_around(node, outer.scope)
         found: dict[tuple[int, ...], Frame] = {}
-        for call, owner, guesses in self._find_calls(node, cls):
+        for call, owner in self._find_calls(node, cls):
             made = self.bind(node, scope, call, owner)
-            made.guesses, made.lines = guesses, (*call.frame.lines, call.line)
+            made.guesses, made.lines = call.guesses, (*call.frame.lines, call.line)
             found.setdefault(made.key, made)
             if len(found) >= MAX_FRAMES:
                 break
@@ -578,10 +578,8 @@ class Resolver:
         self._frames[id(node)] = list(found.values())
         return self._frames[id(node)]
 
-    def _find_calls(
-        self, node: FunctionNode, cls: Class | None
-    ) -> Iterator[tuple[Arguments, Thing | None, tuple[Guess, ...]]]:
-        """Yield the calls of a function, with the object that it is called on, and what is uncertain."""
+    def _find_calls(self, node: FunctionNode, cls: Class | None) -> Iterator[tuple[Arguments, Thing | None]]:
+        """Yield the calls of a function, with the object that it is called on."""
         names, is_async = {node.name}, isinstance(node, ast.AsyncFunctionDef)
         if cls is not None and node.name == "__init__":
             for file in self.files:
@@ -596,11 +594,11 @@ class Resolver:
                 continue
             for frame in self.frames(at.spot):
                 callee = self.resolve(at.node.func, scope, frame)
-                call, guesses = call_at(at.node, scope, frame), (*frame.guesses, *at.spot.guesses)
+                call = call_at(at.node, at.spot, frame)
                 if isinstance(callee, Class) and self._may_call(callee, node, None):
-                    yield call, self.resolve(at.node, scope, frame), guesses
+                    yield call, self.resolve(at.node, scope, frame)
                 elif isinstance(callee, Function) and callee.node is node and (at.is_awaited or not is_async):
-                    yield call, callee.owner, guesses
+                    yield call, callee.owner
 
     def _may_call(self, callee: Thing, node: FunctionNode, cls: Class | None) -> bool:
         """Return whether calling something calls a function, as far as can be told without frames."""
@@ -759,7 +757,7 @@ class Resolver:
             return
         callee = self.resolve(function, scope, frame)
         if isinstance(callee, Function):
-            yield from self.returned_items(callee, call_at(node, scope, frame), depth + 1)
+            yield from self.returned_items(callee, call_at(node, Spot(scope), frame), depth + 1)
         elif method == "list_tools" and isinstance(self.resolve(owner, scope, frame), Super):
             yield Data(node, scope, frame)  # of a class that is not scanned
         else:

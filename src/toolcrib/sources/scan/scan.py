@@ -333,18 +333,19 @@ class Reading:
         registered = {
             getattr(item.thing, "node", None) for server in servers for item in server.registrations
         }
-        for node, spot in self.patterns.marked:
-            function = spot.function
-            if function is None or isinstance(node, ast.ClassDef) or spot.scope.file not in files:
+        for node, file in self.patterns.marked:
+            spot = file.spots[id(node)]
+            function = spot.function if spot.scope.kind == "function" and file in files else None
+            if function is None or isinstance(node, ast.ClassDef):
                 continue
-            if id(node) in self._loose or spot.scope.node is not function or node in registered:
+            if id(node) in self._loose or node in registered:
                 continue
-            batch = self._each([self.resolver.function(node, spot.scope)], spot.scope.file)
+            batch = self._each([self.resolver.function(node, spot.scope)], file)
             words = f"it is registered when {function.name}() is called"
             for tool in batch.tools:
                 self.maker.doubt(tool.origin, [Guess("guessed-call", words)])
             self.findings += batch.findings
-            groups.append(Group(spot.scope.file.path.name, tools=batch.tools))
+            groups.append(Group(file.path.name, tools=batch.tools))
         return groups
 
     def _object(self, aim: Aim, files: Sequence[SourceFile]) -> list[Group]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from toolcrib.sources.scan.source_file import FunctionNode, Guess, Scope, SourceFile
+from toolcrib.sources.scan.source_file import FunctionNode, Guess, Scope, SourceFile, Spot
 from toolcrib.sources.scan.stubs import first_line
 
 LibraryName = Literal["toolcrib", "mcp", "fastmcp", "unknown"]
@@ -178,7 +178,7 @@ ROOT = Frame()
 @dataclass(eq=False, slots=True)
 class Arguments:
     """The arguments of a call as they are written, and where their names are looked up. `key` identifies the
-    call."""
+    call, `guesses` are those about its being run."""
 
     args: Sequence[ast.expr]
     keywords: Sequence[ast.keyword]
@@ -187,6 +187,7 @@ class Arguments:
     line: int
     key: int = 0
     is_called: bool = True
+    guesses: tuple[Guess, ...] = ()
 
     @property
     def file(self) -> SourceFile:
@@ -199,10 +200,12 @@ class Arguments:
         return replace(self, args=self.args[1:])
 
 
-def call_at(node: ast.Call, scope: Scope, frame: Frame) -> Arguments:
-    return Arguments(node.args, node.keywords, scope, frame, node.lineno, id(node))
+def call_at(node: ast.Call, spot: Spot, frame: Frame) -> Arguments:
+    guesses = (*frame.guesses, *spot.guesses)
+    return Arguments(node.args, node.keywords, spot.scope, frame, node.lineno, id(node), guesses=guesses)
 
 
-def bare_call(node: ast.expr, scope: Scope, frame: Frame) -> Arguments:
+def bare_call(node: ast.expr, spot: Spot, frame: Frame) -> Arguments:
     """Return the arguments of a decorator that is not called."""
-    return Arguments((), (), scope, frame, node.lineno, id(node), is_called=False)
+    guesses = (*frame.guesses, *spot.guesses)
+    return Arguments((), (), spot.scope, frame, node.lineno, id(node), is_called=False, guesses=guesses)
