@@ -61,10 +61,12 @@ class Library:
 
     def file(self, path: Path | str) -> SourceFile:
         """Return a file by its path. Raise SourceError where it cannot be read, each time the same one."""
-        key = resolve(Path(path))
-        found = self._files.get(key)
+        return self.resolved_file(resolve(Path(path)))
+
+    def resolved_file(self, path: Path) -> SourceFile:
+        found = self._files.get(path)
         if found is None:
-            found = self._files[key] = self._read(key)
+            found = self._files[path] = self._read(path)
         if isinstance(found, SourceError):
             raise found
         return found
@@ -137,7 +139,7 @@ class Library:
 
     def _open(self, path: Path | None) -> SourceFile | None:
         try:
-            return None if path is None else self.file(path)
+            return None if path is None else self.resolved_file(path)
         except SourceError as error:
             self.findings.append(error.finding)
             return None

@@ -7,6 +7,7 @@ may have several meanings, chosen by conditions.
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -48,7 +49,7 @@ class Whole:
 Meaning = Outside | Place | Whole
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class Site:
     """Where an expression stands, and when it would be evaluated.
 
@@ -59,7 +60,7 @@ class Site:
     scope: Scope
     lazy: bool = False
     is_field: bool = False
-    made: dict[str, object] = field(default_factory=dict)
+    made: Mapping[str, object] | None = None
 
     @property
     def path(self) -> str:

@@ -125,7 +125,7 @@ class Reading:
             if path in self.files:
                 continue
             try:
-                file = self.library.file(path)
+                file = self.library.resolved_file(path)
             except SourceError as error:
                 self.findings.append(error.finding)
                 continue

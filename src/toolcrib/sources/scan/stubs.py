@@ -157,19 +157,17 @@ class Stubs:
             dropped.update(contexts)
             hints = {name: hint for name, hint in hints.items() if name not in dropped}
         function = _make_function(node, owner, dropped, path)
-        by_place, by_keyword = [], {}
-        keywords = {item.arg for item in node.args.kwonlyargs}
-        for written, value in defaults_of(node.args):
-            name = mangle(written, owner) if owner else written
-            if name not in dropped:
-                is_literal = type(value) is ast.Constant
-                made = value.value if is_literal else self._default(value, scope, node.name, name, findings)  # type: ignore[attr-defined]
-                if written in keywords:
-                    by_keyword[name] = made
-                else:
-                    by_place.append(made)
-        function.__defaults__ = tuple(by_place) or None
-        function.__kwdefaults__ = by_keyword or None
+        if node.args.defaults or node.args.kwonlyargs:
+            made = {
+                name: value.value
+                if type(value) is ast.Constant
+                else self._default(value, scope, node.name, name, findings)
+                for written, value in defaults_of(node.args)
+                if (name := mangle(written, owner) if owner else written) not in dropped
+            }
+            keywords = {mangle(item.arg, owner) for item in node.args.kwonlyargs}
+            function.__defaults__ = tuple(made[name] for name in made if name not in keywords) or None
+            function.__kwdefaults__ = {name: made[name] for name in made if name in keywords} or None
         function.__annotations__ = hints
         first = node.body[0].value if node.body and type(node.body[0]) is ast.Expr else None
         is_text = isinstance(first, ast.Constant) and isinstance(first.value, str)

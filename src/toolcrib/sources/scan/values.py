@@ -215,7 +215,7 @@ class Evaluator:
         return "".join(parts)
 
     def _named(self, node: ast.Name | ast.Attribute, site: Site, trail: Trail) -> Any:
-        if isinstance(node, ast.Name) and node.id in site.made:
+        if site.made and isinstance(node, ast.Name) and node.id in site.made:
             return site.made[node.id]
         found = self.names.find(node, site)
         if found.doubts:
