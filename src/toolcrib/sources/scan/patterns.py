@@ -195,7 +195,10 @@ class Patterns:
         """Return whether a decorator of the scanned files returns the function, or one that `wraps` it."""
         names = {item.arg for item in (*decorator.node.args.posonlyargs, *decorator.node.args.args)}
         returns = decorator.file.returns.get(id(decorator.node), [])
-        if returns and all(isinstance(value, ast.Name) and value.id in names for value, _ in returns):
+        things = [self.resolver.resolve(value, spot.scope) for value, spot in returns]
+        if things and all(
+            isinstance(item, Data) and getattr(item.node, "id", "") in names for item in things
+        ):
             return True
         inner = [node for node in ast.walk(decorator.node) if isinstance(node, FUNCTIONS)]
         called = [item.func for node in inner for item in node.decorator_list if isinstance(item, ast.Call)]
