@@ -164,7 +164,8 @@ class ToolMaker:
         mark = self.patterns.marks.get(id(function.node))
         if mark is not None:
             setattr(stub, MARK, self.mark(mark[0], stub))
-            self.doubt(stub, mark[1])
+            if mark[1]:
+                self.doubt(stub, mark[1])
         return stub
 
     def key_of(self, function: Function) -> tuple[int, int]:

@@ -190,7 +190,9 @@ class Resolver:
 
     def function(self, node: FunctionNode, scope: Scope, owner: Thing | None = None) -> Function:
         key = ("function", id(node), id(owner))
-        found: Function = self._keep(key, lambda: Function(node, scope, owner))
+        found: Function | None = self._things.get(key)
+        if found is None:
+            found = self._things[key] = Function(node, scope, owner)
         return found
 
     def _parameter(self, binding: Binding, node: FunctionNode, scope: Scope) -> Thing:

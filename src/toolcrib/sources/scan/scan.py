@@ -95,7 +95,7 @@ class Reading:
                 progress(position, len(files))
             if path in wanted or mentions_tools(path):
                 self._open(path)
-            else:
+            elif not _is_empty(path):
                 skipped.append(path)
         # A file may use a server, or an application, without any word that gives it away.
         while skipped and (words := self._words()) is not None:
@@ -404,12 +404,17 @@ class Reading:
 _REGISTERING = ("add", "add_tool", "tool")
 
 
-def _last_bindings(file: SourceFile) -> Iterator[tuple[str, Binding]]:
-    """Yield the names of a module with the binding that counts, unless they are deleted in the end."""
-    for name, bindings in file.scope.names.items():
-        last = bindings[-1]
-        if not isinstance(last.node, ast.Delete):
-            yield name, last
+def _is_empty(path: Path) -> bool:
+    try:
+        return os.path.getsize(path) == 0
+    except OSError:
+        return True
+
+
+def _last_bindings(file: SourceFile) -> list[tuple[str, Binding]]:
+    """Return the names of a module with the binding that counts, unless they are deleted in the end."""
+    last = [(name, bindings[-1]) for name, bindings in file.scope.names.items()]
+    return [(name, binding) for name, binding in last if not isinstance(binding.node, ast.Delete)]
 
 
 def _with_group(tool: Tool, content: Content) -> Tool:

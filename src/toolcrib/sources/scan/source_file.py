@@ -104,7 +104,11 @@ class Scope:
             arguments = [item.arg for item in arguments_of(self.node.args)]
             made += [(name, Binding("unknown", self.node, line, name=name)) for name in arguments]
         for statement, situation in self.statements:
-            made += _bindings(statement, situation)
+            if isinstance(statement, FUNCTIONS):  # as most are
+                name = statement.name
+                made.append((name, Binding("function", statement, statement.lineno, situation, name=name)))
+            else:
+                made += _bindings(statement, situation)
         for name, binding in made:
             if name != "*":
                 names.setdefault(name, []).append(binding)
@@ -145,9 +149,9 @@ class Scope:
 def _bindings(statement: ast.stmt, situation: Situation) -> Iterator[tuple[str, Binding]]:
     """Yield the names that one statement binds itself."""
     line = statement.lineno
-    if isinstance(statement, Definition):
-        kind: Any = "class" if isinstance(statement, ast.ClassDef) else "function"
-        yield statement.name, Binding(kind, statement, line, situation, name=statement.name)
+    kind: Any
+    if isinstance(statement, ast.ClassDef):
+        yield statement.name, Binding("class", statement, line, situation, name=statement.name)
     elif isinstance(statement, ast.Import):
         for alias in statement.names:
             shown = alias.asname or alias.name.partition(".")[0]
@@ -200,13 +204,12 @@ def arguments_of(arguments: ast.arguments) -> Iterator[ast.arg]:
     yield from (item for item in (arguments.vararg, arguments.kwarg) if item is not None)
 
 
-def defaults_of(arguments: ast.arguments) -> Iterator[tuple[str, ast.expr]]:
-    """Yield the parameters that have a default, with it."""
+def defaults_of(arguments: ast.arguments) -> list[tuple[str, ast.expr]]:
+    """Return the parameters that have a default, with it."""
     places = (arguments.posonlyargs + arguments.args)[::-1]
     pairs = [*zip(places, arguments.defaults[::-1], strict=False)][::-1]
-    for item, value in [*pairs, *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]:
-        if value is not None:
-            yield item.arg, value
+    keywords = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    return [(item.arg, value) for item, value in (*pairs, *keywords) if value is not None]
 
 
 # --- files -------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
@@ -37,14 +37,16 @@ _GLOBALS: dict[str, Any] = {"__builtins__": {}, "__name__": ""}
 def _make_function(node: FunctionNode, owner: str, dropped: Collection[str], file: str) -> FunctionType:
     """Return an empty function with the parameters of a definition, except those that are dropped."""
 
-    def names(items: list[ast.arg]) -> list[str]:
-        found = [mangle(item.arg, owner) if owner else item.arg for item in items]
+    def names(*items: ast.arg | None) -> list[str]:
+        found = [mangle(item.arg, owner) if owner else item.arg for item in items if item is not None]
         return [name for name in found if name not in dropped] if dropped else found
 
     arguments = node.args
-    by_place, by_name, by_keyword = map(names, (arguments.posonlyargs, arguments.args, arguments.kwonlyargs))
-    rest = names([arguments.vararg]) if arguments.vararg is not None else []
-    more = names([arguments.kwarg]) if arguments.kwarg is not None else []
+    by_name = names(*arguments.args)
+    by_place = names(*arguments.posonlyargs) if arguments.posonlyargs else []
+    by_keyword = names(*arguments.kwonlyargs) if arguments.kwonlyargs else []
+    rest = names(arguments.vararg) if arguments.vararg else []
+    more = names(arguments.kwarg) if arguments.kwarg else []
     gives = "something" if node.returns is not None and not _may_be_iterator(node.returns) else _gives(node)
     code = _CODES[type(node) is ast.AsyncFunctionDef, gives]
     varnames = (*by_place, *by_name, *by_keyword, *rest, *more)
@@ -165,9 +167,12 @@ class Stubs:
                 for written, value in defaults_of(node.args)
                 if (name := mangle(written, owner) if owner else written) not in dropped
             }
-            keywords = {mangle(item.arg, owner) for item in node.args.kwonlyargs}
-            function.__defaults__ = tuple(made[name] for name in made if name not in keywords) or None
-            function.__kwdefaults__ = {name: made[name] for name in made if name in keywords} or None
+            if node.args.kwonlyargs:
+                keywords = {mangle(item.arg, owner) for item in node.args.kwonlyargs}
+                function.__kwdefaults__ = {
+                    name: made.pop(name) for name in [*made] if name in keywords
+                } or None
+            function.__defaults__ = tuple(made.values()) or None
         function.__annotations__ = hints
         first = node.body[0].value if node.body and type(node.body[0]) is ast.Expr else None
         is_text = isinstance(first, ast.Constant) and isinstance(first.value, str)
@@ -249,17 +254,18 @@ def _means_built_in(names: Collection[str], scope: Scope) -> bool:
     return scope.parent is None and not scope.stars and scope.names.keys().isdisjoint(names)
 
 
-def _annotations(node: FunctionNode, owner: str) -> Iterator[tuple[str, ast.expr]]:
+def _annotations(node: FunctionNode, owner: str) -> list[tuple[str, ast.expr]]:
     arguments = node.args
     written = arguments.args
     if arguments.posonlyargs or arguments.vararg or arguments.kwonlyargs or arguments.kwarg:
         tail = [arguments.vararg, *arguments.kwonlyargs, arguments.kwarg]
         written = arguments.posonlyargs + written + [item for item in tail if item is not None]
-    for item in written:
-        if item.annotation is not None:
-            yield mangle(item.arg, owner) if owner else item.arg, item.annotation
-    if node.returns is not None:
-        yield "return", node.returns
+    found = [
+        (mangle(item.arg, owner) if owner else item.arg, item.annotation)
+        for item in written
+        if item.annotation is not None
+    ]
+    return found if node.returns is None else [*found, ("return", node.returns)]
 
 
 def _may_be_iterator(node: ast.expr) -> bool:
