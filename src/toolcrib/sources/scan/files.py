@@ -168,7 +168,7 @@ def _area(root: Path) -> Path:
 
 
 @dataclass(slots=True)
-class Aim:
+class ScanTarget:
     """The files of a target. `name` is the object in the file; `described` is a descriptor instead."""
 
     label: str
@@ -179,14 +179,14 @@ class Aim:
     findings: list[Finding] = field(default_factory=list)
 
 
-def take_aim(target: str | os.PathLike[str], search: Sequence[str] | None = None) -> Aim:
+def find_target(target: str | os.PathLike[str], search: Sequence[str] | None = None) -> ScanTarget:
     """Return the files of a target. Raise SourceError where it does not exist."""
     text = os.fspath(target)
     parsed = parse_target(text)
     if parsed.is_missing:
         raise SourceError(f"There is no {'file' if parsed.name else 'file or folder'} {parsed.path}")
     if parsed.kind == "descriptor":
-        return Aim(text, described=parsed.path)
+        return ScanTarget(text, described=parsed.path)
     if parsed.kind in ("other", "address"):
         hint = "give a Python file, a folder, a module or a descriptor"
         raise SourceError(f"Tools cannot be read from {text}", hint=hint)
@@ -194,26 +194,26 @@ def take_aim(target: str | os.PathLike[str], search: Sequence[str] | None = None
     if path is None:
         hint = "give a file, a folder, a module or module:object"
         raise SourceError(f"There is no module '{parsed.module or text}'", hint=hint)
-    aim = Aim(path.name if parsed.path is not None and path.is_file() else text, name=parsed.name)
+    found = ScanTarget(path.name if parsed.path is not None and path.is_file() else text, name=parsed.name)
     if path.is_file():
-        aim.files = [resolve(path)]
-    if path.is_dir() or (parsed.module and path.name == "__init__.py" and not aim.name):
-        aim.is_folder = path.is_dir()
-        _add_folder(aim, path if path.is_dir() else path.parent)
-    if aim.name:
-        aim.label = text
-    return aim
+        found.files = [resolve(path)]
+    if path.is_dir() or (parsed.module and path.name == "__init__.py" and not found.name):
+        found.is_folder = path.is_dir()
+        _add_folder(found, path if path.is_dir() else path.parent)
+    if found.name:
+        found.label = text
+    return found
 
 
-def _add_folder(aim: Aim, folder: Path) -> None:
+def _add_folder(found: ScanTarget, folder: Path) -> None:
     def tell(error: OSError) -> None:
         words = f"The folder cannot be read: {error.strerror or error}"
         hint = "give yourself the right to read it"
         file = str(error.filename or folder)
-        aim.findings.append(Finding("unreadable-source", "error", words, file=file, hint=hint))
+        found.findings.append(Finding("unreadable-source", "error", words, file=file, hint=hint))
 
-    found = map(resolve, find_python_files(folder, tell, with_main=True))
-    aim.files = list(dict.fromkeys([*aim.files, *found]))
+    paths = map(resolve, find_python_files(folder, tell, with_main=True))
+    found.files = list(dict.fromkeys([*found.files, *paths]))
 
 
 def mentions_tools(path: Path, words: re.Pattern[bytes] = _TOOLS) -> bool:

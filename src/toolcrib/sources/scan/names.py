@@ -27,7 +27,7 @@ class Outside:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BoundName:
     """Something written in a file: how it is bound, and in which scope."""
 
     binding: Binding
@@ -40,13 +40,13 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class ModuleFile:
     """A module that may be read."""
 
     file: SourceFile
 
 
-Meaning = Outside | Place | Whole
+Meaning = Outside | BoundName | ModuleFile
 
 
 @dataclass(eq=False, slots=True)
@@ -122,7 +122,7 @@ class Names:
     def _full_name(self, meaning: Meaning, depth: int = 0) -> str:
         if isinstance(meaning, Outside):
             return known.canonical(meaning.dotted)
-        if isinstance(meaning, Whole):
+        if isinstance(meaning, ModuleFile):
             return meaning.file.name
         value = meaning.binding.value
         if isinstance(value, ast.Name | ast.Attribute) and depth < _MAX_FOLLOWED:
@@ -199,13 +199,13 @@ class Names:
         if binding.kind == "import":
             return [self._module(binding.module, scope.file)]
         if binding.kind != "from":
-            return [Place(binding, scope)]
+            return [BoundName(binding, scope)]
         origin = self._imported_from(binding, scope.file)
-        if binding.level and not isinstance(origin, Whole):
+        if binding.level and not isinstance(origin, ModuleFile):
             inner = ".".join(filter(None, (binding.module, binding.name)))
             below = self.library.beside(scope.file, binding.level, inner)
             if below is not None:
-                return [Whole(below)]
+                return [ModuleFile(below)]
         found = Found() if origin is None else self.member(origin, binding.name, scope.file)
         doubts += found.doubts
         return found.meanings
@@ -216,14 +216,14 @@ class Names:
             return self._module(binding.module, file)
         near = self.library.beside(file, binding.level, binding.module)
         if near is not None:
-            return Whole(near)
+            return ModuleFile(near)
         parts = file.package.split(".") if file.package else []
         kept = parts[: len(parts) - (binding.level - 1)]
         return Outside(".".join(filter(None, [*kept, binding.module]))) if kept else None
 
     def _module(self, dotted: str, near: SourceFile | None) -> Meaning:
         file = self.library.module(dotted, near)
-        return Outside(dotted) if file is None else Whole(file)
+        return Outside(dotted) if file is None else ModuleFile(file)
 
     def _starred(self, name: str, scope: Scope) -> Found:
         """Return the meanings that a name has by `from module import *`."""
@@ -233,7 +233,7 @@ class Names:
                 outside = Outside(f"{origin.dotted}.{name}")
                 if _is_there(outside):
                     return Found([outside])
-            elif isinstance(origin, Whole):
+            elif isinstance(origin, ModuleFile):
                 file = origin.file
                 if name in public_names(file) or (not name.startswith("_") and file.scope.stars):
                     found = self.member(origin, name)
@@ -250,12 +250,12 @@ class Names:
             if owner.dotted.partition(".")[0] not in KNOWN_BY_NAME:
                 return Found([self._module(dotted, near)])  # of a package without an __init__.py
             return Found([Outside(dotted)])
-        key = (id(owner.file if isinstance(owner, Whole) else owner.binding), name)
+        key = (id(owner.file if isinstance(owner, ModuleFile) else owner.binding), name)
         if key in self._following or len(self._following) > _MAX_FOLLOWED:
             return Found()
         self._following.add(key)
         try:
-            is_module = isinstance(owner, Whole)
+            is_module = isinstance(owner, ModuleFile)
             return self._member_of_module(owner.file, name) if is_module else self._member_of(owner, name)  # type: ignore[union-attr,arg-type]
         finally:
             self._following.discard(key)
@@ -268,10 +268,10 @@ class Names:
             found = self._starred(name, file.scope)
         if found is None or not found.meanings:
             below = self.library.module(f"{file.name}.{name}", file)
-            return Found() if below is None else Found([Whole(below)])
+            return Found() if below is None else Found([ModuleFile(below)])
         return found
 
-    def _member_of(self, owner: Place, name: str) -> Found:
+    def _member_of(self, owner: BoundName, name: str) -> Found:
         node, value = owner.binding.node, owner.binding.value
         if isinstance(node, ast.ClassDef):
             scope = owner.scope.file.scope_in(node)
@@ -280,7 +280,7 @@ class Names:
             bases = [
                 meaning for base in node.bases for meaning in self.find(base, Site(owner.scope)).meanings
             ]
-            found = (self.member(meaning, name) for meaning in bases if isinstance(meaning, Place))
+            found = (self.member(meaning, name) for meaning in bases if isinstance(meaning, BoundName))
             return next((each for each in found if each.meanings), Found())
         if isinstance(value, ast.Name | ast.Attribute):
             for meaning in self.find(value, owner.site).meanings:
@@ -291,7 +291,7 @@ class Names:
 def _is_there(meaning: Meaning) -> bool:
     if isinstance(meaning, Outside):
         return known.find(known.canonical(meaning.dotted)) is not known.MISSING
-    return isinstance(meaning, Whole)
+    return isinstance(meaning, ModuleFile)
 
 
 def _unseen(name: str, kind: str) -> Doubt:

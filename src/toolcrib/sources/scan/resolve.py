@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from toolcrib.sources.scan.files import Library
-from toolcrib.sources.scan.names import Outside, Place, Site, Whole
+from toolcrib.sources.scan.names import BoundName, ModuleFile, Outside, Site
 from toolcrib.sources.scan.source_file import (
     FUNCTIONS,
     Binding,
@@ -161,10 +161,10 @@ class Resolver:
                 return Known(f"builtins.{node.id}")
         return UNKNOWN
 
-    def _meaning(self, meaning: Outside | Place | Whole, frame: Frame) -> Thing:
+    def _meaning(self, meaning: Outside | BoundName | ModuleFile, frame: Frame) -> Thing:
         if isinstance(meaning, Outside):
             return Known(meaning.dotted)
-        if isinstance(meaning, Whole):
+        if isinstance(meaning, ModuleFile):
             return Module(meaning.file)
         return self.bound(meaning.binding, meaning.scope, frame)
 
@@ -294,7 +294,7 @@ class Resolver:
         """Return an attribute of what an expression stands for."""
         match thing:
             case Module():
-                for meaning in self.names.member(Whole(thing.file), name).meanings:
+                for meaning in self.names.member(ModuleFile(thing.file), name).meanings:
                     return self._meaning(meaning, ROOT)
             case Known() if thing.call is None:
                 return Known(f"{thing.name}.{name}")
@@ -788,7 +788,7 @@ class Resolver:
         for item in ast.walk(node) if frame.values else ():
             if isinstance(item, ast.Name):
                 for meaning in self.names.find(item, Site(scope)).meanings:
-                    thing = frame.values.get(id(meaning.binding)) if isinstance(meaning, Place) else None
+                    thing = frame.values.get(id(meaning.binding)) if isinstance(meaning, BoundName) else None
                     if isinstance(thing, Data) and thing.node is not item:
                         made[item.id] = self.data_of(thing)
         return self.stubs.value(node, Site(scope, made=made))

@@ -27,7 +27,7 @@ from toolcrib.sources.base import Batch, ReadOptions
 from toolcrib.sources.foreign.usage import find_start
 from toolcrib.sources.loading import find_import_root, imports_forbidden
 from toolcrib.sources.modules import GROUP
-from toolcrib.sources.scan.files import Aim, Library, mentions_tools, take_aim
+from toolcrib.sources.scan.files import Library, ScanTarget, find_target, mentions_tools
 from toolcrib.sources.scan.making import TableReader, ToolMaker, is_application, is_complete, is_tool_object
 from toolcrib.sources.scan.names import public_names
 from toolcrib.sources.scan.patterns import Patterns
@@ -70,7 +70,9 @@ class Content:
 class Reading:
     """The files of all targets, surveyed; and what importing each target would find."""
 
-    def __init__(self, aims: Sequence[Aim], files: Sequence[Path], progress: Progress | None) -> None:
+    def __init__(
+        self, targets: Sequence[ScanTarget], files: Sequence[Path], progress: Progress | None
+    ) -> None:
         folders = dict.fromkeys(path.parent for path in files)
         roots = dict.fromkeys(find_import_root(folder / "x.py")[0] for folder in folders)
         self.findings: list[Finding] = []
@@ -78,13 +80,14 @@ class Reading:
         self.resolver = Resolver(self.library)
         self.patterns = Patterns(self.resolver, self.findings)
         self.maker = ToolMaker(self.resolver, self.patterns)
-        self.aims = aims
+        self.targets = targets
         self.files: dict[Path, SourceFile] = {}
         self._seen: set[Path] = set()
         self._claimed: set[Server] = set()
         self._held: set[Server] = set()
-        self._loose: set[int] = set()
-        self._read(files, {path for aim in aims if not aim.is_folder for path in aim.files[:1]}, progress)
+        self._offered: set[int] = set()
+        wanted = {path for target in targets if not target.is_folder for path in target.files[:1]}
+        self._read(files, wanted, progress)
 
     # --- reading files ---
 
@@ -162,18 +165,18 @@ class Reading:
 
     # --- what importing would find ---
 
-    def take(self, aim: Aim) -> tuple[list[Group], list[Finding]]:
+    def take(self, target: ScanTarget) -> tuple[list[Group], list[Finding]]:
         """Return the tools of a target, and findings."""
-        if aim.described is not None:
-            batch = collect(aim.described)
-            return [Group(aim.label, tools=batch.tools)], batch.findings
+        if target.described is not None:
+            batch = collect(target.described)
+            return [Group(target.label, tools=batch.tools)], batch.findings
         before = len(self.findings)
-        files = [self.files[path] for path in aim.files if path in self.files]
-        groups = self._object(aim, files) if aim.name else self._modules(files)
+        files = [self.files[path] for path in target.files if path in self.files]
+        groups = self._object(target, files) if target.name else self._modules(files)
         findings = self.findings[before:]
         del self.findings[before:]
-        if not any(group.tools for group in groups) and not (findings or self.findings or aim.findings):
-            findings.append(_report_nothing(aim, files))
+        if not any(group.tools for group in groups) and not (findings or self.findings or target.findings):
+            findings.append(_report_nothing(target, files))
         return groups, findings
 
     def _modules(self, files: Sequence[SourceFile]) -> list[Group]:
@@ -204,7 +207,7 @@ class Reading:
                 group.tools = [_with_group(tool, content) for tool in group.tools]
         if not self.maker.has_open_tables:
             self.findings += _located(tables.find_unused(handlers, options.used_handlers), files)
-        return [*groups, *self._loose_servers(files), *self._loose_marks(files)]
+        return [*groups, *self._servers_elsewhere(files), *self._marks_in_functions(files)]
 
     def _owned(self, servers: Iterable[Server]) -> set[Thing]:
         """Return the classes whose object is on a server of toolcrib already."""
@@ -240,7 +243,7 @@ class Reading:
         """Return whether a name of a module that stands for this offers tools."""
         if isinstance(thing, Function):
             key = id(thing.node)
-            self._loose |= {key}
+            self._offered |= {key}
             return key in self.patterns.marks and key not in self.patterns.others
         if isinstance(thing, Instance):
             return is_application(self.maker, thing.cls) or is_tool_object(self.maker, thing)
@@ -280,15 +283,13 @@ class Reading:
 
     def _text(self, file: SourceFile, name: str, thing: Thing) -> str | None:
         try:
-            value = self.resolver.data_of(thing)
+            if isinstance(value := self.resolver.data_of(thing), str):
+                return value
         except (Unresolved, RecursionError):
-            value = None
-        if not isinstance(value, str):
-            words, hint = f"{name} cannot be told without running the code", "write it as a string"
-            self.findings.append(
-                Finding("unresolved-option", "warning", words, file=str(file.path), hint=hint)
-            )
-        return value if isinstance(value, str) else None
+            pass
+        words = f"{name} cannot be told without running the code"
+        self.maker.report("unresolved-option", "warning", words, file.scope, None, "write it as a string")
+        return None
 
     def _each(self, things: Iterable[Thing], file: SourceFile) -> Batch:
         batch = Batch()
@@ -310,7 +311,7 @@ class Reading:
         self.findings += batch.findings
         return Group(server.label, server, batch.tools)
 
-    def _loose_servers(self, files: Sequence[SourceFile]) -> list[Group]:
+    def _servers_elsewhere(self, files: Sequence[SourceFile]) -> list[Group]:
         """Return the tools on servers that no module holds: they come from elsewhere, or from a function."""
         groups: list[Group] = []
         for server in list(self.resolver.servers.values()):
@@ -326,7 +327,7 @@ class Reading:
                 groups.append(self._group_of(server, sites[0] if sites else files[0]))
         return groups
 
-    def _loose_marks(self, files: Sequence[SourceFile]) -> list[Group]:
+    def _marks_in_functions(self, files: Sequence[SourceFile]) -> list[Group]:
         """Return marked functions inside functions, which are registered only if those are called."""
         groups: list[Group] = []
         servers = self.resolver.servers.values()
@@ -338,7 +339,7 @@ class Reading:
             function = spot.function if spot.scope.kind == "function" and file in files else None
             if function is None or isinstance(node, ast.ClassDef):
                 continue
-            if id(node) in self._loose or node in registered:
+            if id(node) in self._offered or node in registered:
                 continue
             batch = self._each([self.resolver.function(node, spot.scope)], file)
             words = f"it is registered when {function.name}() is called"
@@ -348,20 +349,20 @@ class Reading:
             groups.append(Group(file.path.name, tools=batch.tools))
         return groups
 
-    def _object(self, aim: Aim, files: Sequence[SourceFile]) -> list[Group]:
+    def _object(self, target: ScanTarget, files: Sequence[SourceFile]) -> list[Group]:
         """`file.py:name`; dots reach into it."""
         for file in files[:1]:
             thing: Thing = Module(file)
-            for part in aim.name.split("."):
+            for part in target.name.split("."):
                 if isinstance(thing, Module) and part not in thing.file.scope.names:
-                    raise SourceError(f"There is no '{aim.name}' in {aim.label.rpartition(':')[0]}")
+                    raise SourceError(f"There is no '{target.name}' in {target.label.rpartition(':')[0]}")
                 thing = self.resolver.attribute(thing, part)
             batch = self._each([thing], file)
             self.findings += batch.findings
             if not batch.tools and not batch.findings:
-                words = f"{aim.label} cannot be told without running the code"
+                words = f"{target.label} cannot be told without running the code"
                 self.findings.append(Finding("unresolved-tool", "error", words, file=str(file.path)))
-            return [Group(aim.name, thing if isinstance(thing, Server) else None, batch.tools)]
+            return [Group(target.name, thing if isinstance(thing, Server) else None, batch.tools)]
         return []
 
     # --- tools ---
@@ -370,17 +371,14 @@ class Reading:
         """Return a registry with the rules of a group's server, or of the one that the targets name."""
         server = group.server
         if server is None or server.library != "toolcrib":
-            named = [self.files.get(aim.files[0]) for aim in self.aims if aim.files and not aim.is_folder]
-            whole = [file for file in named if file is not None and not self._is_part(file)]
-            found = {item for file in whole for item in self._content(file).servers if item.is_ours}
+            named = [each for each in self.targets if not each.is_folder and not each.name]
+            files = [self.files[path] for each in named for path in each.files[:1] if path in self.files]
+            found = {item for file in files for item in self._content(file).servers if item.is_ours}
             server = next(iter(found)) if len(found) == 1 else None
         if server is None:
             return ToolRegistry()
         rules = self.maker.registry(server)
         return ToolRegistry(name_rule=rules.rule, separator=rules.separator)
-
-    def _is_part(self, file: SourceFile) -> bool:
-        return any(aim.name and aim.files[:1] == [file.path] for aim in self.aims)
 
     def key_of(self, tool: Tool) -> Any:
         """Return the identity of a tool: one that is reachable in two ways was still written once."""
@@ -432,7 +430,7 @@ def _located(findings: Sequence[Finding], files: Sequence[SourceFile]) -> list[F
     return add_locations(findings, modules)
 
 
-def _report_nothing(aim: Aim, files: Sequence[SourceFile]) -> Finding:
+def _report_nothing(target: ScanTarget, files: Sequence[SourceFile]) -> Finding:
     """Return a finding about files without tools: the likely reason, and what to do."""
     functions = [
         (file, name)
@@ -442,9 +440,9 @@ def _report_nothing(aim: Aim, files: Sequence[SourceFile]) -> Finding:
     ]
     looked = "looked for @tool, @server.tool, applications, tool objects and TOOL_DEFINITIONS"
     if not functions:
-        place = str(aim.files[0]) if len(aim.files) == 1 else None
-        count = "1 file" if len(aim.files) == 1 else f"{len(aim.files)} files"
-        words = f"{aim.label} has no tools: {looked} in {count}"
+        place = str(target.files[0]) if len(target.files) == 1 else None
+        count = "1 file" if len(target.files) == 1 else f"{len(target.files)} files"
+        words = f"{target.label} has no tools: {looked} in {count}"
         return Finding("no-tools", "error", words, file=place, hint="mark functions with @tool")
     file, first = functions[0]
     count = f"{len(functions)} functions" if len(functions) > 1 else "1 function"
@@ -508,10 +506,10 @@ class _Scanner:
         self.findings: list[Finding] = []
 
     def scan(self, targets: Sequence[str | os.PathLike[str]]) -> Scan:
-        plans = [(config, self._aims(config)) for config in self._configs(targets)]
-        aims = [aim for _, several in plans for aim in several]
-        files = list(dict.fromkeys(path for aim in aims for path in aim.files))
-        self.reading = Reading(aims, files, self.progress)
+        plans = [(config, self._find_targets(config)) for config in self._configs(targets)]
+        parsed = [target for _, several in plans for target in several]
+        files = list(dict.fromkeys(path for target in parsed for path in target.files))
+        self.reading = Reading(parsed, files, self.progress)
         self.findings += self.reading.findings
         result = Scan(files=files)
         groups = [group for config, several in plans for group in self._choose(config, several)]
@@ -573,24 +571,24 @@ class _Scanner:
                 config = load_config(Path(text), os.environ)
                 yield config if config.targets else replace(config, targets=(SAMPLES,))
 
-    def _aims(self, config: Config) -> list[Aim]:
+    def _find_targets(self, config: Config) -> list[ScanTarget]:
         search = [str(config.file.resolve().parent)] if config.file is not None else []
-        aims = []
+        parsed = []
         for target in config.targets:
             try:
-                aims.append(take_aim(target, search))
+                parsed.append(find_target(target, search))
             except SourceError as error:
                 if config.file is None:
                     raise
                 line = config.lines.get("server.targets")
                 self.findings.append(replace(error.finding, file=str(config.file), line=line))
-        self.findings += [finding for aim in aims for finding in aim.findings]
-        return aims
+        self.findings += [finding for target in parsed for finding in target.findings]
+        return parsed
 
-    def _choose(self, config: Config, aims: Iterable[Aim]) -> list[Group]:
+    def _choose(self, config: Config, parsed: Iterable[ScanTarget]) -> list[Group]:
         groups: list[Group] = []
-        for aim in aims:
-            taken, findings = self.reading.take(aim)
+        for target in parsed:
+            taken, findings = self.reading.take(target)
             self.findings += findings
             for group in taken if config.namespace is not None or config.switches else ():
                 if group.tools:
@@ -624,24 +622,21 @@ class _Scanner:
 
 def _report_same_names(several: Sequence[list[Tool]]) -> Iterator[Finding]:
     """Report names that several tools have: one by one, or all together if there are many."""
+    together = "served together, only one of them is listed"
     hint = "serve them apart, or give each a namespace"
     if len(several) > MAX_DUPLICATES:
         most = max(several, key=len)
         words = (
-            f"{len(several)} names are those of several tools, for example '{most[0].name}' of {len(most)}"
+            f"{len(several)} names are those of several tools, as '{most[0].name}' of {len(most)}; {together}"
         )
-        words += "; of those that are served together, only one is listed"
         yield Finding("duplicate-name", "advice", words, hint=hint)
         return
-    for first, *others in several:
-        shown = [str(tool.source) for tool in (first, *others)][:MAX_DUPLICATES]
-        more = f" and {len(others) + 1 - len(shown)} more" if len(others) >= len(shown) else ""
-        words = (
-            f"{len(others) + 1} tools are called '{first.name}'; served together, only one of them is listed"
-        )
-        place = others[0].source
-        words += f": {', '.join(shown)}{more}"
-        yield Finding("duplicate-name", "advice", words, first.name, None, place.file, place.line, hint)
+    for tools in several:
+        shown = ", ".join(str(tool.source) for tool in tools[:MAX_DUPLICATES])
+        more = f" and {len(tools) - MAX_DUPLICATES} more" if len(tools) > MAX_DUPLICATES else ""
+        words = f"{len(tools)} tools are called '{tools[0].name}'; {together}: {shown}{more}"
+        place = tools[1].source
+        yield Finding("duplicate-name", "advice", words, tools[0].name, None, place.file, place.line, hint)
 
 
 def _place(tool: Tool, order: Mapping[str, int]) -> tuple[int, int]:

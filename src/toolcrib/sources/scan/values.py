@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal
 from toolcrib.errors import Finding
 from toolcrib.sources.foreign.recognition import PACKAGES
 from toolcrib.sources.scan import known
-from toolcrib.sources.scan.names import Names, Outside, Place, Site, Whole
+from toolcrib.sources.scan.names import BoundName, ModuleFile, Names, Outside, Site
 from toolcrib.sources.scan.source_file import Binding, Scope, show
 from toolcrib.sources.source_text import parse_annotation
 
@@ -227,7 +227,9 @@ class Evaluator:
             raise Unresolved(f"'{show(node)}' has several values, depending on conditions", node.lineno)
         return made[0]
 
-    def _meant(self, meaning: Outside | Place | Whole, node: ast.expr, site: Site, trail: Trail) -> Any:
+    def _meant(
+        self, meaning: Outside | BoundName | ModuleFile, node: ast.expr, site: Site, trail: Trail
+    ) -> Any:
         if isinstance(meaning, Outside):
             dotted = known.canonical(meaning.dotted)
             thing = known.find(dotted)
@@ -236,7 +238,7 @@ class Evaluator:
                 words = f"'{show(node)}' is {meaning.dotted}, which is not known without importing it"
                 raise Unresolved(words, node.lineno)
             return thing
-        if isinstance(meaning, Whole) or meaning.binding.kind != "value":
+        if isinstance(meaning, ModuleFile) or meaning.binding.kind != "value":
             raise _computed(node)
         binding, scope = meaning.binding, meaning.scope
         value: Any = binding.value
@@ -391,7 +393,7 @@ class Evaluator:
     def _hint_meant(self, meaning: Any, node: ast.expr, site: Site, trail: Trail) -> Any:
         if isinstance(meaning, Outside):
             return self._outside(known.canonical(meaning.dotted), node, site, trail)
-        if not isinstance(meaning, Place) or meaning.binding.kind in ("function", "unknown"):
+        if not isinstance(meaning, BoundName) or meaning.binding.kind in ("function", "unknown"):
             raise Unresolved(f"'{show(node)}' is no type", node.lineno)
         binding = meaning.binding
         if isinstance(binding.node, ast.ClassDef):
@@ -404,7 +406,7 @@ class Evaluator:
             return typing.TypeAliasType(binding.name, made)  # type: ignore[attr-defined,unused-ignore]
         return made
 
-    def _variable(self, place: Place, trail: Trail) -> Any:
+    def _variable(self, place: BoundName, trail: Trail) -> Any:
         """Return a TypeVar or NewType, once for all who use it; the value of any other call."""
         binding, site = place.binding, Site(place.scope)
         if id(binding) in self._variables:
@@ -498,7 +500,7 @@ class Evaluator:
             return
         meanings = self.names.find(part, site).meanings
         place = meanings[0] if len(meanings) == 1 else None
-        is_alias = isinstance(place, Place) and isinstance(place.binding.value, ast.Subscript)
+        is_alias = isinstance(place, BoundName) and isinstance(place.binding.value, ast.Subscript)
         if is_alias or isinstance(part, ast.Subscript):
             yield from typing.get_args(self.hint(part, site, trail))
         else:
