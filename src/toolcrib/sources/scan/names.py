@@ -1,4 +1,4 @@
-"""Resolve names in a source file to a definition in a readable file, or to something outside.
+"""Resolve names in a source file to a definition in a readable file, or to something of another package.
 
 Handles relative imports, re-exports, star imports, aliases, and attributes of modules and classes. A name
 may have several meanings, chosen by conditions.
@@ -14,16 +14,10 @@ from typing import NamedTuple
 from toolcrib.sources.scan import known
 from toolcrib.sources.scan.files import KNOWN_BY_NAME, Library
 from toolcrib.sources.scan.source_file import Binding, Scope, SourceFile
+from toolcrib.sources.scan.things import Known, Module
 
 _MAX_FOLLOWED = 40
 _AT_TOP = "import it at the top of the module, at run time"
-
-
-@dataclass(frozen=True, slots=True)
-class Outside:
-    """Something of a package that is not read, or of one that is known by name."""
-
-    dotted: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +33,7 @@ class BoundName:
         return Site(self.scope, lazy=self.binding.kind == "alias")
 
 
-@dataclass(frozen=True, slots=True)
-class ModuleFile:
-    """A module that may be read."""
-
-    file: SourceFile
-
-
-Meaning = Outside | BoundName | ModuleFile
+Meaning = Known | BoundName | Module
 
 
 @dataclass(eq=False, slots=True)
@@ -120,9 +107,9 @@ class Names:
         return None
 
     def _full_name(self, meaning: Meaning, depth: int = 0) -> str:
-        if isinstance(meaning, Outside):
-            return known.canonical(meaning.dotted)
-        if isinstance(meaning, ModuleFile):
+        if isinstance(meaning, Known):
+            return known.canonical(meaning.name)
+        if isinstance(meaning, Module):
             return meaning.file.name
         value = meaning.binding.value
         if isinstance(value, ast.Name | ast.Attribute) and depth < _MAX_FOLLOWED:
@@ -161,7 +148,7 @@ class Names:
             if scope.stars and (found := self._starred(name, scope)).meanings:
                 return found
         if known.find(f"builtins.{name}") is not known.MISSING:
-            return Found([Outside(f"builtins.{name}")])
+            return Found([Known(f"builtins.{name}")])
         if hidden is not None:
             hidden.doubts.append(_unseen(name, "class"))
         return hidden or Found()
@@ -201,11 +188,11 @@ class Names:
         if binding.kind != "from":
             return [BoundName(binding, scope)]
         origin = self._imported_from(binding, scope.file)
-        if binding.level and not isinstance(origin, ModuleFile):
+        if binding.level and not isinstance(origin, Module):
             inner = ".".join(filter(None, (binding.module, binding.name)))
             below = self.library.beside(scope.file, binding.level, inner)
             if below is not None:
-                return [ModuleFile(below)]
+                return [Module(below)]
         found = Found() if origin is None else self.member(origin, binding.name, scope.file)
         doubts += found.doubts
         return found.meanings
@@ -216,24 +203,24 @@ class Names:
             return self._module(binding.module, file)
         near = self.library.beside(file, binding.level, binding.module)
         if near is not None:
-            return ModuleFile(near)
+            return Module(near)
         parts = file.package.split(".") if file.package else []
         kept = parts[: len(parts) - (binding.level - 1)]
-        return Outside(".".join(filter(None, [*kept, binding.module]))) if kept else None
+        return Known(".".join(filter(None, [*kept, binding.module]))) if kept else None
 
     def _module(self, dotted: str, near: SourceFile | None) -> Meaning:
         file = self.library.module(dotted, near)
-        return Outside(dotted) if file is None else ModuleFile(file)
+        return Known(dotted) if file is None else Module(file)
 
     def _starred(self, name: str, scope: Scope) -> Found:
         """Return the meanings that a name has by `from module import *`."""
         for star in reversed(scope.stars):
             origin = self._imported_from(star, scope.file)
-            if isinstance(origin, Outside):
-                outside = Outside(f"{origin.dotted}.{name}")
+            if isinstance(origin, Known):
+                outside = Known(f"{origin.name}.{name}")
                 if _is_there(outside):
                     return Found([outside])
-            elif isinstance(origin, ModuleFile):
+            elif isinstance(origin, Module):
                 file = origin.file
                 if name in public_names(file) or (not name.startswith("_") and file.scope.stars):
                     found = self.member(origin, name)
@@ -245,17 +232,17 @@ class Names:
 
     def member(self, owner: Meaning, name: str, near: SourceFile | None = None) -> Found:
         """Return the meanings of an attribute of a module or a class."""
-        if isinstance(owner, Outside):
-            dotted = f"{owner.dotted}.{name}"
-            if owner.dotted.partition(".")[0] not in KNOWN_BY_NAME:
+        if isinstance(owner, Known):
+            dotted = f"{owner.name}.{name}"
+            if owner.name.partition(".")[0] not in KNOWN_BY_NAME:
                 return Found([self._module(dotted, near)])  # of a package without an __init__.py
-            return Found([Outside(dotted)])
-        key = (id(owner.file if isinstance(owner, ModuleFile) else owner.binding), name)
+            return Found([Known(dotted)])
+        key = (id(owner.file if isinstance(owner, Module) else owner.binding), name)
         if key in self._following or len(self._following) > _MAX_FOLLOWED:
             return Found()
         self._following.add(key)
         try:
-            is_module = isinstance(owner, ModuleFile)
+            is_module = isinstance(owner, Module)
             return self._member_of_module(owner.file, name) if is_module else self._member_of(owner, name)  # type: ignore[union-attr,arg-type]
         finally:
             self._following.discard(key)
@@ -268,7 +255,7 @@ class Names:
             found = self._starred(name, file.scope)
         if found is None or not found.meanings:
             below = self.library.module(f"{file.name}.{name}", file)
-            return Found() if below is None else Found([ModuleFile(below)])
+            return Found() if below is None else Found([Module(below)])
         return found
 
     def _member_of(self, owner: BoundName, name: str) -> Found:
@@ -289,9 +276,9 @@ class Names:
 
 
 def _is_there(meaning: Meaning) -> bool:
-    if isinstance(meaning, Outside):
-        return known.find(known.canonical(meaning.dotted)) is not known.MISSING
-    return isinstance(meaning, ModuleFile)
+    if isinstance(meaning, Known):
+        return known.find(known.canonical(meaning.name)) is not known.MISSING
+    return isinstance(meaning, Module)
 
 
 def _unseen(name: str, kind: str) -> Doubt:

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from toolcrib.sources.scan.files import Library
-from toolcrib.sources.scan.names import BoundName, ModuleFile, Outside, Site
+from toolcrib.sources.scan.names import BoundName, Meaning, Site
 from toolcrib.sources.scan.source_file import (
     FUNCTIONS,
     Binding,
@@ -161,12 +161,10 @@ class Resolver:
                 return Known(f"builtins.{node.id}")
         return UNKNOWN
 
-    def _meaning(self, meaning: Outside | BoundName | ModuleFile, frame: Frame) -> Thing:
-        if isinstance(meaning, Outside):
-            return Known(meaning.dotted)
-        if isinstance(meaning, ModuleFile):
-            return Module(meaning.file)
-        return self.bound(meaning.binding, meaning.scope, frame)
+    def _meaning(self, meaning: Meaning, frame: Frame) -> Thing:
+        if isinstance(meaning, BoundName):
+            return self.bound(meaning.binding, meaning.scope, frame)
+        return meaning
 
     def bound(self, binding: Binding, scope: Scope, frame: Frame = ROOT) -> Thing:
         """Return what a binding binds its name to."""
@@ -294,7 +292,7 @@ class Resolver:
         """Return an attribute of what an expression stands for."""
         match thing:
             case Module():
-                for meaning in self.names.member(ModuleFile(thing.file), name).meanings:
+                for meaning in self.names.member(thing, name).meanings:
                     return self._meaning(meaning, ROOT)
             case Known() if thing.call is None:
                 return Known(f"{thing.name}.{name}")

@@ -57,6 +57,11 @@ def show(node: ast.AST) -> str:
     return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"
 
 
+def first_line(node: Definition) -> int:
+    """Return the line of a definition as Python counts: that of its first decorator."""
+    return node.decorator_list[0].lineno if node.decorator_list else node.lineno
+
+
 # --- scopes ------------------------------------------------------------------------------------------
 
 

@@ -19,7 +19,15 @@ from toolcrib.schema.converters import UNKNOWN_DEFAULT
 from toolcrib.sources.scan.classes import Classes
 from toolcrib.sources.scan.files import Library
 from toolcrib.sources.scan.names import Site, last_binding, qualname_in
-from toolcrib.sources.scan.source_file import Definition, FunctionNode, Scope, SourceFile, defaults_of, show
+from toolcrib.sources.scan.source_file import (
+    Definition,
+    FunctionNode,
+    Scope,
+    SourceFile,
+    defaults_of,
+    first_line,
+    show,
+)
 from toolcrib.sources.scan.values import DEFAULT, NotYet, Trail, Unresolved, is_foreign_context
 
 _ITERATORS = ("Generator", "Iterable", "Iterator")
@@ -63,11 +71,6 @@ def _make_function(node: FunctionNode, owner: str, dropped: Collection[str], fil
         co_flags=code.co_flags | flags,
     )
     return FunctionType(code, _GLOBALS, node.name)
-
-
-def first_line(node: Definition) -> int:
-    """Return the line of a definition as Python counts: that of its first decorator."""
-    return node.decorator_list[0].lineno if node.decorator_list else node.lineno
 
 
 def mangle(name: str, owner: str) -> str:

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from toolcrib.sources.scan.source_file import FunctionNode, Guess, Scope, SourceFile, Spot
-from toolcrib.sources.scan.stubs import first_line
+from toolcrib.sources.scan.source_file import FunctionNode, Guess, Scope, SourceFile, Spot, first_line
 
 LibraryName = Literal["toolcrib", "mcp", "fastmcp", "unknown"]
 """The library whose rules a server has."""

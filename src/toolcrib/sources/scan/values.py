@@ -22,8 +22,9 @@ from typing import Annotated, Any, Literal
 from toolcrib.errors import Finding
 from toolcrib.sources.foreign.recognition import PACKAGES
 from toolcrib.sources.scan import known
-from toolcrib.sources.scan.names import BoundName, ModuleFile, Names, Outside, Site
+from toolcrib.sources.scan.names import BoundName, Names, Site
 from toolcrib.sources.scan.source_file import Binding, Scope, show
+from toolcrib.sources.scan.things import Known, Module
 from toolcrib.sources.source_text import parse_annotation
 
 HINT = "unresolved-hint"
@@ -227,18 +228,16 @@ class Evaluator:
             raise Unresolved(f"'{show(node)}' has several values, depending on conditions", node.lineno)
         return made[0]
 
-    def _meant(
-        self, meaning: Outside | BoundName | ModuleFile, node: ast.expr, site: Site, trail: Trail
-    ) -> Any:
-        if isinstance(meaning, Outside):
-            dotted = known.canonical(meaning.dotted)
+    def _meant(self, meaning: Known | BoundName | Module, node: ast.expr, site: Site, trail: Trail) -> Any:
+        if isinstance(meaning, Known):
+            dotted = known.canonical(meaning.name)
             thing = known.find(dotted)
             is_code = callable(thing) and not isinstance(thing, type) and not dotted.startswith(_GENERATORS)
             if thing is known.MISSING or is_code:
-                words = f"'{show(node)}' is {meaning.dotted}, which is not known without importing it"
+                words = f"'{show(node)}' is {meaning.name}, which is not known without importing it"
                 raise Unresolved(words, node.lineno)
             return thing
-        if isinstance(meaning, ModuleFile) or meaning.binding.kind != "value":
+        if isinstance(meaning, Module) or meaning.binding.kind != "value":
             raise _computed(node)
         binding, scope = meaning.binding, meaning.scope
         value: Any = binding.value
@@ -391,8 +390,8 @@ class Evaluator:
         return made[0]
 
     def _hint_meant(self, meaning: Any, node: ast.expr, site: Site, trail: Trail) -> Any:
-        if isinstance(meaning, Outside):
-            return self._outside(known.canonical(meaning.dotted), node, site, trail)
+        if isinstance(meaning, Known):
+            return self._outside(known.canonical(meaning.name), node, site, trail)
         if not isinstance(meaning, BoundName) or meaning.binding.kind in ("function", "unknown"):
             raise Unresolved(f"'{show(node)}' is no type", node.lineno)
         binding = meaning.binding
