@@ -99,12 +99,12 @@ def find_guards(server: Any) -> Finding | None:
     return Finding("foreign-handlers", "advice", text, file=place.file, line=place.line)
 
 
-def is_own(thing: Any, name: str) -> bool:
-    """Return whether a method of an object is that of its library."""
-    is_written = any(name in vars(kind) for kind in type(thing).__mro__)
-    return is_written and not any(
-        True for attribute in (name, "__getattribute__") for _ in _find_override(thing, attribute)
-    )
+def find_override(part: Any) -> str | None:
+    """Return which method of an object is not that of its library, or None where all are."""
+    if not _is_of_library(part):
+        return f"it is a {type(part).__name__}"
+    found = (reason.words for name in sorted(_method_names(part)) for reason in _find_override(part, name))
+    return next(found, None)
 
 
 def _find_guards(server: Any) -> Iterator[_Reason]:
@@ -159,8 +159,8 @@ def _method_names(part: Any) -> set[str]:
 
 def _is_harmless_name(name: str, part: Any) -> bool:
     """Return whether a method only registers, describes or starts something, or is not about tools."""
-    if name.startswith(("__", "add_", "from_", "remove_")) or name in _HARMLESS:
-        return True
+    if name.startswith(("__", "add_", "from_", "model_", "remove_")) or name in _HARMLESS:
+        return True  # pydantic writes the names with model_ into each class
     if "resource" in name or "prompt" in name:
         return True
     return name.startswith("run") and library_of(part) is not None

@@ -27,16 +27,18 @@ MAX_SEARCHED = 2_000
 _RESTRICTING = frozenset(
     {
         *("add_middleware", "add_transform", "disable", "disable_components", "remove_tool"),
-        *("reset_visibility", "set_visibility", "_tool_manager", "setattr"),
+        *("reset_visibility", "set_visibility", "setattr"),
+        *("_components", "_tool_manager", "_tools", "_transforms", "auth", "fn", "middleware", "providers"),
     }
 )
+"""Methods and attributes by which tools of a server are removed or replaced, or their callers restricted."""
 _ADDING = frozenset(
     {
         *("add_provider", "add_tool", "enable", "enable_components", "import_server"),
-        *("middleware", "mount", "tool"),
+        *("mount", "tool"),
     }
 )
-"""Methods that change the tools of a server, or who may call them."""
+"""Methods by which a server gets more tools."""
 _CREATING = frozenset({"__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"})
 """Methods that have run when an object is there, or run for classes."""
 _PASSIVE = frozenset({"abc", "builtins", "typing", "typing_extensions"})

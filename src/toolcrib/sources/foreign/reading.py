@@ -43,7 +43,7 @@ from toolcrib.schema.parameters import (
     locate,
 )
 from toolcrib.sources.foreign.bridge import Bridge, Lifespan, Session, list_all, run_server
-from toolcrib.sources.foreign.guards import find_guards, is_own
+from toolcrib.sources.foreign.guards import find_guards, find_override
 from toolcrib.sources.foreign.plain import (
     find_change,
     find_library_type,
@@ -350,8 +350,11 @@ class _Adopter:
         origin = self._item.origin
         if not self._item.is_function:
             return "its function is unknown" if origin is None else f"it is a {type(origin).__name__}"
-        if not is_own(origin, "run"):
-            return "its class overrides run"
+        if getattr(origin, "auth", None) is not None:
+            return "it has an authorization check"
+        parts = [part for part in (origin, getattr(origin, "fn_metadata", None)) if part is not None]
+        if (override := next(filter(None, map(find_override, parts)), None)) is not None:
+            return override
         if getattr(origin, "serializer", None) is not None:  # of fastmcp 2
             return "it has a serializer"
         obstacle = find_obstacle(origin.fn, self._item.wire["inputSchema"])
