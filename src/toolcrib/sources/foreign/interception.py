@@ -275,13 +275,16 @@ def _awaited_uvicorn(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _find_served(host: Host, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Return the server behind the application that uvicorn gets: `run(app)`, or `Server(Config(app)).run()`.
-    None where the program has made no application of a server. Raise SourceError if other code of the program
+    """Return the server behind the application, or the factory of one, that uvicorn gets: `run(app)`, or
+    `Server(Config(app)).run()`. None where the program has made no application of a server. Raise SourceError if other code of the program
     is around it, such as an authentication: that does not run here."""
     first = kwargs.get("app", args[0] if args else None)
-    app = getattr(getattr(first, "config", None), "app", first)
+    config = getattr(first, "config", None)
+    app = getattr(config, "app", first)
     if isinstance(app, str):
         app = sys.modules["uvicorn.importer"].import_from_string(app)
+    if kwargs.get("factory") or getattr(config, "factory", False):
+        app = app()
     around: list[str] = []
     for server, made in reversed(host.applications):
         if _leads_to(app, made, around):
@@ -306,11 +309,11 @@ def _leads_to(app: Any, made: Any, around: list[str]) -> bool:
     return any(_leads_to(part, made, around) for part in inner)
 
 
-# --- signals -----------------------------------------------------------------------------------------
+# --- threads: no program runs in the main thread -----------------------------------------------------
 
 
 def _without_signals(original: Callable[..., Any], result: Callable[..., Any]) -> Callable[..., Any]:
-    """Replace a function that sets signal handlers: only the main thread can, and no program runs there."""
+    """Replace a function that sets signal handlers, which only the main thread can."""
 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -327,6 +330,23 @@ def ignore_signals() -> None:
     loop: Any = getattr(asyncio, "SelectorEventLoop", None)
     for name in ("add_signal_handler", "remove_signal_handler"):
         setattr(loop, name, _without_signals(getattr(loop, name), lambda *_: False))
+
+
+def _for_all_threads(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Replace `sqlite3.connect`: a program opens its database on its own thread, and toolcrib calls the async
+    functions that use it on another one. Under their library both are the same thread."""
+
+    @functools.wraps(original)
+    def connect(*args: Any, **kwargs: Any) -> Any:
+        if current.get() is not None and len(args) < _SAME_THREAD:
+            kwargs.setdefault("check_same_thread", False)
+        return original(*args, **kwargs)
+
+    return connect
+
+
+_SAME_THREAD = 5
+"""The position of `check_same_thread` among the parameters of `sqlite3.connect`, counted from 1."""
 
 
 # --- replacing them as they are imported -------------------------------------------------------------
@@ -357,10 +377,12 @@ def _patch(module: ModuleType) -> None:
         _replace(module.Server, ("serve",), _awaited_uvicorn)
     elif name == "uvicorn.main":
         _replace(module, ("run",), _blocking_uvicorn)
+    elif name in ("sqlite3", "sqlite3.dbapi2"):
+        _replace(module, ("connect",), _for_all_threads)
 
 
 _MODULES = frozenset({*_CLASSES, "mcp.server.lowlevel.server", "mcp.server.stdio"}) | {
-    *("toolcrib.server", "uvicorn.main", "uvicorn.server")
+    *("sqlite3", "sqlite3.dbapi2", "toolcrib.server", "uvicorn.main", "uvicorn.server")
 }
 
 

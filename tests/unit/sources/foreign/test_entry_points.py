@@ -119,6 +119,7 @@ UVICORN = (
     + "asyncio.run(main())",
     "import uvicorn\nif __name__ != '__main__':\n    app = make().{app}()\n"
     "else:\n    uvicorn.run('greeter:app', port=1)",
+    "import uvicorn\n" + GUARD + "uvicorn.run(lambda: make().{app}(), factory=True, port=1)",
 )
 
 
@@ -132,7 +133,7 @@ def test_a_server_is_served_wherever_its_program_starts_it(tmp_path: Path, libra
 
 
 @pytest.mark.parametrize(("library", "app"), [(MCP, "streamable_http_app"), (FAST, "http_app")])
-@pytest.mark.parametrize("start", UVICORN, ids=["run", "serve", "by name"])
+@pytest.mark.parametrize("start", UVICORN, ids=["run", "serve", "by name", "factory"])
 def test_a_server_is_served_whose_application_is_given_to_uvicorn(
     tmp_path: Path, library: str, app: str, start: str
 ) -> None:
@@ -398,6 +399,24 @@ async def main():
 
     assert greet(file) == "hello Ann"
     assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
+
+
+def test_a_database_that_a_program_opens_can_be_used_by_its_tools(tmp_path: Path) -> None:
+    file = tmp_path / "greeter.py"
+    database = """
+import sqlite3
+database = sqlite3.connect(":memory:")
+server = Server("greeter")
+
+@server.tool()
+async def greet(name: str) -> str:
+    "Greet a person by name."
+    return database.execute("SELECT 'hello ' || ?", (name,)).fetchone()[0]
+
+"""
+    file.write_text(MCP + database + GUARD + "server.run()\n")
+
+    assert greet(file) == "hello Ann"
 
 
 def test_classes_of_the_program_can_be_resolved_by_their_module(tmp_path: Path) -> None:
