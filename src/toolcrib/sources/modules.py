@@ -122,6 +122,7 @@ def _read_program(program: Program, options: ReadOptions) -> Batch:
         if started.module is None or program.path is None:
             return Batch()
         return _read_modules([started.module], [], program.label, options)
+    started.set_variables()
     token = started_on.set(started.loop)
     try:
         batch = options.read(started.server)

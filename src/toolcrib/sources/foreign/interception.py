@@ -276,8 +276,8 @@ def _awaited_uvicorn(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _find_served(host: Host, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Return the server behind the application, or the factory of one, that uvicorn gets: `run(app)`, or
-    `Server(Config(app)).run()`. None where the program has made no application of a server. Raise SourceError if other code of the program
-    is around it, such as an authentication: that does not run here."""
+    `Server(Config(app)).run()`. None where the program has made no application of a server. Raise SourceError
+    if other code of the program is around it, such as an authentication: that does not run here."""
     first = kwargs.get("app", args[0] if args else None)
     config = getattr(first, "config", None)
     app = getattr(config, "app", first)

@@ -26,8 +26,9 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotStarted
+from contextvars import Context as Variables
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -172,11 +173,18 @@ def _run_file(path: Path, package: str) -> ModuleType:
 @dataclass(frozen=True, slots=True)
 class Started:
     """The result of running a program: the server that it started or returned, with the event loop if one was
-    running; or else its module, if it is a file that started none."""
+    running, and the context variables; or else its module, if it is a file that started none."""
 
     server: Any = None
     loop: asyncio.AbstractEventLoop | None = None
     module: ModuleType | None = None
+    variables: Variables = field(default_factory=copy_context)
+
+    def set_variables(self) -> None:
+        """Set the context variables of the program here, so that tools see them as under their library."""
+        for variable, value in self.variables.items():
+            if not variable.name.startswith("toolcrib_"):
+                variable.set(value)
 
 
 class Program:

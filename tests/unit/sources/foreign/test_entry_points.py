@@ -419,6 +419,28 @@ async def greet(name: str) -> str:
     assert greet(file) == "hello Ann"
 
 
+def test_tools_see_the_context_variables_of_the_program(tmp_path: Path) -> None:
+    file = tmp_path / "greeter.py"
+    variables = """
+from contextvars import ContextVar
+greeting = ContextVar("greeting", default="none")
+server = Server("greeter")
+
+@server.tool()
+async def greet(name: str) -> str:
+    "Greet a person by name."
+    return f"{greeting.get()} {name}"
+
+def main():
+    greeting.set("hello")
+    server.run()
+
+"""
+    file.write_text(MCP + variables + GUARD + "main()\n")
+
+    assert greet(file) == "hello Ann"
+
+
 def test_classes_of_the_program_can_be_resolved_by_their_module(tmp_path: Path) -> None:
     file = tmp_path / "greeter.py"
     text = """from __future__ import annotations
