@@ -259,6 +259,24 @@ def test_a_server_that_nothing_starts_is_taken_from_the_module(tmp_path: Path) -
     assert greet(file) == "hello Ann"
 
 
+@pytest.mark.parametrize("named", ["", "greeter.py:server"], ids=["folder", "object"])
+@pytest.mark.parametrize(
+    "start",
+    ["server.disable(names={'greet'})\n    server.run()", "main()"],
+    ids=["there", "in a function"],
+)
+def test_a_restriction_that_only_the_program_sets_up_is_reported_where_it_is_imported(
+    tmp_path: Path, named: str, start: str
+) -> None:
+    main = "server = make()\ndef main():\n    server.disable(names={'greet'})\n    server.run()\n"
+    (tmp_path / "greeter.py").write_text(FAST + MAKE + main + GUARD + start + "\n")
+
+    result = run("check", tmp_path / named)
+    assert "foreign-bypassed" in result.output
+    assert "greeter.py changes its server when it is run, but it was only imported" in result.output
+    assert "foreign-bypassed" not in run("check", tmp_path / "greeter.py").output
+
+
 def test_a_program_of_toolcrib_is_imported(tmp_path: Path) -> None:
     file = tmp_path / "own.py"
     make = "from toolcrib import MCPServer\nserver = MCPServer('own')\n"
