@@ -252,6 +252,32 @@ def _application(original: Callable[..., Any]) -> Callable[..., Any]:
     return make
 
 
+def _session_manager(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Replace the constructor of a session manager, by which a low-level server is an HTTP application."""
+
+    @functools.wraps(original)
+    def make(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        host = _find_host()
+        if host is not None:
+            host.applications.append((self.app, self.handle_request))
+
+    return make
+
+
+def _sse_transport(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Replace the constructor of a transport whose server is known only to the program's own endpoint."""
+
+    @functools.wraps(original)
+    def make(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        host = _find_host()
+        if host is not None:
+            host.applications.append((None, self))
+
+    return make
+
+
 def _blocking_uvicorn(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -297,16 +323,24 @@ def _find_served(host: Host, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
 def _leads_to(app: Any, made: Any, around: list[str]) -> bool:
     """Return whether an application is one that a server has made, or passes requests to it unseen, as the
     routes of starlette do. Add the names of parts that may do anything to `around`."""
-    if app is not made and not _is_known(type(app)):
+    if app == made:  # not `is`: a bound method is a new object each time
+        return not _add_unknown(app, around)
+    if not _is_known(type(app)):
         around.append(getattr(app, "__name__", type(app).__name__))
         return False
-    if names := _unknown_middleware(getattr(app, "user_middleware", ())):
-        around += names
+    if _add_unknown(app, around):
         return False
-    if app is made or hasattr(app, "endpoint"):
-        return made in (app, getattr(app, "endpoint", None))
+    if hasattr(app, "endpoint"):
+        return bool(app.endpoint == made)
     inner = [app.app] if hasattr(app, "app") else getattr(app, "routes", ())
     return any(_leads_to(part, made, around) for part in inner)
+
+
+def _add_unknown(app: Any, around: list[str]) -> bool:
+    """Add the names of middleware of an application that may refuse requests; return whether it has any."""
+    names = _unknown_middleware(getattr(app, "user_middleware", ()))
+    around += names
+    return bool(names)
 
 
 # --- threads: no program runs in the main thread -----------------------------------------------------
@@ -377,12 +411,17 @@ def _patch(module: ModuleType) -> None:
         _replace(module.Server, ("serve",), _awaited_uvicorn)
     elif name == "uvicorn.main":
         _replace(module, ("run",), _blocking_uvicorn)
+    elif name == "mcp.server.streamable_http_manager":
+        _replace(module.StreamableHTTPSessionManager, ("__init__",), _session_manager)
+    elif name == "mcp.server.sse":
+        _replace(module.SseServerTransport, ("__init__",), _sse_transport)
     elif name in ("sqlite3", "sqlite3.dbapi2"):
         _replace(module, ("connect",), _for_all_threads)
 
 
 _MODULES = frozenset({*_CLASSES, "mcp.server.lowlevel.server", "mcp.server.stdio"}) | {
-    *("sqlite3", "sqlite3.dbapi2", "toolcrib.server", "uvicorn.main", "uvicorn.server")
+    *("mcp.server.sse", "mcp.server.streamable_http_manager"),
+    *("sqlite3", "sqlite3.dbapi2", "toolcrib.server", "uvicorn.main", "uvicorn.server"),
 }
 
 

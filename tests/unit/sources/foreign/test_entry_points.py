@@ -143,6 +143,59 @@ def test_a_server_is_served_whose_application_is_given_to_uvicorn(
     assert greet(file) == "hello Ann"
 
 
+HTTP_LOW_LEVEL = """
+import mcp_types as types, uvicorn
+from mcp.server import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+async def list_tools(context, params):
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+    return types.ListToolsResult(tools=[types.Tool(name="greet", input_schema=schema)])
+
+async def call_tool(context, params):
+    text = "hello " + params.arguments["name"]
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)])
+
+server = Server("greeter", on_list_tools=list_tools, on_call_tool=call_tool)
+
+def main():
+    manager = StreamableHTTPSessionManager(app=server)
+
+    async def check_first(scope, receive, send):
+        await manager.handle_request(scope, receive, send)
+
+    uvicorn.run(Starlette(routes=[Mount("/mcp", app={app})]), port=1)
+
+"""
+
+
+def test_a_low_level_server_over_http_is_served(tmp_path: Path) -> None:
+    file = tmp_path / "greeter.py"
+    file.write_text(HTTP_LOW_LEVEL.replace("{app}", "manager.handle_request") + GUARD + "main()\n")
+
+    assert greet(file) == "hello Ann"
+
+
+@pytest.mark.parametrize("transport", ["streamable", "sse"])
+def test_a_low_level_server_behind_an_endpoint_of_its_program_is_refused(
+    tmp_path: Path, transport: str
+) -> None:
+    file = tmp_path / "greeter.py"
+    text = HTTP_LOW_LEVEL.replace("{app}", "check_first")
+    if transport == "sse":
+        text = text.replace("StreamableHTTPSessionManager(app=server)", "SseServerTransport('/messages')")
+        text = "from mcp.server.sse import SseServerTransport\n" + text
+    file.write_text(text + GUARD + "main()\n")
+
+    result = run("check", file)
+    assert result.exit_code == 2
+    assert "The program puts check_first around the HTTP application of its server" in " ".join(
+        result.output.split()
+    )
+
+
 def test_a_low_level_server_is_called_on_the_loop_of_its_program_and_its_database_closed(
     tmp_path: Path,
 ) -> None:
