@@ -2,8 +2,10 @@
 
 `install` replaces the methods that run a server, in the classes of the libraries, when they are imported. A
 replaced method gives its server to the program that is running (`Host`) and returns when the host lets it.
-Where there is no such program, it does what it did before. The replaced `tool` decorator keeps the problem of
-a function that the library refuses for `refused_tools`, so that it does not hide the other tools of its file.
+Where there is no such program, it does what it did before.
+
+The `tool` decorator is replaced, too: if the library refuses a function, `refused_tools` returns the error,
+and the other tools of the file are still registered.
 """
 
 from __future__ import annotations
@@ -171,6 +173,8 @@ class _StandardStream:
 
 
 def _standard_streams(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Replace `stdio_server()`."""
+
     @functools.wraps(original)
     @asynccontextmanager
     async def stdio_server(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
@@ -199,7 +203,7 @@ def refused_tools(server: Any) -> list[Finding]:
 
 
 def _decorating(original: Callable[..., Any]) -> Callable[..., Any]:
-    """`server.tool`, a decorator: called with the function, or with options, to return one."""
+    """Replace `server.tool`, which is called with a function, or with options to return a decorator."""
 
     @functools.wraps(original)
     def tool(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -279,6 +283,8 @@ def _sse_transport(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _blocking_uvicorn(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Replace `uvicorn.run(app)` and `uvicorn.Server(config).run()`."""
+
     @functools.wraps(original)
     def run(*args: Any, **kwargs: Any) -> Any:
         host = _find_host()
@@ -289,6 +295,8 @@ def _blocking_uvicorn(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _awaited_uvicorn(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Replace `await uvicorn.Server(config).serve()`."""
+
     @functools.wraps(original)
     async def serve(*args: Any, **kwargs: Any) -> Any:
         host = _find_host()

@@ -1,7 +1,7 @@
 """Decide which functions of another library's server toolcrib may run itself.
 
 A function is plain if nothing of the library is in its signature or in the code that it reaches: no Context,
-no injected parameters, no result types, no look at the current request. Everything else is left to the
+no injected parameters, no result types, no access to the current request. Everything else is left to the
 library. The code is searched through the names that it uses: functions, classes, objects and modules of the
 same project are followed, installed packages are judged as a whole. In doubt, a function is not plain.
 """
@@ -46,7 +46,13 @@ _PASSIVE = frozenset({"abc", "builtins", "typing", "typing_extensions"})
 _DYNAMIC = frozenset({"__class__", "__dict__", "attrgetter", "getattr", "methodcaller", "type", "vars"}) | {
     *("eval", "exec", "globals", "locals")
 }
-_FIXED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY)
+"""Names by which code may reach an attribute or a global that it does not name."""
+_UNNAMED = (
+    inspect.Parameter.VAR_POSITIONAL,
+    inspect.Parameter.VAR_KEYWORD,
+    inspect.Parameter.POSITIONAL_ONLY,
+)
+"""Kinds of parameters that clients cannot fill by name."""
 
 
 def find_obstacle(function: Any, schema: Mapping[str, Any]) -> str | None:
@@ -63,7 +69,7 @@ def find_obstacle(function: Any, schema: Mapping[str, Any]) -> str | None:
             return f"it returns {found}" if name == "return" else f"it takes {found} ({name})"
     published = schema.get("properties", {})
     for parameter in signature.parameters.values():
-        if parameter.kind in _FIXED:
+        if parameter.kind in _UNNAMED:
             return f"it has the parameter {parameter}"
         if parameter.name not in published:
             return f"its library fills the parameter '{parameter.name}'"
@@ -108,7 +114,7 @@ def find_lifespan_change(lifespan: Any) -> str | None:
         elif package_of(type(part)) in PACKAGES and len(parts) < MAX_SEARCHED:
             parts += [value for value in vars(part).values() if callable(value)]
         else:
-            return type(part).__name__  # in doubt
+            return type(part).__name__  # it may do anything
     return None
 
 

@@ -25,7 +25,7 @@ import sysconfig
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as NotStarted
+from concurrent.futures import TimeoutError as StartTimeout
 from contextvars import Context as Variables
 from contextvars import copy_context
 from dataclasses import dataclass, field
@@ -63,7 +63,7 @@ START_S = 60.0
 STOP_S = 5.0
 """How long it may take to end when its server has stopped."""
 MAX_FILES = 200
-"""The number of files of a package that are searched for a word about MCP."""
+"""The number of files of a package that are searched for a mention of MCP."""
 import_machinery.add(__file__)
 
 
@@ -220,7 +220,7 @@ class Program:
             with _no_input():
                 self._thread.start()
                 started = self._started.result(START_S)
-        except NotStarted:
+        except StartTimeout:
             self.stop(wait_s=0)
             text = f"{self._subject} did not start a server within {START_S:g} s"
             hint = "it must call run() of mcp or fastmcp; a server object can be named: file.py:server"
