@@ -204,6 +204,8 @@ class _Search:
             self._waiting.append(function.__func__)
             return self._judge("self", function.__self__, frozenset())
         names = frozenset(_names_in(function.__code__))
+        if not names.isdisjoint(_DYNAMIC):
+            names |= frozenset(_strings_in(function.__code__))  # getattr(server, "disable")
         new = names - self.names
         self.names |= names
         if self._dynamic is None and (dynamic := sorted(names & _DYNAMIC)):
@@ -286,6 +288,14 @@ def _names_in(code: CodeType) -> Iterator[str]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _names_in(constant)
+
+
+def _strings_in(code: CodeType) -> Iterator[str]:
+    for constant in code.co_consts:
+        if isinstance(constant, str):
+            yield constant
+        elif isinstance(constant, CodeType):
+            yield from _strings_in(constant)
 
 
 def _imports_in(code: CodeType) -> Iterator[str]:

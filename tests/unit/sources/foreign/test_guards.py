@@ -356,7 +356,7 @@ async def test_an_authorization_check_is_repeated_for_each_call() -> None:
     assert (await ours.call("secret")).is_error
 
 
-@pytest.mark.parametrize("change", ["middleware", "components", "function"])
+@pytest.mark.parametrize("change", ["middleware", "components", "function", "name"])
 async def test_tools_that_another_tool_may_restrict_are_called_through_the_server(change: str) -> None:
     class Deny(Middleware):
         async def on_call_tool(self, context: Any, call_next: Any) -> Any:
@@ -381,7 +381,16 @@ async def test_tools_that_another_tool_may_restrict_are_called_through_the_serve
         secret.fn = deny
         return "done"
 
-    restrict = {"middleware": add_middleware, "components": clear_components, "function": replace_function}
+    def disable_by_name() -> str:
+        getattr(theirs, "disable")(names={"secret"})  # noqa: B009
+        return "done"
+
+    restrict = {
+        "middleware": add_middleware,
+        "components": clear_components,
+        "function": replace_function,
+        "name": disable_by_name,
+    }
     theirs.tool(restrict[change], name="restrict")
     ours = MCPServer("ours")
     ours.add(theirs)
