@@ -13,8 +13,8 @@ from toolcrib.cli.catalog import scan_targets
 from toolcrib.cli.load import Loaded, build_tools, catalog_json, config_findings, find_unused_policy, load
 from toolcrib.cli.options import Command, json_option, targets_argument
 from toolcrib.cli.output import Terminal, format_source
-from toolcrib.cli.table import Column, break_name, print_findings, print_table
-from toolcrib.cli.text import count, count_findings, safe
+from toolcrib.cli.table import Column, print_findings, print_table
+from toolcrib.cli.text import NAME_STYLE, STATE_STYLES, count, count_findings, safe
 from toolcrib.errors import ConfigurationError, Finding
 from toolcrib.tool import Tool
 
@@ -31,12 +31,9 @@ toolcrib check server.py -- -v    a server of mcp or fastmcp, run with -v
 
 
 _COLUMNS = (
-    Column(
-        wraps=False,
-        styles={"ok": {"fg": "green"}, "off": {"dim": True}, "refused": {"fg": "red", "bold": True}},
-    ),
-    Column(wraps=False),
-    Column(style={"dim": True}),
+    Column(wraps=False, styles=STATE_STYLES),
+    Column(wraps=False, style=NAME_STYLE),
+    Column(is_path=True, style={"dim": True}),
     Column(style={"dim": True}),
 )
 _WAYS = {"native": "native", "handlers": "through handlers"}
@@ -147,10 +144,10 @@ def _list_tools(
             if not entry.enabled and tool.options.group:
                 name = f"{name} (enable_{tool.options.group}_tools)"
             how = "" if tool.adoption is None else f"{_WAYS[tool.adoption.way]}: {tool.adoption.reason}"
-            yield "ok" if entry.enabled else "off", break_name(safe(name)), format_source(tool.source), how
+            yield "ok" if entry.enabled else "off", safe(name), format_source(tool.source), how
     named = [(error.tool, error.where) for error in sorted(errors, key=_place) if error.tool]
     for refused, where in dict.fromkeys(named):
-        yield "refused", break_name(safe(refused)), format_source(where), ""
+        yield "refused", safe(refused), format_source(where), ""
 
 
 def _summarize(loaded: Loaded, rows: list[tuple[str, str, str, str]], findings: list[Finding]) -> str:

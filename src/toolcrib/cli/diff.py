@@ -24,7 +24,7 @@ from toolcrib.catalog.lock import Lock
 from toolcrib.cli.catalog import ToolSet, ToolSource, find_lock, static_option
 from toolcrib.cli.options import Command, CommandError, exclusive, json_option
 from toolcrib.cli.output import Terminal, format_source
-from toolcrib.cli.text import Styled, count, join, one_line, style
+from toolcrib.cli.text import NAME_STYLE, Styled, count, join, one_line, style
 from toolcrib.client.session import VERSIONS
 from toolcrib.config import FILE_NAME
 from toolcrib.errors import ConfigurationError, Location
@@ -133,7 +133,7 @@ def format_changes(comparison: Comparison) -> Iterator[Styled]:
     for tool, group in groupby(comparison.changes, key=lambda change: change.tool):
         changes = list(group)
         place = format_source(changes[0].source)
-        yield join(style(one_line(tool), bold=True), f"  {place}" if place != "-" else "")
+        yield join(style(one_line(tool), **NAME_STYLE), style(f"  {place}", dim=True) if place != "-" else "")
         for change in changes:
             grade = style(change.grade.ljust(_GRADE_WIDTH), fg=_COLOURS[change.grade])
             yield join("  ", grade, "  ", one_line(change.message))

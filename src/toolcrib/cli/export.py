@@ -17,7 +17,7 @@ from toolcrib.cli.catalog import ToolSet, ToolSource, source_options
 from toolcrib.cli.load import SAMPLE_NOTE
 from toolcrib.cli.options import Command, CommandError, complete_from, json_option
 from toolcrib.cli.output import Terminal
-from toolcrib.cli.text import count, one_line
+from toolcrib.cli.text import NAME_STYLE, count, one_line, style, style_state
 from toolcrib.config import FILE_NAME
 from toolcrib.sources.targets import is_address
 
@@ -109,7 +109,8 @@ def _save(path: Path, data: Any) -> None:
 def _print_summary(exported: Export, found: ToolSet, terminal: Terminal, output: Path | None) -> None:
     for verdict in exported.verdicts:
         for status, text in _describe(verdict):
-            terminal.echo_err(f"{status:<8} {one_line(verdict.name)}  {one_line(text)}")
+            name = style(one_line(verdict.name), **NAME_STYLE)
+            terminal.echo_err(style_state(status, 8), " ", name, f"  {one_line(text)}")
     for error in found.errors:
         terminal.finding(error)
     if found.is_sample:

@@ -54,13 +54,10 @@ class Terminal:
         self._status_width = 0
 
     @property
-    def width(self) -> int:
-        """Columns of the terminal: COLUMNS, else the size of stderr or stdout, else 80."""
-        try:
-            size = os.get_terminal_size(self.out.fileno())
-        except (OSError, ValueError):
-            size = os.terminal_size((80, 24))
-        return max(40, shutil.get_terminal_size(size).columns)
+    def width(self) -> int | None:
+        """Columns of stdout: COLUMNS, else the size of the terminal, else 80. None where it is no terminal: a
+        program or a file gets whole lines."""
+        return _columns_of(self.out) if self.out.isatty() else None
 
     # --- stdout ---
 
@@ -119,12 +116,20 @@ class Terminal:
 
     def status(self, text: str) -> None:
         """Replace the status line, on a terminal only; an empty text clears it."""
-        line = one_line(text)[: self.width - 1]
+        line = one_line(text)[: _columns_of(self.err) - 1]
         if self.err.isatty() and (line or self._status_width):
             blank = " " * self._status_width
             self.err.write(f"\r{line.ljust(self._status_width)}" if line else f"\r{blank}\r")
             self.err.flush()
             self._status_width = len(line)
+
+
+def _columns_of(stream: IO[str]) -> int:
+    try:
+        size = os.get_terminal_size(stream.fileno())
+    except (OSError, ValueError):
+        size = os.terminal_size((80, 24))
+    return max(40, shutil.get_terminal_size(size).columns)
 
 
 def _write(stream: IO[str], text: str) -> None:

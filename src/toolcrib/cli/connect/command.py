@@ -7,7 +7,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,8 @@ from toolcrib.cli.options import (
     targets_argument,
 )
 from toolcrib.cli.output import Terminal, shorten_paths
-from toolcrib.cli.text import suggest
+from toolcrib.cli.table import NAME, Column, print_table
+from toolcrib.cli.text import STATE_STYLES, suggest
 from toolcrib.config import load_config
 from toolcrib.config.atomic_file import PRIVATE
 from toolcrib.errors import ConfigurationError
@@ -42,6 +43,13 @@ toolcrib connect codex tools.py --print   print the entry, write nothing
 toolcrib connect cursor --remove
 toolcrib connect --list                   list clients and their servers
 """
+_COLUMNS = (
+    replace(NAME, heading="CLIENT"),
+    Column("FOUND", wraps=False, styles=STATE_STYLES),
+    Column("SCOPE", wraps=False),
+    Column("TOOLCRIB"),
+    Column("FILE", is_path=True, style={"dim": True}),
+)
 _SECRET_KEYS = ("env", "headers", "http_headers")
 
 
@@ -269,7 +277,7 @@ def _list(chosen: Sequence[Client], as_json: bool, terminal: Terminal) -> int:
     if as_json:
         terminal.json({"clients": found})
         return 0
-    rows = [("CLIENT", "FOUND", "SCOPE", "TOOLCRIB", "FILE")]
+    rows = []
     for client in found:
         for file in client["files"]:
             names = "unreadable" if file["error"] else ", ".join(file["servers"]) or "-"
@@ -277,9 +285,7 @@ def _list(chosen: Sequence[Client], as_json: bool, terminal: Terminal) -> int:
             rows.append((client["client"], is_found, file["scope"], names, shorten_paths(file["file"])))
             if file["error"]:
                 terminal.message("warning", file["error"])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        terminal.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    print_table(_COLUMNS, rows, terminal)
     return 0
 
 
