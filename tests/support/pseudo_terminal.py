@@ -17,7 +17,11 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def run_on_terminal(
-    *words: str, columns: int = 80, cwd: Path | None = None, env: Mapping[str, str] | None = None
+    *words: str,
+    columns: int = 80,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    program: tuple[str, ...] = ("-m", "toolcrib"),
 ) -> str:
     """Return what a terminal is sent, on both streams."""
     master, slave = pty.openpty()
@@ -25,7 +29,7 @@ def run_on_terminal(
     variables = {**(env or os.environ), "TERM": "xterm"}
     for name in ("COLUMNS", "NO_COLOR"):
         variables.pop(name, None)
-    process = fork_server.launch("-m", "toolcrib", *words, stdout=slave, stderr=slave, env=variables, cwd=cwd)
+    process = fork_server.launch(*program, *words, stdout=slave, stderr=slave, env=variables, cwd=cwd)
     os.close(slave)
     pieces = []
     try:

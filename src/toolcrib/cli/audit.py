@@ -21,6 +21,7 @@ import click
 
 from toolcrib.cli.options import Command, CommandError, F, Time, format_examples, json_option
 from toolcrib.cli.output import Terminal, shorten_paths
+from toolcrib.cli.progress import Progress
 from toolcrib.cli.text import (
     STATE_STYLES,
     Styled,
@@ -222,8 +223,8 @@ def verify(
         copy=checkpoints.expanduser() if checkpoints else None,
     )
     total = reader.last_seq()
-    verdict = reader.verify(lambda done: terminal.status(f"verified {done} of about {total} records"))
-    terminal.status("")
+    with Progress(terminal, "verifying records") as progress:
+        verdict = reader.verify(lambda done: progress(done, total))
     if as_json:
         problems = [problem._asdict() for problem in verdict.problems]
         terminal.json({"file": str(log.file), **asdict(verdict), "problems": problems})
@@ -253,11 +254,13 @@ def export(
         raise CommandError("Cannot overwrite the audit log", "choose another name for --output")
     written = 0
     reader = open_reader(log)
-    with open_output(output, terminal) as write:
+    with open_output(output, terminal) as write, Progress(terminal, "exporting records") as progress:
         write_record = _make_formatter(form, write)
         for record in reader.records(**filters):
             write_record(record)
             written += 1
+            if output is not None:  # otherwise the records themselves are seen
+                progress(written)
     if as_json:
         terminal.json({"file": str(log.file), "output": output, "form": form, "records": written})
     elif output is not None:

@@ -23,6 +23,7 @@ from toolcrib import __version__
 from toolcrib.cli.load import build_tools, load, read_configs
 from toolcrib.cli.options import CommandError, Targets, target_option, targets_argument
 from toolcrib.cli.output import Terminal, open_terminal
+from toolcrib.cli.progress import Progress
 from toolcrib.cli.prompt import Prompter
 from toolcrib.cli.text import suggest
 from toolcrib.client import Client, RemoteTool, StdioTransport, Transport
@@ -103,8 +104,10 @@ class ToolSource:
             is_sample = not self.targets and not Path(FILE_NAME).is_file()
             return ToolSet(tools, list(found.findings), label, is_sample)
         loaded = load(self.targets, terminal)
-        listed = [entry.tool for entry in loaded.entries] if with_unlisted else loaded.server.registry
-        return ToolSet(build_tools(listed, loaded.findings), loaded.findings, label, loaded.is_sample)
+        tools = loaded.build_tools(
+            terminal, [entry.tool for entry in loaded.entries] if with_unlisted else None
+        )
+        return ToolSet(tools, loaded.findings, label, loaded.is_sample)
 
 
 def source_options(*, target: bool = False, static: bool = True) -> Callable[[F], F]:
@@ -182,9 +185,10 @@ def scan_targets(targets: Sequence[str], terminal: Terminal) -> Scan:
             raise CommandError(f"Cannot scan {target}: it is a running server", "use toolcrib list")
     from toolcrib.sources.scan import scan  # delayed: most commands import their targets
 
-    def show_progress(done: int, total: int) -> None:
-        if done and done % 100 == 0:
-            terminal.status(f"reading {done} of {total} files")
+    reading, building = Progress(terminal, "reading files"), Progress(terminal, "building tools")
+
+    def show_progress(step: str, done: int, total: int) -> None:
+        (reading if step == "files" else building)(done, total)
 
     try:
         with terminal.log.muted():
@@ -229,9 +233,7 @@ class Remote:
         """Call a tool; `make_arguments` gets its definition. The server is asked for a tool that it does not
         list too: it may know it, and records the call if a policy hides it."""
 
-        def show_progress(progress: float, total: float | None, message: str | None) -> None:
-            share = f"{progress:g}/{total:g}" if total else f"{progress:g}"
-            terminal.status(f"{share} {message}" if message else share)
+        progress = Progress(terminal)
 
         async def run(client: Client) -> Result:
             unlisted: CommandError | None = None
@@ -245,7 +247,7 @@ class Remote:
                     name,
                     make_arguments(definition),
                     timeout_s=timeout_s,
-                    on_progress=show_progress,
+                    on_progress=progress.show,
                     on_log=terminal.message if terminal.debug else None,
                 )
             except ToolNotFoundError as error:

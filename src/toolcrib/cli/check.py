@@ -13,6 +13,7 @@ from toolcrib.cli.catalog import scan_targets
 from toolcrib.cli.load import Loaded, build_tools, catalog_json, config_findings, find_unused_policy, load
 from toolcrib.cli.options import Command, json_option, targets_argument
 from toolcrib.cli.output import Terminal, format_source
+from toolcrib.cli.progress import Progress
 from toolcrib.cli.table import Column, print_findings, print_table
 from toolcrib.cli.text import NAME_STYLE, STATE_STYLES, count, count_findings, safe
 from toolcrib.errors import ConfigurationError, Finding
@@ -60,19 +61,21 @@ def check(terminal: Terminal, targets: Sequence[str], as_json: bool, strict: boo
     """
     scanned = scan_targets(targets, terminal) if against_scan else None  # before anything is imported
     loaded = load(targets, terminal)
-    with terminal.log.muted():
+    with terminal.log.muted(), Progress(terminal, "building tools") as progress:
+        built = build_tools(progress.track([entry.tool for entry in loaded.entries]), [])
         found = [*loaded.findings, *loaded.server.registry.check()]
         findings = list(dict.fromkeys([*found, *find_unused_policy(loaded.server)]))
     errors = [finding for finding in findings if finding.level == "error"]
-    built = build_tools([entry.tool for entry in loaded.entries], [])
     findings += _check_key_file(loaded)
     if scanned is None:
-        findings += [finding for tool in built for finding in advise(tool.definition, tool)]
+        with Progress(terminal, "inspecting tools") as progress:
+            for tool in progress.track(built):
+                findings += advise(tool.definition, tool)
     else:
         findings += _compare_scan(scanned, built, findings)
     findings.sort(key=_place)
     if as_json:
-        terminal.json(catalog_json(loaded.build_tools(), findings))
+        terminal.json(catalog_json(loaded.build_tools(terminal), findings))
     else:
         rows = list(_list_tools(loaded, built, errors))
         summary = _summarize(loaded, rows, findings)

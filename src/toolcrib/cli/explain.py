@@ -84,7 +84,7 @@ def explain_call(
     for finding in (*loaded.errors, *find_unused_policy(loaded.server)):
         terminal.finding(finding)
     if name is None:
-        every = [explain(access, principal, tool) for tool in loaded.build_tools()]
+        every = [explain(access, principal, tool) for tool in loaded.build_tools(terminal)]
         if as_json:
             named = sorted({role for item in every for role in item.roles})
             caller = {"name": principal.name, "roles": named, "scopes": sorted(principal.scopes)}

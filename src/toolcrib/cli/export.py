@@ -17,6 +17,7 @@ from toolcrib.cli.catalog import ToolSet, ToolSource, source_options
 from toolcrib.cli.load import SAMPLE_NOTE
 from toolcrib.cli.options import Command, CommandError, complete_from, json_option
 from toolcrib.cli.output import Terminal
+from toolcrib.cli.progress import Progress
 from toolcrib.cli.text import NAME_STYLE, count, one_line, style, style_state
 from toolcrib.config import FILE_NAME
 from toolcrib.sources.targets import is_address
@@ -72,8 +73,10 @@ def export(
     _check_outputs(output, report, source.targets or (FILE_NAME,))
     found = source.collect(terminal)
     _check_outputs(output, report, [tool.source.file for tool in found.tools if tool.source.file is not None])
-    with terminal.log.muted():
-        exported = export_tools(found.tools, to, strict=strict, only="exact" if only else "all")
+    with terminal.log.muted(), Progress(terminal, "exporting tools") as progress:
+        exported = export_tools(
+            found.tools, to, strict=strict, only="exact" if only else "all", progress=progress
+        )
     document = {**exported.to_json(), "findings": [finding.to_json() for finding in found.findings]}
     if report is not None:
         _save(report, {key: value for key, value in document.items() if key != "tools"})

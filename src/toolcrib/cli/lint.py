@@ -16,6 +16,7 @@ from toolcrib.cli.catalog import ToolSource, source_options
 from toolcrib.cli.load import SAMPLE_NOTE, catalog_json
 from toolcrib.cli.options import Command, CommandError, exclusive, json_option
 from toolcrib.cli.output import Terminal
+from toolcrib.cli.progress import Progress
 from toolcrib.cli.table import print_findings
 from toolcrib.cli.text import LEVELS, NAME_STYLE, count, count_findings, style, style_state, suggest
 from toolcrib.config import FILE_NAME, Config, load_config
@@ -96,9 +97,15 @@ def lint(
                 findings += find_unknown_codes(
                     [choice.code for choice in parsed], str(config.file), config.lines.get(key)
                 )
-    inspection = inspect_tools(
-        found.tools, found=findings, ignore=ignored, error=raised, use_comments=not no_ignore
-    )
+    with Progress(terminal, "inspecting tools") as progress:
+        inspection = inspect_tools(
+            found.tools,
+            found=findings,
+            ignore=ignored,
+            error=raised,
+            use_comments=not no_ignore,
+            progress=progress,
+        )
     shown = [finding for finding in inspection.findings if _reaches(finding, level)]
     if as_sarif:
         terminal.json(to_sarif(shown, version=__version__, ignored=inspection.ignored))

@@ -64,10 +64,12 @@ class Terminal:
     def echo(self, *pieces: str) -> None:
         """Print a result for people. Pieces that are not `Styled` are escaped."""
         text = join(*pieces)
+        self.status("")
         _write(self.out, text if text.endswith("\n") else f"{text}\n")
 
     def write(self, text: str) -> None:
         """Write what a tool or model returned: escaped on a terminal, unchanged for a program or a file."""
+        self.status("")
         self.out.write(safe(text) if self.out.isatty() else text)
         self.out.flush()
 
@@ -82,6 +84,7 @@ class Terminal:
 
     def json_line(self, text: str) -> None:
         """Print JSON that is encoded already."""
+        self.status("")
         self.out.write(safe_json(text).rstrip("\n") + "\n")
         self.out.flush()
 
@@ -89,12 +92,14 @@ class Terminal:
 
     def echo_err(self, *pieces: str, end: str = "\n") -> None:
         """Print to stderr. Pieces that are not `Styled` are escaped."""
+        self.status("")
         _write(self.err, f"{join(*pieces)}{end}")
 
     def message(self, level: str, text: object, hint: str | None = None) -> None:
         """Print `error: what is wrong` to stderr, then `hint: what to do`."""
         words, hint = shorten_paths(str(text)), hint and shorten_paths(hint)
         if self.message_format is not None:
+            self.status("")
             self.err.write(self.message_format(level, words, hint) + "\n")
             self.err.flush()
             return
@@ -115,7 +120,7 @@ class Terminal:
             self.message("debug", text)
 
     def status(self, text: str) -> None:
-        """Replace the status line, on a terminal only; an empty text clears it."""
+        """Replace the status line, on a terminal only; an empty text clears it, as any other output does."""
         line = one_line(text)[: _columns_of(self.err) - 1]
         if self.err.isatty() and (line or self._status_width):
             blank = " " * self._status_width

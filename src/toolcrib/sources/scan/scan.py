@@ -42,7 +42,8 @@ from toolcrib.sources.tables import DEFINITION_TABLES, HANDLER_TABLE, add_locati
 from toolcrib.sources.targets import SAMPLES, default_target, parse_target
 from toolcrib.tool import Tool
 
-Progress = Callable[[int, int], None]
+Progress = Callable[[str, int, int], None]
+"""Gets a step (`files` or `tools`), how many of them are done, and how many there are."""
 """Called with the number of files read so far and of all files."""
 _TABLES = frozenset({GROUP, HANDLER_TABLE, *DEFINITION_TABLES})
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -95,7 +96,7 @@ class Reading:
         skipped = []
         for position, path in enumerate(files):
             if progress is not None:
-                progress(position, len(files))
+                progress("files", position, len(files))
             if path in wanted or mentions_tools(path):
                 self._open(path)
             elif not _is_empty(path):
@@ -575,7 +576,10 @@ class _Scanner:
         ]
         result.findings = self.findings
         names: dict[tuple[str, str | None], Tool] = {}
-        for tool, is_listed, label in sorted(entries, key=lambda entry: _place(entry[0], order)):
+        entries.sort(key=lambda entry: _place(entry[0], order))
+        for position, (tool, is_listed, label) in enumerate(entries):
+            if self.progress is not None:
+                self.progress("tools", position, len(entries))
             result.findings += self.reading.remarks_on(tool)
             try:
                 tool.check_definition()

@@ -249,9 +249,9 @@ def test_latin_source_is_read_as_its_cookie_says(folder: Path) -> None:
 def test_progress_is_told(folder: Path) -> None:
     write(folder / "a.py", TWO)
     write(folder / "b.py", "")
-    told: list[tuple[int, int]] = []
-    scan(folder, progress=lambda done, total: told.append((done, total)))
-    assert told == [(0, 2), (1, 2)]
+    told: list[tuple[str, int, int]] = []
+    scan(folder, progress=lambda *progress: told.append(progress))
+    assert told == [("files", 0, 2), ("files", 1, 2), ("tools", 0, 2), ("tools", 1, 2)]
 
 
 def test_a_generated_file_with_thousands_of_tools_ends(folder: Path) -> None:
