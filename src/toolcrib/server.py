@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from toolcrib.config.settings import Policy
     from toolcrib.policy.enforcer import PolicyEnforcer
     from toolcrib.protocol.methods import Method
+    from toolcrib.transports.http.routes import Route
     from toolcrib.transports.serving import Transports
 
 logger = logging.getLogger("toolcrib")
@@ -164,6 +165,7 @@ class MCPServer:
         self._shutting_down = False
         self._ended: Future[None] = Future()
         self._methods: list[Method] = []
+        self._routes: list[Route] = []
         self._transports: Transports | None = None
         self.enforcer: PolicyEnforcer | None = None
         self._middleware = [check_middleware(part) for part in middleware]
@@ -479,7 +481,7 @@ class MCPServer:
             own: dict[str, Any] = {name: getattr(self.settings, name) for name in _PROTOCOL_SETTINGS}
             own |= {"version": self.version, "methods": tuple(self._methods)}
             settings = EngineSettings(name=self.name, dynamic=self.dynamic, **own)
-            self._transports = Transports(self.dispatcher, settings, self.enforcer)
+            self._transports = Transports(self.dispatcher, settings, self.enforcer, self._routes)
             if self._running:
                 self._transports.open()
         return self._transports
@@ -503,6 +505,33 @@ class MCPServer:
         self._methods.append(method)
         if self._transports is not None:
             self._transports.engine.add_methods((method,))
+
+    def route(self, path: str, *, methods: Iterable[str] = ("GET",)) -> Callable[[F], F]:
+        """Serve an HTTP path of your own beside MCP: `@server.route("/orders/{id}", methods=["POST"])`.
+
+        The function, async or not, gets an `HTTPRequest` (`toolcrib.transports.http.routes`) and returns an
+        `HTTPResponse`, text, bytes or JSON. The route is behind the same authentication as MCP.
+        """
+        from toolcrib.transports.http.routes import Route  # few servers have routes
+
+        def decorate(function: F) -> F:
+            self._routes.append(Route.of(path, methods, function))
+            return function
+
+        return decorate
+
+    @property
+    def has_guards(self) -> bool:
+        """Whether a policy or middleware of its own stands before its tools."""
+        return self.enforcer is not None or bool(self._middleware)
+
+    def copy_extensions(self, other: MCPServer) -> None:
+        """Use the middleware, methods and routes of another server too."""
+        self._middleware += other._middleware
+        self._methods += other._methods
+        self._routes += other._routes
+        if self._middleware:
+            self._compose()
 
     def asgi(self, **options: Any) -> Any:
         """Return an ASGI application with this server at `path` ("/mcp"), for uvicorn or to be mounted.

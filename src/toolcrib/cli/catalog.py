@@ -60,6 +60,21 @@ class ToolSet:
     def errors(self) -> list[Finding]:
         return [finding for finding in self.findings if finding.level == "error"]
 
+    def drop_duplicates(self) -> None:
+        """Keep the first tool of each name and version, and report the others as errors. A scan finds several
+        where they are on different servers."""
+        first: dict[tuple[str, str | None], Tool] = {}
+        for tool in self.tools:
+            other = first.setdefault((tool.name, tool.version), tool)
+            if other is not tool:
+                text = f"Tool '{tool.name}' is defined twice: at {other.source} and at {tool.source}"
+                hint = "take one server at a time: name its file, or FILE:SERVER"
+                place = tool.source
+                self.findings.append(
+                    Finding("duplicate-name", "error", text, tool.name, None, place.file, place.line, hint)
+                )
+        self.tools = list(first.values())
+
 
 @dataclass(frozen=True, slots=True)
 class ToolSource:

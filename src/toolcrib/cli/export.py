@@ -72,6 +72,7 @@ def export(
     find_exporter(to)
     _check_outputs(output, report, source.targets or (FILE_NAME,))
     found = source.collect(terminal)
+    found.drop_duplicates()
     _check_outputs(output, report, [tool.source.file for tool in found.tools if tool.source.file is not None])
     with terminal.log.muted(), Progress(terminal, "exporting tools") as progress:
         exported = export_tools(

@@ -219,7 +219,12 @@ class TargetLoader:
         Where the targets hold one server object and it has exactly these tools, it is used itself, so that
         changes by its tools take effect; otherwise a new server gets its settings.
         """
-        own = self._servers[0] if len(set(self._servers)) == 1 else None
+        servers = list(dict.fromkeys(self._servers))
+        own = servers[0] if len(servers) == 1 else None
+        if len(servers) > 1 and any(server.has_guards for server in servers):
+            names = ", ".join(server.name for server in servers)
+            hint = "use one target at a time, or move the policy into toolcrib.toml"
+            raise CommandError(f"Several servers, of which one has a policy or middleware: {names}", hint)
         if own is None:
             server = MCPServer(dynamic=dynamic)
         elif tools and not dynamic and _has_exactly(own, tools):
@@ -364,7 +369,7 @@ def _has_exactly(server: MCPServer, tools: Sequence[Tool]) -> bool:
 
 
 def _copy_settings(own: MCPServer, dynamic: bool) -> MCPServer:
-    """Return a new server with the settings of another, and none of its tools."""
+    """Return a new server with the settings and extensions of another, and none of its tools."""
     registry, search = own.registry, own.dispatcher.tool_search
     server = MCPServer(
         own.name,
@@ -378,6 +383,7 @@ def _copy_settings(own: MCPServer, dynamic: bool) -> MCPServer:
     )
     server.publish_search(*(("never", None) if search is None else (search.mode, search.budget_tokens)))
     server.settings = replace(own.settings, dynamic=server.dynamic)
+    server.copy_extensions(own)
     return server
 
 

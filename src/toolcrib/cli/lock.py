@@ -59,6 +59,7 @@ def lock(
     if old is None and update:
         raise CommandError(f"Cannot update {file}: no such file", "write it first, without --update")
     found = source.collect(terminal, with_unlisted=True)
+    found.drop_duplicates()
     if found.is_sample:
         raise CommandError("No targets to lock", "name a file, a folder or a module")
     for error in found.errors:
