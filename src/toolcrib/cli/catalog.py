@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
+_SCAN_STEPS = {"files": "reading files", "modules": "analysing modules", "tools": "building tools"}
 _SEARCH_TOOLS = re.compile(rf"(toolcrib_(?:\d+_)?)?({SEARCH}|{CALL})")
 
 
@@ -200,10 +201,12 @@ def scan_targets(targets: Sequence[str], terminal: Terminal) -> Scan:
             raise CommandError(f"Cannot scan {target}: it is a running server", "use toolcrib list")
     from toolcrib.sources.scan import scan  # delayed: most commands import their targets
 
-    reading, building = Progress(terminal, "reading files"), Progress(terminal, "building tools")
+    steps: dict[str, Progress] = {}
 
     def show_progress(step: str, done: int, total: int) -> None:
-        (reading if step == "files" else building)(done, total)
+        if step not in steps:
+            steps[step] = Progress(terminal, _SCAN_STEPS[step])
+        steps[step](done, total)
 
     try:
         with terminal.log.muted():

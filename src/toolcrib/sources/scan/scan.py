@@ -40,7 +40,7 @@ from toolcrib.sources.targets import SAMPLES, default_target, parse_target
 from toolcrib.tool import Tool
 
 Progress = Callable[[str, int, int], None]
-"""Called with a step (`files` or `tools`), how many of them are done, and how many there are."""
+"""Called with a step (`files`, `modules` or `tools`), how many of them are done, and how many there are."""
 MAX_DUPLICATES = 10
 """Names of several tools that are reported one by one; more are summed up."""
 _TABLES = (GROUP, *DEFINITION_TABLES, HANDLER_TABLE)
@@ -108,7 +108,10 @@ class Reading:
                 self._open(path)
             if not more:
                 break
-        for found in list(self.resolver.files):
+        opened = list(self.resolver.files)
+        for position, found in enumerate(opened):
+            if progress is not None:
+                progress("modules", position, len(opened))
             self.patterns.find(found)
         for path in files:
             if path in self.files:
