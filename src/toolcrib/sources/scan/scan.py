@@ -70,9 +70,7 @@ class Content:
 class Reading:
     """The files of all targets, surveyed; and what importing each target would find."""
 
-    def __init__(
-        self, targets: Sequence[ScanTarget], files: Sequence[Path], progress: Progress | None
-    ) -> None:
+    def __init__(self, targets: Sequence[ScanTarget], files: Sequence[Path], progress: Progress) -> None:
         folders = dict.fromkeys(path.parent for path in files)
         roots = dict.fromkeys(find_import_root(folder / "x.py")[0] for folder in folders)
         self.findings: list[Finding] = []
@@ -91,11 +89,10 @@ class Reading:
 
     # --- reading files ---
 
-    def _read(self, files: Sequence[Path], wanted: set[Path], progress: Progress | None) -> None:
+    def _read(self, files: Sequence[Path], wanted: set[Path], progress: Progress) -> None:
         skipped = []
         for position, path in enumerate(files):
-            if progress is not None:
-                progress("files", position, len(files))
+            progress("files", position, len(files))
             if path in wanted or mentions_tools(path):
                 self._open(path)
             elif not _is_empty(path):
@@ -110,8 +107,7 @@ class Reading:
                 break
         opened = list(self.resolver.files)
         for position, found in enumerate(opened):
-            if progress is not None:
-                progress("modules", position, len(opened))
+            progress("modules", position, len(opened))
             self.patterns.find(found)
         for path in files:
             if path in self.files:
@@ -472,6 +468,10 @@ class Scan:
         return [finding for finding in self.findings if finding.level == "error"]
 
 
+def _ignore(step: str, done: int, total: int) -> None:
+    """Report no progress."""
+
+
 def scan(*targets: str | os.PathLike[str], progress: Progress | None = None) -> Scan:
     """The tools in source files, without importing or running any of them.
 
@@ -486,7 +486,7 @@ def scan(*targets: str | os.PathLike[str], progress: Progress | None = None) -> 
     gc.disable()  # trees are many objects and no garbage: looking for some doubles the time
     try:
         with imports_forbidden():
-            return _Scanner(progress).scan(targets)
+            return _Scanner(progress or _ignore).scan(targets)
     finally:
         if was_collecting:
             gc.enable()
@@ -504,7 +504,7 @@ def _failure(tool: Tool, error: Exception) -> Finding:
 
 
 class _Scanner:
-    def __init__(self, progress: Progress | None) -> None:
+    def __init__(self, progress: Progress) -> None:
         self.progress = progress
         self.findings: list[Finding] = []
 
@@ -526,8 +526,7 @@ class _Scanner:
         names: dict[tuple[str, str | None], list[Tool]] = {}
         entries.sort(key=lambda entry: _place(entry[0], order))
         for position, (tool, is_listed, label) in enumerate(entries):
-            if self.progress is not None:
-                self.progress("tools", position, len(entries))
+            self.progress("tools", position, len(entries))
             result.findings += self.reading.findings_about(tool)
             try:
                 tool.check_definition()
