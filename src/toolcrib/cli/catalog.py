@@ -21,7 +21,7 @@ import click
 
 from toolcrib import __version__
 from toolcrib.cli.load import build_tools, load, read_configs
-from toolcrib.cli.options import CommandError, Targets, target_option, targets_argument
+from toolcrib.cli.options import CommandError, Targets, parse_headers, target_option, targets_argument
 from toolcrib.cli.output import Terminal, open_terminal
 from toolcrib.cli.progress import Progress
 from toolcrib.cli.prompt import Prompter
@@ -102,7 +102,7 @@ class ToolSource:
             if len(self.targets) > 1:
                 hint = "use one server at a time"
                 raise CommandError(f"{urls[0]} cannot be combined with other targets", hint)
-            return Remote(urls[0], _parse_headers(self.headers), protocol)
+            return Remote(urls[0], parse_headers(self.headers), protocol)
         for option, given in (("--header", self.headers), ("--protocol", self.protocol)):
             if given:
                 raise CommandError(f"{option} requires a running server", "give its URL, or --command")
@@ -182,16 +182,6 @@ def split_command(command: str, option: str) -> list[str]:
     if not words:
         raise CommandError(f"{option} is empty", "give a program and its arguments")
     return words
-
-
-def _parse_headers(given: Sequence[str]) -> dict[str, str]:
-    headers = {}
-    for item in given:
-        name, colon, value = item.partition(":")
-        if not colon or not name.strip():
-            raise CommandError("--header must be 'NAME: VALUE'", "e.g. --header 'Authorization: Bearer ...'")
-        headers[name.strip()] = value.strip()
-    return headers
 
 
 def scan_targets(targets: Sequence[str], terminal: Terminal) -> Scan:
