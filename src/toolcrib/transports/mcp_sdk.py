@@ -37,7 +37,6 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Sub
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 
-from toolcrib import __version__
 from toolcrib.dispatch.dispatcher import Dispatcher
 from toolcrib.errors import ConfigurationError
 from toolcrib.protocol import Engine, EngineSettings, Peer, Reply
@@ -106,7 +105,7 @@ class Attachment:
         self.server = server
         self._crib: _ToolServer | None = None
         if isinstance(crib, ToolRegistry):
-            settings = EngineSettings(server.name, server.version or __version__, dynamic=True)
+            settings = EngineSettings(server.name, server.version or "0", dynamic=True)
             self._registry, self._engine = crib, Engine(Dispatcher(crib), settings)
         else:
             self._crib, self._registry = crib, crib.registry
