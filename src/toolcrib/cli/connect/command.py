@@ -47,8 +47,8 @@ toolcrib connect --list                   list clients and their servers
 """
 _COLUMNS = (
     replace(NAME, heading="CLIENT"),
-    Column("FOUND", wraps=False, styles=STATE_STYLES),
-    Column("SCOPE", wraps=False),
+    Column("FOUND", wraps=False, rank=2, styles=STATE_STYLES),
+    Column("SCOPE", wraps=False, rank=1),
     Column("TOOLCRIB"),
     Column("FILE", is_path=True, style={"dim": True}),
 )
