@@ -89,14 +89,14 @@ class ModuleSource:
             what = "file or module" if "." in target.text else "module"
             return self._read_package(load_module(target.text, what), options)
         if target.kind == "folder":
-            return _read_modules(*_load_each(_load, find_python_files(path)), str(path), options)
+            return _read_modules(*_load_each(_load, find_python_files(path), options), str(path), options)
         batch = _read_modules([_load(path)], [], path.name, options)
         if batch.tools or target.arguments is None or not entry_point.is_launcher(path):
             return batch
         return _read_program(file_program(path, target.text, target.arguments), options)
 
     def _read_package(self, module: ModuleType, options: ReadOptions) -> Batch:
-        below, findings = _load_each(load_module, find_submodules(module))
+        below, findings = _load_each(load_module, find_submodules(module), options)
         return _read_modules([module, *below], findings, module.__name__, options)
 
 
@@ -185,11 +185,14 @@ def _load(path: Path) -> ModuleType:
 
 
 def _load_each(
-    load: Callable[[Any], ModuleType], targets: Iterable[Any]
+    load: Callable[[Any], ModuleType], targets: Iterable[Any], options: ReadOptions
 ) -> tuple[list[ModuleType], list[Finding]]:
     modules: list[ModuleType] = []
     findings: list[Finding] = []
-    for target in targets:
+    every = list(targets)
+    for position, target in enumerate(every):
+        if options.progress is not None:
+            options.progress(position, len(every))
         try:
             modules.append(load(target))
         except DefinitionError as error:

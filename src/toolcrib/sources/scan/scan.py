@@ -39,8 +39,8 @@ from toolcrib.sources.tables import DEFINITION_TABLES, HANDLER_TABLE, add_locati
 from toolcrib.sources.targets import SAMPLES, default_target, parse_target
 from toolcrib.tool import Tool
 
-Progress = Callable[[int, int], None]
-"""Called with the number of files read so far and of all files."""
+Progress = Callable[[str, int, int], None]
+"""Called with a step (`files`, `modules` or `tools`), how many of them are done, and how many there are."""
 MAX_DUPLICATES = 10
 """Names of several tools that are reported one by one; more are summed up."""
 _TABLES = (GROUP, *DEFINITION_TABLES, HANDLER_TABLE)
@@ -70,9 +70,7 @@ class Content:
 class Reading:
     """The files of all targets, surveyed; and what importing each target would find."""
 
-    def __init__(
-        self, targets: Sequence[ScanTarget], files: Sequence[Path], progress: Progress | None
-    ) -> None:
+    def __init__(self, targets: Sequence[ScanTarget], files: Sequence[Path], progress: Progress) -> None:
         folders = dict.fromkeys(path.parent for path in files)
         roots = dict.fromkeys(find_import_root(folder / "x.py")[0] for folder in folders)
         self.findings: list[Finding] = []
@@ -91,11 +89,10 @@ class Reading:
 
     # --- reading files ---
 
-    def _read(self, files: Sequence[Path], wanted: set[Path], progress: Progress | None) -> None:
+    def _read(self, files: Sequence[Path], wanted: set[Path], progress: Progress) -> None:
         skipped = []
         for position, path in enumerate(files):
-            if progress is not None:
-                progress(position, len(files))
+            progress("files", position, len(files))
             if path in wanted or mentions_tools(path):
                 self._open(path)
             elif not _is_empty(path):
@@ -108,7 +105,9 @@ class Reading:
                 self._open(path)
             if not more:
                 break
-        for found in list(self.resolver.files):
+        opened = list(self.resolver.files)
+        for position, found in enumerate(opened):
+            progress("modules", position, len(opened))
             self.patterns.find(found)
         for path in files:
             if path in self.files:
@@ -469,6 +468,10 @@ class Scan:
         return [finding for finding in self.findings if finding.level == "error"]
 
 
+def _ignore(step: str, done: int, total: int) -> None:
+    """Report no progress."""
+
+
 def scan(*targets: str | os.PathLike[str], progress: Progress | None = None) -> Scan:
     """The tools in source files, without importing or running any of them.
 
@@ -483,7 +486,7 @@ def scan(*targets: str | os.PathLike[str], progress: Progress | None = None) -> 
     gc.disable()  # trees are many objects and no garbage: looking for some doubles the time
     try:
         with imports_forbidden():
-            return _Scanner(progress).scan(targets)
+            return _Scanner(progress or _ignore).scan(targets)
     finally:
         if was_collecting:
             gc.enable()
@@ -501,7 +504,7 @@ def _failure(tool: Tool, error: Exception) -> Finding:
 
 
 class _Scanner:
-    def __init__(self, progress: Progress | None) -> None:
+    def __init__(self, progress: Progress) -> None:
         self.progress = progress
         self.findings: list[Finding] = []
 
@@ -521,7 +524,9 @@ class _Scanner:
         ]
         result.findings = self.findings
         names: dict[tuple[str, str | None], list[Tool]] = {}
-        for tool, is_listed, label in sorted(entries, key=lambda entry: _place(entry[0], order)):
+        entries.sort(key=lambda entry: _place(entry[0], order))
+        for position, (tool, is_listed, label) in enumerate(entries):
+            self.progress("tools", position, len(entries))
             result.findings += self.reading.findings_about(tool)
             try:
                 tool.check_definition()
