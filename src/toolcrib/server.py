@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, TypeVar, Unpack, overload
 
-from toolcrib import logs
+from toolcrib import __version__, logs
 from toolcrib.content import Result, text_block
 from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Principal
 from toolcrib.definition import STRICT, GivenOptions, NameRule, OptionFields, ToolDefinition
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from toolcrib.config.settings import Policy
     from toolcrib.policy.enforcer import PolicyEnforcer
     from toolcrib.protocol.methods import Method
+    from toolcrib.transports.http.routes import Route
     from toolcrib.transports.serving import Transports
 
 logger = logging.getLogger("toolcrib")
@@ -63,14 +64,14 @@ class ServerSettings:
     """The settings of a server.
 
     A server is sealed when it starts, unless it is `dynamic`. `switches` turn groups of tools on and off.
-    Clients see `version`, `title`, `instructions`, `website_url` and `icons` (as MCP writes them);
-    `page_size` splits long lists; `unknown_tool_code` is for clients that expect -32601. `log_arguments` logs
-    the values of arguments, not only their names. `errors="hide"` keeps the messages of exceptions in tools
-    of other libraries' servers from callers; by default they are shown as that library shows them. Those of
-    toolcrib's own tools are always hidden. Several processes that serve together share a `key`, which signs
-    the state of calls that wait for an answer, and set `keeps_sessions=False`. A list of more than
-    `search_budget_tokens` is replaced by two tools that search and call the others, unless `search` is
-    "never"; with "always", every list is.
+    Clients see `version` (by default toolcrib's), `title`, `instructions`, `website_url` and `icons` (as MCP
+    writes them); `page_size` splits long lists; `unknown_tool_code` is for clients that expect -32601.
+    `log_arguments` logs the values of arguments, not only their names. `errors="hide"` keeps the messages of
+    exceptions in tools of other libraries' servers from callers; by default they are shown as that library
+    shows them. Those of toolcrib's own tools are always hidden. Several processes that serve together share a
+    `key`, which signs the state of calls that wait for an answer, and set `keeps_sessions=False`. A list of
+    more than `search_budget_tokens` is replaced by two tools that search and call the others, unless `search`
+    is "never"; with "always", every list is.
     """
 
     dynamic: bool = False
@@ -191,6 +192,7 @@ class MCPServer:
         self._shutting_down = False
         self._ended: Future[None] = Future()
         self._methods: list[Method] = []
+        self._routes: list[Route] = []
         self._transports: Transports | None = None
         self.enforcer: PolicyEnforcer | None = None
         self._middleware = [check_middleware(part) for part in middleware]
@@ -350,6 +352,11 @@ class MCPServer:
         """Return the definitions in tools/list: every tool, or the two that search and call the others."""
         return [tool.definition for tool in self.dispatcher.shown(principal)]
 
+    @property
+    def version(self) -> str:
+        """The version that clients see: that of the settings, or else toolcrib's."""
+        return self.settings.version or __version__
+
     async def call(
         self,
         name: str,
@@ -407,7 +414,7 @@ class MCPServer:
             raise ConfigurationError("a policy must be set before the server starts", key="policy")
         from toolcrib.policy.enforcer import PolicyEnforcer  # start-up time: most servers have none
 
-        self.enforcer = PolicyEnforcer(policy, server=self.name, version=self.settings.version or "0")
+        self.enforcer = PolicyEnforcer(policy, server=self.name, version=self.version)
         self._compose()
 
     def middleware(self, part: M) -> M:
@@ -433,8 +440,7 @@ class MCPServer:
         if self._running:
             return
         if self._shutting_down:  # it was started and stopped before
-            self.dispatcher.runner = Runner()
-            self._shutting_down = self.dispatcher.is_stopped = False
+            self._forget_stop()
         self._running = True
         self._ended = Future()
         logs.package_filter.refresh()
@@ -493,6 +499,11 @@ class MCPServer:
             except InvalidStateError:
                 pass  # it was stopped before
 
+    def _forget_stop(self) -> None:
+        """Accept calls again after `stop`."""
+        self.dispatcher.runner = Runner()
+        self._shutting_down = self.dispatcher.is_stopped = False
+
     async def __aenter__(self) -> Self:
         await self.start()
         return self
@@ -513,9 +524,9 @@ class MCPServer:
             from toolcrib.transports.serving import Transports
 
             own: dict[str, Any] = {name: getattr(self.settings, name) for name in _PROTOCOL_SETTINGS}
-            own |= {"version": self.settings.version or "0", "methods": tuple(self._methods)}
+            own |= {"version": self.version, "methods": tuple(self._methods)}
             settings = EngineSettings(name=self.name, dynamic=self.dynamic, **own)
-            self._transports = Transports(self.dispatcher, settings, self.enforcer)
+            self._transports = Transports(self.dispatcher, settings, self.enforcer, self._routes)
             if self._running:
                 self._transports.open()
         return self._transports
@@ -540,6 +551,33 @@ class MCPServer:
         if self._transports is not None:
             self._transports.engine.add_methods((method,))
 
+    def route(self, path: str, *, methods: Iterable[str] = ("GET",)) -> Callable[[F], F]:
+        """Serve an HTTP path of your own beside MCP: `@server.route("/orders/{id}", methods=["POST"])`.
+
+        The function, async or not, gets an `HTTPRequest` (`toolcrib.transports.http.routes`) and returns an
+        `HTTPResponse`, text, bytes or JSON. The route is behind the same authentication as MCP.
+        """
+        from toolcrib.transports.http.routes import Route  # few servers have routes
+
+        def decorate(function: F) -> F:
+            self._routes.append(Route.of(path, methods, function))
+            return function
+
+        return decorate
+
+    @property
+    def has_guards(self) -> bool:
+        """Whether a policy or middleware of its own stands before its tools."""
+        return self.enforcer is not None or bool(self._middleware)
+
+    def copy_extensions(self, other: MCPServer) -> None:
+        """Use the middleware, methods and routes of another server too."""
+        self._middleware += other._middleware
+        self._methods += other._methods
+        self._routes += other._routes
+        if self._middleware:
+            self._compose()
+
     def asgi(self, **options: Any) -> Any:
         """Return an ASGI application with this server at `path` ("/mcp"), for uvicorn or to be mounted.
 
@@ -556,11 +594,12 @@ class MCPServer:
     async def connect(self, **options: Any) -> AsyncIterator[Client]:
         """Yield a client of this server in this process: `async with server.connect() as client`.
 
-        Starts the server where it is not running, and stops it again. Options are those of `Client`.
+        Starts the server where it is not running, and stops it again; it can then be called and changed as
+        before. Options are those of `Client`.
         """
         from toolcrib.client import Client, MemoryTransport  # start-up time
 
-        is_own = not self._running
+        is_own, was_stopped, was_sealed = not self._running, self._shutting_down, self.registry.sealed
         if is_own:
             await self.start()
         try:
@@ -568,7 +607,12 @@ class MCPServer:
                 yield client
         finally:
             if is_own:
+                was_stopped = was_stopped or self._shutting_down
                 await self.stop()
+                if not was_stopped:
+                    self._forget_stop()
+                if not (was_stopped or was_sealed):
+                    self.registry.reopen()
 
     def run(self, transport: str | Transport = "stdio", **options: Any) -> Any:
         """Run until stopped: blocks, or returns an awaitable inside an event loop.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import pytest
 
 from tests.support import fork_server
 from tests.support.fake_mcp_server import posing
+from tests.support.pseudo_terminal import run_on_terminal
 
 HARM = "\x1b]0;title\x07\x1b[2J\x1b[45m\x9b31m\x7f\x00\x08\r\u202e\u2066\u200b\u2060\ufeff\U000e0041\u034f"
 HARMFUL = frozenset(HARM) - {"[", "]", ";", "m"} - set("0123456789titleJ")
@@ -59,22 +59,6 @@ ENVIRONMENT = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "NO_COLOR": ""}
 
 def run(*words: str) -> subprocess.CompletedProcess[bytes]:
     return fork_server.run("-m", "toolcrib", *words, env=ENVIRONMENT)
-
-
-def run_on_terminal(*words: str) -> str:
-    """What a terminal is sent, on both streams."""
-    master, slave = pty.openpty()
-    process = fork_server.launch("-m", "toolcrib", *words, stdout=slave, stderr=slave, env=ENVIRONMENT)
-    os.close(slave)
-    pieces = []
-    try:
-        while piece := os.read(master, 65536):
-            pieces.append(piece)
-    except OSError:
-        pass  # the other end is closed
-    os.close(master)
-    process.wait(30)
-    return b"".join(pieces).decode()
 
 
 def find_harm(text: str) -> set[str]:

@@ -12,12 +12,49 @@ from itertools import count
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from toolcrib import Tool
 from toolcrib.sources.scan.files import Library
-from toolcrib.sources.scan.stubs import Reader, Stub
+from toolcrib.sources.scan.names import Site
+from toolcrib.sources.scan.source_file import SourceFile
+from toolcrib.sources.scan.stubs import Stub, Stubs
+from toolcrib.sources.scan.values import Trail, Unresolved
 
 _numbers = count()
+_stubs: WeakKeyDictionary[Library, Stubs] = WeakKeyDictionary()
+
+
+class Reader:
+    """Reads the parts of one file, each alone. `within` is the definition around an expression."""
+
+    def __init__(self, file: SourceFile, library: Library) -> None:
+        self.file = file
+        self.library = library
+        self.stubs = _stubs.setdefault(library, Stubs(library))
+
+    def stub(self, node: Any, **options: Any) -> Stub:
+        return self.stubs.make(node, self.file, **options)
+
+    def qualify(self, node: ast.expr, within: Any = None) -> str | None:
+        return self.stubs.names.qualify(node, self._site(within))
+
+    def value(self, node: ast.expr) -> Any:
+        return self.stubs.value(node, self._site(None))
+
+    def hint(self, node: ast.expr) -> Any:
+        site, trail = self._site(None), Trail()
+        hints = self.stubs.classes.evaluator
+        made = hints.hint(node, site.lazily() if self.file.is_lazy else site, trail)
+        for finding in trail.gather():
+            raise Unresolved(finding.message, finding.line, hint=finding.hint)
+        return made
+
+    def cls(self, node: ast.ClassDef) -> Any:
+        return self.stubs.classes.build(node, self.file.scope_of(node), Trail())
+
+    def _site(self, within: Any) -> Site:
+        return Site(self.file.scope if within is None else self.file.scope_in(within))
 
 
 def read(folder: Path, source: str, name: str = "snippet") -> Reader:

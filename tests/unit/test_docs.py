@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 
 from bench.architecture import render_tree
+from toolcrib.cli import COMMANDS, app
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -48,6 +51,44 @@ def test_the_python_blocks_of_a_page_run_in_order(
 def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
     broken = [link for link in _LINK.findall(page.read_text()) if not (page.parent / link).exists()]
     assert not broken
+
+
+def test_the_first_example_of_the_readme_passes_check_without_advice(tmp_path: Path) -> None:
+    example = _BLOCK.findall((ROOT / "README.md").read_text())[0]
+    (tmp_path / "shop.py").write_text(example)
+    done = CliRunner().invoke(app, ["check", str(tmp_path / "shop.py")])
+    assert done.stdout.endswith("6 tools ok, 2 off; no problems.\n")
+
+
+def test_the_figures_of_the_readme_are_those_of_the_bench() -> None:
+    measured = (ROOT / "README.md").read_text().partition("## Measured")[2].partition("\n## ")[0]
+    results = (ROOT / "bench/README.md").read_text().partition("## Results")[2]
+    ratios = [float(word) for word in re.findall(r"([\d.]+)x ", results)]
+    stated = re.findall(r"([\d.]+)(?: and ([\d.]+))? times less", measured)
+    claims = [claim for pair in stated for claim in pair if claim]
+    assert len(claims) == 10
+    for claim in claims:
+        digits = len(claim.partition(".")[2])
+        assert float(claim) in [round(ratio, digits) for ratio in ratios], f"{claim} times: no such row"
+
+
+def test_the_table_of_commands_names_the_arguments_and_options_that_they_take() -> None:
+    table = re.findall(r"^\| `toolcrib (\w+)(.*?)` \|", (ROOT / "docs/cli.md").read_text(), re.MULTILINE)
+    assert {name for name, _ in table} == {*COMMANDS}
+    for name, usage in table:
+        command = app.get_command(click.Context(app), name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            assert {*re.findall(r"\w+", usage)} == {*command.commands}
+            continue
+        context = click.Context(command)
+        options = {word for param in command.params for word in param.opts}
+        assert {*re.findall(r"--?[a-z]+", usage)} <= options
+        words = re.sub(r"-t TARGET|--[a-z]+ [A-Z]+|--[a-z]+", "", usage)
+        taken = " ".join(
+            param.make_metavar(context) for param in command.params if isinstance(param, click.Argument)
+        )
+        assert re.findall(r"[A-Z=]+", words) == re.findall(r"[A-Z=]+", taken), name
 
 
 def test_the_map_lists_every_module_with_its_subject() -> None:

@@ -12,7 +12,15 @@ import pytest
 
 from tests.support.small_tools import broken, named, names
 from tests.support.source_folders import write
-from toolcrib import Application, MCPServer, Tool, ToolAlreadyExistsError, ToolNotFoundError, tool
+from toolcrib import (
+    Application,
+    MCPServer,
+    Tool,
+    ToolAlreadyExistsError,
+    ToolNotFoundError,
+    __version__,
+    tool,
+)
 from toolcrib.errors import (
     BatchError,
     ConfigurationError,
@@ -210,6 +218,33 @@ async def test_an_unknown_tool_raises_and_the_rest_is_in_the_result(server: MCPS
     with pytest.raises(ToolNotFoundError, match=r"^Unknown tool: nothing$"):
         await server.call("nothing")
     assert (await server.call("add", {"a": 1})).is_error
+
+
+async def test_a_server_can_be_called_and_changed_after_a_connection_closed(server: MCPServer) -> None:
+    server.add(add)
+    for number in range(2):
+        async with server.connect() as client:
+            assert (await client.call("add", {"a": 1, "b": 2})).structured_content == 3
+        assert (await server.call("add", {"a": 1, "b": 2})).structured_content == 3
+        server.add(named(f"later{number}"))
+    async with server.connect() as client:
+        assert [item.name for item in await client.list_tools()] == ["add", "later0", "later1"]
+
+
+async def test_a_server_that_was_stopped_stays_stopped_after_a_connection(server: MCPServer) -> None:
+    server.add(add)
+    await server.stop()
+    async with server.connect() as client:
+        assert (await client.call("add", {"a": 1, "b": 2})).structured_content == 3
+    assert "the server has stopped" in (await server.call("add", {"a": 1, "b": 2})).text
+    with pytest.raises(RegistrationClosedError):
+        server.add(named("late"))
+
+
+async def test_clients_see_the_version_of_the_server_or_else_that_of_toolcrib() -> None:
+    for server, version in ((MCPServer("a"), __version__), (MCPServer("b", version="1.4"), "1.4")):
+        async with server.connect() as client:
+            assert client.server_info["version"] == version
 
 
 def test_a_server_keeps_its_engine_for_the_tools() -> None:

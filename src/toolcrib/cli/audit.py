@@ -21,7 +21,19 @@ import click
 
 from toolcrib.cli.options import Command, CommandError, F, Time, format_examples, json_option
 from toolcrib.cli.output import Terminal, shorten_paths
-from toolcrib.cli.text import count, one_line, safe, suggest
+from toolcrib.cli.progress import Progress
+from toolcrib.cli.text import (
+    STATE_STYLES,
+    Styled,
+    count,
+    join,
+    one_line,
+    safe,
+    style,
+    suggest,
+    width_of,
+    wrap,
+)
 from toolcrib.config import FILE_NAME, load_default_config
 from toolcrib.config.atomic_file import PRIVATE, replace_file
 from toolcrib.config.settings import Audit
@@ -49,6 +61,9 @@ _CALL_KINDS = ("call", "intent")
 _HIDDEN_FIELDS = {*COLUMNS} - {"values"} | {"roles"}
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t")
 _POLL_S = 0.25
+_WIDE = 110
+"""Terminals with fewer columns get a shorter form of the records."""
+_INDENT = 8
 
 Record = Mapping[str, Any]
 
@@ -208,8 +223,8 @@ def verify(
         copy=checkpoints.expanduser() if checkpoints else None,
     )
     total = reader.last_seq()
-    verdict = reader.verify(lambda done: terminal.status(f"verified {done} of about {total} records"))
-    terminal.status("")
+    with Progress(terminal, "verifying records") as progress:
+        verdict = reader.verify(lambda done: progress(done, total))
     if as_json:
         problems = [problem._asdict() for problem in verdict.problems]
         terminal.json({"file": str(log.file), **asdict(verdict), "problems": problems})
@@ -239,11 +254,13 @@ def export(
         raise CommandError("Cannot overwrite the audit log", "choose another name for --output")
     written = 0
     reader = open_reader(log)
-    with open_output(output, terminal) as write:
+    with open_output(output, terminal) as write, Progress(terminal, "exporting records") as progress:
         write_record = _make_formatter(form, write)
         for record in reader.records(**filters):
             write_record(record)
             written += 1
+            if output is not None:  # otherwise the records themselves are seen
+                progress(written)
     if as_json:
         terminal.json({"file": str(log.file), "output": output, "form": form, "records": written})
     elif output is not None:
@@ -279,22 +296,48 @@ def _print(record: Record, as_json: bool, terminal: Terminal) -> None:
     if as_json:
         terminal.json(record, indent=None)
     else:
-        terminal.echo(format_line(record))
+        terminal.echo(format_line(record, terminal.width))
 
 
-def format_line(record: Record) -> str:
-    """Return a record on one line: number, time, outcome, caller, tool, duration, reason."""
+def format_line(record: Record, width: int | None = None) -> Styled:
+    """Return a record on one line: number, time, outcome, caller, tool, duration, reason.
+
+    On a narrow terminal the milliseconds are left out, and what does not fit is on lines below.
+    """
+    is_narrow = width is not None and width < _WIDE
+    number, time_at = one_line(record.get("seq", "?")), format_at(record.get("at"))
+    if is_narrow:
+        time_at = time_at.partition(".")[0]
+    start = f"{number:>{5 if is_narrow else 7}}  {time_at}  "
     kind = record.get("kind")
-    start = f"{one_line(record.get('seq', '?')):>7}  {format_at(record.get('at'))}"
     if kind not in _CALL_KINDS:
         fields = [(key, value) for key, value in record.items() if key not in _HIDDEN_FIELDS]
         rest = ", ".join(f"{one_line(key)} {one_line(value)}" for key, value in fields if value is not None)
-        return f"{start}  [{one_line(kind)}]  {rest}".rstrip()
-    outcome = "started" if kind == "intent" else one_line(record.get("outcome", "?"))
+        label, style_label, rest = f"[{one_line(kind)}] ", {"dim": True}, rest
+    else:
+        label = "started" if kind == "intent" else one_line(record.get("outcome", "?"))
+        style_label = STATE_STYLES.get(label, {})
+        label = f"{label:<{10 if is_narrow else 14}}"
+        rest = _describe_call(record, (12, 16) if is_narrow else (16, 20))
+    lines = [rest.rstrip()]
+    indent = width_of(start) + width_of(label) + 1
+    if width is not None and indent + width_of(lines[0]) > width:
+        if max(map(width_of, rest.split(" "))) <= width - indent:
+            lines = wrap(rest, width - indent)
+        else:
+            indent = _INDENT
+            lines = ["", *wrap(rest, width - indent)]
+    label = label if lines[0] else label.rstrip()
+    text = join(start, style(label, **style_label), f" {lines[0]}" if lines[0] else "")
+    return join(text, *(f"\n{' ' * indent}{line}" for line in lines[1:]))
+
+
+def _describe_call(record: Record, widths: tuple[int, int]) -> str:
+    """Return caller, tool, duration and reason of a call; the first two are padded."""
     tool = one_line(record.get("tool", "?"))
     if record.get("version"):
         tool = f"{tool}@{one_line(record['version'])}"
-    parts = [f"{outcome:<14}", f"{one_line(record.get('principal', '?')):<16}", f"{tool:<20}"]
+    parts = [f"{one_line(record.get('principal', '?')):<{widths[0]}}", f"{tool:<{widths[1]}}"]
     if isinstance(spent_ms := record.get("duration_ms"), int | float):
         parts.append(f"{spent_ms:.1f} ms")
     if record.get("code"):
@@ -303,7 +346,7 @@ def format_line(record: Record) -> str:
         parts.append(f"by {one_line(record['rule'])}")
     if record.get("values"):
         parts.append(one_line(json.dumps(record["values"], ensure_ascii=False)))
-    return f"{start}  {' '.join(parts)}".rstrip()
+    return " ".join(parts)
 
 
 def format_at(at: Any) -> str:
@@ -337,7 +380,8 @@ def _print_verdict(log: Audit, verdict: Verdict, terminal: Terminal) -> None:
     if verdict.records:
         records = f"{count(verdict.records, 'record')}, {verdict.first_seq} to {verdict.last_seq}"
     checkpoints = f"{count(verdict.checkpoints_checked, 'checkpoint')} compared"
-    terminal.echo(f"{_name(log)}: {_describe_verdict(verdict)}: {records}; {checkpoints}")
+    result = style(_describe_verdict(verdict), **STATE_STYLES["ok" if verdict.is_sound else "NOT valid"])
+    terminal.echo(f"{_name(log)}: ", result, f": {records}; {checkpoints}")
     for problem in verdict.problems:
         accepted = " (accepted)" if problem.is_accepted else ""
         terminal.echo(f"  {problem.kind}{accepted}: {problem.words}")

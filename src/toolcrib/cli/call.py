@@ -195,6 +195,7 @@ def _run(
             raise CommandError(f"The policy does not allow you to call '{tool.name}'", hint) from None
         finally:
             await server.stop()
+            terminal.status("")
 
     return asyncio.run(run())
 

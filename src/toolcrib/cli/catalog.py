@@ -21,8 +21,9 @@ import click
 
 from toolcrib import __version__
 from toolcrib.cli.load import build_tools, load, read_configs
-from toolcrib.cli.options import CommandError, Targets, target_option, targets_argument
+from toolcrib.cli.options import CommandError, Targets, parse_headers, target_option, targets_argument
 from toolcrib.cli.output import Terminal, open_terminal
+from toolcrib.cli.progress import Progress
 from toolcrib.cli.prompt import Prompter
 from toolcrib.cli.text import suggest
 from toolcrib.client import Client, RemoteTool, StdioTransport, Transport
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
+_SCAN_STEPS = {"files": "reading files", "modules": "analysing modules", "tools": "building tools"}
 _SEARCH_TOOLS = re.compile(rf"(toolcrib_(?:\d+_)?)?({SEARCH}|{CALL})")
 
 
@@ -58,6 +60,21 @@ class ToolSet:
     @property
     def errors(self) -> list[Finding]:
         return [finding for finding in self.findings if finding.level == "error"]
+
+    def drop_duplicates(self) -> None:
+        """Keep the first tool of each name and version, and report the others as errors. A scan finds several
+        where they are on different servers."""
+        first: dict[tuple[str, str | None], Tool] = {}
+        for tool in self.tools:
+            other = first.setdefault((tool.name, tool.version), tool)
+            if other is not tool:
+                text = f"Tool '{tool.name}' is defined twice: at {other.source} and at {tool.source}"
+                hint = "take one server at a time: name its file, or FILE:SERVER"
+                place = tool.source
+                self.findings.append(
+                    Finding("duplicate-name", "error", text, tool.name, None, place.file, place.line, hint)
+                )
+        self.tools = list(first.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +102,7 @@ class ToolSource:
             if len(self.targets) > 1:
                 hint = "use one server at a time"
                 raise CommandError(f"{urls[0]} cannot be combined with other targets", hint)
-            return Remote(urls[0], _parse_headers(self.headers), protocol)
+            return Remote(urls[0], parse_headers(self.headers), protocol)
         for option, given in (("--header", self.headers), ("--protocol", self.protocol)):
             if given:
                 raise CommandError(f"{option} requires a running server", "give its URL, or --command")
@@ -103,8 +120,10 @@ class ToolSource:
             is_sample = not self.targets and not Path(FILE_NAME).is_file()
             return ToolSet(tools, list(found.findings), label, is_sample)
         loaded = load(self.targets, terminal)
-        listed = [entry.tool for entry in loaded.entries] if with_unlisted else loaded.server.registry
-        return ToolSet(build_tools(listed, loaded.findings), loaded.findings, label, loaded.is_sample)
+        tools = loaded.build_tools(
+            terminal, [entry.tool for entry in loaded.entries] if with_unlisted else None
+        )
+        return ToolSet(tools, loaded.findings, label, loaded.is_sample)
 
 
 def source_options(*, target: bool = False, static: bool = True) -> Callable[[F], F]:
@@ -165,16 +184,6 @@ def split_command(command: str, option: str) -> list[str]:
     return words
 
 
-def _parse_headers(given: Sequence[str]) -> dict[str, str]:
-    headers = {}
-    for item in given:
-        name, colon, value = item.partition(":")
-        if not colon or not name.strip():
-            raise CommandError("--header must be 'NAME: VALUE'", "e.g. --header 'Authorization: Bearer ...'")
-        headers[name.strip()] = value.strip()
-    return headers
-
-
 def scan_targets(targets: Sequence[str], terminal: Terminal) -> Scan:
     """Read targets without importing them. Raises CommandError for one that does not exist."""
     for target in targets:
@@ -182,9 +191,12 @@ def scan_targets(targets: Sequence[str], terminal: Terminal) -> Scan:
             raise CommandError(f"Cannot scan {target}: it is a running server", "use toolcrib list")
     from toolcrib.sources.scan import scan  # delayed: most commands import their targets
 
-    def show_progress(done: int, total: int) -> None:
-        if done and done % 100 == 0:
-            terminal.status(f"reading {done} of {total} files")
+    steps: dict[str, Progress] = {}
+
+    def show_progress(step: str, done: int, total: int) -> None:
+        if step not in steps:
+            steps[step] = Progress(terminal, _SCAN_STEPS[step])
+        steps[step](done, total)
 
     try:
         with terminal.log.muted():
@@ -229,9 +241,7 @@ class Remote:
         """Call a tool; `make_arguments` gets its definition. The server is asked for a tool that it does not
         list too: it may know it, and records the call if a policy hides it."""
 
-        def show_progress(progress: float, total: float | None, message: str | None) -> None:
-            share = f"{progress:g}/{total:g}" if total else f"{progress:g}"
-            terminal.status(f"{share} {message}" if message else share)
+        progress = Progress(terminal)
 
         async def run(client: Client) -> Result:
             unlisted: CommandError | None = None
@@ -245,7 +255,7 @@ class Remote:
                     name,
                     make_arguments(definition),
                     timeout_s=timeout_s,
-                    on_progress=show_progress,
+                    on_progress=progress.show,
                     on_log=terminal.message if terminal.debug else None,
                 )
             except ToolNotFoundError as error:

@@ -14,8 +14,9 @@ from toolcrib.cli.catalog import scan_targets
 from toolcrib.cli.load import Loaded, build_tools, catalog_json, config_findings, find_unused_policy, load
 from toolcrib.cli.options import Command, json_option, targets_argument
 from toolcrib.cli.output import Terminal, format_source
-from toolcrib.cli.table import Column, break_name, print_findings, print_table
-from toolcrib.cli.text import count, count_findings, safe
+from toolcrib.cli.progress import Progress
+from toolcrib.cli.table import Column, print_findings, print_table
+from toolcrib.cli.text import NAME_STYLE, STATE_STYLES, count, count_findings, safe
 from toolcrib.context import find_attribute
 from toolcrib.errors import ConfigurationError, Finding
 from toolcrib.tool import Tool
@@ -33,12 +34,9 @@ toolcrib check server.py -- -v    a server of mcp or fastmcp, run with -v
 
 
 _COLUMNS = (
-    Column(
-        wraps=False,
-        styles={"ok": {"fg": "green"}, "off": {"dim": True}, "refused": {"fg": "red", "bold": True}},
-    ),
-    Column(wraps=False),
-    Column(style={"dim": True}),
+    Column(wraps=False, styles=STATE_STYLES),
+    Column(wraps=False, style=NAME_STYLE),
+    Column(is_path=True, style={"dim": True}),
     Column(style={"dim": True}),
 )
 _WAYS = {"native": "native", "handlers": "through handlers"}
@@ -65,20 +63,22 @@ def check(terminal: Terminal, targets: Sequence[str], as_json: bool, strict: boo
     """
     scanned = scan_targets(targets, terminal) if against_scan else None  # before anything is imported
     loaded = load(targets, terminal)
-    with terminal.log.muted():
+    with terminal.log.muted(), Progress(terminal, "building tools") as progress:
+        built = build_tools(progress.track([entry.tool for entry in loaded.entries]), [])
         found = [*loaded.findings, *loaded.server.registry.check()]
         findings = list(dict.fromkeys([*found, *find_unused_policy(loaded.server)]))
     errors = [finding for finding in findings if finding.level == "error"]
-    built = build_tools([entry.tool for entry in loaded.entries], [])
     findings += _check_key_file(loaded)
     findings += [finding for tool in built for finding in _find_context_misuse(tool)]
     if scanned is None:
-        findings += [finding for tool in built for finding in advise(tool.definition, tool)]
+        with Progress(terminal, "inspecting tools") as progress:
+            for tool in progress.track(built):
+                findings += advise(tool.definition, tool)
     else:
         findings += _compare_scan(scanned, built, findings)
     findings.sort(key=_place)
     if as_json:
-        terminal.json(catalog_json(loaded.build_tools(), findings))
+        terminal.json(catalog_json(loaded.build_tools(terminal), findings))
     else:
         rows = list(_list_tools(loaded, built, errors))
         summary = _summarize(loaded, rows, findings)
@@ -172,10 +172,10 @@ def _list_tools(
             if not entry.enabled and tool.options.group:
                 name = f"{name} (enable_{tool.options.group}_tools)"
             how = "" if tool.adoption is None else f"{_WAYS[tool.adoption.way]}: {tool.adoption.reason}"
-            yield "ok" if entry.enabled else "off", break_name(safe(name)), format_source(tool.source), how
+            yield "ok" if entry.enabled else "off", safe(name), format_source(tool.source), how
     named = [(error.tool, error.where) for error in sorted(errors, key=_place) if error.tool]
     for refused, where in dict.fromkeys(named):
-        yield "refused", break_name(safe(refused)), format_source(where), ""
+        yield "refused", safe(refused), format_source(where), ""
 
 
 def _summarize(loaded: Loaded, rows: list[tuple[str, str, str, str]], findings: list[Finding]) -> str:

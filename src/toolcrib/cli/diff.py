@@ -21,10 +21,11 @@ from toolcrib.catalog.diff import GRADES, Change
 from toolcrib.catalog.diff.compare import Comparison, compare
 from toolcrib.catalog.git import Repository
 from toolcrib.catalog.lock import Lock
-from toolcrib.cli.catalog import ToolSet, ToolSource, find_lock, static_option
+from toolcrib.cli.catalog import ToolSet, ToolSource, find_lock, scan_targets, static_option
 from toolcrib.cli.options import Command, CommandError, exclusive, json_option
 from toolcrib.cli.output import Terminal, format_source
-from toolcrib.cli.text import Styled, count, join, one_line, style
+from toolcrib.cli.progress import Progress
+from toolcrib.cli.text import NAME_STYLE, Styled, count, join, one_line, style
 from toolcrib.client.session import VERSIONS
 from toolcrib.config import FILE_NAME
 from toolcrib.errors import ConfigurationError, Location
@@ -99,7 +100,8 @@ def diff(
         if side.errors:
             text = f"{count(len(side.errors), 'problem')} in {side.label}: invalid tools are not compared"
             terminal.message("warning", text)
-    comparison = compare(old.tools, new.tools)
+    with Progress(terminal, "comparing tools") as progress:
+        comparison = compare(old.tools, new.tools, progress)
     if as_json:
         terminal.json(_to_json(comparison, old, new))
     elif markdown:
@@ -133,7 +135,7 @@ def format_changes(comparison: Comparison) -> Iterator[Styled]:
     for tool, group in groupby(comparison.changes, key=lambda change: change.tool):
         changes = list(group)
         place = format_source(changes[0].source)
-        yield join(style(one_line(tool), bold=True), f"  {place}" if place != "-" else "")
+        yield join(style(one_line(tool), **NAME_STYLE), style(f"  {place}", dim=True) if place != "-" else "")
         for change in changes:
             grade = style(change.grade.ljust(_GRADE_WIDTH), fg=_COLOURS[change.grade])
             yield join("  ", grade, "  ", one_line(change.message))
@@ -276,7 +278,7 @@ def _unknown_commit(name: str) -> CommandError:
 
 def _read_side(side: Side, other: Side, source: ToolSource, terminal: Terminal) -> ToolSet:
     if isinstance(side, Commit):
-        return _read_commit(side, other if isinstance(other, str) else "")
+        return _read_commit(side, other if isinstance(other, str) else "", terminal)
     if isinstance(side, Path):
         return ToolSet(Lock.load(side).tools, [], str(side))
     if not is_address(side) and not side.startswith(COMMAND):
@@ -294,10 +296,8 @@ def _read_side(side: Side, other: Side, source: ToolSource, terminal: Terminal) 
     return found
 
 
-def _read_commit(commit: Commit, other: str) -> ToolSet:
+def _read_commit(commit: Commit, other: str, terminal: Terminal) -> ToolSet:
     """Read the tools in the files of a commit. Without a path, the path of the other side is read."""
-    from toolcrib.sources.scan import scan  # delayed: only commits need it
-
     repository = commit.repository
     found = ToolSet(label=commit.name)
     with tempfile.TemporaryDirectory(prefix="toolcrib-") as folder:
@@ -306,7 +306,7 @@ def _read_commit(commit: Commit, other: str) -> ToolSet:
         target = _find_target(commit, root, other)
         if not target.exists():
             return found  # it did not exist yet
-        scanned = scan(str(target))
+        scanned = scan_targets([str(target)], terminal)
         for finding in scanned.findings:
             if finding.code != "no-tools":  # there may have been none at that commit
                 message = finding.message.replace(f"{root}/", "").replace(str(root), commit.name)

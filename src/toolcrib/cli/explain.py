@@ -14,7 +14,7 @@ from toolcrib.cli.load import find_unused_policy, load, load_one
 from toolcrib.cli.options import Command, CommandError, json_option, target_option
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.table import NAME, Column, print_table
-from toolcrib.cli.text import one_line, suggest
+from toolcrib.cli.text import STATE_STYLES, Styled, join, one_line, style, style_state, suggest
 from toolcrib.config.settings import Policy
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError, InvalidArgumentsError
@@ -84,7 +84,7 @@ def explain_call(
     for finding in (*loaded.errors, *find_unused_policy(loaded.server)):
         terminal.finding(finding)
     if name is None:
-        every = [explain(access, principal, tool) for tool in loaded.build_tools()]
+        every = [explain(access, principal, tool) for tool in loaded.build_tools(terminal)]
         if as_json:
             named = sorted({role for item in every for role in item.roles})
             caller = {"name": principal.name, "roles": named, "scopes": sorted(principal.scopes)}
@@ -92,7 +92,7 @@ def explain_call(
                 {"principal": caller, "key": key_state, "tools": [item.to_json() for item in every]}
             )
         else:
-            columns = (NAME, Column("CALL", wraps=False), Column("DECIDED BY"))
+            columns = (NAME, Column("CALL", wraps=False, styles=STATE_STYLES), Column("DECIDED BY"))
             rows = [(item.tool, _summarize(item), decided_by(item)) for item in every]
             print_table(columns, rows, terminal)
             if is_rejected:
@@ -106,7 +106,7 @@ def explain_call(
         terminal.json({**found.to_json(), "key": key_state, "refused": is_refused})
     else:
         for line in _format(found, key_state if is_rejected else None):
-            terminal.echo(line.rstrip())
+            terminal.echo(line)
     return 1 if is_refused else 0
 
 
@@ -165,22 +165,24 @@ def _summarize(found: Explanation) -> str:
     return f"needs {' '.join(found.missing)}" if found.verdict == "scope" else _VERDICTS[found.verdict]
 
 
-def _format(found: Explanation, rejected: State | None) -> Iterator[str]:
-    yield f"{found.principal} calls {found.tool}: {_format_verdict(found)}"
+def _format(found: Explanation, rejected: State | None) -> Iterator[Styled]:
+    state = STATE_STYLES.get(_VERDICTS.get(found.verdict, "denied"), {})
+    yield join(f"{found.principal} calls {found.tool}: ", style(_format_verdict(found), **state))
     if rejected is not None:
-        yield f"  The key is {rejected}: HTTP requests with it are refused with 401."
-    yield ""
+        yield join(f"  The key is {rejected}: HTTP requests with it are refused with 401.")
+    yield join()
     required = f" (required: {', '.join(found.needed)})" if found.needed else ""
-    yield f"  roles   {', '.join(found.roles) or 'none'}"
-    yield f"  scopes  {', '.join(found.scopes) or 'none'}{required}"
+    yield join(f"  roles   {', '.join(found.roles) or 'none'}")
+    yield join(f"  scopes  {', '.join(found.scopes) or 'none'}{required}")
     width = max((len(step.rule) for step in found.steps), default=0)
     for step in found.steps:
-        yield f"  {step.effect:<7} {step.rule:<{width}}  {_APPLIES[step.counts]}: {one_line(step.why)}"
+        start = f"  {step.effect:<7} {step.rule:<{width}}  "
+        yield join(start, style_state(_APPLIES[step.counts]), f": {one_line(step.why)}".rstrip())
     if not found.steps:
-        yield "  rules   no rule matches this tool"
-    yield f"  default {found.default}"
+        yield join("  rules   no rule matches this tool")
+    yield join(f"  default {found.default}")
     for limit in found.limits:
-        yield f"  limit   {limit.removeprefix('limit ')}"
+        yield join(f"  limit   {limit.removeprefix('limit ')}".rstrip())
 
 
 def _format_verdict(found: Explanation) -> str:

@@ -17,7 +17,8 @@ from toolcrib.cli.catalog import ToolSet, ToolSource, source_options
 from toolcrib.cli.load import SAMPLE_NOTE
 from toolcrib.cli.options import Command, CommandError, complete_from, json_option
 from toolcrib.cli.output import Terminal
-from toolcrib.cli.text import count, one_line
+from toolcrib.cli.progress import Progress
+from toolcrib.cli.text import NAME_STYLE, count, one_line, style, style_state
 from toolcrib.config import FILE_NAME
 from toolcrib.sources.targets import is_address
 
@@ -71,9 +72,12 @@ def export(
     find_exporter(to)
     _check_outputs(output, report, source.targets or (FILE_NAME,))
     found = source.collect(terminal)
+    found.drop_duplicates()
     _check_outputs(output, report, [tool.source.file for tool in found.tools if tool.source.file is not None])
-    with terminal.log.muted():
-        exported = export_tools(found.tools, to, strict=strict, only="exact" if only else "all")
+    with terminal.log.muted(), Progress(terminal, "exporting tools") as progress:
+        exported = export_tools(
+            found.tools, to, strict=strict, only="exact" if only else "all", progress=progress
+        )
     document = {**exported.to_json(), "findings": [finding.to_json() for finding in found.findings]}
     if report is not None:
         _save(report, {key: value for key, value in document.items() if key != "tools"})
@@ -109,7 +113,8 @@ def _save(path: Path, data: Any) -> None:
 def _print_summary(exported: Export, found: ToolSet, terminal: Terminal, output: Path | None) -> None:
     for verdict in exported.verdicts:
         for status, text in _describe(verdict):
-            terminal.echo_err(f"{status:<8} {one_line(verdict.name)}  {one_line(text)}")
+            name = style(one_line(verdict.name), **NAME_STYLE)
+            terminal.echo_err(style_state(status, 8), " ", name, f"  {one_line(text)}")
     for error in found.errors:
         terminal.finding(error)
     if found.is_sample:

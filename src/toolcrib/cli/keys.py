@@ -16,7 +16,7 @@ import click
 from toolcrib.cli.options import Command, CommandError, F, Time, format_examples, json_option
 from toolcrib.cli.output import Terminal, shorten_paths
 from toolcrib.cli.table import NAME, Column, print_table
-from toolcrib.cli.text import format_time, suggest
+from toolcrib.cli.text import STATE_STYLES, format_time, suggest
 from toolcrib.config import FILE_NAME, Config, load_default_config
 from toolcrib.policy.auth.api_keys import (
     PREFIX,
@@ -38,6 +38,16 @@ toolcrib keys list --json                         for programs
 toolcrib keys revoke ana
 toolcrib keys revoke 3f9a1b2c                     by the id that list shows
 """
+_COLUMNS = (
+    NAME,
+    Column("ID", wraps=False, rank=2),
+    Column("KEY", wraps=False, rank=5),
+    Column("SCOPES", least=12, rank=1),
+    Column("ROLES", least=8, rank=3),
+    Column("CREATED", wraps=False, rank=4),
+    Column("EXPIRES", wraps=False),
+    Column("STATE", wraps=False, styles=STATE_STYLES),
+)
 
 
 @click.group(epilog=format_examples(EXAMPLES))
@@ -132,9 +142,7 @@ def list_keys(terminal: Terminal, file: str | None, as_json: bool) -> int:
     if as_json:
         terminal.json({"file": str(key_file.path), "keys": [_to_json(key, now_s) for key in entries]})
     elif entries:
-        headings = ("ID", "KEY", "SCOPES", "ROLES", "CREATED", "EXPIRES", "STATE")
-        columns = [NAME, *(Column(heading) for heading in headings)]
-        print_table(columns, [_row(key, now_s) for key in entries], terminal)
+        print_table(_COLUMNS, [_row(key, now_s) for key in entries], terminal)
     else:
         terminal.message("note", f"no keys in {_name(key_file)}", _command("create", "NAME", file))
     return 0

@@ -16,8 +16,9 @@ from toolcrib.cli.catalog import ToolSource, source_options
 from toolcrib.cli.load import SAMPLE_NOTE, catalog_json
 from toolcrib.cli.options import Command, CommandError, exclusive, json_option
 from toolcrib.cli.output import Terminal
+from toolcrib.cli.progress import Progress
 from toolcrib.cli.table import print_findings
-from toolcrib.cli.text import LEVELS, count, count_findings, style, suggest
+from toolcrib.cli.text import LEVELS, NAME_STYLE, count, count_findings, style, style_state, suggest
 from toolcrib.config import FILE_NAME, Config, load_config
 from toolcrib.errors import ConfigurationError, Finding
 
@@ -96,9 +97,15 @@ def lint(
                 findings += find_unknown_codes(
                     [choice.code for choice in parsed], str(config.file), config.lines.get(key)
                 )
-    inspection = inspect_tools(
-        found.tools, found=findings, ignore=ignored, error=raised, use_comments=not no_ignore
-    )
+    with Progress(terminal, "inspecting tools") as progress:
+        inspection = inspect_tools(
+            found.tools,
+            found=findings,
+            ignore=ignored,
+            error=raised,
+            use_comments=not no_ignore,
+            progress=progress,
+        )
     shown = [finding for finding in inspection.findings if _reaches(finding, level)]
     if as_sarif:
         terminal.json(to_sarif(shown, version=__version__, ignored=inspection.ignored))
@@ -166,7 +173,8 @@ def _list_rules(as_json: bool, terminal: Terminal) -> int:
     for group, rules_of_group in load_groups().items():
         terminal.echo(style(group, bold=True))
         for rule in rules_of_group:
-            terminal.echo(f"  {rule.code:<{width}}  {rule.level:<7}  {rule.summary}")
+            level = style_state(rule.level, 7)
+            terminal.echo("  ", style(rule.code.ljust(width), **NAME_STYLE), "  ", level, f"  {rule.summary}")
         terminal.echo("")
     terminal.echo(f"{count(len(load_rules()), 'rule')}; `toolcrib lint --explain CODE` explains one.")
     return 0

@@ -93,7 +93,7 @@ def list_tools(
         notes = [server if chosen else f"{server}: no tools"]
     else:
         loaded = load(source.targets, terminal)
-        tools = _select(loaded.build_tools(), tags, include, exclude)
+        tools = _select(loaded.build_tools(terminal), tags, include, exclude)
         if as_json:
             terminal.json(catalog_json(tools, loaded.findings))
             return 1 if loaded.errors else 0

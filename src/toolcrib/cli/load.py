@@ -17,6 +17,7 @@ from typing import Any
 
 from toolcrib.cli.options import CommandError, Targets
 from toolcrib.cli.output import Terminal, format_source
+from toolcrib.cli.progress import Progress
 from toolcrib.cli.text import count, shorten_list, suggest
 from toolcrib.config import FILE_NAME, Config, load_config, switches_from
 from toolcrib.dispatch.tool_search import DEFAULT_BUDGET_TOKENS, SearchMode
@@ -57,9 +58,12 @@ class Loaded:
     def errors(self) -> list[Finding]:
         return [finding for finding in self.findings if finding.level == "error"]
 
-    def build_tools(self) -> list[Tool]:
-        """Return the tools that can be listed; add the problems of the others to the findings."""
-        return build_tools(self.server.registry, self.findings)
+    def build_tools(self, terminal: Terminal, tools: Iterable[Tool] | None = None) -> list[Tool]:
+        """Return the tools that can be listed, or those of `tools` that can be built; add the problems of the
+        others to the findings."""
+        with Progress(terminal, "building tools") as progress:
+            listed = self.server.registry if tools is None else tools
+            return build_tools(progress.track(list(listed)), self.findings)
 
     def check_config(self) -> None:
         """Raise CommandError where the configuration is invalid: it may contain a policy."""
@@ -215,7 +219,12 @@ class TargetLoader:
         Where the targets hold one server object and it has exactly these tools, it is used itself, so that
         changes by its tools take effect; otherwise a new server gets its settings.
         """
-        own = self._servers[0] if len(set(self._servers)) == 1 else None
+        servers = list(dict.fromkeys(self._servers))
+        own = servers[0] if len(servers) == 1 else None
+        if len(servers) > 1 and any(server.has_guards for server in servers):
+            names = ", ".join(server.name for server in servers)
+            hint = "use one target at a time, or move the policy into toolcrib.toml"
+            raise CommandError(f"Several servers, of which one has a policy or middleware: {names}", hint)
         if own is None:
             server = MCPServer(dynamic=dynamic)
         elif tools and not dynamic and _has_exactly(own, tools):
@@ -261,7 +270,10 @@ class TargetLoader:
                 if parse_target(target).is_missing:
                     raise SourceError(f"No such file or folder: {parse_target(target).path}")
                 found = replace(parse_target(target), arguments=self._arguments or config.arguments)
-                part = collect(found, namespace=config.namespace, switches=config.switches)
+                with Progress(self.terminal, "importing files") as progress:
+                    part = collect(
+                        found, namespace=config.namespace, switches=config.switches, progress=progress
+                    )
                 batch.extend(part)
                 is_program = find_program(found) is not None
                 if is_program or any(tool.adoption is not None for tool in part.tools):
@@ -357,7 +369,7 @@ def _has_exactly(server: MCPServer, tools: Sequence[Tool]) -> bool:
 
 
 def _copy_settings(own: MCPServer, dynamic: bool) -> MCPServer:
-    """Return a new server with the settings of another, and none of its tools."""
+    """Return a new server with the settings and extensions of another, and none of its tools."""
     registry, search = own.registry, own.dispatcher.tool_search
     server = MCPServer(
         own.name,
@@ -372,6 +384,7 @@ def _copy_settings(own: MCPServer, dynamic: bool) -> MCPServer:
     )
     server.publish_search(*(("never", None) if search is None else (search.mode, search.budget_tokens)))
     server.settings = replace(own.settings, dynamic=server.dynamic)
+    server.copy_extensions(own)
     return server
 
 

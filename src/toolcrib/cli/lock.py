@@ -15,6 +15,7 @@ from toolcrib.cli.catalog import ToolSource, find_lock, source_options
 from toolcrib.cli.diff import format_changes
 from toolcrib.cli.options import Command, CommandError, exclusive, json_option
 from toolcrib.cli.output import Terminal
+from toolcrib.cli.progress import Progress
 from toolcrib.cli.text import count, suggest
 
 EXAMPLES = """
@@ -58,6 +59,7 @@ def lock(
     if old is None and update:
         raise CommandError(f"Cannot update {file}: no such file", "write it first, without --update")
     found = source.collect(terminal, with_unlisted=True)
+    found.drop_duplicates()
     if found.is_sample:
         raise CommandError("No targets to lock", "name a file, a folder or a module")
     for error in found.errors:
@@ -66,10 +68,12 @@ def lock(
         hint = "fix them, or lock the other tools with --partial" if found.tools else None
         terminal.message("error", f"Not locked: {count(len(found.errors), 'problem')}", hint)
         return 1
-    new = Lock.of(found.tools, file)
+    with Progress(terminal, "locking tools") as progress:
+        new = Lock.of(progress.track(found.tools), file)
     if update and old is not None:
         new = _update(old, new, update)
-    comparison = compare(old.tools if old is not None else (), new.tools)
+    with Progress(terminal, "comparing tools") as progress:
+        comparison = compare(old.tools if old is not None else (), new.tools, progress)
     is_changed = old is None or _pins_json(old) != _pins_json(new)
     if is_changed and not check:
         new.save(file)

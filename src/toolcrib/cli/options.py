@@ -278,6 +278,17 @@ def json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")(function)
 
 
+def parse_headers(given: Sequence[str]) -> dict[str, str]:
+    """Return the headers of `--header 'NAME: VALUE'`."""
+    headers = {}
+    for item in given:
+        name, colon, value = item.partition(":")
+        if not colon or not name.strip():
+            raise CommandError("--header must be 'NAME: VALUE'", "e.g. --header 'Authorization: Bearer ...'")
+        headers[name.strip()] = value.strip()
+    return headers
+
+
 def exclusive(*options: str) -> CommandError:
     """Return the error for options that cannot be combined."""
     text = f"{options[0]} cannot be combined with {' and '.join(options[1:])}"

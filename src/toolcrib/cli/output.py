@@ -54,23 +54,22 @@ class Terminal:
         self._status_width = 0
 
     @property
-    def width(self) -> int:
-        """Columns of the terminal: COLUMNS, else the size of stderr or stdout, else 80."""
-        try:
-            size = os.get_terminal_size(self.out.fileno())
-        except (OSError, ValueError):
-            size = os.terminal_size((80, 24))
-        return max(40, shutil.get_terminal_size(size).columns)
+    def width(self) -> int | None:
+        """Columns of stdout: COLUMNS, else the size of the terminal, else 80. None where it is no terminal: a
+        program or a file gets whole lines."""
+        return _columns_of(self.out) if self.out.isatty() else None
 
     # --- stdout ---
 
     def echo(self, *pieces: str) -> None:
         """Print a result for people. Pieces that are not `Styled` are escaped."""
         text = join(*pieces)
+        self.status("")
         _write(self.out, text if text.endswith("\n") else f"{text}\n")
 
     def write(self, text: str) -> None:
         """Write what a tool or model returned: escaped on a terminal, unchanged for a program or a file."""
+        self.status("")
         self.out.write(safe(text) if self.out.isatty() else text)
         self.out.flush()
 
@@ -85,6 +84,7 @@ class Terminal:
 
     def json_line(self, text: str) -> None:
         """Print JSON that is encoded already."""
+        self.status("")
         self.out.write(safe_json(text).rstrip("\n") + "\n")
         self.out.flush()
 
@@ -92,12 +92,14 @@ class Terminal:
 
     def echo_err(self, *pieces: str, end: str = "\n") -> None:
         """Print to stderr. Pieces that are not `Styled` are escaped."""
+        self.status("")
         _write(self.err, f"{join(*pieces)}{end}")
 
     def message(self, level: str, text: object, hint: str | None = None) -> None:
         """Print `error: what is wrong` to stderr, then `hint: what to do`."""
         words, hint = shorten_paths(str(text)), hint and shorten_paths(hint)
         if self.message_format is not None:
+            self.status("")
             self.err.write(self.message_format(level, words, hint) + "\n")
             self.err.flush()
             return
@@ -118,13 +120,21 @@ class Terminal:
             self.message("debug", text)
 
     def status(self, text: str) -> None:
-        """Replace the status line, on a terminal only; an empty text clears it."""
-        line = one_line(text)[: self.width - 1]
+        """Replace the status line, on a terminal only; an empty text clears it, as any other output does."""
+        line = one_line(text)[: _columns_of(self.err) - 1]
         if self.err.isatty() and (line or self._status_width):
             blank = " " * self._status_width
             self.err.write(f"\r{line.ljust(self._status_width)}" if line else f"\r{blank}\r")
             self.err.flush()
             self._status_width = len(line)
+
+
+def _columns_of(stream: IO[str]) -> int:
+    try:
+        size = os.get_terminal_size(stream.fileno())
+    except (OSError, ValueError):
+        size = os.terminal_size((80, 24))
+    return max(40, shutil.get_terminal_size(size).columns)
 
 
 def _write(stream: IO[str], text: str) -> None:

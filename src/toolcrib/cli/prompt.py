@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolcrib.cli.output import Terminal
+from toolcrib.cli.progress import Progress
 from toolcrib.cli.table import type_name
 from toolcrib.cli.text import one_line
 from toolcrib.context import Answer, Form, NullChannel, Question, Reply, Visit
@@ -26,10 +27,14 @@ _SKIPPED = object()
 
 
 class TerminalChannel(NullChannel):
-    """The channel of a local call: questions go to the person at the terminal."""
+    """The channel of a local call: the person at the terminal sees its progress and gets its questions."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._prompter = Prompter(terminal)
+        self._progress = Progress(terminal)
+
+    def progress(self, progress: float, total: float | None, message: str | None) -> None:
+        self._progress.show(progress, total, message)
 
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Reply]:
         if not self._prompter.is_attended:

@@ -12,8 +12,7 @@ from toolcrib.cli.catalog import ToolSet, ToolSource, search_remotely, source_op
 from toolcrib.cli.load import SAMPLE_NOTE, build_tools, tool_json
 from toolcrib.cli.options import Command, CommandError, json_option
 from toolcrib.cli.output import Terminal
-from toolcrib.cli.table import NAME
-from toolcrib.cli.text import count, first_line, one_line, style
+from toolcrib.cli.text import NAME_STYLE, count, first_line, one_line, style
 from toolcrib.sources.described import describe
 from toolcrib.tool import Tool
 
@@ -100,7 +99,7 @@ def _find_matches(hit: Hit) -> dict[str, tuple[str, list[str]]]:
 
 def _print_hit(hit: Hit, terminal: Terminal) -> None:
     line = first_line(hit.tool.definition)
-    terminal.echo(style(one_line(hit.tool.name), **NAME.style), f": {line}" if line else "")
+    terminal.echo(style(one_line(hit.tool.name), **NAME_STYLE), f": {line}" if line else "")
     reasons = []
     for word, (form, places) in _find_matches(hit).items():
         *others, last = places or [""]

@@ -20,13 +20,14 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from textwrap import shorten
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.cli.load import Loaded, TargetLoader, enable_hint, load_for_serving
 from toolcrib.cli.options import NO_TARGETS, CommandError, Targets
 from toolcrib.cli.output import Terminal
-from toolcrib.cli.text import count, first_line, shorten_list
+from toolcrib.cli.text import NAME_STYLE, count, first_line, shorten_list, style
 from toolcrib.config.settings import Policy
 from toolcrib.dispatch.tool_search import SearchMode
 from toolcrib.errors import DriftError, Finding
@@ -375,7 +376,9 @@ def print_warnings(summary: Summary, terminal: Terminal) -> None:
 
 def print_tools(summary: Summary, terminal: Terminal) -> None:
     for name, text in summary.tools[:MAX_SHOWN]:
-        terminal.echo_err(f"  {name}: {text[:_MAX_DESCRIPTION]}" if text else f"  {name}")
+        if terminal.err.isatty():
+            text = shorten(text, _MAX_DESCRIPTION, placeholder="...")
+        terminal.echo_err("  ", style(name, **NAME_STYLE), f": {text}" if text else "")
     if len(summary.tools) > MAX_SHOWN:
         terminal.echo_err(f"  and {len(summary.tools) - MAX_SHOWN} more")
     groups: dict[str, list[str]] = {}

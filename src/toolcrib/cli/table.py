@@ -16,7 +16,9 @@ from typing import Any
 
 from toolcrib.cli.output import Terminal, format_source, shorten_paths
 from toolcrib.cli.text import (
+    NAME_STYLE,
     NO_BREAK,
+    STATE_STYLES,
     Styled,
     cut,
     first_line,
@@ -34,13 +36,13 @@ from toolcrib.validation.schema_tree import Resolver
 MIN_WIDTH = 8
 """Columns keep at least this width."""
 GAP = "  "
-_MAX_NAME = 30
+_LONG_WORD = 30
+"""Longer words may be broken, such as URLs in a description."""
 _MAX_CHOICES = 6
 _MAX_PARAMETERS = 20
 _MAX_SIGNATURE = 600
 _MAX_FIELDS = 200
 _MAX_DEPTH = 12
-_LEVEL_COLOURS = {"error": "red", "warning": "yellow", "advice": "cyan"}
 _CONSTRAINTS = (
     *("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength"),
     *("minItems", "maxItems", "pattern"),
@@ -60,42 +62,82 @@ Style = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table; one that does not wrap shrinks last. `styles` is for cells with a certain text."""
+    """A column of a table. `styles` is for cells with a certain text.
+
+    Where space is short, columns with `wraps` are wrapped between words, to `least` columns, and those with
+    `is_path` lose leading folders. If that is not enough, columns with a `rank` are left out, the highest
+    first. Words are broken only where nothing else is left.
+    """
 
     heading: str = ""
     wraps: bool = True
+    is_path: bool = False
+    least: int = 16
+    rank: int = 0
     style: Style = field(default_factory=dict)
     styles: Mapping[str, Style] = field(default_factory=dict)
 
 
-NAME = Column("NAME", wraps=False, style={"fg": "green", "bold": True})
+NAME = Column("NAME", wraps=False, style=NAME_STYLE)
 
 
 def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]], terminal: Terminal) -> None:
-    terminal.echo(format_table(columns, rows, terminal.width))
+    """Print a table. On a terminal it fits the width; a note names the columns that it leaves out."""
+    text, left_out = layout_table(columns, rows, terminal.width)
+    terminal.echo(text)
+    if left_out:
+        names = ", ".join(column.heading for column in left_out)
+        terminal.message("note", f"no room for {names}", "widen the terminal, or use --json")
 
 
-def format_table(columns: Sequence[Column], rows: Iterable[Sequence[str]], width: int) -> Styled:
-    """Return a table that is as wide as necessary, and at most as wide as the terminal."""
+def format_table(columns: Sequence[Column], rows: Iterable[Sequence[str]], width: int | None) -> Styled:
+    """Return a table that is as wide as necessary, and at most `width`."""
+    return layout_table(columns, rows, width)[0]
+
+
+def layout_table(
+    columns: Sequence[Column], rows: Iterable[Sequence[str]], width: int | None
+) -> tuple[Styled, list[Column]]:
+    """Return a table, and the columns that it leaves out for want of room."""
     cells = [[safe(cell).expandtabs() for cell in row] for row in rows]
     has_heading = any(column.heading for column in columns)
     if has_heading:
         cells.insert(0, [column.heading for column in columns])
     sizes = [[max(map(width_of, cell.split("\n"))) for cell in row] for row in cells]
-    widths = _column_widths(columns, sizes, width)
+    natural = [max(column) for column in zip(*sizes, strict=True)]
+    widths: Sequence[int | None] = natural
+    if width is not None and sum(natural) + len(GAP) * (len(columns) - 1) > width:
+        least = [
+            _least_width(column, most, [row[index] for row in cells])
+            for index, (column, most) in enumerate(zip(columns, natural, strict=True))
+        ]
+        widths = _choose_widths(columns, natural, least, width)
+    kept = [(index, most) for index, most in enumerate(widths) if most is not None]
     lines: list[str] = []
     for number, row in enumerate(cells):
         is_heading = has_heading and number == 0
-        styles = [
-            {"bold": True} if is_heading else column.styles.get(cell, column.style)
-            for column, cell in zip(columns, row, strict=True)
-        ]
-        pieces = [
-            cell.split("\n") if size <= most else wrap(cell, most)
-            for cell, size, most in zip(row, sizes[number], widths, strict=True)
-        ]
-        lines += [_format_line(pieces, index, widths, styles) for index in range(max(map(len, pieces)))]
-    return Styled("\n".join(lines).replace(NO_BREAK, " "))
+        pieces, styles = [], []
+        for index, most in kept:
+            column, cell = columns[index], row[index]
+            styles.append({"bold": True} if is_heading else column.styles.get(cell, column.style))
+            is_short = sizes[number][index] <= most
+            pieces.append(cell.split("\n") if is_short else _wrap_cell(column, cell, most))
+        shown = [most for _, most in kept]
+        lines += [_format_line(pieces, index, shown, styles) for index in range(max(map(len, pieces)))]
+    left_out = [column for column, most in zip(columns, widths, strict=True) if most is None]
+    return Styled("\n".join(lines).replace(NO_BREAK, " ")), left_out
+
+
+def _wrap_cell(column: Column, cell: str, width: int) -> list[str]:
+    return wrap(_shorten_path(cell, width) if column.is_path else cell, width)
+
+
+def _shorten_path(path: str, width: int) -> str:
+    """Return a path without as many leading folders as necessary: `.../tools/orders.py:17`."""
+    for found in re.finditer(r"[/\\]", path):
+        if width_of(short := f"...{path[found.start() :]}") <= width:
+            return short
+    return path
 
 
 def _format_line(
@@ -112,18 +154,36 @@ def _format_line(
     return line
 
 
-def _column_widths(columns: Sequence[Column], sizes: Sequence[Sequence[int]], width: int) -> list[int]:
-    """Return the widths of the columns. Where space is short, columns that wrap shrink first, the widest
-    before the others; the rest only if that is not enough."""
-    room = width - len(GAP) * (len(columns) - 1)
-    widths = [min(room, max(column)) for column in zip(*sizes, strict=True)]
-    for shrinks in ([column.wraps for column in columns], [True] * len(columns)):
-        while sum(widths) > room:
-            widest = max(range(len(widths)), key=lambda index: (shrinks[index], widths[index]))
-            if not shrinks[widest] or widths[widest] <= MIN_WIDTH:
+def _least_width(column: Column, natural: int, cells: Sequence[str]) -> int:
+    """Return the width that a column needs so that no word in it is broken."""
+    if column.is_path:
+        names = (re.split(r"[/\\]", cell)[-1] for cell in cells)
+        return min(natural, max(width_of(name) for name in names) + len(".../"))
+    if not column.wraps:
+        return natural
+    words = (width_of(word) for cell in cells for word in re.split("[ \n]", cell))
+    return min(natural, max(column.least, min(max(words), _LONG_WORD)))
+
+
+def _choose_widths(
+    columns: Sequence[Column], natural: Sequence[int], least: Sequence[int], width: int
+) -> list[int | None]:
+    """Return the width of each column, None for those that are left out."""
+    kept = set(range(len(columns)))
+    while kept:
+        room = width - len(GAP) * (len(kept) - 1)
+        droppable = [index for index in kept if columns[index].rank]
+        if sum(least[index] for index in kept) <= room or not droppable:
+            break
+        kept.remove(max(droppable, key=lambda index: columns[index].rank))
+    widths = {index: min(room, natural[index]) for index in kept}
+    for limits in (least, [MIN_WIDTH] * len(columns)):
+        while sum(widths.values()) > room:
+            shrinkable = [index for index in kept if widths[index] > limits[index]]
+            if not shrinkable:
                 break
-            widths[widest] -= 1
-    return widths
+            widths[max(shrinkable, key=lambda index: (columns[index].wraps, widths[index]))] -= 1
+    return [widths.get(index) for index in range(len(columns))]
 
 
 # --- findings --------------------------------------------------------------------------------------------
@@ -136,7 +196,7 @@ def print_findings(findings: Sequence[Finding], terminal: Terminal) -> None:
         # A tool of a server has no line; its name is shown instead.
         where = one_line(finding.tool) if finding.tool and not finding.line else format_source(finding.where)
         place = join(style(where, bold=True), ": ") if finding.file else ""
-        label = style(f"{finding.level}[{finding.code}]", fg=_LEVEL_COLOURS[finding.level], bold=True)
+        label = style(f"{finding.level}[{finding.code}]", **{**STATE_STYLES[finding.level], "bold": True})
         terminal.echo(place, label, " ", one_line(shorten_paths(finding.message)))
         if finding.excerpt:
             terminal.echo(indent(safe(finding.excerpt), "    "))
@@ -153,10 +213,15 @@ def print_tools(
     definitions: Iterable[ToolDefinition], terminal: Terminal, *, with_source: bool = False
 ) -> None:
     """Print name, first line of the description and parameters; with file and line where asked for."""
-    columns = [NAME, Column("DESCRIPTION"), Column("PARAMETERS"), Column("SOURCE", style={"dim": True})]
+    columns = [
+        NAME,
+        Column("DESCRIPTION", least=24),
+        Column("PARAMETERS", least=24, rank=2),
+        Column("SOURCE", is_path=True, rank=1, style={"dim": True}),
+    ]
     rows = [
         (
-            break_name(cut(definition.name)),
+            cut(definition.name),
             first_line(definition) or "-",
             signature(definition).replace(": ", f":{NO_BREAK}") or "-",
             format_source(definition.source),
@@ -170,12 +235,13 @@ def print_tools(
 def print_tool(definition: ToolDefinition, details: Mapping[str, str], terminal: Terminal) -> None:
     """Print everything about one tool; `details` are lines that the definition does not have."""
     title = f"  {one_line(definition.title)}" if definition.title else ""
-    terminal.echo(style(one_line(definition.name), **NAME.style), title)
-    lines = wrap(safe(definition.description or "(no description)").expandtabs(), terminal.width - 2)
+    terminal.echo(style(one_line(definition.name), **NAME_STYLE), title)
+    description = safe(definition.description or "(no description)").expandtabs()
+    lines = description.split("\n") if terminal.width is None else wrap(description, terminal.width - 2)
     terminal.echo("\n".join(f"  {line}" if line else "" for line in lines), "\n\n")
     if parameters := list_parameters(definition):
         headings = (
-            Column("PARAMETER", style={"fg": "green"}),
+            Column("PARAMETER", wraps=False, style={"fg": "green"}),
             Column("TYPE"),
             Column(),
             Column("DESCRIPTION"),
@@ -186,11 +252,11 @@ def print_tool(definition: ToolDefinition, details: Mapping[str, str], terminal:
         terminal.echo("No parameters.\n\n")
     output = definition.output_schema
     returns = type_name(output, output) if output is not None else "text or content"
-    description = definition.returns or (output or {}).get("description", "")
+    meaning = definition.returns or (output or {}).get("description", "")
     annotations = {label: definition.annotations.get(key) for key, label in _ANNOTATIONS.items()}
     hints = [label if value else f"not {label}" for label, value in annotations.items() if value is not None]
     shown = {
-        "Result": f"{returns}: {description}" if description and output is not None else returns,
+        "Result": f"{returns}: {meaning}" if meaning and output is not None else returns,
         "Hints": ", ".join(hints),
         "Tags": ", ".join(definition.tags),
         "Version": definition.version or "",
@@ -200,16 +266,6 @@ def print_tool(definition: ToolDefinition, details: Mapping[str, str], terminal:
     }
     columns = (Column(wraps=False, style={"bold": True}), Column())
     print_table(columns, [(label, value) for label, value in shown.items() if value], terminal)
-
-
-def break_name(name: str) -> str:
-    """Break a long name into lines after underscores."""
-    lines = [""]
-    for part in re.split("(?<=_)", name):
-        if lines[-1] and len(lines[-1]) + len(part) > _MAX_NAME:
-            lines.append("")
-        lines[-1] += part
-    return "\n".join(lines)
 
 
 def signature(definition: ToolDefinition) -> str:

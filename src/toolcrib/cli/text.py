@@ -69,6 +69,28 @@ def style(text: object, **how: Any) -> Styled:
     return Styled(click.style(safe(text), **how))
 
 
+NAME_STYLE = {"fg": "green", "bold": True}
+"""Names of tools, keys and clients."""
+_GOOD, _DIM, _WARN, _BAD = {"fg": "green"}, {"dim": True}, {"fg": "yellow"}, {"fg": "red", "bold": True}
+STATE_STYLES: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(("ok", "active", "allowed", "yes", "exact", "applies"), _GOOD),
+    **dict.fromkeys(("off", "no", "-", "cancelled", "disconnected", "started", "does not apply"), _DIM),
+    **dict.fromkeys(
+        ("throttled", "timeout", "input_required", "expired", "renamed", "loose", "lossy"), _WARN
+    ),
+    **dict.fromkeys(("asks for confirmation", "depends on arguments", "depends", "warning"), _WARN),
+    **dict.fromkeys(("error", "denied", "hidden", "crashed", "refused", "revoked", "NOT valid"), _BAD),
+    "advice": {"fg": "cyan"},
+}
+"""States, outcomes and levels: each has one colour in every command."""
+
+
+def style_state(state: str, width: int = 0) -> Styled:
+    """Return a state in its colour, padded to a width."""
+    text = state.ljust(width)
+    return style(text, **STATE_STYLES[state]) if state in STATE_STYLES else join(text)
+
+
 def join(*pieces: str) -> Styled:
     return Styled("".join(piece if type(piece) is Styled else safe(piece) for piece in pieces))
 

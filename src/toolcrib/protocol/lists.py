@@ -64,14 +64,16 @@ class ToolListCache:
 
 
 def log_list(tools: Sequence[Tool], cursor: str | None) -> None:
-    """Log at INFO that a client lists the tools."""
+    """Log that a client lists the tools: one line at INFO, and one for each tool at DEBUG."""
     if not logger.isEnabledFor(logging.INFO):
         return
     if cursor is not None:
         logger.info("Client requesting the next tools")
         return
-    logger.info("Client requesting tool list")
-    logger.info("Returning %d tools:", len(tools), extra={"total_tools": len(tools)})
-    for tool in tools:
-        summary = tool.definition.description.strip().partition("\n")[0]
-        logger.info(" - %s: %s", tool.name, summary, extra={"tool_name": tool.name})
+    logger.info(
+        "Client requesting tool list: returning %d tools", len(tools), extra={"total_tools": len(tools)}
+    )
+    if logger.isEnabledFor(logging.DEBUG):
+        for tool in tools:
+            summary = tool.definition.description.strip().partition("\n")[0]
+            logger.debug(" - %s: %s", tool.name, summary, extra={"tool_name": tool.name})

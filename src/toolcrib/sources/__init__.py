@@ -7,7 +7,7 @@ accepts a target, the sources of the entry point group `toolcrib.sources` are as
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import cache
 from pathlib import Path
@@ -90,6 +90,7 @@ def collect(
     handlers: Mapping[str, Any] | None = None,
     switches: Mapping[str, bool] | None = None,
     sources: Sequence[Source] = (),
+    progress: Callable[[int, int], None] | None = None,
     **options: Unpack[GivenOptions],
 ) -> Batch:
     """Read tools from anything: a function, an application, a tool object, a table of definitions with their
@@ -98,7 +99,8 @@ def collect(
 
     A problem with a target that is one tool is raised; with other targets, it becomes a finding. `namespace`
     is the prefix of names (True: the application's own name). `switches` turn groups on and off:
-    `{"enable_math_tools": False}`. `sources` are asked before the built-in ones. Options apply to every tool.
+    `{"enable_math_tools": False}`. `sources` are asked before the built-in ones. `progress` is called with
+    the number of files that were imported, and of all. Options apply to every tool.
     """
 
     def read(target: Any, reading: ReadOptions) -> Batch:
@@ -108,7 +110,7 @@ def collect(
             raise _unreadable(target)
         return source.read(target, reading)
 
-    reading = ReadOptions(read, translate_options(options), handlers or {})
+    reading = ReadOptions(read, translate_options(options), handlers or {}, progress=progress)
     batch = reading.read(targets[0]) if len(targets) == 1 else reading.read_each(targets)
     if handlers:
         batch.findings += tables.find_unused(handlers, reading.used_handlers)

@@ -59,12 +59,16 @@ class Batch:
 
 @dataclass(slots=True)
 class ReadOptions:
-    """Options of `Source.read`: tool options, handlers of tables, and a way to read other targets."""
+    """Options of `Source.read`: tool options, handlers of tables, and a way to read other targets.
+
+    `progress` is called with the number of files or modules that were read, and of all.
+    """
 
     read_with: Callable[[Any, ReadOptions], Batch]
     tool_options: OptionFields = field(default_factory=OptionFields)
     handlers: Mapping[str, Any] = field(default_factory=dict)
     used_handlers: set[str] = field(default_factory=set)
+    progress: Callable[[int, int], None] | None = None
 
     def read(self, target: Any) -> Batch:
         """Read another target, for example an object of a module, with the source that accepts it."""

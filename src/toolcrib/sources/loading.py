@@ -107,35 +107,35 @@ def find_submodules(package: ModuleType) -> Iterator[str]:
 
 
 def find_module_file(name: str, search: Sequence[str] | None = None) -> Path | None:
-    """The file or folder of a module, on the import path and in the current folder; nothing is imported."""
+    """Return the file or folder of a module, on the import path or in the current folder, unimported."""
     parts = name.split(".")
     if not all(part.isidentifier() for part in parts):
         return None
-    places = [Path(entry or ".") for entry in dict.fromkeys([os.getcwd(), *sys.path, *(search or ())])]
+    folders = [Path(entry or ".") for entry in dict.fromkeys([os.getcwd(), *sys.path, *(search or ())])]
     for position, part in enumerate(parts):
         is_last = position == len(parts) - 1
-        whole = _first(places, lambda place, part=part: place / part / "__init__.py")  # type: ignore[misc]
+        whole = _first(folders, lambda folder, part=part: folder / part / "__init__.py")  # type: ignore[misc]
         if whole is not None:
             if is_last:
                 return whole
-            places = [whole.parent]
+            folders = [whole.parent]
             continue
-        file = _first(places, lambda place, part=part: place / f"{part}.py")  # type: ignore[misc]
+        file = _first(folders, lambda folder, part=part: folder / f"{part}.py")  # type: ignore[misc]
         if file is not None:
             return file if is_last else None
         # Unlike Path.is_dir, it takes any text.
-        places = [place / part for place in places if os.path.isdir(place / part)]
-    return places[0] if places else None
+        folders = [folder / part for folder in folders if os.path.isdir(folder / part)]
+    return folders[0] if folders else None
 
 
-def _first(places: Sequence[Path], make: Callable[[Path], Path]) -> Path | None:
-    for place in places:
-        path = make(place)
+def _first(folders: Sequence[Path], make: Callable[[Path], Path]) -> Path | None:
+    for folder in folders:
+        path = make(folder)
         try:
             if path.is_file():
                 return path
         except OSError:
-            continue  # an entry that is no folder at all
+            continue  # an entry of the import path that is not a folder
     return None
 
 

@@ -89,14 +89,14 @@ class ModuleSource:
             what = "file or module" if "." in target.text else "module"
             return self._read_package(load_module(target.text, what), options)
         if target.kind == "folder":
-            return _read_modules(*_load_each(_load, find_python_files(path)), str(path), options)
+            return _read_modules(*_load_each(_load, find_python_files(path), options), str(path), options)
         batch = _read_modules([_load(path)], [], path.name, options)
         if batch.tools or target.arguments is None or not entry_point.is_launcher(path):
             return batch
         return _read_program(file_program(path, target.text, target.arguments), options)
 
     def _read_package(self, module: ModuleType, options: ReadOptions) -> Batch:
-        below, findings = _load_each(load_module, find_submodules(module))
+        below, findings = _load_each(load_module, find_submodules(module), options)
         return _read_modules([module, *below], findings, module.__name__, options)
 
 
@@ -106,6 +106,7 @@ def _read_object(module: ModuleType, target: Target, options: ReadOptions) -> Ba
     if is_marked(found) or not entry_point.starts_server(found):
         batch = options.read(found)
         batch.findings += _warn_bypassed(found, target)
+        batch.findings += _warn_not_run(module, [found])
         return batch
     if target.arguments is None:
         text = f"{target.text} makes or starts a server; it is not called here"
@@ -122,6 +123,7 @@ def _read_program(program: Program, options: ReadOptions) -> Batch:
         if started.module is None or program.path is None:
             return Batch()
         return _read_modules([started.module], [], program.label, options)
+    started.set_variables()
     token = started_on.set(started.loop)
     try:
         batch = options.read(started.server)
@@ -165,17 +167,32 @@ def _warn_bypassed(thing: Any, target: Target) -> Iterator[Finding]:
             )
 
 
+def _warn_not_run(module: ModuleType, objects: Iterable[Any]) -> Iterator[Finding]:
+    """Warn of a module that restricts its server only when it is run, where it was imported."""
+    file = _file_of(module)
+    if file is None or module.__name__ == "__main__" or not any(map(is_server, objects)):
+        return
+    line = entry_point.find_change(Path(file))
+    if line is not None:
+        text = f"{Path(file).name} changes its server when it is run, but it was only imported"
+        hint = f"to serve it as its program does, name the file: {file}"
+        yield Finding(BYPASSED, "warning", text, file=file, line=line, hint=hint)
+
+
 def _load(path: Path) -> ModuleType:
     entry_point.check_start(path)
     return load_file(path)
 
 
 def _load_each(
-    load: Callable[[Any], ModuleType], targets: Iterable[Any]
+    load: Callable[[Any], ModuleType], targets: Iterable[Any], options: ReadOptions
 ) -> tuple[list[ModuleType], list[Finding]]:
     modules: list[ModuleType] = []
     findings: list[Finding] = []
-    for target in targets:
+    every = list(targets)
+    for position, target in enumerate(every):
+        if options.progress is not None:
+            options.progress(position, len(every))
         try:
             modules.append(load(target))
         except DefinitionError as error:
@@ -196,7 +213,8 @@ def _read_modules(
     for content in contents:
         handlers |= content.handlers
     seen: set[int] = set()
-    for content in contents:
+    for module, content in zip(modules, contents, strict=True):
+        batch.findings += _warn_not_run(module, content.objects)
         found = options.read_each(content.objects)
         for table in content.tables:
             if id(table) not in seen:

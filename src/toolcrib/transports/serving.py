@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from toolcrib.policy.telemetry.telemetry import TelemetryMiddleware
     from toolcrib.transports.http.auth import AuthMiddleware
     from toolcrib.transports.http.endpoint import Endpoint
+    from toolcrib.transports.http.routes import Route
     from toolcrib.transports.http.server import Timeouts
     from toolcrib.transports.pipe import Pipe
 
@@ -80,9 +81,14 @@ class Transports:
     """The protocol engine of one server, and the transports that it is served over."""
 
     def __init__(
-        self, dispatcher: Dispatcher, settings: EngineSettings, enforcer: PolicyEnforcer | None = None
+        self,
+        dispatcher: Dispatcher,
+        settings: EngineSettings,
+        enforcer: PolicyEnforcer | None = None,
+        routes: Sequence[Route] = (),
     ) -> None:
         self._enforcer = enforcer
+        self._routes = routes
         self.engine = Engine(dispatcher, settings)
         if enforcer is not None and enforcer.telemetry is not None:
             self._add_gauges(enforcer.telemetry, dispatcher)
@@ -156,7 +162,12 @@ class Transports:
 
         hosts = HostCheck(bound, options.allowed_hosts, options.allowed_origins, local_only=local_only)
         return Endpoint(
-            self.engine, hosts, path=options.path, legacy_sse=options.pair, auth=self._auth(options)
+            self.engine,
+            hosts,
+            path=options.path,
+            legacy_sse=options.pair,
+            auth=self._auth(options),
+            routes=self._routes,
         )
 
     def _auth(self, options: HTTPOptions) -> AuthMiddleware | None:

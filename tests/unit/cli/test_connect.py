@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,54 @@ def test_a_url_is_written_as_each_client_expects_it(cli: CommandLine, home: Path
     report = cli.json("connect", "vscode", "--url", URL, "--name", "shop", "--json")
     assert report["state"] == "already-connected"
     assert json.loads(Path(report["file"]).read_text()) == {"servers": {"shop": {"type": "http", "url": URL}}}
+
+
+def test_a_key_and_headers_are_written_as_each_client_expects_them(cli: CommandLine, home: Path) -> None:
+    options = ("--url", URL, "--name", "shop", "--header", "X-Team: sales", "--key")
+    headers = {"X-Team": "sales", "Authorization": "Bearer tck_1"}
+    for client in ("claude-code", "cursor", "vscode", "gemini", "codex"):
+        assert cli.run("connect", client, *options, "tck_1").exit_code == 0
+    assert servers(home / ".claude.json")["shop"] == {"type": "http", "url": URL, "headers": headers}
+    assert servers(home / ".cursor/mcp.json")["shop"] == {"url": URL, "headers": headers}
+    assert servers(home / ".gemini/settings.json")["shop"] == {"httpUrl": URL, "headers": headers}
+    codex = tomllib.loads((home / ".codex/config.toml").read_text())["mcp_servers"]["shop"]
+    assert codex == {"url": URL, "http_headers": headers}
+    again = cli.run("connect", "cursor", *options, "-", stdin="tck_1\n")
+    assert "already connected" in again.stderr
+    other = cli.run("connect", "cursor", *options, "tck_2")
+    assert other.exit_code == 1
+    assert "tck_" not in other.output
+    assert cli.run("connect", "cursor", *options, "tck_2", "--force").exit_code == 0
+    assert servers(home / ".cursor/mcp.json")["shop"]["headers"]["Authorization"] == "Bearer tck_2"
+    assert "already connected" in cli.run("connect", "cursor", "--url", URL, "--name", "shop").stderr
+
+
+def test_a_key_in_a_file_of_the_project_is_warned_about(cli: CommandLine, home: Path) -> None:
+    done = cli.run("connect", "cursor", "--scope", "project", "--url", URL, "--key", "tck_1")
+    assert "warning: the values of Authorization are in a file shared with the project" in done.stderr
+
+
+def test_a_server_with_auth_is_warned_about(cli: CommandLine, cursor: Path) -> None:
+    cli.write("tools.py", ADD)
+    cli.write("toolcrib.toml", '[server]\ntargets = ["tools.py"]\n[auth]\nkeys = "keys.json"\n')
+    started = cli.run("connect", "cursor")
+    assert started.exit_code == 0
+    assert "warning: toolcrib.toml has [auth], but a server that the client starts asks for no key" in (
+        started.stderr
+    )
+    assert "its caller is 'local'" in started.stderr
+    bare = cli.run("connect", "cursor", "--url", URL, "--name", "bare")
+    assert "warning: toolcrib.toml has [auth]: the server will refuse this client with 401" in bare.stderr
+    assert "hint: add --key KEY" in bare.stderr
+    elsewhere = cli.run("connect", "cursor", "--url", "https://example.com/mcp", "--name", "far")
+    keyed = cli.run("connect", "cursor", "--url", URL, "--name", "keyed", "--key", "tck_1")
+    assert "warning" not in elsewhere.stderr + keyed.stderr
+
+
+def test_the_next_step_for_gemini_names_trusted_folders(cli: CommandLine, home: Path) -> None:
+    for scope in ("user", "project"):
+        done = cli.run("connect", "gemini", "--scope", scope)
+        assert "unless the folder is not trusted: /permissions changes that" in done.stderr
 
 
 def test_environment_variables_are_in_the_entry(cli: CommandLine, cursor: Path) -> None:
@@ -260,12 +309,31 @@ def test_list_shows_clients_and_their_toolcrib_servers(cli: CommandLine, cursor:
     assert done.exit_code == 0
     rows = [line.split(maxsplit=4) for line in done.stdout.splitlines()]
     assert rows[0] == ["CLIENT", "FOUND", "SCOPE", "TOOLCRIB", "FILE"]
-    assert ["cursor", "yes", "user", "shop", str(cursor)] in rows
-    assert ["cursor", "yes", "project", "-", ".cursor/mcp.json"] in rows
-    assert ["gemini", "yes", "user", "toolcrib", str(home / ".gemini/settings.json")] in rows
+    assert ["cursor", "no", "user", "shop", str(cursor)] in rows
+    assert ["cursor", "no", "project", "-", ".cursor/mcp.json"] in rows
+    assert ["gemini", "no", "user", "toolcrib", str(home / ".gemini/settings.json")] in rows
     assert ["claude-code", "no", "user", "-", str(home / ".claude.json")] in rows
     assert ["codex", "yes", "user", "unreadable", str(home / ".codex/config.toml")] in rows
     assert f"warning: {home}/.codex/config.toml:1: not valid TOML" in done.stderr
+
+
+def test_a_client_is_found_by_what_it_wrote_and_not_by_what_connect_writes(
+    cli: CommandLine, home: Path
+) -> None:
+    def found() -> list[str]:
+        listed = cli.json("connect", "--list", "--json")["clients"]
+        return [client["client"] for client in listed if client["found"]]
+
+    for client in ("claude-desktop", "claude-code", "cursor", "vscode", "gemini", "codex"):
+        assert cli.run("connect", client).exit_code == 0
+    assert cli.run("connect", "cursor", "--remove").exit_code == 0
+    assert cli.run("connect", "gemini", "--url", "https://example.com/mcp", "--name", "far").exit_code == 0
+    assert (home / ".gemini/settings.json.bak").exists()
+    assert found() == []
+    (home / ".cursor/argv.json").write_text("{}")
+    (home / ".claude.json").write_text('{"numStartups": 3}')
+    (home / ".codex/config.toml").write_text('model = "gpt-5"\n')
+    assert found() == ["claude-code", "cursor", "codex"]
 
 
 def test_list_as_json_and_for_one_client(cli: CommandLine, cursor: Path) -> None:
@@ -297,6 +365,15 @@ def test_list_as_json_and_for_one_client(cli: CommandLine, cursor: Path) -> None
         ([], "Missing argument 'CLIENT'", "claude-desktop, claude-code, cursor"),
         (["cursr"], "Unknown client: cursr", "did you mean 'cursor'?"),
         (["claude-desktop", "--url", URL], "does not support URLs", "omit --url"),
+        (["cursor", "--key", "tck_1"], "--key and --header require --url", "needs no key"),
+        (["cursor", "--url", URL, "--header", "bad"], "--header must be 'NAME: VALUE'", "--header 'Auth"),
+        (["cursor", "--url", URL, "--key", " "], "The key is empty", "--key -"),
+        (["cursor", "--url", URL, "--key", "a\nb"], "Invalid header 'Authorization'", "on one line"),
+        (
+            ["cursor", "--url", URL, "--key", "k", "--header", "authorization: Basic x"],
+            "--key cannot be combined with --header 'Authorization: ...'",
+            "drop one",
+        ),
         (["claude-desktop", "--scope", "project"], "no project configuration", "omit --scope project"),
         (["cursor", "nope.py"], "No such file: nope.py", ""),
         (["cursor", "nope.py:add"], "No such file: nope.py", ""),

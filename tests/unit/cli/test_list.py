@@ -18,7 +18,7 @@ def test_the_sample_tools_are_listed_by_default(cli: CommandLine) -> None:
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["NAME", "DESCRIPTION", "PARAMETERS"]
-    assert lines[1] == "hello_world  A simple greeting tool            name?: string"
+    assert lines[1] == "hello_world  A simple greeting tool                  name?: string"
     assert "note: 2 tools disabled: list_files, read_file" in done.stderr
     assert "sample tools" in done.stderr
 
@@ -79,23 +79,6 @@ def test_a_broken_tool_is_reported_on_stderr_and_hides_no_other(cli: CommandLine
     document = cli.json("list", "tools.py", "--json")
     assert [tool["name"] for tool in document["tools"]] == ["add"]
     assert [finding["tool"] for finding in document["findings"]] == ["bad"]
-
-
-def test_long_names_are_broken_after_underscores(cli: CommandLine) -> None:
-    name = "fetch_quarterly_revenue_report_for_the_region_of_choice"
-    cli.write("tools.py", ADD.replace("def add", f"def {name}"))
-    done = cli.run("list", "tools.py")
-    column = "".join(line.split("  ")[0].strip() for line in done.stdout.splitlines()[1:])
-    assert column == name
-    assert all(len(line) <= 80 for line in done.stdout.splitlines())
-    assert all(line.split("  ")[0].endswith("_") for line in done.stdout.splitlines()[1:-1])
-
-
-def test_the_table_uses_the_width_of_the_terminal(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "120")
-    wide = cli.run("list").stdout
-    assert 80 < max(len(line) for line in wide.splitlines()) <= 120
-    assert "Get debug information about the server" in wide
 
 
 def test_a_description_is_never_read_as_markup(cli: CommandLine) -> None:

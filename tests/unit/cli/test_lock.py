@@ -123,6 +123,22 @@ def test_errors_prevent_the_lock_unless_partial(cli: CommandLine) -> None:
     assert [e["name"] for e in json.loads((cli.folder / "toolcrib.lock").read_text())["tools"]] == ["add"]
 
 
+def test_two_servers_with_one_name_are_not_locked_together(cli: CommandLine) -> None:
+    server = "from fastmcp import FastMCP\n{0} = FastMCP('{0}')\n@{0}.tool\ndef find(x: {1}): 'Find it.'\n"
+    cli.write("a.py", server.format("users", "int"))
+    cli.write("b.py", server.format("orders", "str"))
+    done = cli.run("lock", "--static", "a.py", "b.py")
+    assert done.exit_code == 1
+    assert "Tool 'find' is defined twice: at " in done.stderr
+    assert "a.py:3" in done.stderr
+    assert "b.py:3" in done.stderr
+    assert "hint: take one server at a time: name its file, or FILE:SERVER" in done.stderr
+    assert cli.run("lock", "--static", "a.py").exit_code == 0
+    done = cli.run("export", "--to", "openai", "--static", "a.py", "b.py")
+    assert done.exit_code == 1
+    assert "Tool 'find' is defined twice" in done.stderr
+
+
 def test_an_edited_lock_is_not_overwritten(locked: CommandLine) -> None:
     path = locked.folder / "toolcrib.lock"
     path.write_text(path.read_text().replace("Find a text", "Send a text"))

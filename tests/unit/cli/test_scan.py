@@ -90,15 +90,21 @@ def test_warnings_exit_with_0(cli: CommandLine) -> None:
     assert cli.run("scan", "tools.py").exit_code == 0
 
 
-def test_the_progress_of_a_long_scan_is_shown(cli: CommandLine) -> None:
+def test_the_progress_of_a_long_scan_is_shown(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     cli.write("tools/tool.py", ADD)
-    for number in range(100):
+    for number in range(3):
         (cli.folder / f"tools/part{number}.py").touch()
+    monkeypatch.setattr("toolcrib.cli.progress.DELAY_S", 0)
+    monkeypatch.setattr("toolcrib.cli.progress.INTERVAL_S", 0)
     statuses: list[str] = []
     terminal = Terminal(io.StringIO(), io.StringIO(), debug=False)
     terminal.status = statuses.append  # type: ignore[method-assign]
     assert len(scan_targets(["tools"], terminal).tools) == 1
-    assert statuses == ["reading 100 of 101 files", ""]
+    assert [status.partition(" [")[0] for status in statuses] == [
+        *4 * ["reading files"],
+        *["analysing modules", "building tools", ""],
+    ]
+    assert statuses[2].startswith("reading files [=========>----------] 2/4 ")
 
 
 def test_a_folder_without_tools_lists_what_was_searched(cli: CommandLine) -> None:

@@ -141,3 +141,38 @@ def test_the_same_name_in_a_server_and_a_file_is_a_duplicate(cli: CommandLine) -
     )
     document = cli.json("check", "one.py", "srv.py:server", "--json")
     assert [finding["code"] for finding in document["findings"]] == ["duplicate-name"]
+
+
+GUARDED = '''
+from toolcrib import MCPServer, ToolError
+
+server = MCPServer("NAME")
+
+
+@server.middleware
+async def deny(call, next):
+    raise ToolError("not allowed")
+
+
+@server.tool
+def NAME_tool() -> str:
+    """Do something that is not allowed."""
+    return "done"
+'''
+
+
+def test_middleware_of_a_server_runs_when_its_tool_is_called_by_a_command(cli: CommandLine) -> None:
+    cli.write("a.py", GUARDED.replace("NAME", "a"))
+    done = cli.run("call", "a_tool", "-t", "a.py")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "not allowed" in done.stderr
+
+
+def test_several_servers_are_refused_if_one_is_guarded(cli: CommandLine) -> None:
+    cli.write("a.py", GUARDED.replace("NAME", "a"))
+    cli.write("b.py", GUARDED.replace("NAME", "b").replace("@server.middleware", ""))
+    done = cli.run("call", "a_tool", "-t", "a.py", "-t", "b.py")
+    assert done.exit_code == 2
+    assert done.stderr.startswith(
+        "error: Several servers, of which one has a policy or middleware: a, b\nhint: use one target"
+    )

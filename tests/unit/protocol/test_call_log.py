@@ -26,12 +26,14 @@ def test_nothing_is_written_where_info_is_off(caplog: pytest.LogCaptureFixture) 
     assert caplog.records == []
 
 
-def test_a_tool_is_listed_with_its_first_line_and_on_the_first_page_alone(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_list_is_one_line_at_info_and_has_its_tools_at_debug(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "toolcrib")
+    log_list([Tool.from_function(read)] * 3, None)
+    assert caplog.messages == ["Client requesting tool list: returning 3 tools"]
+    caplog.clear()
+    caplog.set_level(logging.DEBUG, "toolcrib")
     log_list([Tool.from_function(read)], None)
-    assert caplog.messages == ["Client requesting tool list", "Returning 1 tools:", " - read: Read."]
+    assert caplog.messages == ["Client requesting tool list: returning 1 tools", " - read: Read."]
     caplog.clear()
     log_list([Tool.from_function(read)], "next")
     assert caplog.messages == ["Client requesting the next tools"]

@@ -10,7 +10,7 @@ The grades are explained in `toolcrib.catalog.diff`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import Any
@@ -62,11 +62,18 @@ class Comparison:
         return [change for change in self.changes if GRADES.index(change.grade) >= GRADES.index(grade)]
 
 
-def compare(old: Iterable[Tool], new: Iterable[Tool]) -> Comparison:
-    """Compare two sets of tools. Raise DefinitionError for a tool that cannot be built."""
+def compare(
+    old: Iterable[Tool], new: Iterable[Tool], progress: Callable[[int, int], None] | None = None
+) -> Comparison:
+    """Compare two sets of tools. `progress` is called with the number of tools compared, and of all. Raise
+    DefinitionError for a tool that cannot be built."""
     before, now = list(old), list(new)
     pairs, removed, added = _pair(before, now)
-    changes = [change for pair in pairs for change in compare_tools(*pair)]
+    changes: list[Change] = []
+    for position, pair in enumerate(pairs):
+        if progress is not None:
+            progress(position, len(pairs))
+        changes += compare_tools(*pair)
     for was, tool in _find_renamed_tools(removed, added):
         removed.remove(was)
         added.remove(tool)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
@@ -152,12 +152,13 @@ def export(
     strict: bool = True,
     only: Only = "all",
     title: str = "Tools",
+    progress: Callable[[int, int], None] | None = None,
 ) -> Export:
     """Export tools in the format `to`: a name, see `load_exporters`, or an Exporter.
 
     `strict=False` does not ask for a provider's strict mode; `only="exact"` leaves out lossy tools; `title`
-    is the heading of a page. A tool that cannot be exported is refused by itself. Raise ConfigurationError
-    for an unknown format.
+    is the heading of a page; `progress` is called with the number of exported tools, and of all. A tool that
+    cannot be exported is refused by itself. Raise ConfigurationError for an unknown format.
     """
     exporter = find_exporter(to) if isinstance(to, str) else to
     if only not in get_args(Only):
@@ -167,7 +168,9 @@ def export(
     names = map_names(label for label in labels if label is not None) if exporter.maps_names else {}
     verdicts: list[Verdict] = []
     exported: dict[str, ExportedTool] = {}
-    for tool, label in zip(chosen, labels, strict=True):
+    for position, (tool, label) in enumerate(zip(chosen, labels, strict=True)):
+        if progress is not None:
+            progress(position, len(chosen))
         verdict, found = _export_one(tool, label, names.get(label or "", label), exporter, strict)
         verdicts.append(verdict)
         if (

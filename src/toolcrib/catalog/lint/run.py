@@ -17,7 +17,7 @@ import re
 import stat
 import tokenize
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -290,6 +290,7 @@ def inspect_tools(
     ignore: Sequence[Choice] = (),
     error: Sequence[Choice] = (),
     use_comments: bool = True,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Inspection:
     """Run every rule, including those of plugins.
 
@@ -300,6 +301,7 @@ def inspect_tools(
         error: Findings to raise to errors
         use_comments: Whether comments in the source may ignore findings. False for untrusted code, whose
             author may have written the comment next to a planted text.
+        progress: Called now and then with the number of tools that were inspected, and of all
     """
     linted, refused = _build(tools)
     sources = [tool.definition.source for tool in linted]
@@ -309,7 +311,7 @@ def inspect_tools(
         for file in {source.file for source in sources} - {None}:
             comments.read(str(file))
     inspection = Inspection()
-    for finding in dict.fromkeys([*found, *refused, *_run_rules(linted)]):
+    for finding in dict.fromkeys([*found, *refused, *_run_rules(linted, progress)]):
         tool_line = lines.get((finding.file, finding.tool or ""), finding.line)
         if can_be_ignored(finding) and is_chosen(finding, ignore):
             inspection.ignored.append(Ignored(finding, "settings"))
@@ -334,9 +336,11 @@ def _build(tools: Iterable[Tool]) -> tuple[list[LintedTool], list[Finding]]:
     return linted, refused
 
 
-def _run_rules(tools: Sequence[LintedTool]) -> Iterator[Finding]:
+def _run_rules(tools: Sequence[LintedTool], progress: Callable[[int, int], None] | None) -> Iterator[Finding]:
     rules = load_rules().values()
-    for tool in tools:
+    for position, tool in enumerate(tools):
+        if progress is not None:
+            progress(position, len(tools))
         for rule in rules:
             if rule.check is not None:
                 for problem in rule.check(tool):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from toolcrib.cli.connect.edit import Editor, JsonEditor, TomlEditor
+from toolcrib.cli.connect.edit import Editor, JsonEditor, TomlEditor, read
 from toolcrib.errors import ConfigurationError
 
 DEFAULT_NAME = "toolcrib"
@@ -24,7 +24,7 @@ _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 Entry = dict[str, Any]
-"""A server in its plain form, with `command`, `args` and perhaps `env`, or with `url`."""
+"""A server in its plain form: `command`, `args` and perhaps `env`, or `url` and perhaps `headers`."""
 
 
 def find_program(python: str, scripts: str) -> list[str]:
@@ -88,8 +88,8 @@ Scope = Literal["user", "project"]
 class Client:
     """A client and its files: `user_file`, and `project_file` if it has one for projects.
 
-    `http_key` is None where its files support no URLs. `stdio_type` and `http_type` are the values of `type`
-    in an entry, if any.
+    `http_key` is None where its files support no URLs, `headers_key` is for HTTP headers. `stdio_type` and
+    `http_type` are the values of `type` in an entry, if any.
     """
 
     key: str
@@ -100,6 +100,7 @@ class Client:
     project_file: str | None = None
     next_step_in_project: str = ""
     http_key: str | None = "url"
+    headers_key: str = "headers"
     stdio_type: str | None = None
     http_type: str | None = None
 
@@ -114,9 +115,31 @@ class Client:
         return Path.cwd() / self.project_file
 
     def is_found(self) -> bool:
-        """Return whether the client has run here: its file exists, or the folder that it creates for it."""
+        """Return whether the client has run here: it made the folder of its file, or wrote something to it.
+
+        What `toolcrib connect` itself creates does not count.
+        """
         file = self.user_file()
-        return file.exists() or (file.parent != Path.home() and file.parent.exists())
+        ours = [file, file.with_name(f"{file.name}.bak")]
+        is_own_folder = file.parent != Path.home() and file.parent.is_dir()
+        if is_own_folder and (not file.exists() or not {*file.parent.iterdir()} <= {*ours}):
+            return True
+        return any(path.exists() and not self._is_written_by_us(path) for path in ours)
+
+    def _is_written_by_us(self, file: Path) -> bool:
+        """Return whether a file holds nothing but entries that `toolcrib connect` could have written."""
+        try:
+            text = read(file).text
+            servers = self.editor.servers(text)
+            keys = list(self.editor.parse(text))
+        except ConfigurationError:
+            return False
+        is_alone = keys == [self.editor.container]
+        link = {"type", self.http_key, self.headers_key}
+        return is_alone and all(
+            is_toolcrib(entry) or (isinstance(entry, Mapping) and entry.keys() <= link)
+            for entry in servers.values()
+        )
 
     def entry(self, server: Entry) -> Entry:
         """Return a server as this client writes it. Raises ConfigurationError if it supports no URLs."""
@@ -128,6 +151,8 @@ class Client:
                 hint="omit --url: it then starts the server",
             )
         entry = {self.http_key: server["url"]}
+        if server.get("headers"):
+            entry[self.headers_key] = dict(server["headers"])
         return {"type": self.http_type, **entry} if self.http_type else entry
 
 
@@ -155,6 +180,8 @@ def _claude_desktop() -> Path:
     files = [package / "LocalCache" / "Roaming" / "Claude" / usual.name for package in packages]
     return next((file for file in files if file.exists()), files[0] if files else usual)
 
+
+_GEMINI_TRUST = "unless the folder is not trusted: /permissions changes that"
 
 CLIENTS = (
     Client(
@@ -204,8 +231,8 @@ CLIENTS = (
         lambda: _folder_of("GEMINI_CLI_HOME") / ".gemini" / "settings.json",
         project_file=".gemini/settings.json",
         http_key="httpUrl",
-        next_step="restart gemini; /mcp shows the server",
-        next_step_in_project="start gemini in this folder and trust it; /mcp shows the server",
+        next_step=f"restart gemini; /mcp shows the server, {_GEMINI_TRUST}",
+        next_step_in_project=f"start gemini in this folder; /mcp shows the server, {_GEMINI_TRUST}",
     ),
     Client(
         "codex",
@@ -213,6 +240,7 @@ CLIENTS = (
         TomlEditor("mcp_servers"),
         lambda: _folder_of("CODEX_HOME", ".codex") / "config.toml",
         project_file=".codex/config.toml",
+        headers_key="http_headers",
         next_step="restart codex; /mcp shows the server",
         next_step_in_project="start codex in this folder and trust it; /mcp shows the server",
     ),

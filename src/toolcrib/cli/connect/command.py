@@ -7,7 +7,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,13 @@ from toolcrib.cli.options import (
     complete_from,
     exclusive,
     json_option,
+    parse_headers,
     targets_argument,
 )
 from toolcrib.cli.output import Terminal, shorten_paths
-from toolcrib.cli.text import suggest
-from toolcrib.config import load_config
+from toolcrib.cli.table import NAME, Column, print_table
+from toolcrib.cli.text import STATE_STYLES, suggest
+from toolcrib.config import Config, load_config
 from toolcrib.config.atomic_file import PRIVATE
 from toolcrib.errors import ConfigurationError
 from toolcrib.sources.foreign.program import is_script
@@ -38,11 +40,20 @@ EXAMPLES = """
 toolcrib connect cursor                   toolcrib.toml, or the samples
 toolcrib connect claude-desktop tools.py  the client starts the server
 toolcrib connect vscode --url http://127.0.0.1:8000/mcp
+toolcrib keys create ana | toolcrib connect vscode --url ... --key -
 toolcrib connect codex tools.py --print   print the entry, write nothing
 toolcrib connect cursor --remove
 toolcrib connect --list                   list clients and their servers
 """
-_SECRET_KEYS = ("env", "headers", "http_headers")
+_COLUMNS = (
+    replace(NAME, heading="CLIENT"),
+    Column("FOUND", wraps=False, rank=2, styles=STATE_STYLES),
+    Column("SCOPE", wraps=False, rank=1),
+    Column("TOOLCRIB"),
+    Column("FILE", is_path=True, style={"dim": True}),
+)
+_HEADER_KEYS = ("headers", "http_headers")
+_SECRET_KEYS = ("env", *_HEADER_KEYS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +75,8 @@ class Destination:
 @targets_argument
 @json_option
 @click.option("--url", metavar="URL", help="Connect to a running server.")
+@click.option("--key", metavar="KEY", help="With --url: the API key to send, or - to read it from stdin.")
+@click.option("--header", "headers", multiple=True, metavar="'K: V'", help="With --url: HTTP header to send.")
 @click.option("--name", metavar="NAME", help="Name in the client.  [default: of the server or file]")
 @click.option("--scope", type=click.Choice(["user", "project"]), help="For you, or for this folder.")
 @click.option("--file", metavar="PATH", help="Edit this file instead of the client's own.")
@@ -78,6 +91,8 @@ def connect(
     targets: Targets,
     as_json: bool,
     url: str | None,
+    key: str | None,
+    headers: Sequence[str],
     name: str | None,
     scope: Scope | None,
     file: str | None,
@@ -111,8 +126,10 @@ def connect(
     destination = Destination(chosen, used_scope, path, name or default_name(targets))
     if remove:
         return _remove(destination, url, force, as_json, terminal)
-    entry = chosen.entry(_parse_server(targets, url, env))
+    server = _parse_server(targets, url, env, _read_headers(headers, key))
+    entry = chosen.entry(server)
     clients.check_name(destination.name)
+    _warn_of_auth(targets, server, terminal)
     if not only_print:
         return _write(destination, entry, force, as_json, terminal)
     if as_json:
@@ -137,14 +154,63 @@ def _find_client(name: str) -> Client:
 # --- the server --------------------------------------------------------------------------------------
 
 
-def _parse_server(targets: Targets, url: str | None, env: Sequence[str]) -> Entry:
+def _read_headers(given: Sequence[str], key: str | None) -> dict[str, str]:
+    """Return the headers of the options; a key is sent as a bearer token."""
+    headers = parse_headers(given)
+    if key is not None:
+        key = sys.stdin.readline().strip() if key == "-" else key.strip()
+        if not key:
+            raise CommandError("The key is empty", "--key KEY, or --key - and the key on stdin")
+        if any(name.lower() == "authorization" for name in headers):
+            raise exclusive("--key", "--header 'Authorization: ...'")
+        headers["Authorization"] = f"Bearer {key}"
+    for name, value in headers.items():
+        if not f"{name}{value}".isprintable() or not name.isascii():
+            raise CommandError(f"Invalid header {name!r}", "use printable characters on one line")
+    return headers
+
+
+def _parse_server(targets: Targets, url: str | None, env: Sequence[str], headers: Mapping[str, str]) -> Entry:
+    if url is None and headers:
+        raise CommandError("--key and --header require --url", "a server that the client starts needs no key")
     if url is None:
         return stdio_command(targets, _parse_env(env))
     if targets:
         raise CommandError(f"--url cannot be combined with {' '.join(targets)}")
     if env:
         raise CommandError("--env cannot be combined with --url", "set it where the server runs")
-    return {"url": clients.check_url(url)}
+    entry: Entry = {"url": clients.check_url(url)}
+    return {**entry, "headers": dict(headers)} if headers else entry
+
+
+def _warn_of_auth(targets: Targets, server: Entry, terminal: Terminal) -> None:
+    """Warn where [auth] of a toolcrib.toml makes the entry work in another way than it looks."""
+    for file in settings_files(targets):
+        try:
+            config = load_config(file)
+        except ConfigurationError:
+            continue  # `serve` reports it
+        auth = None if config.policy is None else config.policy.auth
+        if auth is None:
+            continue
+        if "command" in server:
+            text = (
+                f"{shorten_paths(str(file))} has [auth], but a server that the client starts asks for no key"
+            )
+            hint = (
+                "its caller is 'local': `toolcrib explain --as local` shows what that may call; "
+                "to use a key, serve over HTTP and connect with --url URL --key KEY"
+            )
+            terminal.message("warning", text, hint)
+        elif auth.keys is not None and "headers" not in server and _is_served_by(config, server["url"]):
+            text = f"{shorten_paths(str(file))} has [auth]: the server will refuse this client with 401"
+            terminal.message("warning", text, "add --key KEY; `toolcrib keys create NAME` makes one")
+
+
+def _is_served_by(config: Config, url: str) -> bool:
+    """Return whether a URL is where `toolcrib serve` with this configuration listens."""
+    found = urlsplit(url)
+    return clients.is_local({"url": url}) and found.port == (config.http.port or 8000)
 
 
 def _parse_env(pairs: Sequence[str]) -> dict[str, str]:
@@ -227,15 +293,16 @@ def _write(
     elif done.state == "different":
         terminal.message("error", f"{client.title} has a different server '{name}' in {file}")
         _print_entry("existing", _mask_secrets(done.existing), terminal)
-        _print_entry("new", entry, terminal)
+        _print_entry("new", _mask_secrets(entry, _HEADER_KEYS), terminal)
         terminal.message("hint", "use another name with --name, or replace it with --force")
     elif done.state == "already-connected":
         terminal.message("note", f"already connected: '{name}' in {file}")
     else:
         if done.backup:
             terminal.message("note", f"backup of the original file: {done.backup}")
-        if destination.scope == "project" and "env" in entry:
-            names = ", ".join(entry["env"])
+        secrets = [name for key in _SECRET_KEYS for name in entry.get(key, ())]
+        if destination.scope == "project" and secrets:
+            names = ", ".join(secrets)
             terminal.message("warning", f"the values of {names} are in a file shared with the project")
         url = entry.get("url", entry.get("httpUrl"))
         if url and urlsplit(url).path in ("", "/"):
@@ -269,7 +336,7 @@ def _list(chosen: Sequence[Client], as_json: bool, terminal: Terminal) -> int:
     if as_json:
         terminal.json({"clients": found})
         return 0
-    rows = [("CLIENT", "FOUND", "SCOPE", "TOOLCRIB", "FILE")]
+    rows = []
     for client in found:
         for file in client["files"]:
             names = "unreadable" if file["error"] else ", ".join(file["servers"]) or "-"
@@ -277,9 +344,7 @@ def _list(chosen: Sequence[Client], as_json: bool, terminal: Terminal) -> int:
             rows.append((client["client"], is_found, file["scope"], names, shorten_paths(file["file"])))
             if file["error"]:
                 terminal.message("warning", file["error"])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        terminal.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    print_table(_COLUMNS, rows, terminal)
     return 0
 
 
@@ -306,12 +371,12 @@ def _outcome_json(done: edit.Outcome) -> dict[str, Any]:
     return {"existing": _mask_secrets(done.existing), "backup": backup}
 
 
-def _mask_secrets(entry: Any) -> Any:
-    """Return an entry of somebody else without the values of its environment and headers."""
+def _mask_secrets(entry: Any, keys: Sequence[str] = _SECRET_KEYS) -> Any:
+    """Return an entry without the values of its headers, and of its environment if it is somebody else's."""
     if not isinstance(entry, Mapping):
         return entry
     return {
-        key: dict.fromkeys(value, "***") if key in _SECRET_KEYS and isinstance(value, Mapping) else value
+        key: dict.fromkeys(value, "***") if key in keys and isinstance(value, Mapping) else value
         for key, value in entry.items()
     }
 

@@ -87,10 +87,12 @@ def list_servers(editor: Editor, file: Path) -> dict[str, Any]:
 
 
 def _is_same(existing: Any, entry: Mapping[str, Any]) -> bool:
-    """Return whether two entries reach the same server; an empty environment is none."""
+    """Return whether two entries reach the same server; an empty environment is none. Headers are compared
+    where the new entry has some; otherwise those of the user are kept."""
     if not isinstance(existing, Mapping):
         return False
-    known = {key: value for key, value in existing.items() if key in _TRANSPORT and (key != "env" or value)}
+    compared = {*_TRANSPORT, *entry}
+    known = {key: value for key, value in existing.items() if key in compared and (key != "env" or value)}
     return known == {key: value for key, value in entry.items() if key != "env" or value}
 
 
@@ -99,7 +101,8 @@ def _merge(existing: Any, entry: Mapping[str, Any]) -> dict[str, Any]:
     sense for a command, and Codex rejects a file that has both."""
     if not isinstance(existing, Mapping) or ("command" in existing) != ("command" in entry):
         return dict(entry)
-    return {**entry, **{key: value for key, value in existing.items() if key not in _TRANSPORT}}
+    kept = {key: value for key, value in existing.items() if key not in _TRANSPORT and key not in entry}
+    return {**entry, **kept}
 
 
 @contextmanager

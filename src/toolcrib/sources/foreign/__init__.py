@@ -14,6 +14,8 @@ from toolcrib.sources.foreign.recognition import is_server
 
 
 class ForeignServerSource(MemorySource):
+    """A server object of `mcp` or `fastmcp`."""
+
     def accepts(self, target: Any) -> bool:
         return is_server(target)
 

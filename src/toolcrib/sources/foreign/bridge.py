@@ -34,7 +34,9 @@ logger = logging.getLogger("toolcrib")
 MAX_SESSIONS = 256
 """Sessions that a server keeps for clients; the one that was not used for the longest time is closed."""
 MAX_PAGES = 1_000
+"""Pages of a list that are read."""
 MAX_CAUSES = 10
+"""Exceptions that are followed from one to its cause, to log the first."""
 END_S = 5.0
 """How long a lifespan may take to end when the command is over."""
 _OWN_META = frozenset({"fastmcp", "_fastmcp", "io.modelcontextprotocol/serverInfo"})
@@ -129,7 +131,7 @@ def _shorten_logs() -> None:
 
 def _client_of(context: Context) -> Hashable:
     """Return what identifies the client of a call: its session, or else its credentials. None for a remote
-    client without either, which nobody recognises in its next call."""
+    client without either: its next call cannot be told from that of another client."""
     session = context.channel.session
     if session is not None:
         return weakref.ref(session)
@@ -295,4 +297,4 @@ def end_lifespans() -> None:
         try:
             asyncio.run_coroutine_threadsafe(lifespan.end(), lifespan.loop).result(END_S)
         except Exception as error:
-            logger.warning("a lifespan has not ended well: %s", describe_error(error))
+            logger.warning("The lifespan of a server failed to end: %s", describe_error(error))

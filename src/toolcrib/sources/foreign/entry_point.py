@@ -31,6 +31,8 @@ _ENTRY_NAME = re.compile(
     r"cli|main|(run|serve|start)(_server)?|(build|create|get|init|make|setup)_(\w+_)?(app|mcp|server)"
 )
 """Usual names of functions that start or make a server."""
+_CHANGES = frozenset({"add_middleware", "add_transform", "disable", "middleware", "remove_tool"})
+"""Methods and attributes by which a program restricts a server before it starts it."""
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -76,6 +78,21 @@ def find_start(tree: ast.Module) -> int | None:
     return None
 
 
+def find_change(path: Path) -> int | None:
+    """Return the line at which a file restricts a server only when it is run, not when it is imported."""
+    tree = parse(path) if mentions_mcp(path) else None
+    if tree is None:
+        return None
+    lines: set[int] = set()
+    for block in filter(_is_main_block, tree.body):
+        lines.update(range(block.lineno, (block.end_lineno or block.lineno) + 1))
+        for call in ast.walk(block):
+            if isinstance(call, ast.Call):
+                lines |= find_lines(path, _last_name(call))
+    found = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in _CHANGES)
+    return next((node.lineno for node in found if node.lineno in lines), None)
+
+
 def _runs_one_of(node: ast.expr, servers: set[str]) -> bool:
     """Return whether this is `server.run()`, also as an argument of `asyncio.run`."""
     return any(
@@ -103,10 +120,17 @@ def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
 def _is_start(statement: ast.stmt) -> bool:
     """Return whether this is `if __name__ == "__main__":`, `main()`, `server.run()` or the like."""
     if isinstance(statement, ast.If):
-        return any(isinstance(part, ast.Name) and part.id == "__name__" for part in ast.walk(statement.test))
+        return _is_main_block(statement)
     calls = ast.walk(statement) if isinstance(statement, ast.Expr) else ()
     names = [_last_name(call.func) for call in calls if isinstance(call, ast.Call)]
     return any(name in _STARTS or _ENTRY_NAME.fullmatch(name) for name in names)
+
+
+def _is_main_block(statement: ast.stmt) -> bool:
+    """Return whether this is `if __name__ == "__main__":`."""
+    return isinstance(statement, ast.If) and any(
+        isinstance(part, ast.Name) and part.id == "__name__" for part in ast.walk(statement.test)
+    )
 
 
 def parse(path: Path) -> ast.Module | None:

@@ -38,7 +38,7 @@ _LIBRARIES = PACKAGES | {"universal_mcp"}
 _HELPERS = frozenset({"contextlib", "toolcrib", "typing", "typing_extensions"})
 """Packages whose decorators are on methods of the libraries; the wrapped function is in the closure. Ours are
 those of `interception`."""
-_INNER = {
+_WRAPPED = {
     property: "fget",
     classmethod: "__func__",
     staticmethod: "__func__",
@@ -46,24 +46,26 @@ _INNER = {
     functools.cached_property: "func",
 }
 """Kinds of methods that the libraries use, and where each keeps its function. Other kinds are not theirs."""
-_CHOSEN = ("fastmcp.server.middleware", "fastmcp.contrib")
+_OPTIONAL_MIDDLEWARE = ("fastmcp.server.middleware", "fastmcp.contrib")
 """Where fastmcp keeps middleware for authors to choose from; it installs the rest itself."""
-_DEFAULTS = frozenset({"DereferenceRefsMiddleware", "ToolInjectionMiddleware"})
-"""Middleware of fastmcp whose effect toolcrib has too: flat schemas, and tools that middleware adds."""
+_LISTED_MIDDLEWARE = frozenset({"DereferenceRefsMiddleware", "ToolInjectionMiddleware"})
+"""Optional middleware whose effect is in the list that toolcrib reads: flat schemas, added tools."""
 
-_SINGLE = {
+_LINKS = {
     "mcp": ("_tool_manager", "tool_manager", "_lowlevel_server", "_mcp_server"),
     "fastmcp": ("_tool_manager", "_lowlevel_server", "_mcp_server"),
     None: ("_inner", "server"),  # of providers and mounts; a server may use these names for anything
 }
-_SEVERAL = ("providers", "_transforms", "_mounted_servers")
-"""Attributes that lead from a server to the other objects its calls pass through, and to mounted servers."""
-_METHODS = {
+"""Attributes that lead from an object of each library to the next one that its calls pass through."""
+_LINK_LISTS = ("providers", "_transforms", "_mounted_servers")
+"""Attributes with lists of such objects."""
+_HANDLER_KEYS = {
     "tools/list": "tools/list",
     "tools/call": "tools/call",
     "ListToolsRequest": "tools/list",  # SDK 1.x has the types of requests as keys
     "CallToolRequest": "tools/call",
 }
+"""Keys of request handlers that list and call tools, and the method of the protocol that each stands for."""
 _HARMLESS = frozenset(
     {
         *("completion", "custom_route", "description", "disable", "enable", "generate_name", "icons"),
@@ -71,7 +73,9 @@ _HARMLESS = frozenset(
         *("version", "website_url"),
     }
 )
+"""Methods that only register, describe or start something. See `_is_harmless_name` for others."""
 MAX_REASONS = 5
+"""How many reasons a finding names."""
 
 _USE_AUTH = "run it with its own library, or remove auth= there and set up [auth] of toolcrib"
 
@@ -99,12 +103,12 @@ def find_guards(server: Any) -> Finding | None:
     return Finding("foreign-handlers", "advice", text, file=place.file, line=place.line)
 
 
-def is_own(thing: Any, name: str) -> bool:
-    """Return whether a method of an object is that of its library."""
-    is_written = any(name in vars(kind) for kind in type(thing).__mro__)
-    return is_written and not any(
-        True for attribute in (name, "__getattribute__") for _ in _find_override(thing, attribute)
-    )
+def find_override(part: Any) -> str | None:
+    """Return which method of an object is not that of its library, or None where all are."""
+    if not _is_of_library(part):
+        return f"it is a {type(part).__name__}"
+    found = (reason.words for name in sorted(_method_names(part)) for reason in _find_override(part, name))
+    return next(found, None)
 
 
 def _find_guards(server: Any) -> Iterator[_Reason]:
@@ -134,8 +138,8 @@ def _walk(server: Any) -> Iterator[tuple[str, Any]]:
         seen.add(id(part))
         yield attribute, part
         if _is_of_library(part):  # any other object may have anything in these attributes
-            waiting += [(name, getattr(part, name, None)) for name in _SINGLE[library_of(part)]]
-            waiting += [(name, item) for name in _SEVERAL for item in getattr(part, name, None) or ()]
+            waiting += [(name, getattr(part, name, None)) for name in _LINKS[library_of(part)]]
+            waiting += [(name, item) for name in _LINK_LISTS for item in getattr(part, name, None) or ()]
 
 
 def _is_of_library(part: Any) -> bool:
@@ -159,8 +163,8 @@ def _method_names(part: Any) -> set[str]:
 
 def _is_harmless_name(name: str, part: Any) -> bool:
     """Return whether a method only registers, describes or starts something, or is not about tools."""
-    if name.startswith(("__", "add_", "from_", "remove_")) or name in _HARMLESS:
-        return True
+    if name.startswith(("__", "add_", "from_", "model_", "remove_")) or name in _HARMLESS:
+        return True  # pydantic writes the names with model_ into each class
     if "resource" in name or "prompt" in name:
         return True
     return name.startswith("run") and library_of(part) is not None
@@ -183,8 +187,8 @@ def _find_override(part: Any, name: str) -> Iterator[_Reason]:
 def _find_foreign(thing: Any) -> Any:
     """Return the first callable in a method, or in what it wraps, that is not the library's, or None."""
     kind = type(thing)
-    if kind in _INNER:
-        return _find_foreign(getattr(thing, _INNER[kind]))
+    if kind in _WRAPPED:
+        return _find_foreign(getattr(thing, _WRAPPED[kind]))
     if kind is functools.partial:
         return _first_foreign((thing.func, *thing.args, *thing.keywords.values()))
     if kind is FunctionType:
@@ -219,7 +223,7 @@ def _find_handlers(part: Any) -> Iterator[_Reason]:
     """Yield the request handlers of a low-level server that its library did not install."""
     for table in ("_request_handlers", "request_handlers"):
         for key, entry in (getattr(part, table, None) or {}).items():
-            method = _METHODS.get(key if isinstance(key, str) else getattr(key, "__name__", ""))
+            method = _HANDLER_KEYS.get(key if isinstance(key, str) else getattr(key, "__name__", ""))
             foreign = _find_foreign(getattr(entry, "handler", entry)) if method else None
             if foreign is not None:
                 yield _Reason(f"the handler of {method} was replaced by {_name_of(foreign)}", foreign)
@@ -241,8 +245,8 @@ def _is_default(middleware: Any) -> bool:
     kind = type(middleware)
     if package_of(kind) not in _LIBRARIES:
         return False
-    is_chosen = kind.__module__.startswith(_CHOSEN)
-    return not is_chosen or any(base.__name__ in _DEFAULTS for base in kind.__mro__)
+    is_chosen = kind.__module__.startswith(_OPTIONAL_MIDDLEWARE)
+    return not is_chosen or any(base.__name__ in _LISTED_MIDDLEWARE for base in kind.__mro__)
 
 
 def _find_filters(part: Any) -> Iterator[_Reason]:

@@ -2,8 +2,10 @@
 
 `install` replaces the methods that run a server, in the classes of the libraries, when they are imported. A
 replaced method gives its server to the program that is running (`Host`) and returns when the host lets it.
-Where there is no such program, it does what it did before. The replaced `tool` decorator keeps the problem of
-a function that the library refuses for `refused_tools`, so that it does not hide the other tools of its file.
+Where there is no such program, it does what it did before.
+
+The `tool` decorator is replaced, too: if the library refuses a function, `refused_tools` returns the error,
+and the other tools of the file are still registered.
 """
 
 from __future__ import annotations
@@ -171,6 +173,8 @@ class _StandardStream:
 
 
 def _standard_streams(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Replace `stdio_server()`."""
+
     @functools.wraps(original)
     @asynccontextmanager
     async def stdio_server(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
@@ -199,7 +203,7 @@ def refused_tools(server: Any) -> list[Finding]:
 
 
 def _decorating(original: Callable[..., Any]) -> Callable[..., Any]:
-    """`server.tool`, a decorator: called with the function, or with options, to return one."""
+    """Replace `server.tool`, which is called with a function, or with options to return a decorator."""
 
     @functools.wraps(original)
     def tool(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -252,7 +256,35 @@ def _application(original: Callable[..., Any]) -> Callable[..., Any]:
     return make
 
 
+def _session_manager(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Replace the constructor of a session manager, by which a low-level server is an HTTP application."""
+
+    @functools.wraps(original)
+    def make(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        host = _find_host()
+        if host is not None:
+            host.applications.append((self.app, self.handle_request))
+
+    return make
+
+
+def _sse_transport(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Replace the constructor of a transport whose server is known only to the program's own endpoint."""
+
+    @functools.wraps(original)
+    def make(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        host = _find_host()
+        if host is not None:
+            host.applications.append((None, self))
+
+    return make
+
+
 def _blocking_uvicorn(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Replace `uvicorn.run(app)` and `uvicorn.Server(config).run()`."""
+
     @functools.wraps(original)
     def run(*args: Any, **kwargs: Any) -> Any:
         host = _find_host()
@@ -263,6 +295,8 @@ def _blocking_uvicorn(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _awaited_uvicorn(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Replace `await uvicorn.Server(config).serve()`."""
+
     @functools.wraps(original)
     async def serve(*args: Any, **kwargs: Any) -> Any:
         host = _find_host()
@@ -275,13 +309,16 @@ def _awaited_uvicorn(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _find_served(host: Host, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Return the server behind the application that uvicorn gets: `run(app)`, or `Server(Config(app)).run()`.
-    None where the program has made no application of a server. Raise SourceError if other code of the program
-    is around it, such as an authentication: that does not run here."""
+    """Return the server behind the application, or the factory of one, that uvicorn gets: `run(app)`, or
+    `Server(Config(app)).run()`. None where the program has made no application of a server. Raise SourceError
+    if other code of the program is around it, such as an authentication: that does not run here."""
     first = kwargs.get("app", args[0] if args else None)
-    app = getattr(getattr(first, "config", None), "app", first)
+    config = getattr(first, "config", None)
+    app = getattr(config, "app", first)
     if isinstance(app, str):
         app = sys.modules["uvicorn.importer"].import_from_string(app)
+    if kwargs.get("factory") or getattr(config, "factory", False):
+        app = app()
     around: list[str] = []
     for server, made in reversed(host.applications):
         if _leads_to(app, made, around):
@@ -294,23 +331,31 @@ def _find_served(host: Host, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
 def _leads_to(app: Any, made: Any, around: list[str]) -> bool:
     """Return whether an application is one that a server has made, or passes requests to it unseen, as the
     routes of starlette do. Add the names of parts that may do anything to `around`."""
-    if app is not made and not _is_known(type(app)):
+    if app == made:  # not `is`: a bound method is a new object each time
+        return not _add_unknown(app, around)
+    if not _is_known(type(app)):
         around.append(getattr(app, "__name__", type(app).__name__))
         return False
-    if names := _unknown_middleware(getattr(app, "user_middleware", ())):
-        around += names
+    if _add_unknown(app, around):
         return False
-    if app is made or hasattr(app, "endpoint"):
-        return made in (app, getattr(app, "endpoint", None))
+    if hasattr(app, "endpoint"):
+        return bool(app.endpoint == made)
     inner = [app.app] if hasattr(app, "app") else getattr(app, "routes", ())
     return any(_leads_to(part, made, around) for part in inner)
 
 
-# --- signals -----------------------------------------------------------------------------------------
+def _add_unknown(app: Any, around: list[str]) -> bool:
+    """Add the names of middleware of an application that may refuse requests; return whether it has any."""
+    names = _unknown_middleware(getattr(app, "user_middleware", ()))
+    around += names
+    return bool(names)
+
+
+# --- threads: no program runs in the main thread -----------------------------------------------------
 
 
 def _without_signals(original: Callable[..., Any], result: Callable[..., Any]) -> Callable[..., Any]:
-    """Replace a function that sets signal handlers: only the main thread can, and no program runs there."""
+    """Replace a function that sets signal handlers, which only the main thread can."""
 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -327,6 +372,23 @@ def ignore_signals() -> None:
     loop: Any = getattr(asyncio, "SelectorEventLoop", None)
     for name in ("add_signal_handler", "remove_signal_handler"):
         setattr(loop, name, _without_signals(getattr(loop, name), lambda *_: False))
+
+
+def _for_all_threads(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Replace `sqlite3.connect`: a program opens its database on its own thread, and toolcrib calls the async
+    functions that use it on another one. Under their library both are the same thread."""
+
+    @functools.wraps(original)
+    def connect(*args: Any, **kwargs: Any) -> Any:
+        if current.get() is not None and len(args) < _SAME_THREAD:
+            kwargs.setdefault("check_same_thread", False)
+        return original(*args, **kwargs)
+
+    return connect
+
+
+_SAME_THREAD = 5
+"""The position of `check_same_thread` among the parameters of `sqlite3.connect`, counted from 1."""
 
 
 # --- replacing them as they are imported -------------------------------------------------------------
@@ -357,10 +419,17 @@ def _patch(module: ModuleType) -> None:
         _replace(module.Server, ("serve",), _awaited_uvicorn)
     elif name == "uvicorn.main":
         _replace(module, ("run",), _blocking_uvicorn)
+    elif name == "mcp.server.streamable_http_manager":
+        _replace(module.StreamableHTTPSessionManager, ("__init__",), _session_manager)
+    elif name == "mcp.server.sse":
+        _replace(module.SseServerTransport, ("__init__",), _sse_transport)
+    elif name in ("sqlite3", "sqlite3.dbapi2"):
+        _replace(module, ("connect",), _for_all_threads)
 
 
 _MODULES = frozenset({*_CLASSES, "mcp.server.lowlevel.server", "mcp.server.stdio"}) | {
-    *("toolcrib.server", "uvicorn.main", "uvicorn.server")
+    *("mcp.server.sse", "mcp.server.streamable_http_manager"),
+    *("sqlite3", "sqlite3.dbapi2", "toolcrib.server", "uvicorn.main", "uvicorn.server"),
 }
 
 

@@ -1,7 +1,7 @@
 """Decide which functions of another library's server toolcrib may run itself.
 
 A function is plain if nothing of the library is in its signature or in the code that it reaches: no Context,
-no injected parameters, no result types, no look at the current request. Everything else is left to the
+no injected parameters, no result types, no access to the current request. Everything else is left to the
 library. The code is searched through the names that it uses: functions, classes, objects and modules of the
 same project are followed, installed packages are judged as a whole. In doubt, a function is not plain.
 """
@@ -27,16 +27,18 @@ MAX_SEARCHED = 2_000
 _RESTRICTING = frozenset(
     {
         *("add_middleware", "add_transform", "disable", "disable_components", "remove_tool"),
-        *("reset_visibility", "set_visibility", "_tool_manager", "setattr"),
+        *("reset_visibility", "set_visibility", "setattr"),
+        *("_components", "_tool_manager", "_tools", "_transforms", "auth", "fn", "middleware", "providers"),
     }
 )
+"""Methods and attributes by which tools of a server are removed or replaced, or their callers restricted."""
 _ADDING = frozenset(
     {
         *("add_provider", "add_tool", "enable", "enable_components", "import_server"),
-        *("middleware", "mount", "tool"),
+        *("mount", "tool"),
     }
 )
-"""Methods that change the tools of a server, or who may call them."""
+"""Methods by which a server gets more tools."""
 _CREATING = frozenset({"__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"})
 """Methods that have run when an object is there, or run for classes."""
 _PASSIVE = frozenset({"abc", "builtins", "typing", "typing_extensions"})
@@ -44,7 +46,13 @@ _PASSIVE = frozenset({"abc", "builtins", "typing", "typing_extensions"})
 _DYNAMIC = frozenset({"__class__", "__dict__", "attrgetter", "getattr", "methodcaller", "type", "vars"}) | {
     *("eval", "exec", "globals", "locals")
 }
-_FIXED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY)
+"""Names by which code may reach an attribute or a global that it does not name."""
+_UNNAMED = (
+    inspect.Parameter.VAR_POSITIONAL,
+    inspect.Parameter.VAR_KEYWORD,
+    inspect.Parameter.POSITIONAL_ONLY,
+)
+"""Kinds of parameters that clients cannot fill by name."""
 
 
 def find_obstacle(function: Any, schema: Mapping[str, Any]) -> str | None:
@@ -61,7 +69,7 @@ def find_obstacle(function: Any, schema: Mapping[str, Any]) -> str | None:
             return f"it returns {found}" if name == "return" else f"it takes {found} ({name})"
     published = schema.get("properties", {})
     for parameter in signature.parameters.values():
-        if parameter.kind in _FIXED:
+        if parameter.kind in _UNNAMED:
             return f"it has the parameter {parameter}"
         if parameter.name not in published:
             return f"its library fills the parameter '{parameter.name}'"
@@ -106,7 +114,7 @@ def find_lifespan_change(lifespan: Any) -> str | None:
         elif package_of(type(part)) in PACKAGES and len(parts) < MAX_SEARCHED:
             parts += [value for value in vars(part).values() if callable(value)]
         else:
-            return type(part).__name__  # in doubt
+            return type(part).__name__  # it may do anything
     return None
 
 
@@ -196,6 +204,8 @@ class _Search:
             self._waiting.append(function.__func__)
             return self._judge("self", function.__self__, frozenset())
         names = frozenset(_names_in(function.__code__))
+        if not names.isdisjoint(_DYNAMIC):
+            names |= frozenset(_strings_in(function.__code__))  # getattr(server, "disable")
         new = names - self.names
         self.names |= names
         if self._dynamic is None and (dynamic := sorted(names & _DYNAMIC)):
@@ -278,6 +288,14 @@ def _names_in(code: CodeType) -> Iterator[str]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _names_in(constant)
+
+
+def _strings_in(code: CodeType) -> Iterator[str]:
+    for constant in code.co_consts:
+        if isinstance(constant, str):
+            yield constant
+        elif isinstance(constant, CodeType):
+            yield from _strings_in(constant)
 
 
 def _imports_in(code: CodeType) -> Iterator[str]:

@@ -25,9 +25,10 @@ import sysconfig
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as NotStarted
+from concurrent.futures import TimeoutError as StartTimeout
+from contextvars import Context as Variables
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -62,7 +63,7 @@ START_S = 60.0
 STOP_S = 5.0
 """How long it may take to end when its server has stopped."""
 MAX_FILES = 200
-"""The number of files of a package that are searched for a word about MCP."""
+"""The number of files of a package that are searched for a mention of MCP."""
 import_machinery.add(__file__)
 
 
@@ -172,11 +173,18 @@ def _run_file(path: Path, package: str) -> ModuleType:
 @dataclass(frozen=True, slots=True)
 class Started:
     """The result of running a program: the server that it started or returned, with the event loop if one was
-    running; or else its module, if it is a file that started none."""
+    running, and the context variables; or else its module, if it is a file that started none."""
 
     server: Any = None
     loop: asyncio.AbstractEventLoop | None = None
     module: ModuleType | None = None
+    variables: Variables = field(default_factory=copy_context)
+
+    def set_variables(self) -> None:
+        """Set the context variables of the program here, so that tools see them as under their library."""
+        for variable, value in self.variables.items():
+            if not variable.name.startswith("toolcrib_"):
+                variable.set(value)
 
 
 class Program:
@@ -212,7 +220,7 @@ class Program:
             with _no_input():
                 self._thread.start()
                 started = self._started.result(START_S)
-        except NotStarted:
+        except StartTimeout:
             self.stop(wait_s=0)
             text = f"{self._subject} did not start a server within {START_S:g} s"
             hint = "it must call run() of mcp or fastmcp; a server object can be named: file.py:server"

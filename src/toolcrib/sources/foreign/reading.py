@@ -43,7 +43,7 @@ from toolcrib.schema.parameters import (
     locate,
 )
 from toolcrib.sources.foreign.bridge import Bridge, Lifespan, Session, list_all, run_server
-from toolcrib.sources.foreign.guards import find_guards, is_own
+from toolcrib.sources.foreign.guards import find_guards, find_override
 from toolcrib.sources.foreign.plain import (
     find_change,
     find_library_type,
@@ -83,7 +83,7 @@ _DELIBERATE = {
     "mcp": frozenset({("mcp", "ResourceError"), ("mcp", "ToolError")}),
     "fastmcp": frozenset({("fastmcp", "FastMCPError")}),
 }
-"""Errors whose messages their author meant to be read."""
+"""Errors that a function raises on purpose, with a message for the caller."""
 
 
 @dataclass(slots=True)
@@ -350,8 +350,11 @@ class _Adopter:
         origin = self._item.origin
         if not self._item.is_function:
             return "its function is unknown" if origin is None else f"it is a {type(origin).__name__}"
-        if not is_own(origin, "run"):
-            return "its class overrides run"
+        if getattr(origin, "auth", None) is not None:
+            return "it has an authorization check"
+        parts = [part for part in (origin, getattr(origin, "fn_metadata", None)) if part is not None]
+        if (override := next(filter(None, map(find_override, parts)), None)) is not None:
+            return override
         if getattr(origin, "serializer", None) is not None:  # of fastmcp 2
             return "it has a serializer"
         obstacle = find_obstacle(origin.fn, self._item.wire["inputSchema"])
@@ -366,12 +369,12 @@ class _Adopter:
 
     @property
     def _has_own_input(self) -> bool:
-        """Return whether somebody changed the schema of the arguments, or how they are checked."""
+        """Return whether the author changed the schema of the arguments, or how they are checked."""
         return self._made is None or _input_of(self._made) != _input_of(self._item.origin)
 
     @property
     def _has_own_output(self) -> bool:
-        """Return whether somebody wrote or changed the output schema."""
+        """Return whether the author wrote or changed the output schema."""
         if self._item.wire.get("outputSchema") is None:
             return False
         return self._made is None or self._made.output_schema != self._item.origin.output_schema
@@ -405,11 +408,11 @@ class _Adopter:
             from toolcrib.schema.function import build_function
 
             parts = build_function(info, name, options)
-            is_unsaid = wire.get("outputSchema") is None or is_any_list(hints_of(origin.fn).get("return"))
-            if is_unsaid and options.output_schema is None:
+            has_no_schema = wire.get("outputSchema") is None or is_any_list(hints_of(origin.fn).get("return"))
+            if has_no_schema and options.output_schema is None:
                 if options.description is None:
                     parts.drop_output_schema()
-                else:  # in words that somebody chose
+                else:  # a description of the author stays as it is
                     parts.output_schema = None
             return parts
 
@@ -473,7 +476,7 @@ class _Adopter:
         return Location() if function is None else locate(find_function(function))
 
     def _find_own_description(self) -> str | None:
-        """Return a description that somebody wrote beside the docstring."""
+        """Return the description if its author gave one that is not in the docstring."""
         said: str = self._item.wire.get("description") or ""
         return said if said and _words(said) not in _words(docstring_of(self._item.function)) else None
 
@@ -600,7 +603,7 @@ def _without_questions(hint: Any) -> Any:
     if typing.get_origin(hint) not in (typing.Union, types.UnionType):
         return hint
     arms = [arm for arm in typing.get_args(hint) if getattr(arm, "__name__", "") != "InputRequiredResult"]
-    return typing.Union[tuple(arms)] if arms else EMPTY  # noqa: UP007 - there is no other way to say it
+    return typing.Union[tuple(arms)] if arms else EMPTY  # noqa: UP007 - `|` takes no tuple
 
 
 def _find_reconverted(schema: Mapping[str, Any], user_code: frozenset[str]) -> frozenset[str]:

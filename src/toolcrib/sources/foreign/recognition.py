@@ -15,15 +15,15 @@ from toolcrib.errors import Finding, SourceError
 
 Library = Literal["mcp", "fastmcp"]
 PACKAGES = frozenset({"mcp", "mcp_types", "fastmcp"})
-"""The packages whose classes are theirs."""
+"""The packages of the libraries whose servers are recognised."""
 MAX_MOUNTS = 32
 """How deep servers may be mounted in each other."""
 started_on: ContextVar[AbstractEventLoop | None] = ContextVar("toolcrib_started_on", default=None)
 """The running event loop that the server to be read was started on, by its own program."""
 
 keeps_lifespan: ContextVar[bool] = ContextVar("toolcrib_keeps_lifespan", default=False)
-"""Whether a lifespan that is entered to list the tools goes on until the server is closed. So it is for
-commands, which end what is left; a library must not leave threads behind."""
+"""Whether a lifespan that is entered to list the tools goes on until the server is closed. Commands set it,
+because they call `end_lifespans` when they are over; in Python code, a thread would be left behind."""
 
 SUPPORTED: dict[Library, tuple[tuple[int, int], int]] = {"mcp": ((1, 6), 2), "fastmcp": ((2, 12), 4)}
 """The oldest version of each library that is served, and the newest major version that is known."""
@@ -75,7 +75,7 @@ def _version_of(library: Library) -> str | None:
 
 
 def is_low_level(thing: Any) -> bool:
-    """Return whether this is the official SDK's server without functions: two handlers, no tools to take."""
+    """Return whether this is a low-level server of the official SDK: request handlers instead of tools."""
     return any(map(_is_low_level_class, type(thing).__mro__))
 
 
@@ -115,7 +115,7 @@ def identity_of(server: Any) -> dict[str, Any]:
 
 
 def package_of(cls: Any) -> str:
-    """Return the package that a class or a function comes from; a class may say anything of itself."""
+    """Return the package that a class or a function comes from. `__module__` may be any object."""
     module = getattr(cls, "__module__", None)
     return module.partition(".")[0] if isinstance(module, str) else ""
 

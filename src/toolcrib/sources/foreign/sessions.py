@@ -161,12 +161,12 @@ class DirectSession:
         return dumped
 
     def _make_runner(self, *, is_modern: bool) -> Any:
-        made = sys.modules["mcp.server.connection"].Connection
+        kind = sys.modules["mcp.server.connection"].Connection
         if is_modern:
-            connection = made.from_envelope(MODERN, CLIENT, CAPABILITIES, outbound=_OUTBOUND)
+            connection = kind.from_envelope(MODERN, CLIENT, CAPABILITIES, outbound=_OUTBOUND)
             connection.session_id = self._id
         else:
-            connection = made.for_loop(_OUTBOUND, session_id=self._id)
+            connection = kind.for_loop(_OUTBOUND, session_id=self._id)
         return sys.modules["mcp.server.runner"].ServerRunner(self._low_level, connection, self._state)
 
     async def open(self) -> None:
@@ -232,7 +232,7 @@ class DirectSession:
 
 
 def _explain(error: Exception) -> Exception:
-    """Return what the SDK sends for an exception: its code and message, and of other exceptions nothing."""
+    """Return the error that the SDK sends for an exception, or the exception itself where it sends none."""
     found = sys.modules["mcp.shared.jsonrpc_dispatcher"].handler_exception_to_error_data(error)
     return error if found is None else ToolError(found.message, details={"code": found.code})
 
@@ -255,8 +255,8 @@ class _Request:
 
     @property
     def transport(self) -> Any:
-        made = sys.modules["mcp.shared.transport_context"].TransportContext
-        return made(kind="toolcrib", can_send_request=True)
+        kind = sys.modules["mcp.shared.transport_context"].TransportContext
+        return kind(kind="toolcrib", can_send_request=True)
 
     @property
     def can_send_request(self) -> bool:
@@ -435,7 +435,7 @@ class StreamSession:
         if self._stopped is not None:
             raise ToolError(self._stopped)
         self._last_id += 1
-        id_ = f"toolcrib-{self._last_id}"  # a text: some versions make texts of numbers
+        id_ = f"toolcrib-{self._last_id}"  # a string: some versions convert numbers to strings
         call = self._calls[id_] = _Call(context)
         if context is not None:
             params = {**params, "_meta": {**params.get("_meta", {}), "progressToken": id_}}

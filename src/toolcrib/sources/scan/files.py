@@ -1,4 +1,4 @@
-"""Source files of a scan: the files of a target, the files that may be read, and what imports lead to."""
+"""The source files of a scan: those of its targets, and those that their imports lead to."""
 
 from __future__ import annotations
 
@@ -10,128 +10,49 @@ import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from toolcrib.errors import Finding, SourceError
 from toolcrib.sources.loading import find_import_root, find_module_file, find_python_files
-from toolcrib.sources.scan.scopes import Definition, Scope, changes_in, module_scope, parents_in
-from toolcrib.sources.source_text import parse_text, read_text
-from toolcrib.sources.targets import DESCRIPTOR_SUFFIXES
+from toolcrib.sources.scan.source_file import SourceFile, words_in
+from toolcrib.sources.source_text import check_compiles, parse_text, read_text
+from toolcrib.sources.targets import parse_target
 
-KNOWN_BY_NAME = frozenset(
-    {
-        *sys.stdlib_module_names,
-        *("annotated_types", "fastmcp", "mcp", "mcp_types", "msgspec", "pydantic", "pydantic_core"),
-        *("toolcrib", "typing_extensions"),
-    }
+KNOWN_BY_NAME = frozenset(sys.stdlib_module_names) | words_in(
+    "annotated_types fastmcp mcp mcp_types msgspec pydantic pydantic_core toolcrib typing_extensions"
 )
-"""Packages that a file of the same name beside the scanned ones does not stand for: importing puts the folder
+"""Packages that a file of the same name beside the scanned ones does not replace: importing puts the folder
 of a file last."""
-_LONGEST_NAME = 200
-
-
-@dataclass(eq=False)
-class SourceFile:
-    """One file. `name` is the dotted name that importing it gives, `base` the folder it is imported from."""
-
-    path: Path
-    name: str
-    base: Path
-    tree: ast.Module
-    text: str = ""
-
-    @property
-    def package(self) -> str:
-        """What a relative import begins at."""
-        return self.name if self.path.name == "__init__.py" else self.name.rpartition(".")[0]
-
-    @cached_property
-    def lines(self) -> list[str]:
-        return self.text.split("\n")
-
-    @cached_property
-    def scope(self) -> Scope:
-        return module_scope(self.tree, self)
-
-    @cached_property
-    def around(self) -> dict[int, list[Definition]]:
-        """The definitions around each definition of the file, by its id."""
-        return parents_in(self.tree)
-
-    @cached_property
-    def is_lazy(self) -> bool:
-        """Whether its annotations are text at run time: `from __future__ import annotations`."""
-        return any(
-            isinstance(statement, ast.ImportFrom)
-            and statement.module == "__future__"
-            and any(alias.name == "annotations" for alias in statement.names)
-            for statement in self.tree.body[:20]
-        )
-
-    def is_changed(self, name: str) -> bool:
-        """Whether what a name of the module stands for is changed somewhere in the file."""
-        return name in self._changes
-
-    @cached_property
-    def _changes(self) -> frozenset[str]:
-        return frozenset(changes_in(self.tree))
-
-    def scope_of(self, node: Definition) -> Scope:
-        """The scope in which a definition stands; the module's where it is not one of this file."""
-        scope = self.scope
-        for binding in scope.names.get(node.name, ()):
-            if binding.node is node:
-                return scope  # as most do
-        for outer in self.around.get(id(node), ()):
-            scope = self._inner(outer, scope)
-        return scope
-
-    def scope_in(self, node: Definition) -> Scope:
-        """The scope that the body of a definition makes."""
-        return self._inner(node, self.scope_of(node))
-
-    def _inner(self, node: Definition, scope: Scope) -> Scope:
-        made = self._scopes.get(id(node))
-        if made is None:
-            made = self._scopes[id(node)] = scope.within(node)
-        return made
-
-    @cached_property
-    def _scopes(self) -> dict[int, Scope]:
-        return {}
+MAX_BYTES_FOLLOWING = 8_000_000
+_ODD = re.compile(rb"\0|coding[:=][ \t]*(?!utf-?8\b)", re.IGNORECASE)
+"""Encodings in which the words may be written otherwise."""
+_TOOLS = re.compile(rb"tool|execute|mcp", re.IGNORECASE)
 
 
 @dataclass(eq=False)
 class Library:
-    """The files below the roots, each read when it is first wanted.
+    """The files below the roots, each read when it is first needed.
 
-    A root is a folder or a file. Of a file that belongs to a package the whole package may be read, of any
-    other what lies beside it, as importing would. `made` keeps what others make of the files' parts.
+    A root is a folder or a file. For a file of a package the whole package may be read, for any other file
+    the folder that it is in, as importing would.
     """
 
     roots: Iterable[Path | str]
-    made: dict[Any, Any] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        roots = [_resolve(Path(root)) for root in self.roots]
-        self.roots = roots
+        roots = [resolve(Path(root)) for root in self.roots]
         self._files: dict[Path, SourceFile | SourceError] = {}
-        self._modules: dict[tuple[Path, str], SourceFile | None] = {}
-        self._places: dict[Path, tuple[Path, list[str]]] = {}
+        self._packages: dict[Path, tuple[Path, list[str]]] = {}
         self._listings: dict[Path, frozenset[str]] = {}
+        self._located: dict[tuple[Any, ...], Path | None] = {}
         self._imports: dict[int, list[Path]] = {}
-        self._found: dict[tuple[Any, ...], list[Path]] = {}
-        self._real: dict[Path, Path] = {}
-        self._names: dict[tuple[Path, str, bool], list[Path]] = {}
         self._areas = list(dict.fromkeys(_area(root) for root in roots))
-        inner = [place / "src" for place in self._areas if (place / "src").is_dir()]
         starts = [root if root.is_dir() else root.parent for root in roots]
-        self._bases = list(
-            dict.fromkeys([*(find_import_root(start / "x.py")[0] for start in starts), *starts, *inner])
-        )
+        inner = [area / "src" for area in self._areas if (area / "src").is_dir()]
+        outer = [find_import_root(start / "x.py")[0] for start in starts]
+        self._bases = list(dict.fromkeys([*outer, *starts, *inner]))
 
     @property
     def files_read(self) -> list[Path]:
@@ -139,11 +60,13 @@ class Library:
         return list(self._files)
 
     def file(self, path: Path | str) -> SourceFile:
-        """A file by its path. Raises SourceError where it cannot be read, each time the same one."""
-        key = self._resolve(Path(path))
-        found = self._files.get(key)
+        """Return a file by its path. Raise SourceError where it cannot be read, each time the same one."""
+        return self.resolved_file(resolve(Path(path)))
+
+    def resolved_file(self, path: Path) -> SourceFile:
+        found = self._files.get(path)
         if found is None:
-            found = self._files[key] = self._read(key)
+            found = self._files[path] = self._read(path)
         if isinstance(found, SourceError):
             raise found
         return found
@@ -154,116 +77,99 @@ class Library:
             tree = parse_text(text, path)
         except SourceError as error:
             return error
-        if path.parent not in self._places:
-            self._places[path.parent] = find_import_root(path.parent / "__init__.py")
-        base, parts = self._places[path.parent]
+        if path.parent not in self._packages:
+            self._packages[path.parent] = find_import_root(path.parent / "__init__.py")
+        base, parts = self._packages[path.parent]
         if path.stem != "__init__":
             parts = [*parts, path.stem]
-        return SourceFile(path, ".".join(parts) or path.parent.name, base, tree, text)
+        file = SourceFile(path, ".".join(parts) or path.parent.name, base, tree, text)
+        try:
+            if file.is_suspect:
+                check_compiles(text, path)
+        except SourceError as error:
+            return error
+        return file
 
-    def module(self, name: str, near: SourceFile | None = None) -> SourceFile | None:
-        """The file behind a dotted name, seen from a file that imports it; None where none may be read."""
+    def module(self, name: str, near: SourceFile | None) -> SourceFile | None:
+        """Return the file behind a dotted name that a file imports; None where none may be read."""
         parts = name.split(".")
-        if parts[0] in KNOWN_BY_NAME or len(name) > _LONGEST_NAME or not all(map(str.isidentifier, parts)):
+        if parts[0] in KNOWN_BY_NAME:
             return None
         bases = self._bases if near is None else [near.base, *self._bases]
-        for base in bases:
-            key = (base, name)
-            if key not in self._modules:
-                self._modules[key] = self._find(base, parts)
-            if self._modules[key] is not None:
-                return self._modules[key]
-        return None
+        located = (self._locate(base, parts) for base in bases)
+        return self._open(next(filter(None, located), None))
 
     def beside(self, near: SourceFile, level: int, name: str) -> SourceFile | None:
-        """The file that a relative import means, by folders: a package need not have an `__init__.py`."""
-        folder = near.path.parent
-        for _ in range(level - 1):
-            folder = folder.parent
-        parts = name.split(".") if name else []
-        if len(name) > _LONGEST_NAME or not all(map(str.isidentifier, parts)):
+        """Return the file that a relative import means, by folders: `__init__.py` is not required."""
+        if level > len(near.path.parents):
             return None
-        return self._find(folder, parts)
+        return self._open(self._locate(near.path.parents[level - 1], name.split(".") if name else []))
 
     def imported(self, node: ast.Import | ast.ImportFrom, near: SourceFile) -> list[Path]:
-        """The files that an import statement may lead to, without reading them."""
-        if id(node) not in self._imports:
-            names = [alias.name for alias in node.names]
-            level = node.level if isinstance(node, ast.ImportFrom) else 0
-            if isinstance(node, ast.ImportFrom):
-                names = [".".join(filter(None, (node.module, name))) for name in names if name != "*"]
-                names += [node.module] if node.module else []
-            base = near.path.parents[level - 1] if 0 < level <= len(near.path.parents) else near.base
-            found = [path for name in names for path in self._located(base, name, is_relative=level > 0)]
-            self._imports[id(node)] = list(dict.fromkeys(found))
+        """Return the files that an import statement may lead to, without reading them."""
+        if id(node) in self._imports:
+            return self._imports[id(node)]
+        level, module = getattr(node, "level", 0), getattr(node, "module", None)
+        names = [".".join(filter(None, (module, alias.name))) for alias in node.names if alias.name != "*"]
+        bases = near.path.parents[level - 1 : level] if level else [near.base, *self._bases]
+        found: dict[Path, None] = {}
+        for parts in (name.split(".") for name in (*names, *([module] if module else []))):
+            for count in range(1, len(parts) + 1 if level or parts[0] not in KNOWN_BY_NAME else 0):
+                located = (self._locate(base, parts[:count]) for base in bases)
+                found |= dict.fromkeys(path for path in (next(filter(None, located), None),) if path)
+        self._imports[id(node)] = list(found)
         return self._imports[id(node)]
 
-    def _located(self, base: Path, name: str, *, is_relative: bool) -> list[Path]:
-        """The files of a dotted name and of the packages above it."""
-        key = (base, name, is_relative)
-        if key not in self._names:
-            self._names[key] = []
-            parts = name.split(".")
-            bases = [base] if is_relative else [base, *self._bases]
-            if len(name) > _LONGEST_NAME or (parts[0] in KNOWN_BY_NAME and not is_relative):
-                parts = []
-            for count in range(1, len(parts) + 1):
-                found = (path for each in bases for path in self._paths(each, parts[:count]))
-                self._names[key] += [self._resolve(path) for path in (next(found, None),) if path is not None]
-        return self._names[key]
-
-    def _paths(self, base: Path, parts: list[str]) -> list[Path]:
-        """The files that may be read of a dotted name below a folder; looked up once."""
+    def _locate(self, base: Path, parts: list[str]) -> Path | None:
+        """Return the file of a dotted name below a folder, if it may be read; looked up once."""
         key = (base, *parts)
-        if key not in self._found:
+        if key not in self._located:
+            self._located[key] = None
             if base not in self._listings:
                 try:
                     self._listings[base] = frozenset(os.listdir(base))
                 except OSError:
                     self._listings[base] = frozenset()
-            self._found[key] = []
             if not parts or {parts[0], f"{parts[0]}.py"} & self._listings[base]:
-                place = base.joinpath(*parts)
-                paths = [place / "__init__.py", *([place.with_name(f"{parts[-1]}.py")] if parts else [])]
-                self._found[key] = [path for path in paths if os.path.isfile(path) and self._holds(path)]
-        return self._found[key]
+                path = base.joinpath(*parts)
+                paths = [path / "__init__.py", *([path.with_name(f"{parts[-1]}.py")] if parts else [])]
+                real = (resolve(each) for each in paths if os.path.isfile(each))
+                self._located[key] = next((each for each in real if self._may_read(each)), None)
+        return self._located[key]
 
-    def _find(self, base: Path, parts: list[str]) -> SourceFile | None:
-        for path in self._paths(base, parts):
-            try:
-                return self.file(path)
-            except SourceError as error:
-                self.findings.append(error.finding)
-        return None
+    def _open(self, path: Path | None) -> SourceFile | None:
+        try:
+            return None if path is None else self.resolved_file(path)
+        except SourceError as error:
+            self.findings.append(error.finding)
+            return None
 
-    def _holds(self, path: Path) -> bool:
-        real = str(self._resolve(path))
-        return any(real == area or real.startswith(area + os.sep) for area in map(str, self._areas))
-
-    def _resolve(self, path: Path) -> Path:
-        if path not in self._real:
-            self._real[path] = _resolve(path)
-        return self._real[path]
+    def _may_read(self, path: Path) -> bool:
+        return any(path.is_relative_to(area) for area in self._areas)
 
 
-def _resolve(path: Path) -> Path:
+def resolve(path: Path) -> Path:
+    """Return a path as importing names it; one whose links go in circles stays as it is."""
     try:
         return path.resolve()
-    except (OSError, RuntimeError, ValueError):  # links in a circle, a name that cannot be one
+    except (OSError, RuntimeError, ValueError):
         return path.absolute()
 
 
 def _area(root: Path) -> Path:
-    """The folder that may be read for the sake of a root: its package, or what is beside it."""
+    """Return the folder that may be read for a root: its package, or the folder that it is in."""
     base, parts = find_import_root(root / "x.py" if root.is_dir() else root)
-    if root.is_dir():
-        return base / parts[0] if len(parts) > 1 else root
-    return base / parts[0] if len(parts) > 1 or root.name == "__init__.py" else root.parent
+    if len(parts) > 1 or root.name == "__init__.py":
+        return base / parts[0]
+    return root if root.is_dir() else root.parent
+
+
+# --- targets -----------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
-class Aim:
-    """What one target means. `name` is what in the file is meant; `described` is a descriptor instead."""
+class ScanTarget:
+    """The files of a target. `name` is the object in the file; `described` is a descriptor instead."""
 
     label: str
     files: list[Path] = field(default_factory=list)
@@ -273,86 +179,45 @@ class Aim:
     findings: list[Finding] = field(default_factory=list)
 
 
-def take_aim(target: str | os.PathLike[str], search: Sequence[str] | None = None) -> Aim:
-    """The files of a target. Raises SourceError where there is nothing of the name."""
+def find_target(target: str | os.PathLike[str], search: Sequence[str] | None = None) -> ScanTarget:
+    """Return the files of a target. Raise SourceError where it does not exist."""
     text = os.fspath(target)
-    if os.path.exists(text):  # unlike Path.exists, it takes any text
-        return _aim_at_path(Path(text))
-    place, colon, name = text.rpartition(":")
-    if not colon:
-        if text.endswith((".py", *DESCRIPTOR_SUFFIXES)) or "/" in text or os.sep in text:
-            raise SourceError(f"There is no file or folder {text}")
-        return _aim_at_module(text, search)
-    if place.endswith(".py"):
-        if not os.path.exists(place):
-            raise SourceError(f"There is no file {place}")
-        aim = _aim_at_path(Path(place))
-    else:
-        aim = _aim_at_module(place, search)
-        aim.files = aim.files[:1]
-    aim.name, aim.label = name, text
-    return aim
+    parsed = parse_target(text)
+    if parsed.is_missing:
+        raise SourceError(f"There is no {'file' if parsed.name else 'file or folder'} {parsed.path}")
+    if parsed.kind == "descriptor":
+        return ScanTarget(text, described=parsed.path)
+    if parsed.kind in ("other", "address"):
+        hint = "give a Python file, a folder, a module or a descriptor"
+        raise SourceError(f"Tools cannot be read from {text}", hint=hint)
+    path = parsed.path or find_module_file(parsed.module or text, search)
+    if path is None:
+        hint = "give a file, a folder, a module or module:object"
+        raise SourceError(f"There is no module '{parsed.module or text}'", hint=hint)
+    found = ScanTarget(path.name if parsed.path is not None and path.is_file() else text, name=parsed.name)
+    if path.is_file():
+        found.files = [resolve(path)]
+    if path.is_dir() or (parsed.module and path.name == "__init__.py" and not found.name):
+        found.is_folder = path.is_dir()
+        _add_folder(found, path if path.is_dir() else path.parent)
+    if found.name:
+        found.label = text
+    return found
 
 
-def _aim_at_path(path: Path) -> Aim:
-    whole = _in_folder(path, Aim(str(path), is_folder=True)) if path.is_dir() else None
-    if whole is not None and whole.files:
-        return whole  # where there is code, descriptions stand beside it and not for it
-    if whole is not None or path.suffix in DESCRIPTOR_SUFFIXES:
-        from toolcrib.sources.descriptors import is_descriptor  # most targets are code
-
-        if is_descriptor(path):
-            return Aim(str(path), described=path)
-    if whole is not None:
-        return whole
-    if path.suffix == ".py":
-        return Aim(path.name, [_resolved(path)])
-    raise SourceError(
-        f"Tools cannot be read from {path}", hint="give a Python file, a folder, a module or a descriptor"
-    )
-
-
-def _in_folder(folder: Path, aim: Aim) -> Aim:
+def _add_folder(found: ScanTarget, folder: Path) -> None:
     def tell(error: OSError) -> None:
         words = f"The folder cannot be read: {error.strerror or error}"
         hint = "give yourself the right to read it"
         file = str(error.filename or folder)
-        aim.findings.append(Finding("unreadable-source", "error", words, file=file, hint=hint))
+        found.findings.append(Finding("unreadable-source", "error", words, file=file, hint=hint))
 
-    aim.files = list(
-        dict.fromkeys([*aim.files, *map(_resolved, find_python_files(folder, tell, with_main=True))])
-    )
-    return aim
-
-
-def _resolved(path: Path) -> Path:
-    """The path as importing names it; one whose links go in circles stays as it is, and cannot be read."""
-    try:
-        return path.resolve()
-    except (OSError, RuntimeError):
-        return path.absolute()
-
-
-def _aim_at_module(name: str, search: Sequence[str] | None) -> Aim:
-    path = find_module_file(name, search)
-    if path is None:
-        raise SourceError(
-            f"There is no module '{name}'", hint="give a file, a folder, a module or module:object"
-        )
-    if path.is_dir():  # a package without a file of its own
-        return _in_folder(path, Aim(name, is_folder=True))
-    aim = Aim(name, [_resolved(path)])
-    return _in_folder(path.parent, aim) if path.name == "__init__.py" else aim
-
-
-MAX_BYTES_FOLLOWING = 8_000_000
-_ODD = re.compile(rb"\0|coding[:=][ \t]*(?!utf-?8\b)", re.IGNORECASE)
-"""Encodings in which words may be written otherwise."""
-_TOOLS = re.compile(rb"tool|execute|mcp", re.IGNORECASE)
+    paths = map(resolve, find_python_files(folder, tell, with_main=True))
+    found.files = list(dict.fromkeys([*found.files, *paths]))
 
 
 def mentions_tools(path: Path, words: re.Pattern[bytes] = _TOOLS) -> bool:
-    """Whether a file is worth parsing: one that cannot be looked into is, so that its reader says why."""
+    """Return whether a file is worth parsing. One that cannot be read is, so that the reason is told."""
     try:
         facts = path.stat()
         if not stat.S_ISREG(facts.st_mode) or facts.st_size > MAX_BYTES_FOLLOWING:

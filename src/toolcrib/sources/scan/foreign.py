@@ -7,27 +7,29 @@ option whose value cannot be known without running code is left out, with a find
 from __future__ import annotations
 
 import ast
+import enum
 import inspect
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.definition import OptionFields, ToolOptions
-from toolcrib.errors import DefinitionError, Finding
+from toolcrib.definition import OptionFields, ToolDefinition, ToolOptions
+from toolcrib.errors import DefinitionError, Finding, Location
 from toolcrib.schema.function import ToolParts, build_function, build_handler
 from toolcrib.schema.parameters import EMPTY, HandlerInfo, check_parameters, docstring_of
+from toolcrib.sources.described import describe
 from toolcrib.sources.foreign.reading import is_any_list
 from toolcrib.sources.foreign.recognition import PACKAGES
 from toolcrib.sources.scan.patterns import Registration
 from toolcrib.sources.scan.resolve import Resolver
-from toolcrib.sources.scan.survey import Guess
-from toolcrib.sources.scan.things import Arguments, Function, Known, Server
-from toolcrib.sources.scan.values import Unresolved, show
+from toolcrib.sources.scan.source_file import FunctionNode, Guess, defaults_of, show, words_in
+from toolcrib.sources.scan.things import Arguments, Data, Function, Known, Server
+from toolcrib.sources.scan.values import Unresolved
 from toolcrib.tool import Tool, merge_options
 
 if TYPE_CHECKING:
-    from toolcrib.sources.scan.making import Workshop
+    from toolcrib.sources.scan.making import ToolMaker
 
 _OURS = ("name", "description", "schema")
 _SDK = ("name", "title", "description", "annotations", "icons", "meta", "structured_output")
@@ -44,6 +46,8 @@ _SPELLINGS = {
     "open_world_hint": "openWorldHint",
     "mime_type": "mimeType",
 }
+OPEN_SCHEMA: dict[str, Any] = {"type": "object", "properties": {}}
+UNREAD = (Unresolved, RecursionError)
 _RECORDS = frozenset({"Icon", "ToolAnnotations"})
 
 
@@ -84,7 +88,7 @@ def read_options(resolver: Resolver, call: Arguments, places: tuple[str, ...]) -
                     raise Unresolved("it is computed")
                 name = str(resolver.data(item.key, item.scope, item.frame))
                 read.given[name] = resolver.data_of(item)
-            except (Unresolved, RecursionError):
+            except UNREAD:
                 _note(read, "**", keyword.value, call)
     return read
 
@@ -92,7 +96,7 @@ def read_options(resolver: Resolver, call: Arguments, places: tuple[str, ...]) -
 def _take(resolver: Resolver, read: Options, name: str, node: ast.expr, call: Arguments) -> None:
     try:
         read.given[name] = read_value(resolver, node, call)
-    except (Unresolved, RecursionError):
+    except UNREAD:
         _note(read, name, node, call)
 
 
@@ -121,77 +125,38 @@ def _note(read: Options, name: str, node: ast.expr, call: Arguments) -> None:
     read.findings.append(Finding("unresolved-option", "warning", words, file=file, line=line, hint=hint))
 
 
-@dataclass(slots=True)
-class ForeignOptions:
-    """The options of another library's decorator. `stated` is an output schema given there, `hidden` are
-    parameters that callers do not see."""
-
-    options: OptionFields
-    description: str | None = None
-    stated: Mapping[str, Any] | None = None
-    is_structured: bool = True
-    hidden: frozenset[str] = frozenset()
-    findings: list[Finding] = field(default_factory=list)
-
-
-def read_theirs(resolver: Resolver, call: Arguments, maker: str) -> ForeignOptions:
-    """Return the options of `@mcp.tool(...)` as options of toolcrib."""
-    read = read_options(resolver, call, _SDK if maker == "mcp" else ("name",))
+def _their_options(read: Options) -> dict[str, Any]:
+    """Return the options of `@mcp.tool(...)` as options of toolcrib, except for texts and schemas."""
     given = read.given
     notes = _respelled(given.get("annotations"))
-    meta = dict(given.get("meta") or {})
-    if given.get("app") is True:
-        meta["ui"] = True
+    meta = {key: value for key, value in (given.get("meta") or {}).items() if key != "fastmcp"}
     is_open = not given.get("auth") and "auth" not in read.unresolved
-    options: dict[str, Any] = {
-        "name": given.get("name"),
+    options = {
         "title": given.get("title") or notes.get("title"),
         **{option: notes.get(hint) for hint, option in _HINTS.items()},
         "tags": sorted(given.get("tags") or ()),
         "version": str(given["version"]) if given.get("version") is not None else None,
         "icons": [_respelled(icon) or icon for icon in given.get("icons") or ()],
-        "meta": {key: value for key, value in meta.items() if key != "fastmcp"},
+        "meta": {**meta, "ui": True} if given.get("app") is True else meta,
         "enabled": given.get("enabled") is not False and is_open,
     }
     if options["read_only"] and options["destructive"]:
         options["destructive"] = None  # it has no meaning for a tool that only reads
-    stated = given.get("output_schema")
-    is_described = "output_schema" not in given or isinstance(stated, Mapping)
-    return ForeignOptions(
-        options,  # type: ignore[arg-type]
-        given.get("description") or None,
-        stated if isinstance(stated, Mapping) else None,
-        given.get("structured_output") is not False and is_described,
-        frozenset(given.get("exclude_args") or ()),
-        read.findings,
-    )
+    return options
 
 
 def _respelled(value: Any) -> dict[str, Any]:
-    return (
-        {_SPELLINGS.get(str(key), str(key)): item for key, item in value.items()}
-        if isinstance(value, dict)
-        else {}
-    )
+    pairs = value.items() if isinstance(value, dict) else ()
+    return {_SPELLINGS.get(str(key), str(key)): item for key, item in pairs}
 
 
 # --- servers -----------------------------------------------------------------------------------------
 
-_CONTENT = frozenset(
-    {
-        "Audio",
-        "AudioContent",
-        "CallToolResult",
-        "ContentBlock",
-        "EmbeddedResource",
-        "File",
-        "Image",
-        "ImageContent",
-        "InputRequiredResult",
-        "ResourceLink",
-        "TextContent",
-        "ToolResult",
-    }
+_CONTENT = words_in(
+    """
+    Audio AudioContent CallToolResult ContentBlock EmbeddedResource File Image ImageContent
+    InputRequiredResult ResourceLink TextContent ToolResult
+    """
 )
 _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _PRIMITIVES = (str, int, float, bool, bytes, type(None))
@@ -200,82 +165,86 @@ _OTHER = Guess("guessed-condition", "another one of its name may be registered i
 _OUR_OPTIONS = frozenset(
     {"aliases", "destructive", "group", "idempotent", "input_schema", "open_world", "read_only", "scopes"}
 )
-Key = tuple[str, str | None]
 
 
-def read_server(workshop: Workshop, server: Server) -> list[Tool]:
+def in_order(server: Server) -> list[Registration]:
+    """Return the registrations of a server in the order in which they run, nearly."""
+    return sorted(server.registrations, key=lambda item: (item.call.file.name, item.order))
+
+
+def read_server(maker: ToolMaker, server: Server) -> list[Tool]:
     """Return the tools of a server: of one name and version, the first counts with mcp, the last with
     fastmcp."""
-    found: dict[Key, Tool] = {}
-    for registration in sorted(server.registrations, key=lambda item: (item.call.file.name, item.order)):
-        for tool in _read_one(workshop, server, registration):
-            key = (tool.name, tool.version)
-            if key in found and found[key].origin is not tool.origin:
-                if any(guess.code == "guessed-condition" for guess in registration.guesses):
-                    workshop.doubt(found[key].origin, [_OTHER])
-                    continue
-                workshop.findings.append(_report_taken(tool, found[key], server))
-            if key not in found or server.maker == "fastmcp":
-                found[key] = tool
+    found: dict[tuple[str, str | None], Tool] = {}
+    for registration in in_order(server):
+        tool = _read_one(maker, server, registration)
+        if tool is None:
+            continue
+        key = (tool.name, tool.version)
+        if key in found and found[key].origin is not tool.origin:
+            if any(guess.code == "guessed-condition" for guess in registration.guesses):
+                maker.doubt(found[key].origin, [_OTHER])
+                continue
+            maker.findings.append(_report_taken(tool, found[key], server))
+        if key not in found or server.library == "fastmcp":
+            found[key] = tool
     found = {key: tool for key, tool in found.items() if key[0] not in server.removed}
     for mount in server.mounts:
-        for tool in workshop.tools_of(mount.server):
-            workshop.doubt(tool.origin, [*mount.guesses, *server.guesses])
+        for tool in maker.tools_of(mount.server):
+            maker.doubt(tool.origin, [*mount.guesses, *server.guesses])
             name = f"{mount.prefix}_{tool.name}" if mount.prefix else tool.name
-            found.setdefault(
-                (name, tool.version), tool.with_options(name=name) if name != tool.name else tool
-            )
+            renamed = tool.with_options(name=name) if name != tool.name else tool
+            found.setdefault((name, tool.version), renamed)
     return list(found.values())
 
 
-def _read_one(workshop: Workshop, server: Server, registration: Registration) -> Iterator[Tool]:
+def _read_one(maker: ToolMaker, server: Server, registration: Registration) -> Tool | None:
     thing, call = registration.thing, registration.call
     guesses = [*registration.guesses, *server.guesses]
-    maker = _maker_of(server, call)
+    library = _library_of(server, call)
     if not isinstance(thing, Function):
-        made = workshop.make(thing, guesses)
-    elif maker == "toolcrib":
-        made = _read_ours(workshop, thing, call)
+        made = maker.make(thing, guesses)
+    elif library == "toolcrib":
+        made = _read_ours(maker, thing, call)
     else:
-        if maker == "mcp" == server.maker and not call.is_called:
+        if library == "mcp" == server.library and not call.is_called:
             guesses.append(Guess("guessed-decorator", "the tool() of mcp has to be called: @mcp.tool()"))
-        made = workshop.adopt(thing, call, maker)
+        made = maker.adopt(thing, call, library)
         if made is None:
-            return
+            return None
     if not isinstance(made, Tool):
-        workshop.refuse_unknown(registration)
-        return
-    workshop.doubt(made.origin, guesses)
-    yield made
+        maker.refuse_unknown(registration)
+        return None
+    maker.doubt(made.origin, guesses)
+    return made
 
 
-def _read_ours(workshop: Workshop, function: Function, call: Arguments) -> Tool | None:
+def _read_ours(maker: ToolMaker, function: Function, call: Arguments) -> Tool | None:
     """Return a tool of an unknown server, by our own rules."""
-    stub = workshop.stub(function)
-    options, findings = read_ours(workshop.resolver, call)
-    workshop.note(stub, (), findings)
+    stub = maker.stub(function)
+    options, findings = read_ours(maker.resolver, call)
+    maker.note(stub, (), findings)
     try:
         return Tool.from_function(stub, **options)
     except DefinitionError as error:
-        workshop.refuse(error, call)
+        maker.refuse(error, call)
         return None
 
 
-def _maker_of(server: Server, call: Arguments) -> str:
+def _library_of(server: Server, call: Arguments) -> str:
     """Return whose rules hold. For a server from elsewhere, the imports beside it tell, and its use."""
-    if server.maker != "unknown":
-        return server.maker
+    if server.library != "unknown":
+        return server.library
     if len(call.args) > 1 or {item.arg for item in call.keywords} & _OUR_OPTIONS:
         return "toolcrib"
-    packages: set[str] = set()
-    for bindings in call.file.scope.names.values():
-        packages |= {item.module.partition(".")[0] for item in bindings if not item.level}
-    packages |= {star.module.partition(".")[0] for star in call.file.scope.stars}
+    scope = call.file.scope
+    imports = [*scope.stars, *(item for bindings in scope.names.values() for item in bindings)]
+    packages = {item.module.partition(".")[0] for item in imports if not item.level}
     return next((name for name in ("fastmcp", "mcp", "toolcrib") if name in packages), "mcp")
 
 
 def _report_taken(tool: Tool, holder: Tool, server: Server) -> Finding:
-    which = "last" if server.maker == "fastmcp" else "first"
+    which = "last" if server.library == "fastmcp" else "first"
     words = f"Tool '{tool.name}' is registered twice on one server: the {which} one counts"
     hint = f"the first one is at {holder.source}; rename one"
     place = tool.source
@@ -285,29 +254,33 @@ def _report_taken(tool: Tool, holder: Tool, server: Server) -> Finding:
 # --- one function ------------------------------------------------------------------------------------
 
 
-def adopt(workshop: Workshop, function: Function, call: Arguments, maker: str) -> Tool:
+def adopt(maker: ToolMaker, function: Function, call: Arguments, library: str) -> Tool:
     """Return the tool that adopting makes of a function. Raises DefinitionError where that fails."""
-    theirs = read_theirs(workshop.resolver, call, maker)
-    filled = _filled(workshop, function)
-    made = workshop.make_stub(function, drops={*filled, *theirs.hidden})
+    read = read_options(maker.resolver, call, _SDK if library == "mcp" else ("name",))
+    given, stated = read.given, read.given.get("output_schema")
+    made = maker.make_stub(function, drops={*_filled(maker, function), *(given.get("exclude_args") or ())})
     stub: Any = made.function
-    names = list(_foreign_names(stub.__annotations__.get("return")))
-    is_theirs, strange = bool(names), [name for name in names if name not in _CONTENT]
-    words = f"its result is described by {strange[0]} of the other library" if strange else ""
-    doubt = [Guess("guessed-result", words)] if strange else []
-    findings = [item for item in made.findings if not (is_theirs and item.parameter == "return")]
-    if is_theirs or not theirs.is_structured or _is_undescribed(stub.__annotations__.get("return"), maker):
+    returns = stub.__annotations__.get("return")
+    names = list(_foreign_names(returns))
+    strange = [name for name in names if name not in _CONTENT]
+    doubt = [
+        Guess("guessed-result", f"its result is described by {name} of the other library") for name in strange
+    ]
+    findings = [item for item in made.findings if not (names and item.parameter == "return")]
+    is_described = "output_schema" not in given or isinstance(stated, Mapping)
+    is_described = is_described and given.get("structured_output") is not False
+    if names or not is_described or _is_undescribed(returns, library):
         stub.__annotations__.pop("return", None)
-    guesses = [*workshop.guesses_about(function), *doubt]
-    workshop.note(stub, workshop.key_of(function), [*findings, *theirs.findings], guesses)
-    name = theirs.options.get("name") or function.node.name
-    options = ToolOptions(**theirs.options | {"name": name})
-    if theirs.description is not None and _words(theirs.description) not in _words(docstring_of(stub)):
-        options = replace(options, description=theirs.description)
+    guesses = [*maker.guesses_about(function), *doubt[:1]]
+    maker.note(stub, maker.key_of(function), [*findings, *read.findings], guesses)
+    name = given.get("name") or function.node.name
+    options = ToolOptions(**_their_options(read) | {"name": name})
+    said = given.get("description")
+    if said and _words(said) not in _words(docstring_of(stub)):
+        options = replace(options, description=said)
     callee = HandlerInfo(stub)
     if function.node.args.vararg or not function.node.args.kwarg:  # `**kwargs` are further properties
         check_parameters(callee, name)
-    stated = theirs.stated
 
     def build(callee: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
         try:
@@ -315,7 +288,7 @@ def adopt(workshop: Workshop, function: Function, call: Arguments, maker: str) -
             parts = build_function(callee, name, options)
         except DefinitionError as error:
             return _permit(callee, name, options, error)
-        if stated is not None and options.output_schema is None:
+        if isinstance(stated, Mapping) and options.output_schema is None:
             parts.replace_output_schema(stated)
             return parts
         hint = callee.function.__annotations__.get("return")
@@ -330,17 +303,13 @@ def adopt(workshop: Workshop, function: Function, call: Arguments, maker: str) -
     return Tool(callee, name, options, build, stub)
 
 
-def _filled(workshop: Workshop, function: Function) -> set[str]:
+def _filled(maker: ToolMaker, function: Function) -> set[str]:
     """Return the parameters that fastmcp fills in by their defaults, such as `Depends(...)`."""
-    arguments, found = function.node.args, set[str]()
-    places = [*arguments.posonlyargs, *arguments.args]
-    pairs = [*zip(places[len(places) - len(arguments.defaults) :], arguments.defaults, strict=True)]
-    for item, default in [*pairs, *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]:
-        name = (
-            workshop.resolver.full_name(default.func, function.scope) if isinstance(default, ast.Call) else ""
-        )
-        if name.startswith("fastmcp."):
-            found.add(item.arg)
+    found = set()
+    for name, default in defaults_of(function.node.args):
+        if isinstance(default, ast.Call):
+            called = maker.resolver.full_name(default.func, function.scope)
+            found |= {name} if called.startswith("fastmcp.") else set()
     return found
 
 
@@ -371,12 +340,12 @@ def _permit(callee: HandlerInfo, name: str, options: ToolOptions, error: Definit
     return parts
 
 
-def _is_undescribed(hint: Any, maker: str) -> bool:
+def _is_undescribed(hint: Any, library: str) -> bool:
     """Whether the other library describes no result of this hint."""
     if hint is None or is_any_list(hint):
         return hint is not None
     bare = typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
-    if maker == "fastmcp":
+    if library == "fastmcp":
         arms = typing.get_args(bare) if typing.get_origin(bare) else (bare,)
         return bytes in arms and not isinstance(bare, type(list[int]))
     if not isinstance(bare, type) or typing.get_origin(bare) is not None or bare in _PRIMITIVES:
@@ -391,3 +360,93 @@ def _is_undescribed(hint: Any, maker: str) -> bool:
 
 def _words(text: str | None) -> str:
     return " ".join((text or "").split())
+
+
+# --- low-level servers -------------------------------------------------------------------------------
+
+
+def is_record(thing: Known) -> bool:
+    """Return whether this is `Tool(name=..., inputSchema=...)` of the official SDK."""
+    return thing.call is not None and thing.package in ("mcp", "mcp_types") and thing.last == "Tool"
+
+
+def read_record(maker: ToolMaker, call: Arguments) -> dict[str, Any]:
+    """Return the literal parts of a record; parts that are computed are findings."""
+    facts: dict[str, Any] = {}
+    for keyword in call.keywords:
+        try:
+            value = maker.resolver.data(keyword.value, call.scope, call.frame)
+            facts[str(keyword.arg)] = value.value if isinstance(value, enum.Enum) else value
+        except UNREAD:
+            name = str(facts.get("name", "?"))
+            maker.report_unread(name, str(keyword.arg), call.scope, keyword.value.lineno)
+    return facts
+
+
+def read_low_level(maker: ToolMaker, server: Server) -> list[Tool]:
+    """Return the tools in the literal list of a low-level server's `list_tools` handler."""
+    resolver, listers = maker.resolver, list(server.listers)
+    if server.call is not None and (given := server.call.keyword("on_list_tools")) is not None:
+        thing = resolver.resolve(given, server.call.scope, server.call.frame)
+        listers += [thing] if isinstance(thing, Function) else []
+    found: dict[str, Tool] = {}
+    is_whole = bool(listers)
+    for lister in listers:
+        made = resolver.returned(lister, None)
+        items = resolver.returned_items(lister, None)
+        if isinstance(made, Known) and made.call is not None and made.last == "ListToolsResult":
+            tools = made.call.keyword("tools")
+            items = items if tools is None else resolver.items(tools, made.call.scope, made.call.frame)
+        described = [_described(maker, item, server) for item in items]
+        is_whole = is_whole and None not in described
+        for tool in filter(None, described):
+            found.setdefault(tool.name, tool)
+    line = listers[0].line if listers else server.call.line if server.call is not None else None
+    words = f"'{server.label}' is a low-level server of mcp: its own handlers answer calls"
+    hint = "serve the file that starts it; the server is then asked for its tools, which may be others"
+    maker.report("low-level-server", "advice", words, server.file.scope, line, hint)
+    if not is_whole:
+        words = f"The tools of the low-level server '{server.label}' cannot all be read"
+        hint = "serving it lists them all; to scan them, return a list of Tool(name=..., inputSchema={...})"
+        maker.report("guessed-list", "warning", words, server.file.scope, line, hint)
+    for caller in server.callers if is_whole else ():
+        for name in sorted(_dispatched(caller.node) - found.keys()):
+            words = f"The call_tool handler answers '{name}', which list_tools does not list"
+            maker.report("guessed-more", "advice", words, caller.scope, caller.line, "list it")
+    return list(found.values())
+
+
+def _described(maker: ToolMaker, item: Data, server: Server) -> Tool | None:
+    thing = maker.resolver.of(item)
+    if not isinstance(thing, Known) or thing.call is None or not is_record(thing):
+        return None
+    facts = read_record(maker, thing.call)
+    if not isinstance(facts.get("name"), str):
+        return None
+    schema = facts.get("inputSchema", facts.get("input_schema"))
+    output = facts.get("outputSchema", facts.get("output_schema"))
+    definition = ToolDefinition(
+        name=facts["name"],
+        description=str(facts.get("description") or ""),
+        input_schema=schema if isinstance(schema, dict) else dict(OPEN_SCHEMA),
+        output_schema=output if isinstance(output, dict) else None,
+        title=facts.get("title"),
+        source=Location(str(thing.call.file.path), thing.call.line),
+    )
+    tool = describe(definition)
+    maker.note(tool.origin, (thing.call.key,), (), [*item.guesses, *server.guesses])
+    return tool
+
+
+def _dispatched(node: FunctionNode) -> set[str]:
+    """Return the texts that a `call_tool(name, arguments)` handler compares its first parameter with."""
+    places = [item.arg for item in (*node.args.posonlyargs, *node.args.args) if item.arg != "self"]
+    found: list[Any] = []
+    for item in ast.walk(node):
+        subject = getattr(item, "left", None) or getattr(item, "subject", None)
+        if isinstance(subject, ast.Name) and subject.id in places[:1]:
+            if isinstance(item, ast.Compare) and isinstance(item.ops[0], ast.Eq):
+                found += item.comparators
+            elif isinstance(item, ast.Match):
+                found += [getattr(case.pattern, "value", None) for case in item.cases]
+    return {item.value for item in found if isinstance(item, ast.Constant) and isinstance(item.value, str)}

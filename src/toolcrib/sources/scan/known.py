@@ -16,152 +16,61 @@ from fractions import Fraction
 from functools import cache
 from typing import Any, Final
 
+from toolcrib.sources.scan.source_file import words_in
+
 MISSING: Final = object()
+MAX_TEXT = 100_000
+MAX_NUMBER_BITS = 4096
 
-_OPEN = frozenset(
-    {
-        "abc",
-        "annotated_types",
-        "collections",
-        "collections.abc",
-        "dataclasses",
-        "datetime",
-        "decimal",
-        "enum",
-        "fractions",
-        "ipaddress",
-        "numbers",
-        "pathlib",
-        "pydantic",
-        "pydantic.alias_generators",
-        "pydantic.config",
-        "pydantic.dataclasses",
-        "pydantic.fields",
-        "pydantic.functional_serializers",
-        "pydantic.functional_validators",
-        "pydantic.json_schema",
-        "pydantic.networks",
-        "pydantic.types",
-        "re",
-        "toolcrib",
-        "toolcrib.content",
-        "toolcrib.context",
-        "typing",
-        "typing_extensions",
-        "uuid",
-    }
+_OPEN = words_in(
+    """
+    abc annotated_types collections collections.abc dataclasses datetime decimal enum fractions ipaddress
+    numbers pathlib pydantic pydantic.alias_generators pydantic.config pydantic.dataclasses pydantic.fields
+    pydantic.functional_serializers pydantic.functional_validators pydantic.json_schema pydantic.networks
+    pydantic.types re toolcrib toolcrib.content toolcrib.context typing typing_extensions uuid
+    """
 )
-_CLOSED: dict[str, frozenset[str]] = {
-    "builtins": frozenset(
-        name for name, thing in vars(builtins).items() if isinstance(thing, type) and name[0] != "_"
-    )
-    | {"any", "callable"},
-    "functools": frozenset({"total_ordering", "partial"}),
-    "http": frozenset({"HTTPStatus", "HTTPMethod"}),
-    "inspect": frozenset({"cleandoc"}),
-    "math": frozenset({"e", "inf", "nan", "pi", "tau"}),
-    "msgspec": frozenset({"Meta"}),
-    "os": frozenset({"PathLike"}),
-    "sys": frozenset({"maxsize"}),
-    "textwrap": frozenset({"dedent"}),
-    "types": frozenset({"MappingProxyType", "NoneType", "SimpleNamespace", "UnionType"}),
-    "zoneinfo": frozenset({"ZoneInfo"}),
-}
+"""Modules whose public names are all known."""
+_BUILT_IN = frozenset(
+    f"builtins.{name}" for name, thing in vars(builtins).items() if isinstance(thing, type) and name[0] != "_"
+)
+_SINGLE = _BUILT_IN | words_in(
+    """
+    builtins.any builtins.callable functools.partial functools.total_ordering http.HTTPMethod http.HTTPStatus
+    inspect.cleandoc math.e math.inf math.nan math.pi math.tau msgspec.Meta os.PathLike sys.maxsize
+    textwrap.dedent types.MappingProxyType types.NoneType types.SimpleNamespace types.UnionType
+    zoneinfo.ZoneInfo
+    """
+)
+"""The names that are known of other modules."""
 _NEEDS = {"EmailStr": "email_validator", "NameEmail": "email_validator"}
-"""What of pydantic works only beside another package, which the scanned server may have and we have not."""
-
-
-@cache
-def find(dotted: str) -> Any:
-    """The object of a full name; MISSING where it is none of those that are known."""
-    module, _, name = dotted.rpartition(".")
-    if module in _OPEN or name in _CLOSED.get(module, ()):
-        return _look(module, name)
-    owner = find(module) if "." in module else MISSING
-    if isinstance(owner, type) and dotted in _MEMBERS:
-        return getattr(owner, name)
-    if isinstance(owner, type) and _is_enum(owner):
-        return owner.__members__.get(name, MISSING)  # type: ignore[attr-defined]
-    if owner in (str, bytes) and not name.startswith("_"):
-        return getattr(owner, name, MISSING)  # a validator such as `str.strip`, which nobody runs
-    return MISSING
-
-
-def is_module(dotted: str) -> bool:
-    """Whether this is a module of which something may be known, or leads to one."""
-    return dotted in _OPEN or dotted in _CLOSED or any(name.startswith(f"{dotted}.") for name in _OPEN)
-
-
+"""Names of pydantic that work only beside another package, which only the scanned server may have."""
 _MEMBERS = frozenset(
-    {
-        "datetime.timezone.utc",
-        *(f"datetime.{kind}.{edge}" for kind in ("date", "datetime", "time") for edge in ("min", "max")),
-    }
+    {"datetime.timezone.utc"}
+    | {f"datetime.{kind}.{edge}" for kind in ("date", "datetime", "time") for edge in ("min", "max")}
 )
 
-
-def _is_enum(owner: type) -> bool:
-    return hasattr(owner, "__members__") and isinstance(owner.__members__, types.MappingProxyType)
-
-
-def _look(module_name: str, name: str) -> Any:
-    if name.startswith("_") or (name in _NEEDS and importlib.util.find_spec(_NEEDS[name]) is None):
-        return MISSING
-    # Delayed: pydantic costs a tenth of a second, and most files mean nothing of it.
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError:
-        return MISSING
-    public = getattr(module, "__all__", None)
-    is_listed = module_name in _CLOSED or module_name.startswith(("toolcrib.", "pydantic."))
-    if public is not None and name not in public and not is_listed:
-        return MISSING
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what is deprecated: the file's author is told elsewhere
-        try:
-            found = getattr(module, name, MISSING)
-        except Exception:  # pydantic tells of removed names in this way
-            return MISSING
-    return MISSING if isinstance(found, types.ModuleType) else found
-
-
-# --- what may be called ------------------------------------------------------------------------------
-
-CALLS = frozenset(
-    {
-        *(f"builtins.{name}" for name in ("abs", "bool", "bytes", "complex", "dict", "float", "frozenset")),
-        *(f"builtins.{name}" for name in ("int", "list", "set", "str", "tuple")),
-        *(f"datetime.{name}" for name in ("date", "datetime", "time", "timedelta", "timezone")),
-        *(f"ipaddress.IPv{number}{kind}" for number in "46" for kind in ("Address", "Network", "Interface")),
-        *(
-            f"pathlib.{name}"
-            for name in ("Path", "PosixPath", "PurePath", "PurePosixPath", "PureWindowsPath")
-        ),
-        *(f"annotated_types.{name}" for name in ("Ge", "Gt", "Interval", "Le", "Len", "Lt", "MaxLen")),
-        *(f"annotated_types.{name}" for name in ("MinLen", "MultipleOf", "Timezone", "Unit", "doc")),
-        *(
-            f"pydantic.{name}"
-            for name in ("AliasChoices", "AliasPath", "ConfigDict", "Discriminator", "Field")
-        ),
-        *(f"pydantic.{name}" for name in ("StringConstraints", "Strict", "Tag", "WithJsonSchema")),
-        *(
-            f"pydantic.con{name}"
-            for name in ("bytes", "date", "decimal", "float", "frozenset", "int", "list")
-        ),
-        *("pydantic.conset", "pydantic.constr"),
-        *("collections.OrderedDict", "dataclasses.field", "decimal.Decimal", "enum.auto"),
-        *("fractions.Fraction", "inspect.cleandoc", "msgspec.Meta", "re.compile", "textwrap.dedent"),
-        *("types.MappingProxyType", "typing_extensions.Doc", "uuid.UUID"),
-    }
+_GATHERING = words_in(
+    "builtins.bytes builtins.dict builtins.frozenset builtins.list builtins.set builtins.tuple"
 )
-_ALIASES = {
-    "pydantic.fields.Field": "pydantic.Field",
-    "pydantic.config.ConfigDict": "pydantic.ConfigDict",
-    **{
-        f"pydantic.types.{name}": f"pydantic.{name}"
-        for name in ("StringConstraints", "Strict", "Tag", "Discriminator", "conint", "constr", "conlist")
-    },
-}
+CALLS = _GATHERING | words_in(
+    """
+    annotated_types.Ge annotated_types.Gt annotated_types.Interval annotated_types.Le annotated_types.Len
+    annotated_types.Lt annotated_types.MaxLen annotated_types.MinLen annotated_types.MultipleOf
+    annotated_types.Timezone annotated_types.Unit annotated_types.doc builtins.abs builtins.bool
+    builtins.complex builtins.float builtins.int builtins.str collections.OrderedDict dataclasses.field
+    datetime.date datetime.datetime datetime.time datetime.timedelta datetime.timezone decimal.Decimal
+    enum.auto fractions.Fraction inspect.cleandoc ipaddress.IPv4Address ipaddress.IPv4Interface
+    ipaddress.IPv4Network ipaddress.IPv6Address ipaddress.IPv6Interface ipaddress.IPv6Network msgspec.Meta
+    pathlib.Path pathlib.PosixPath pathlib.PurePath pathlib.PurePosixPath pathlib.PureWindowsPath
+    pydantic.AliasChoices pydantic.AliasPath pydantic.ConfigDict pydantic.Discriminator pydantic.Field
+    pydantic.StringConstraints pydantic.Strict pydantic.Tag pydantic.WithJsonSchema pydantic.conbytes
+    pydantic.condate pydantic.condecimal pydantic.confloat pydantic.confrozenset pydantic.conint
+    pydantic.conlist pydantic.conset pydantic.constr re.compile textwrap.dedent types.MappingProxyType
+    typing_extensions.Doc uuid.UUID
+    """
+)
+"""The constructors that may be called."""
 TAKES_HINT = frozenset({"pydantic.conlist", "pydantic.conset", "pydantic.confrozenset"})
 """Those whose first argument is a type."""
 TAKES_CODE = frozenset(f"pydantic.{name}Validator" for name in ("After", "Before", "Plain", "Wrap")) | {
@@ -170,40 +79,73 @@ TAKES_CODE = frozenset(f"pydantic.{name}Validator" for name in ("After", "Before
     "toolcrib.context.Depends",
 }
 """Those whose first argument is a function, which a definition does not run."""
+_GATHERED = (list, tuple, dict, set, frozenset, str, bytes)
+_SLOW = ("fractions.Fraction", "re.compile", "decimal.Decimal")
+
+
+@cache
+def find(dotted: str) -> Any:
+    """Return the object of a full name; MISSING where it is none of those that are known."""
+    module, _, name = dotted.rpartition(".")
+    if module in _OPEN or dotted in _SINGLE:
+        return _look(module, name)
+    owner = find(module) if "." in module else MISSING
+    if isinstance(owner, type) and dotted in _MEMBERS:
+        return getattr(owner, name)
+    members = getattr(owner, "__members__", None)
+    if isinstance(owner, type) and isinstance(members, types.MappingProxyType):  # of an enum
+        return members.get(name, MISSING)
+    if owner in (str, bytes) and not name.startswith("_"):
+        return getattr(owner, name, MISSING)  # a validator such as `str.strip`, which is not run
+    return MISSING
+
+
+def _look(module_name: str, name: str) -> Any:
+    if name.startswith("_") or (name in _NEEDS and importlib.util.find_spec(_NEEDS[name]) is None):
+        return MISSING
+    # Delayed: pydantic costs a tenth of a second, and most files refer to nothing of it.
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError:
+        return MISSING
+    public = getattr(module, "__all__", None)
+    is_listed = module_name not in _OPEN or module_name.startswith(("toolcrib.", "pydantic."))
+    if public is not None and name not in public and not is_listed:
+        return MISSING
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of deprecated names: the author is told elsewhere
+        try:
+            found = getattr(module, name, MISSING)
+        except Exception:  # pydantic reports removed names in this way
+            return MISSING
+    return MISSING if isinstance(found, types.ModuleType) else found
 
 
 @cache
 def canonical(dotted: str) -> str:
-    """The one name among several of the same thing."""
-    if dotted.startswith("pydantic.functional_validators."):
-        return dotted.replace("functional_validators.", "")
-    return _ALIASES.get(dotted, dotted)
-
-
-_GATHERING = frozenset(f"builtins.{name}" for name in ("bytes", "dict", "frozenset", "list", "set", "tuple"))
-_GATHERED = (list, tuple, dict, set, frozenset, str, bytes)
-_SLOW = ("fractions.Fraction", "re.compile", "decimal.Decimal")
-MAX_TEXT = 100_000
-MAX_NUMBER_BITS = 4096
+    """Return the name of pydantic's public module for a name of an inner one; any other as it is."""
+    parts = dotted.split(".")
+    if parts[0] == "pydantic" and parts[1:2] in (
+        ["config"],
+        ["fields"],
+        ["functional_validators"],
+        ["types"],
+    ):
+        return ".".join([parts[0], *parts[2:]])
+    return dotted
 
 
 def call(dotted: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:
-    """Call one of CALLS. Raises ValueError or TypeError where that is wrong or would cost much."""
+    """Call one of CALLS. Raise ValueError or TypeError where that is wrong or would cost much."""
     made = find(dotted)
-    if made is MISSING:
-        raise ValueError(f"{dotted} is not available")
     first = next(iter((*arguments, *keywords.values())), None)
-    if dotted in _GATHERING and first is not None and not isinstance(first, _GATHERED):
-        raise ValueError("it may be endless")
-    if dotted in ("builtins.bytes", "builtins.bytearray") and isinstance(first, int):
-        raise ValueError("it makes bytes out of nothing")
-    if dotted in ("builtins.int", "fractions.Fraction", "builtins.float") and isinstance(
-        first, Decimal | Fraction
+    is_endless = dotted in _GATHERING and first is not None and not isinstance(first, _GATHERED)
+    if is_endless or (
+        dotted.startswith(("builtins.", "fractions.")) and isinstance(first, Decimal | Fraction)
     ):
         raise ValueError("it may be endless")
-    if isinstance(first, str) and (len(first) > 5_000 and dotted in _SLOW):
-        raise ValueError("it may take long")
-    if isinstance(first, str) and dotted == "fractions.Fraction" and "e" in first.lower():
+    is_power = dotted == "fractions.Fraction" and isinstance(first, str) and "e" in first.lower()
+    if is_power or (dotted in _SLOW and isinstance(first, str) and len(first) > 5_000):
         raise ValueError("it may take long")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -211,7 +153,7 @@ def call(dotted: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:
 
 
 def is_modest(value: Any) -> bool:
-    """Whether a value is of a size that a human could have meant."""
+    """Return whether a value is of a size that a human could have meant."""
     if isinstance(value, int):
         return value.bit_length() <= MAX_NUMBER_BITS
     if isinstance(value, str | bytes):

@@ -1,15 +1,16 @@
-"""Make tools of what the patterns found: stubs for functions, registries for servers of toolcrib.
+"""Make tools of what the patterns found: stubs for functions, stand-ins for what holds tools.
 
-`collect` reads the stubs and a `ToolRegistry` names the tools, as for imported code. Doubts about a tool are
-kept with its origin.
+Tool objects, applications, tables of definitions and servers become what importing would find, with stubs for
+functions, so that the ordinary code reads them. Findings and guesses about a tool are kept with its origin.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any
 
 from toolcrib.definition import NO_OPTIONS, STRICT, ToolOptions
@@ -18,28 +19,41 @@ from toolcrib.registry.registry import ToolRegistry, finding_of
 from toolcrib.registry.selection import select
 from toolcrib.sources import collect
 from toolcrib.sources import objects as strict
-from toolcrib.sources.applications import APIApplication
+from toolcrib.sources.applications import APIApplication, Application
 from toolcrib.sources.scan import foreign
-from toolcrib.sources.scan.foreign import read_options, read_ours
-from toolcrib.sources.scan.holders import (
-    TableReader,
-    build_application,
-    build_object,
-    guess_base,
-    is_application,
-    is_tool_object,
+from toolcrib.sources.scan.foreign import (
+    OPEN_SCHEMA,
+    UNREAD,
+    Options,
+    is_record,
     read_low_level,
+    read_options,
+    read_ours,
+    read_record,
 )
 from toolcrib.sources.scan.patterns import Patterns, Registration
 from toolcrib.sources.scan.resolve import Resolver
-from toolcrib.sources.scan.scopes import Scope
+from toolcrib.sources.scan.source_file import FUNCTIONS, Guess, Scope, show
 from toolcrib.sources.scan.stubs import Stub
-from toolcrib.sources.scan.survey import Guess
-from toolcrib.sources.scan.things import Arguments, Class, Data, Function, Instance, Known, Server, Thing
-from toolcrib.sources.scan.values import show
+from toolcrib.sources.scan.things import (
+    ROOT,
+    Arguments,
+    Class,
+    Data,
+    Function,
+    Instance,
+    Known,
+    Server,
+    Thing,
+    Written,
+    call_at,
+)
 from toolcrib.tool import MARK, Tool
 
 MAX_PARAMETERS = 500
+_SCHEMA_KEYS = frozenset({"schema", "input_schema", "inputSchema", "parameters"})
+_MISSING: Any = object()
+_AS_ATTRIBUTE = "write it down as an attribute of the class"
 _SETTINGS = ("name_rule", "on_duplicate", "separator", "confusable")
 _ADD_OPTIONS = ("namespace", "switches", "include", "exclude", "on_duplicate", "strict")
 _TOOL_CLASSES = frozenset({"Tool", "FunctionTool"})
@@ -54,7 +68,7 @@ class Note:
     guesses: list[Guess] = field(default_factory=list)
 
 
-class Workshop:
+class ToolMaker:
     """Makes tools of functions, objects and servers, each once."""
 
     def __init__(self, resolver: Resolver, patterns: Patterns) -> None:
@@ -98,36 +112,36 @@ class Workshop:
         found = self._notes.get(id(origin))
         return None if found is None else found[1]
 
+    def guesses_of(self, tool: Tool) -> list[Guess]:
+        note = self.notes_of(tool.origin)
+        return [] if note is None else note.guesses
+
     def doubt(self, origin: Any, guesses: Sequence[Guess]) -> None:
-        note = self.notes_of(origin)
-        if note is not None:
+        if (note := self.notes_of(origin)) is not None:
             note.guesses += [guess for guess in guesses if guess not in note.guesses]
 
-    def guesses_about(self, thing: Function | Class) -> list[Guess]:
+    def guesses_about(self, thing: Written) -> list[Guess]:
         """Return what is uncertain about a function or class wherever it is used."""
         own = thing.guesses if isinstance(thing, Function) else ()
-        return [*own, *self.patterns.guesses_about(thing)]
+        return [*own, *self.patterns.doubts.get(id(thing.node), ())]
 
     def reach(self, instance: Instance) -> Iterator[Guess]:
         """Yield the guess that there is no object of a class, where it needs arguments and none is made."""
         cls = instance.cls
-        spot = self.resolver.survey(cls.scope.file).spots.get(id(cls.node))
+        spot = cls.file.spots.get(id(cls.node))
         yield from spot.guesses if spot is not None else ()
         if instance.call is None and self.needs_arguments(cls):
             words = f"{cls.node.name} cannot be created without arguments, so it is not served"
-            yield Guess("guessed-instance", words, cls.line)
+            yield Guess("guessed-instance", words)
 
     def needs_arguments(self, cls: Class) -> bool:
-        init = self.resolver.member(cls, "__init__")
-        if init is None:
-            return self.resolver.is_record(cls) and any(
-                default is None for _, default, _ in self.resolver.fields(cls)
-            )
-        if not isinstance(init, Function):
-            return False
-        arguments = init.node.args
-        places = [*arguments.posonlyargs, *arguments.args][1:]
-        return len(places) > len(arguments.defaults) or None in arguments.kw_defaults
+        resolver = self.resolver
+        init = resolver.member(cls, "__init__")
+        if isinstance(init, Function):
+            arguments = init.node.args
+            places = [*arguments.posonlyargs, *arguments.args][1:]
+            return len(places) > len(arguments.defaults) or None in arguments.kw_defaults
+        return resolver.is_record(cls) and any(default is None for _, default, _ in resolver.fields(cls))
 
     # --- stubs ---
 
@@ -138,19 +152,20 @@ class Workshop:
             return self._stubs[key]
         made = self.make_stub(function, keeps_contexts=True)
         stub: Any = made.function
+        self._stubs[key] = stub
         guesses = self.guesses_about(function)
         owner = function.owner
         if stub.__doc__ is None and isinstance(owner, Instance):
             stub.__doc__ = self._inherited_docstring(function, owner)
             unread = self.resolver.unread_bases(owner.cls)
             if stub.__doc__ is None and unread:
-                guesses.append(guess_base(owner.cls, unread, "its description"))
-        self._stubs[key] = stub
+                guesses.append(guess_base(unread, "its description"))
         self.note(stub, key, made.findings, guesses)
         mark = self.patterns.marks.get(id(function.node))
         if mark is not None:
             setattr(stub, MARK, self.mark(mark[0], stub))
-            self.doubt(stub, mark[1])
+            if mark[1]:
+                self.doubt(stub, mark[1])
         return stub
 
     def key_of(self, function: Function) -> tuple[int, int]:
@@ -171,8 +186,9 @@ class Workshop:
             )
         is_in_class = function.owner is not None or scope is not scope.file.scope
         kinds = self.resolver.kinds(function.node, scope) if is_in_class else ()
-        return self.resolver.reader(scope.file).stub(
+        return self.resolver.stubs.make(
             function.node,
+            scope.file,
             drops_first="static" not in kinds and (function.owner is not None or "class" in kinds),
             drops=drops,
             keeps_contexts=keeps_contexts,
@@ -181,16 +197,14 @@ class Workshop:
     def _inherited_docstring(self, function: Function, owner: Instance) -> str | None:
         name = function.node.name
         for item in self.resolver.ancestors(owner.cls):
-            if isinstance(item, Class):
-                bindings = item.body.names.get(name, ())
-                for node in (binding.node for binding in bindings):
-                    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                        words = ast.get_docstring(node, clean=False)
-                        if words:
-                            return inspect.cleandoc(words)
-            elif item.is_application:
-                own = getattr(APIApplication, name, None)
-                return inspect.getdoc(own) if own is not None else None
+            if isinstance(item, Known):
+                own = getattr(APIApplication, name, None) if item.is_application else None
+                if own is not None:
+                    return inspect.getdoc(own)
+                continue
+            for binding in item.body.names.get(name, ()):
+                if isinstance(binding.node, FUNCTIONS) and (words := ast.get_docstring(binding.node)):
+                    return words
         return None
 
     def mark(self, call: Arguments, origin: Any = None) -> ToolOptions:
@@ -208,7 +222,7 @@ class Workshop:
             self.refuse(error, call)
             return NO_OPTIONS
 
-    def unknown_handler(self, label: str, where: Location, guess: Guess) -> Any:
+    def unknown_handler(self, label: str, where: Location) -> Any:
         """Return a handler in place of one that cannot be followed: it takes what its schema admits."""
 
         async def handler(arguments: dict[str, Any]) -> None:
@@ -218,6 +232,7 @@ class Workshop:
         handler.__name__, handler.__doc__ = label, None
         place = {"co_filename": where.file or "", "co_firstlineno": where.line or 1}
         handler.__code__ = handler.__code__.replace(**place)  # type: ignore[arg-type]
+        guess = Guess("guessed-handler", "its handler cannot be followed")
         self.note(handler, (id(handler),), (), (guess,))
         return handler
 
@@ -239,24 +254,20 @@ class Workshop:
             case Function():
                 return self.stub(thing)
             case Class():
-                instance = self.resolver.instance(thing)
-                return self._make(instance)
+                return self._make(self.resolver.instance(thing))
             case Instance():
                 if thing not in self._made:
-                    self._made[thing] = self._object(thing)
+                    is_app, is_one = is_application(self, thing.cls), is_tool_object(self, thing)
+                    build = build_application if is_app else build_object if is_one else None
+                    self._made[thing] = None if build is None else build(self, thing)
                 return self._made[thing]
             case Server():
-                return self.server(thing)
+                return self.registry(thing) if thing.library == "toolcrib" else self.tools_of(thing)
             case Known() if thing.call is not None:
                 return self._tool(thing.name, thing.call)
             case Data(node=ast.Constant(value=str(text))):
                 return text
         return None
-
-    def _object(self, instance: Instance) -> Any:
-        if is_application(self, instance.cls):
-            return build_application(self, instance)
-        return build_object(self, instance) if is_tool_object(self, instance) else None
 
     def _tool(self, name: str, call: Arguments) -> Any:
         """`Tool.from_function(...)`, of ours or of theirs."""
@@ -278,18 +289,18 @@ class Workshop:
             self.refuse(error, call)
             return None
 
-    def adopt(self, function: Function, call: Arguments, maker: str) -> Tool | None:
+    def adopt(self, function: Function, call: Arguments, library: str) -> Tool | None:
         """Return a function of another library's server as a tool; the reason against it is a finding."""
         try:
-            return foreign.adopt(self, function, call, maker)
+            return foreign.adopt(self, function, call, library)
         except DefinitionError as error:
             self.refuse(error, call)
             return None
 
     def refuse_unknown(self, registration: Registration) -> None:
         thing, call = registration.thing, registration.call
-        what = f" ({show(thing.node)})" if isinstance(thing, Data) else ""
-        words = f"What is put on the server here{what} cannot be told without running the code"
+        what = f"`{show(thing.node)}`" if isinstance(thing, Data) else "The tool"
+        words = f"{what} is put on the server here, and cannot be told without running the code"
         hint = "register functions by their names"
         self.report("unresolved-tool", "warning", words, call.scope, call.line, hint)
 
@@ -299,10 +310,6 @@ class Workshop:
         self.findings.append(error.finding)
 
     # --- servers ---
-
-    def server(self, server: Server) -> Any:
-        """Return the registry of a server of toolcrib; the tools of any other."""
-        return self.registry(server) if server.maker == "toolcrib" else self.tools_of(server)
 
     def tools_of(self, server: Server) -> list[Tool]:
         """Return the tools of a server of another library, those of servers mounted in it included."""
@@ -315,21 +322,18 @@ class Workshop:
     def registry(self, server: Server) -> ToolRegistry:
         if server in self._registries:
             return self._registries[server]
-        settings: dict[str, Any] = {}
-        switches: dict[str, bool] = {}
-        if server.call is not None:
-            read = read_options(self.resolver, server.call, ())
-            settings = {key: value for key, value in read.given.items() if key in _SETTINGS}
-            switches = read.given.get("switches") or {}
-            if read.unresolved & {*_SETTINGS, "switches"}:
-                self.findings += read.findings
+        read = Options() if server.call is None else read_options(self.resolver, server.call, ())
+        settings = {key: value for key, value in read.given.items() if key in _SETTINGS}
+        switches = read.given.get("switches") or {}
+        if read.unresolved & {*_SETTINGS, "switches"}:
+            self.findings += read.findings
         try:
             registry = ToolRegistry(**settings)
         except ValueError as error:
             self.findings.append(finding_of(server, error))
             registry = ToolRegistry()
         self._registries[server] = registry
-        for item in sorted(server.registrations, key=lambda item: (item.call.file.name, item.order)):
+        for item in foreign.in_order(server):
             try:
                 self._register(registry, item, server, switches)
             except DefinitionError as error:
@@ -354,7 +358,8 @@ class Workshop:
             strict.check_object(thing, registry.check_free)
             registry.add(Tool.from_object(thing), on_duplicate="error", rule=STRICT)
             return
-        options, findings = read_ours(self.resolver, replace(call, keywords=_without_handlers(call)))
+        keywords = [keyword for keyword in call.keywords if keyword.arg != "handlers"]
+        options, findings = read_ours(self.resolver, replace(call, keywords=keywords))
         given: dict[str, Any] = dict(options)
         words = {key: given.pop(key) for key in _ADD_OPTIONS if key in given}
         batch = collect(thing, namespace=words.get("namespace"), **given)
@@ -364,8 +369,7 @@ class Workshop:
         self.findings += [_placed(finding, call) for finding in batch.findings]
         if words.get("include") or words.get("exclude"):
             batch.tools = select(batch.tools, words.get("include") or (), words.get("exclude") or ())
-        known = (note for tool in batch.tools if (note := self.notes_of(tool.origin)) is not None)
-        every = [*guesses, *(guess for note in known for guess in note.guesses)]
+        every = [*guesses, *(guess for tool in batch.tools for guess in self.guesses_of(tool))]
         if any(guess.code in ("guessed-condition", "guessed-name") for guess in every):
             batch.tools = [tool for tool in batch.tools if tool.name not in registry]  # one of them is enough
         report = registry.add_all(batch.tools, on_duplicate=words.get("on_duplicate"))
@@ -389,11 +393,305 @@ class Workshop:
         return batch.tools
 
 
-def _without_handlers(call: Arguments) -> list[ast.keyword]:
-    return [item for item in call.keywords if item.arg != "handlers"]
-
-
 def _placed(finding: Finding, call: Arguments) -> Finding:
     if finding.file is not None:
         return finding
     return replace(finding, file=str(call.file.path), line=call.line)
+
+
+# --- tables ------------------------------------------------------------------------------------------
+
+
+class TableReader:
+    """Reads a table of definitions or handlers as importing would find it, with stubs for handlers."""
+
+    def __init__(self, maker: ToolMaker, scope: Scope, name: str) -> None:
+        self.maker = maker
+        self.resolver = maker.resolver
+        self.scope = scope
+        self.name = name
+
+    def table(self, thing: Thing, node: ast.expr) -> Any:
+        """Return a table; None where it cannot be followed. `node` is the expression it was found by."""
+        written = thing.node if isinstance(thing, Data) else None
+        if isinstance(written, ast.Dict):
+            pairs = self._pairs(node, self.scope)
+            keys = [key for key, _ in pairs if isinstance(key, str)]
+            if "name" in keys and not _SCHEMA_KEYS.isdisjoint(keys):
+                return self._definition(pairs)
+            made = {key: self._entry(item, key) for key, item in pairs}
+            return {key: entry for key, entry in made.items() if entry is not _MISSING}
+        if isinstance(written, ast.List | ast.Tuple | ast.Set | ast.BinOp):
+            entries = [self._entry(item) for item in self.resolver.items(node, self.scope, ROOT)]
+            return [entry for entry in entries if entry is not _MISSING]
+        entry = self._entry(thing if isinstance(thing, Data) else Data(node, self.scope, ROOT))
+        return None if entry is _MISSING else entry
+
+    def handlers(self, thing: Thing, node: ast.expr) -> Any:
+        """Return a table of handlers; anything else as it is, for others to refuse."""
+        if not isinstance(thing, Data) or not isinstance(thing.node, ast.Dict):
+            return self._entry(Data(node, self.scope, ROOT))
+        return {key: self._handler(item, str(key)) for key, item in self._pairs(node, self.scope)}
+
+    def _pairs(self, node: ast.expr, scope: Scope, frame: Any = ROOT) -> list[tuple[Any, Data]]:
+        """Return the items of a dict with their keys, except those that cannot be read."""
+        items = list(self.resolver.items(node, scope, frame))
+        return [(key, item) for item in items if (key := self._key(item)) is not _MISSING]
+
+    def _key(self, item: Data) -> Any:
+        try:
+            if item.key is not None:
+                key = self.resolver.data(item.key, item.scope, item.frame)
+                hash(key)
+                return key
+        except (*UNREAD, TypeError):
+            pass
+        return self._report(item)
+
+    def _report(self, item: Data) -> Any:
+        self.maker.has_open_tables = True
+        words = f"{self.name} holds something that cannot be told without running the code"
+        hint = "write the definitions down in the table"
+        self.maker.report("guessed-table", "warning", words, self.scope, _line(item), hint)
+        return _MISSING
+
+    def _entry(self, item: Data, label: Any = None) -> Any:
+        thing = self.resolver.of(item)
+        if isinstance(thing, Data) and isinstance(thing.node, ast.Dict):
+            return self._definition(self._pairs(thing.node, thing.scope, thing.frame), label)
+        if isinstance(thing, Known) and thing.call is not None and is_record(thing):
+            return SimpleNamespace(**read_record(self.maker, thing.call))
+        try:
+            return self.resolver.data_of(thing)
+        except UNREAD:
+            return self._report(item)
+
+    def _definition(self, pairs: list[tuple[Any, Data]], label: Any = None) -> dict[Any, Any]:
+        made: dict[Any, Any] = {}
+        for key, item in sorted(pairs, key=lambda pair: pair[0] == "handler"):
+            name = str(made.get("name", label or self.name))
+            try:
+                made[key] = self._handler(item, name) if key == "handler" else self.resolver.data_of(item)
+            except UNREAD:
+                self.maker.report_unread(name, str(key), self.scope, _line(item))
+        return made
+
+    def _handler(self, item: Data, label: str) -> Any:
+        thing = self.resolver.of(item)
+        try:
+            if isinstance(thing, Function):
+                return self.maker.stub(thing)
+            return self.resolver.data_of(thing)  # no function at all: others report it
+        except (*UNREAD, DefinitionError):
+            where = Location(str(self.scope.file.path), _line(item) or 1)
+            return self.maker.unknown_handler(label, where)
+
+
+def _line(item: Data) -> int | None:
+    return getattr(item.key or item.node, "lineno", None)
+
+
+# --- tool objects ------------------------------------------------------------------------------------
+
+_SPELLINGS = {
+    "name": ("name", "Name"),
+    "description": ("description", "Description"),
+    "input_schema": ("input_schema", "InputSchema", "inputSchema"),
+    "execute": ("execute", "ExecuteAsync", "execute_async"),
+    "output_schema": ("output_schema", "OutputSchema"),
+}
+
+
+def is_tool_object(maker: ToolMaker, instance: Instance) -> bool:
+    return all(_find(maker, instance, part) for part in _SPELLINGS if part != "output_schema")
+
+
+def _find(maker: ToolMaker, instance: Instance, part: str) -> str | None:
+    """Return the attribute that holds a part of a tool object."""
+    resolver, cls = maker.resolver, instance.cls
+    fields = {key for key, _, _ in resolver.fields(cls)} if resolver.is_record(cls) else set()
+    for name in _SPELLINGS[part]:
+        if name in fields or resolver.member(cls, name) is not None or resolver.assigned(cls, name):
+            return name
+    return None
+
+
+def build_object(maker: ToolMaker, instance: Instance) -> Any:
+    """Return a stand-in with the parts of a tool object; None where its name or handler cannot be read."""
+    findings: list[Finding] = []
+    cls = instance.cls
+    made = type(cls.node.name, (), {})()
+    for part in _SPELLINGS:
+        name = _find(maker, instance, part)
+        if name is None:
+            continue
+        thing = maker.resolver.attribute(instance, name)
+        try:
+            is_handler = part == "execute" and isinstance(thing, Function)
+            setattr(made, part, maker.stub(thing) if is_handler else maker.resolver.data_of(thing))  # type: ignore[arg-type]
+        except UNREAD:
+            words = f"The {part} of {cls.node.name} cannot be told without running the code"
+            file = str(cls.file.path)
+            findings.append(
+                Finding("unresolved-part", "warning", words, file=file, line=cls.line, hint=_AS_ATTRIBUTE)
+            )
+            if part in ("name", "execute"):
+                maker.findings += findings
+                return None
+            if part != "output_schema":
+                setattr(made, part, dict(OPEN_SCHEMA) if part == "input_schema" else "")
+    mark = maker.patterns.marks.get(id(cls.node))
+    if mark is not None:
+        setattr(type(made), MARK, maker.mark(mark[0]))
+    guesses = [*maker.guesses_about(cls), *maker.reach(instance)]
+    maker.note(made, (id(instance),), findings, guesses, maker.notes_of(made.execute))
+    return made
+
+
+# --- applications ------------------------------------------------------------------------------------
+
+
+def is_application(maker: ToolMaker, cls: Class) -> bool:
+    """Return whether objects of a class list tools; a client that waits for a server to list them does
+    not."""
+    resolver = maker.resolver
+    member = resolver.member(cls, "list_tools")
+    if member is not None:
+        if resolver.library_of(cls) is not None or not isinstance(member, Function):
+            return False
+        return not resolver.kinds(member.node, member.scope) & {"async", "property"}
+    marks = maker.patterns.marks
+    return _is_ours(maker, cls) or (
+        bool(resolver.unread_bases(cls))
+        and any(id(item) in marks and isinstance(item, FUNCTIONS) for item in cls.node.body)
+    )
+
+
+def _is_ours(maker: ToolMaker, cls: Class) -> bool:
+    return any(isinstance(item, Known) and item.is_application for item in maker.resolver.ancestors(cls))
+
+
+def is_complete(maker: ToolMaker, cls: Class) -> bool:
+    """Return whether a class holds tools and is there to be used, not to be inherited from."""
+    resolver = maker.resolver
+    if cls.node.name.startswith("_") or _is_abstract(maker, cls):
+        return False
+    if is_application(maker, cls):
+        return True
+    parts = ("name", "description", "input_schema", "execute")
+    others = ("Name", "Description", "InputSchema", "ExecuteAsync")
+    has_parts = any(all(resolver.member(cls, part) for part in names) for names in (parts, others))
+    thing = resolver.member(cls, "name") or resolver.member(cls, "Name")
+    is_text = isinstance(thing, Data) and isinstance(thing.node, ast.Constant)
+    return has_parts and not resolver.is_model(cls) and (not is_text or bool(thing.node.value))  # type: ignore[union-attr]
+
+
+def _is_abstract(maker: ToolMaker, cls: Class) -> bool:
+    """Return whether a class has methods that a subclass must write, and insists on it."""
+    resolver, missing = maker.resolver, set[str]()
+    line = resolver.ancestors(cls)
+    metas = [keyword.value for item in line if isinstance(item, Class) for keyword in item.node.keywords]
+    insists = any(ast.unparse(item).endswith("ABCMeta") for item in metas)
+    if not insists and not {"abc.ABC", "typing.Protocol"} & {getattr(item, "name", "") for item in line}:
+        return False
+    for item in reversed(line):
+        for statement in item.node.body if isinstance(item, Class) else ():
+            if isinstance(statement, FUNCTIONS):
+                is_missing = "abstract" in resolver.kinds(statement, item.body)  # type: ignore[union-attr]
+                (missing.add if is_missing else missing.discard)(statement.name)
+    return bool(missing)
+
+
+def guess_base(unread: list[str], what: str) -> Guess:
+    return Guess("guessed-base", f"{what} may come from {unread[0]}, which was not read")
+
+
+def build_application(maker: ToolMaker, instance: Instance) -> Any:
+    """Return a stand-in whose `list_tools` returns stubs of the methods."""
+    cls, resolver = instance.cls, maker.resolver
+    lister = resolver.member(cls, "list_tools")
+    guesses = [*maker.guesses_about(cls), *maker.reach(instance)]
+    unread, is_ours = resolver.unread_bases(cls), _is_ours(maker, cls)
+    if unread and not isinstance(lister, Function) and not is_ours:
+        guesses.append(guess_base(unread, "its list of tools"))
+    if unread and instance.call is None and resolver.member(cls, "__init__") is None:
+        guesses.append(guess_base(unread, "how it is made"))
+    listed = _marked(maker, instance)
+    if isinstance(lister, Function):
+        listed = _listed(maker, resolver.function(lister.node, lister.scope, instance), instance)
+    made: list[Any] = []
+    is_whole = True
+    for thing, doubts in listed:
+        found = None if thing is None else maker.make(thing, (*guesses, *doubts))
+        is_whole &= found is not None
+        made += found if isinstance(found, list) else [] if found is None else [found]
+    if not is_whole:
+        words = f"{cls.node.name}.list_tools() builds its list in a way that cannot be followed to its end"
+        hint = "return a list of methods: [self.first, self.second]"
+        maker.report("guessed-list", "warning", words, cls.scope, cls.line, hint)
+    return _stand_in(maker, instance, made, is_ours=is_ours) if made or is_whole else []
+
+
+_Listed = Iterable[tuple[Thing | None, tuple[Guess, ...]]]
+
+
+def _listed(maker: ToolMaker, lister: Function, instance: Instance) -> _Listed:
+    for item in maker.resolver.returned_items(lister, None):
+        function = item.node.func if isinstance(item.node, ast.Call) else None
+        if not item.is_open and getattr(function, "attr", "") != "list_tools":
+            yield maker.resolver.of(item), item.guesses
+        elif item.is_open or not _is_ours(maker, instance.cls):
+            yield None, item.guesses
+        else:  # super().list_tools()
+            yield from _marked(maker, instance)
+
+
+def _marked(maker: ToolMaker, instance: Instance) -> _Listed:
+    """The public methods that `@tool` marks: inherited ones first, each where it is first defined."""
+    names: dict[str, Any] = {}
+    for item in reversed(maker.resolver.ancestors(instance.cls)):
+        if isinstance(item, Class):
+            names.update({name: bindings[-1] for name, bindings in item.body.names.items()})
+    for name, binding in names.items():
+        mark = maker.patterns.marks.get(id(binding.node)) if name[0] != "_" else None
+        thing = maker.resolver.attribute(instance, name) if mark is not None else None
+        if mark is not None and isinstance(thing, Function):
+            yield thing, mark[1]
+
+
+def _stand_in(maker: ToolMaker, instance: Instance, listed: list[Any], *, is_ours: bool) -> Any:
+    cls, resolver = instance.cls, maker.resolver
+    facts: dict[str, Any] = {"list_tools": lambda _: list(listed)}
+    for key in ("name", "namespace"):
+        thing = resolver.attribute(instance, key)
+        if key == "name" and is_ours:
+            thing = next(_given_names(maker, instance), thing)
+        try:
+            if isinstance(thing, Data) and (value := resolver.data_of(thing)) is not None:
+                facts[key] = value
+        except UNREAD:
+            if key == "namespace":
+                words = f"The namespace of {cls.node.name} cannot be told without running the code"
+                maker.report("guessed-name", "warning", words, cls.scope, cls.line, _AS_ATTRIBUTE)
+    made: Any = type(cls.node.name, (Application,) if is_ours else (), facts)
+    return made.__new__(made)
+
+
+def _given_names(maker: ToolMaker, instance: Instance) -> Iterator[Thing]:
+    """Yield the name that the constructor of toolcrib's own class is given."""
+    resolver = maker.resolver
+    init = resolver.member(instance.cls, "__init__")
+    calls = [instance.call] if instance.call is not None else []
+    if isinstance(init, Function):
+        frame = resolver.bind(init.node, init.body, instance.call, instance)
+        calls = [
+            call_at(at.node, at.spot, frame)
+            for at in init.file.calls
+            if at.spot.function is init.node and getattr(at.node.func, "attr", "") == "__init__"
+        ]
+    bases = [item for item in resolver.ancestors(instance.cls) if isinstance(item, Known)]
+    is_first = any(item.is_application and item.last == "Application" for item in bases)
+    for call in calls:
+        node = call.keyword("name") or (call.args[0] if call.args and is_first else None)
+        if node is not None:
+            yield resolver.resolve(node, call.scope, call.frame)

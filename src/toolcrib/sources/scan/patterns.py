@@ -8,19 +8,26 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from toolcrib.errors import Finding
 from toolcrib.sources.scan.resolve import MARKS, Resolver
-from toolcrib.sources.scan.scopes import Definition, Scope
-from toolcrib.sources.scan.survey import CallAt, Guess, Spot, Stored, Survey
+from toolcrib.sources.scan.source_file import (
+    FUNCTIONS,
+    CallAt,
+    Definition,
+    Guess,
+    Scope,
+    SourceFile,
+    Spot,
+    show,
+    words_in,
+)
 from toolcrib.sources.scan.things import (
     ROOT,
     UNKNOWN,
     Arguments,
-    Class,
     Data,
     Frame,
     Function,
@@ -29,34 +36,20 @@ from toolcrib.sources.scan.things import (
     Method,
     Server,
     Thing,
+    Written,
+    bare_call,
     call_at,
 )
-from toolcrib.sources.scan.values import show
 
 MAX_REGISTRATIONS = 1_000
 """Tools that are taken from one server; one with more is generated."""
-_HARMLESS = frozenset(
-    {
-        "abc.abstractmethod",
-        "builtins.classmethod",
-        "builtins.property",
-        "builtins.staticmethod",
-        "dataclasses.dataclass",
-        "functools.cache",
-        "functools.cached_property",
-        "functools.lru_cache",
-        "functools.total_ordering",
-        "functools.wraps",
-        "typing.final",
-        "typing.no_type_check",
-        "typing.overload",
-        "typing.override",
-        "typing.runtime_checkable",
-        "typing_extensions.deprecated",
-        "typing_extensions.final",
-        "typing_extensions.override",
-        "warnings.deprecated",
-    }
+_HARMLESS = words_in(
+    """
+    abc.abstractmethod builtins.classmethod builtins.property builtins.staticmethod dataclasses.dataclass
+    functools.cache functools.cached_property functools.lru_cache functools.total_ordering functools.wraps
+    typing.final typing.no_type_check typing.overload typing.override typing.runtime_checkable
+    typing_extensions.deprecated typing_extensions.final typing_extensions.override warnings.deprecated
+    """
 )
 _ONE = frozenset({"add_tool", "register_tool", "replace"})
 _MANY = frozenset({"add_all", "register_all_tools"})
@@ -66,7 +59,7 @@ _CHANGES = frozenset({"add_provider", "add_tool_transformation", "add_transform"
 _OFTEN_ON_PARAMETERS = frozenset({"add", "mount", "import_server", "register_tool"}) | _MANY
 _METHODS = _ONE | _MANY | _MOUNTS | _REMOVES | _CHANGES | {"add", "tool"}
 _DICT_CHANGES = frozenset({"__setitem__", "clear", "pop", "popitem", "setdefault", "update"})
-_WORDS = re.compile(r"tool|regist|setup|mount|publish|^(?:exec|setattr|delattr)$", re.IGNORECASE)
+_REGISTERING = re.compile(r"tool|regist|setup|mount|publish|^(?:exec|setattr|delattr)$", re.IGNORECASE)
 _TOOL_WORDS = re.compile(r"tool|execute|mcp", re.IGNORECASE)
 
 
@@ -91,56 +84,44 @@ class Mount:
 
 
 class Patterns:
-    """Finds the registrations in surveyed files. `marks` are those of `@tool`, by the id of the node."""
+    """Finds the registrations in surveyed files. `marks` are those of `@tool`, `others` the functions that a
+    decorator of another library turns into something else, `doubts` the guesses about a function or class
+    wherever it is used; all by the id of the node."""
 
     def __init__(self, resolver: Resolver, findings: list[Finding]) -> None:
         self.resolver = resolver
         self.findings = findings
         self.marks: dict[int, tuple[Arguments, tuple[Guess, ...]]] = {}
-        self.marked: list[tuple[Definition, Spot]] = []
+        self.marked: list[tuple[Definition, SourceFile]] = []
         self.doubts: dict[int, tuple[Guess, ...]] = {}
-        self.has_servers = False
         self.others: set[int] = set()
-        """Functions that a decorator of another library turns into something else."""
+        self._has_servers = False
 
-    def find(self, found: Survey) -> None:
+    def find(self, found: SourceFile) -> None:
         """Find what one file registers."""
-        self._each(found.decorated, lambda item: self._decorators(*item), lambda item: item[0])
-        self._each(found.calls, self._call, lambda at: at.node)
-        self._each(found.stored, self._change, lambda stored: stored.target)
-        if found.stopped is not None:
-            self._give_up(found, found.stopped, "is too long to be read to its end")
+        steps: list[Any] = [(self._decorators, *item) for item in found.decorated]
+        steps += [(self._call, at.node, at) for at in found.calls]
+        steps += [(self._stored, target, spot) for target, _, spot in found.stored]
+        for take, node, *rest in steps:
+            try:
+                take(node, *rest)
+            except RecursionError:
+                text = f"The code here in {found.path.name} is too deeply nested to be read"
+                hint = "there may be more tools in it; split it"
+                self._note("guessed-end", "warning", text, found.scope, node.lineno, hint)
 
     def finish(self) -> None:
         """Register the functions that servers of other libraries are given when they are made."""
         for server in list(self.resolver.servers.values()):
             call = server.call
-            tools = call.keyword("tools") if call is not None and server.maker in ("mcp", "fastmcp") else None
-            if call is None or tools is None:
-                continue
-            bare = Arguments((), (), call.scope, call.frame, call.line, call.key, is_called=False)
-            for item in self.resolver.items(tools, call.scope, call.frame):
-                spot = Spot(call.file)
-                self._register(
-                    server, self.resolver.of(item), bare, "add_tool", spot, call.frame, item.guesses
-                )
+            tools = call.keyword("tools") if call is not None and server.library != "toolcrib" else None
+            if call is not None and tools is not None:
+                bare = replace(call, args=(), keywords=(), guesses=call.frame.guesses, is_called=False)
+                self._register_items(server, tools, bare, "add_tool")
 
-    def _each(self, items: list[Any], take: Callable[[Any], None], place: Callable[[Any], Any]) -> None:
-        for item in items:
-            try:
-                take(item)
-            except RecursionError:
-                spot = item[1] if isinstance(item, tuple) and isinstance(item[1], Spot) else item.spot
-                self._give_up(self.resolver.survey(spot.file), place(item), "is too deeply nested to be read")
-
-    def _give_up(self, found: Survey, node: ast.AST, why: str) -> None:
-        words = f"The code here in {found.file.path.name} {why}"
-        hint = "there may be more tools in it; split it"
-        self._note("guessed-end", "warning", words, found.file.scope, getattr(node, "lineno", 1), hint)
-
-    def _note(self, code: str, level: Any, words: str, scope: Scope, line: int, hint: str) -> None:
+    def _note(self, code: str, level: Any, text: str, scope: Scope, line: int, hint: str) -> None:
         file = str(scope.file.path)
-        self.findings.append(Finding(code, level, words, file=file, line=line, hint=hint))
+        self.findings.append(Finding(code, level, text, file=file, line=line, hint=hint))
 
     # --- decorators ----------------------------------------------------------------------------------
 
@@ -148,318 +129,266 @@ class Patterns:
         for decorator in reversed(node.decorator_list):
             called = decorator.func if isinstance(decorator, ast.Call) else decorator
             name = str(getattr(called, "attr", None) or getattr(called, "id", ""))
-            is_method = isinstance(called, ast.Attribute) and name in ("tool", "list_tools", "call_tool")
-            frames = [ROOT]
-            if spot.function is not None and (is_method or "tool" in name.lower()):
-                frames = self.resolver.frames(spot)
-            for frame in frames:
-                self._decorate(node, decorator, called, spot, frame)
+            is_often = spot.function is not None and "tool" in name.lower()
+            for frame in self.resolver.frames(spot) if is_often else [ROOT]:
+                make = call_at if isinstance(decorator, ast.Call) else bare_call
+                call = make(decorator, spot, frame)  # type: ignore[arg-type]
+                if isinstance(called, ast.Attribute) and name in ("list_tools", "call_tool"):
+                    self._handler(node, called, call)
+                else:
+                    self._decorate(node, decorator, called, call)
 
-    def _decorate(
-        self, node: Definition, decorator: ast.expr, called: ast.expr, spot: Spot, frame: Frame
-    ) -> None:
-        scope, resolver = spot.scope, self.resolver
-        call = Arguments((), (), scope, frame, decorator.lineno, id(decorator), is_called=False)
-        if isinstance(decorator, ast.Call):
-            call = call_at(decorator, scope, frame)
-        if isinstance(called, ast.Attribute) and called.attr in ("list_tools", "call_tool"):
-            self._handler(node, called, spot, frame)
-            return
+    def _decorate(self, node: Definition, decorator: ast.expr, called: ast.expr, call: Arguments) -> None:
+        scope, resolver = call.scope, self.resolver
         if not isinstance(called, ast.Name | ast.Attribute):
             self._doubt(node, called)
-            words = (
-                f"Whether '{node.name}' is a tool cannot be told without running the code: @{show(decorator)}"
-            )
+            text = f"Whether '{node.name}' is a tool cannot be told without running @{show(decorator)}"
             hint = "decorate it with @tool itself"
-            self._note("unresolved-tool", "warning", words, scope, decorator.lineno, hint)
+            self._note("unresolved-tool", "warning", text, scope, decorator.lineno, hint)
             return
-        thing = resolver.resolve(called, scope, frame)
-        if isinstance(thing, Function) and isinstance(decorator, ast.Call):
-            made = resolver.resolve(decorator, scope, frame)
+        thing = resolver.resolve(called, scope, call.frame)
+        if isinstance(thing, Function) and call.is_called:
+            made = resolver.resolve(decorator, scope, call.frame)
             thing = made if isinstance(made, Marker) else thing
         match thing:
             case Method(name="tool"):
-                self._register(thing.server, self._defined(node, spot), call, "tool", spot, frame)
+                self._register(thing.server, self._defined(node, scope), call, "tool")
             case Marker():
-                self._apply(thing, self._defined(node, spot), spot, frame)
+                self._apply(thing, self._defined(node, scope), call)
             case Known() if thing.name in MARKS:
-                self._mark(node, call, spot, frame)
-            case Known() if thing.name in _HARMLESS or (thing.last in ("setter", "deleter")):
+                self._mark(node, call, call.file)
+            case Known() if thing.name in _HARMLESS or thing.last in ("setter", "deleter"):
                 pass
             case Known() if thing.last == "tool" and thing.call is None:
-                self._note_other(node, thing, spot)
-            case Function() if self._keeps(thing, is_factory=isinstance(decorator, ast.Call)):
+                self._note_other(node, thing, call)
+            case Function() if self._keeps(thing):
                 pass
             case _:
                 self._doubt(node, called)
                 if isinstance(called, ast.Name) and called.id == "tool":  # imported by a star from elsewhere
-                    self._mark(node, call, spot, frame)
+                    self._mark(node, call, call.file)
 
-    def _defined(self, node: Definition, spot: Spot) -> Thing:
-        if isinstance(node, ast.ClassDef):
-            return self.resolver.cls(node, spot.scope)
-        return self.resolver.function(node, spot.scope)
+    def _defined(self, node: Definition, scope: Scope) -> Thing:
+        is_class = isinstance(node, ast.ClassDef)
+        return (self.resolver.cls if is_class else self.resolver.function)(node, scope)  # type: ignore[arg-type]
 
-    def _doubt(self, node: Definition, called: ast.expr) -> None:
-        guess = Guess("guessed-decorator", f"@{show(called)} may change it", called.lineno)
+    def _doubt(self, node: ast.AST, called: ast.expr) -> None:
+        self._guess(node, Guess("guessed-decorator", f"@{show(called)} may change it"))
+
+    def _guess(self, node: ast.AST, guess: Guess) -> None:
         self.doubts[id(node)] = (*self.doubts.get(id(node), ()), guess)
 
-    def _mark(self, node: Definition, call: Arguments, spot: Spot, frame: Frame) -> None:
+    def _mark(self, node: Definition, call: Arguments, file: SourceFile) -> None:
         if id(node) not in self.marks:
-            self.marks[id(node)] = (call, (*frame.guesses, *spot.guesses))
-            self.marked.append((node, spot))
+            self.marks[id(node)] = (call, call.guesses)
+            self.marked.append((node, file))
 
-    def _apply(self, marker: Marker, thing: Thing, spot: Spot, frame: Frame) -> None:
+    def _apply(self, marker: Marker, thing: Thing, call: Arguments) -> None:
         """Do what the decorator that a call returned does to a function."""
         if marker.server is not None:
-            self._register(marker.server, thing, marker.call, "tool", spot, frame)
-        elif isinstance(thing, Function | Class):
-            place = self.resolver.survey(thing.scope.file).spots.get(id(thing.node), spot)
-            self._mark(thing.node, marker.call, place, frame)
+            self._register(marker.server, thing, marker.call, "tool", call)
+        elif isinstance(thing, Written):
+            guesses = (*call.frame.guesses, *thing.file.spots[id(thing.node)].guesses)
+            self._mark(thing.node, replace(marker.call, guesses=guesses), thing.file)
 
-    def _keeps(self, decorator: Function, *, is_factory: bool) -> bool:
-        """Whether a decorator of the scanned files gives back the function, or one that `wraps` it."""
-        node = decorator.node
-        returns = self.resolver.survey(decorator.scope.file).returns.get(id(node), [])
-        names = [item.arg for item in (*node.args.posonlyargs, *node.args.args)]
-        if not returns or not names or isinstance(node, ast.AsyncFunctionDef):
-            return False
-        for value, spot in returns:
-            thing = self.resolver.resolve(value, spot.scope)
-            if isinstance(thing, Data) and isinstance(thing.node, ast.Name) and thing.node.id in names:
-                continue
-            if not isinstance(thing, Function):
-                return False
-            if is_factory and self._keeps(thing, is_factory=False):
-                continue
-            if not any(self._wraps(item, names, spot.scope) for item in thing.node.decorator_list):
-                return False
-        return True
+    def _keeps(self, decorator: Function) -> bool:
+        """Return whether a decorator of the scanned files returns the function, or one that `wraps` it."""
+        names = {item.arg for item in (*decorator.node.args.posonlyargs, *decorator.node.args.args)}
+        returns = decorator.file.returns.get(id(decorator.node), [])
+        things = [self.resolver.resolve(value, spot.scope) for value, spot in returns]
+        if things and all(
+            isinstance(item, Data) and getattr(item.node, "id", "") in names for item in things
+        ):
+            return True
+        inner = [node for node in ast.walk(decorator.node) if isinstance(node, FUNCTIONS)]
+        called = [item.func for node in inner for item in node.decorator_list if isinstance(item, ast.Call)]
+        return any("wraps" in (getattr(item, "id", ""), getattr(item, "attr", "")) for item in called)
 
-    def _wraps(self, item: ast.expr, names: list[str], scope: Scope) -> bool:
-        return (
-            isinstance(item, ast.Call)
-            and len(item.args) == 1
-            and isinstance(item.args[0], ast.Name)
-            and item.args[0].id in names
-            and self.resolver.full_name(item.func, scope) == "functools.wraps"
-        )
-
-    def _note_other(self, node: Definition, maker: Known, spot: Spot) -> None:
+    def _note_other(self, node: Definition, maker: Known, call: Arguments) -> None:
         self.others.add(id(node))
         if not isinstance(node, ast.ClassDef):
-            words = f"'{node.name}' is decorated with {maker.name}, which makes no tool for MCP"
-            file, line = str(spot.file.path), node.decorator_list[0].lineno
+            text = f"'{node.name}' is decorated with {maker.name}, which makes no tool for MCP"
+            file, line = str(call.file.path), node.decorator_list[0].lineno
             hint = "mark it with toolcrib.tool to offer it"
             self.findings.append(
-                Finding("other-decorator", "advice", words, node.name, None, file, line, hint)
+                Finding("other-decorator", "advice", text, node.name, None, file, line, hint)
             )
 
-    def _handler(self, node: Definition, called: ast.Attribute, spot: Spot, frame: Frame) -> None:
+    def _handler(self, node: Definition, called: ast.Attribute, call: Arguments) -> None:
         """`@server.list_tools()` and `@server.call_tool()` of a low-level server."""
-        base = self.resolver.resolve(called.value, spot.scope, frame)
-        server = base if isinstance(base, Server) else self.resolver.unknown_server(called.value, spot.scope)
-        if isinstance(base, Server) and not base.is_low_level and base.maker != "unknown":
+        base = self.resolver.resolve(called.value, call.scope, call.frame)
+        server = base if isinstance(base, Server) else self.resolver.unknown_server(called.value, call.scope)
+        thing = self._defined(node, call.scope)
+        if not isinstance(thing, Function) or not (server.is_low_level or server.library == "unknown"):
             return  # a method of that name, and no decorator
         server.is_low_level = True
-        thing = self._defined(node, spot)
         handlers = server.listers if called.attr == "list_tools" else server.callers
-        if isinstance(thing, Function) and thing not in handlers:
+        if thing not in handlers:
             handlers.append(thing)
-            doubts = (*frame.guesses, *spot.guesses)
-            server.guesses += [guess for guess in doubts if guess not in server.guesses]
+            server.guesses += [guess for guess in call.guesses if guess not in server.guesses]
 
     # --- calls ---------------------------------------------------------------------------------------
 
-    def _call(self, at: CallAt) -> None:
-        function = at.node.func
-        if at.is_decorator:
-            return
+    def _call(self, node: ast.Call, at: CallAt) -> None:
+        function = node.func
+        frames: list[Frame] | None = None
         if isinstance(function, ast.Attribute):
             self._doubt_part(function, at.spot)
             if function.attr not in _METHODS:
-                if _WORDS.search(function.attr):
-                    self._called(at, ROOT)  # a server may be handed over
-                return
-            if function.attr not in ("tool", "add_tool") and not self._may_be_server(function, at):
+                if not _REGISTERING.search(function.attr):
+                    return
+                frames = [ROOT]  # a server may be handed over
+            elif function.attr not in ("tool", "add_tool") and not self._may_be_server(function, at):
                 return
         elif isinstance(function, ast.Name):
-            if at.spot.function is not None and not _WORDS.search(function.id):
+            if at.spot.function is not None and not _REGISTERING.search(function.id):
                 return
             callee = self.resolver.resolve(function, at.spot.scope)
             if not isinstance(callee, Method | Marker) and getattr(callee, "name", "") not in MARKS:
-                self._called(at, ROOT)
-                return
+                frames = [ROOT]
         elif not isinstance(function, ast.Call) or "tool" not in show(function.func).lower():
             return
-        for frame in self.resolver.frames(at.spot):
+        for frame in self.resolver.frames(at.spot) if frames is None else frames:
             self._called(at, frame)
 
     def _may_be_server(self, function: ast.Attribute, at: CallAt) -> bool:
-        """Whether a method such as `add` or `remove`, which many objects have, may be a server's."""
+        """Return whether a method such as `add` or `remove`, which many objects have, may be a server's."""
         if not isinstance(function.value, ast.Name | ast.Attribute) or len(at.node.args) > 2:
             return False
-        if not self.has_servers:
-            self.has_servers = any(
-                "toolcrib" in file.text or "mcp" in file.text for file in self.resolver.surveys
-            )
-        base = self.resolver.resolve(function.value, at.spot.scope) if self.has_servers else None
+        self._has_servers = self._has_servers or any(
+            "toolcrib" in file.text or "mcp" in file.text for file in self.resolver.files
+        )
+        base = self.resolver.resolve(function.value, at.spot.scope) if self._has_servers else None
         is_parameter = isinstance(base, Data) and isinstance(base.node, ast.Name)
         return isinstance(base, Server) or (is_parameter and function.attr in _OFTEN_ON_PARAMETERS)
 
     def _called(self, at: CallAt, frame: Frame) -> None:
-        node, scope = at.node, at.spot.scope
-        callee = self.resolver.resolve(node.func, scope, frame)
-        call = call_at(node, scope, frame)
+        node, call = at.node, call_at(at.node, at.spot, frame)
+        callee = self.resolver.resolve(node.func, call.scope, frame)
         match callee:
             case Method():
-                self._method(callee, call, at.spot, frame)
+                self._method(callee, call)
             case Marker():
-                self._apply(callee, self.resolver.first(call), at.spot, frame)
+                self._apply(callee, self.resolver.first(call), call)
             case Known() if callee.name in MARKS:
-                thing = self.resolver.first(call)
-                if isinstance(thing, Function | Class):
-                    bare = Arguments((), (), scope, frame, node.lineno, id(node), is_called=False)
-                    self._apply(Marker(bare), thing, at.spot, frame)
+                self._apply(Marker(bare_call(node, at.spot, frame)), self.resolver.first(call), call)
             case Known(name="builtins.setattr" | "builtins.delattr") if len(node.args) >= 2:
-                key = node.args[1]
-                name = str(key.value) if isinstance(key, ast.Constant) else "__dict__"
-                self._doubt_change(self.resolver.first(call), name, node.lineno)
+                name = str(getattr(node.args[1], "value", "__dict__"))
+                self._doubt_change(self.resolver.first(call), name)
             case Known(name="builtins.exec"):
                 self._exec(call)
             case Known() if callee.call is None:
                 self._hand_over(callee, call)
 
-    def _method(self, method: Method, call: Arguments, spot: Spot, frame: Frame) -> None:
+    def _method(self, method: Method, call: Arguments) -> None:
         """Do what calling a method of a server does."""
         server, name, resolver = method.server, method.name, self.resolver
         first = resolver.first(call)
         if name == "tool":
-            if isinstance(first, Function | Class) or (call.args and isinstance(call.args[0], ast.Lambda)):
-                self._register(server, first, call.after_first(), name, spot, frame)
+            if isinstance(first, Written) or (call.args and isinstance(call.args[0], ast.Lambda)):
+                self._register(server, first, call.after_first(), name)
         elif name in _ONE:
             node = call.args[0] if call.args else next((item.value for item in call.keywords), None)
-            thing = resolver.resolve(node, call.scope, frame) if node is not None else UNKNOWN
-            self._register(server, thing, call.after_first(), name, spot, frame)
-        elif name == "add" and server.maker == "toolcrib":
-            rest = replace(call, args=())
+            thing = resolver.resolve(node, call.scope, call.frame) if node is not None else UNKNOWN
+            self._register(server, thing, call.after_first(), name)
+        elif name == "add" and server.library == "toolcrib":
             for node in call.args:
-                self._add(server, node, rest, spot, frame)
+                self._add(server, node, replace(call, args=()))
         elif name in _MANY and call.args:
-            rest = replace(call, args=())
-            for item in resolver.items(call.args[0], call.scope, frame):
-                self._register(server, self.resolver.of(item), rest, name, spot, frame, item.guesses)
+            self._register_items(server, call.args[0], replace(call, args=()), name)
         elif name in _MOUNTS:
-            self._mount(server, call, spot, frame)
+            self._mount(server, call)
         elif name in _REMOVES:
             self._remove(server, name, call)
         elif name in _CHANGES:
-            server.guesses.append(Guess("guessed-server", f"the server's {name}() may change it", call.line))
+            server.guesses.append(Guess("guessed-server", f"the server's {name}() may change it"))
 
-    def _add(self, server: Server, node: ast.expr, rest: Arguments, spot: Spot, frame: Frame) -> None:
+    def _add(self, server: Server, node: ast.expr, call: Arguments) -> None:
         """`server.add(...)` takes functions, objects, and lists of either."""
-        is_starred = isinstance(node, ast.Starred)
         value = node.value if isinstance(node, ast.Starred) else node
-        thing = self.resolver.resolve(value, rest.scope, frame)
-        is_list = isinstance(thing, Data) and isinstance(
-            thing.node, ast.List | ast.Tuple | ast.Set | ast.BinOp
-        )
-        if is_starred or (is_list and rest.keyword("handlers") is None):
-            items = list(self.resolver.items(value, rest.scope, frame))
+        thing = self.resolver.resolve(value, call.scope, call.frame)
+        written = thing.node if isinstance(thing, Data) else None
+        is_list = isinstance(written, ast.List | ast.Tuple | ast.Set | ast.BinOp)
+        if isinstance(node, ast.Starred) or (is_list and call.keyword("handlers") is None):
+            items = self.resolver.items(value, call.scope, call.frame)
             if not any(isinstance(item.node, ast.Dict) for item in items):
-                for item in items:
-                    self._register(server, self.resolver.of(item), rest, "add", spot, frame, item.guesses)
+                self._register_items(server, value, call, "add")
                 return
-        self._register(server, thing, rest, "add", spot, frame)
+        self._register(server, thing, call, "add")
+
+    def _register_items(self, server: Server, node: ast.expr, call: Arguments, method: str) -> None:
+        for item in self.resolver.items(node, call.scope, call.frame):
+            guesses = (*call.guesses, *item.guesses)
+            self._register(server, self.resolver.of(item), replace(call, guesses=guesses), method)
 
     def _register(
-        self,
-        server: Server,
-        thing: Thing,
-        call: Arguments,
-        method: str,
-        spot: Spot,
-        frame: Frame,
-        guesses: tuple[Guess, ...] = (),
+        self, server: Server, thing: Thing, call: Arguments, method: str, at: Arguments | None = None
     ) -> None:
+        """Register a thing. `at` is the call that does it, if not the one with the options."""
+        at = at or call
         if len(server.registrations) >= MAX_REGISTRATIONS:
             guess = Guess("guessed-more", f"only the first {MAX_REGISTRATIONS} tools of the server are read")
-            if guess not in server.guesses:
-                server.guesses.append(guess)
+            server.guesses += [guess] if guess not in server.guesses else []
             return
         doubts = thing.guesses if isinstance(thing, Function) else ()
-        together = tuple(dict.fromkeys((*frame.guesses, *spot.guesses, *doubts, *guesses)))
-        order = (*frame.lines, call.line)
-        server.registrations.append(Registration(thing, call, method, together, order))
+        guesses = tuple(dict.fromkeys((*at.guesses, *doubts)))
+        order = (*at.frame.lines, call.line)
+        server.registrations.append(Registration(thing, call, method, guesses, order))
 
-    def _mount(self, server: Server, call: Arguments, spot: Spot, frame: Frame) -> None:
+    def _mount(self, server: Server, call: Arguments) -> None:
         nodes = [*call.args, *filter(None, [call.keyword("server")])]
-        things = [self.resolver.resolve(node, call.scope, frame) for node in nodes]
+        things = [self.resolver.resolve(node, call.scope, call.frame) for node in nodes]
         inner = next((thing for thing in things if isinstance(thing, Server)), None)
         if inner is None or inner is server:
-            server.guesses.append(Guess("guessed-more", "another server is mounted in it", call.line))
+            server.guesses.append(Guess("guessed-more", "another server is mounted in it"))
             return
         texts = [item for item in call.args if isinstance(item, ast.Constant) and isinstance(item.value, str)]
         prefix = call.keyword("namespace") or call.keyword("prefix") or next(iter(texts), None)
-        guesses = (*frame.guesses, *spot.guesses)
-        value = prefix.value if isinstance(prefix, ast.Constant) else None
+        guesses = call.guesses
         if prefix is not None and not isinstance(prefix, ast.Constant):
-            words = "the prefix of the server it is mounted in is not known"
-            guesses = (*guesses, Guess("guessed-name", words, call.line))
-        server.mounts.append(Mount(inner, str(value) if value is not None else "", guesses))
+            text = "the prefix of the server it is mounted in is not known"
+            guesses = (*guesses, Guess("guessed-name", text))
+        server.mounts.append(Mount(inner, str(getattr(prefix, "value", None) or ""), guesses))
 
     def _remove(self, server: Server, name: str, call: Arguments) -> None:
-        first = call.args[0] if call.args else None
-        if isinstance(first, ast.Constant) and isinstance(first.value, str):
-            gone = server.disabled if name == "disable" and server.maker == "toolcrib" else server.removed
-            if name != "disable" or server.maker == "toolcrib":
-                gone.add(first.value)
-                return
-        server.guesses.append(Guess("guessed-server", f"the server's {name}() may remove it", call.line))
+        tool = getattr(call.args[0], "value", None) if call.args else None
+        is_disabled = name == "disable"
+        if isinstance(tool, str) and (not is_disabled or server.library == "toolcrib"):
+            (server.disabled if is_disabled else server.removed).add(tool)
+        else:
+            server.guesses.append(Guess("guessed-server", f"the server's {name}() may remove it"))
 
     # --- code that is only announced -----------------------------------------------------------------
 
     def _hand_over(self, callee: Known, call: Arguments) -> None:
-        """A server that is given to code that is not read may get tools from there."""
+        """Announce that code that is not read may put tools on a server that it is given."""
         if not any(word in callee.last.lower() for word in ("tool", "regist", "setup", "mount")):
             return
         for argument in call.args:
             if isinstance(self.resolver.resolve(argument, call.scope, call.frame), Server):
-                words = f"`{show(argument)}` is handed to {callee.name}(), which may add tools to it"
+                text = f"`{show(argument)}` is handed to {callee.name}(), which may add tools to it"
                 hint = "name the folder of that package too, to scan both"
-                self._note("guessed-more", "advice", words, call.scope, call.line, hint)
+                self._note("guessed-more", "advice", text, call.scope, call.line, hint)
 
     def _exec(self, call: Arguments) -> None:
-        text: ast.expr | None = call.args[0] if call.args else None
-        if isinstance(text, ast.Name) and isinstance(data := self.resolver.first(call), Data):
-            text = data.node
-        known = text.value if isinstance(text, ast.Constant) and isinstance(text.value, str) else None
-        if known is None or _TOOL_WORDS.search(known):
-            words = "What exec() runs here is not read: there may be more tools in it"
-            self._note("guessed-more", "advice", words, call.scope, call.line, "write it as code")
+        data = self.resolver.first(call)
+        known = getattr(data.node, "value", None) if isinstance(data, Data) else None
+        if not isinstance(known, str) or _TOOL_WORDS.search(known):
+            text = "What exec() runs here is not read: there may be more tools in it"
+            self._note("guessed-more", "advice", text, call.scope, call.line, "write it as code")
 
-    def _change(self, stored: Stored) -> None:
+    def _stored(self, target: ast.expr, spot: Spot) -> None:
         """`function.__doc__ = ...` and `function.__annotations__[...] = ...`."""
-        target: ast.expr = stored.target
-        if isinstance(target, ast.Subscript):
-            target = target.value
-        if isinstance(target, ast.Attribute) and target.attr.startswith("__"):
-            thing = self.resolver.resolve(target.value, stored.spot.scope)
-            self._doubt_change(thing, target.attr, target.lineno)
+        part = target.value if isinstance(target, ast.Subscript) else target
+        if isinstance(part, ast.Attribute) and part.attr.startswith("__"):
+            self._doubt_change(self.resolver.resolve(part.value, spot.scope), part.attr)
 
     def _doubt_part(self, called: ast.Attribute, spot: Spot) -> None:
         """`function.__annotations__.update(...)`."""
-        part = called.value
-        if called.attr in _DICT_CHANGES and isinstance(part, ast.Attribute) and part.attr.startswith("__"):
-            self._doubt_change(self.resolver.resolve(part.value, spot.scope), part.attr, part.lineno)
+        if called.attr in _DICT_CHANGES:
+            self._stored(called.value, spot)
 
-    def _doubt_change(self, thing: Thing, name: str, line: int) -> None:
-        if isinstance(thing, Function | Class) and name.startswith("__"):
+    def _doubt_change(self, thing: Thing, name: str) -> None:
+        if isinstance(thing, Written) and name.startswith("__"):
             code = "guessed-name" if name == "__name__" else "guessed-change"
-            guess = Guess(code, f"its {name} is changed after it is made", line)
-            self.doubts[id(thing.node)] = (*self.doubts.get(id(thing.node), ()), guess)
-
-    def guesses_about(self, thing: Thing) -> Iterator[Guess]:
-        """Yield what decorators and later changes leave uncertain about a function or class."""
-        if isinstance(thing, Function | Class):
-            yield from self.doubts.get(id(thing.node), ())
+            self._guess(thing.node, Guess(code, f"its {name} is changed after it is made"))

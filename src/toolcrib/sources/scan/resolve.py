@@ -12,14 +12,27 @@ import ast
 import builtins
 import copy
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from toolcrib.sources.scan.files import Library, SourceFile
-from toolcrib.sources.scan.names import Names, Outside, Place, Site, Whole
-from toolcrib.sources.scan.scopes import Binding, Scope
-from toolcrib.sources.scan.stubs import Reader
-from toolcrib.sources.scan.survey import CallAt, FunctionNode, Guess, Loop, Spot, Stored, Survey, survey
+from toolcrib.sources.scan.files import Library
+from toolcrib.sources.scan.names import BoundName, Meaning, Site
+from toolcrib.sources.scan.source_file import (
+    FUNCTIONS,
+    Binding,
+    CallAt,
+    FunctionNode,
+    Guess,
+    Loop,
+    Scope,
+    SourceFile,
+    Spot,
+    Stored,
+    defaults_of,
+    show,
+)
+from toolcrib.sources.scan.stubs import Stubs
 from toolcrib.sources.scan.things import (
     ROOT,
     UNKNOWN,
@@ -30,16 +43,17 @@ from toolcrib.sources.scan.things import (
     Function,
     Instance,
     Known,
-    Maker,
+    LibraryName,
     Marker,
     Method,
     Module,
     Server,
     Super,
     Thing,
+    Written,
     call_at,
 )
-from toolcrib.sources.scan.values import Unresolved, show
+from toolcrib.sources.scan.values import Unresolved
 
 MARKS = frozenset({"toolcrib.tool", "toolcrib.tool.tool"})
 OWN_PACKAGES = frozenset({"toolcrib", "mcp", "mcp_types", "fastmcp"})
@@ -49,11 +63,12 @@ MAX_FRAMES = 100
 """Calls of one function that are followed."""
 MAX_ITEMS = 1_000
 """Items of a list that are looked at."""
-_SERVERS: dict[tuple[str, str], Maker] = {
+_SERVERS: dict[tuple[str, str], LibraryName] = {
     ("toolcrib", "MCPServer"): "toolcrib",
     ("toolcrib", "ToolRegistry"): "toolcrib",
     ("mcp", "MCPServer"): "mcp",
     ("mcp", "FastMCP"): "mcp",
+    ("mcp", "Server"): "mcp",
     ("fastmcp", "FastMCP"): "fastmcp",
 }
 _PLAIN_BASES = frozenset(
@@ -62,7 +77,6 @@ _PLAIN_BASES = frozenset(
 _COLLECTIONS = frozenset(f"builtins.{name}" for name in ("list", "tuple", "set", "frozenset", "dict"))
 _GROWS = frozenset({"append", "add", "insert", "extend", "update"})
 _SHRINKS = frozenset({"remove", "pop", "popitem", "clear", "setdefault"})
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _KINDS = {
     "builtins.staticmethod": "static",
     "builtins.classmethod": "class",
@@ -77,9 +91,10 @@ class Resolver:
 
     def __init__(self, library: Library) -> None:
         self.library = library
-        self.surveys: dict[SourceFile, Survey] = {}
+        self.files: list[SourceFile] = []
         self.servers: dict[tuple[Any, ...], Server] = {}
-        self._readers: dict[SourceFile, Reader] = {}
+        self.stubs = Stubs(library)
+        self.names = self.stubs.names
         self._things: dict[tuple[Any, ...], Any] = {}
         self._frames: dict[int, list[Frame]] = {}
         self._active: set[Any] = set()
@@ -87,33 +102,25 @@ class Resolver:
         self._aliases: dict[str, set[str]] = {}
         self._depth = 0
 
-    @property
-    def names(self) -> Names:
-        return self.reader(next(iter(self.surveys))).names
-
-    def reader(self, file: SourceFile) -> Reader:
-        if file not in self._readers:
-            self._readers[file] = Reader(file, self.library)
-        return self._readers[file]
-
-    def survey(self, file: SourceFile) -> Survey:
-        if file not in self.surveys:
-            self.surveys[file] = survey(file)
-            self._calls = None
-            self._frames.clear()
-        return self.surveys[file]
-
     def full_name(self, node: ast.expr, scope: Scope) -> str:
         """Return the dotted name behind a name or attribute, "" where there is none."""
-        try:
-            return self.names.qualify(node, Site(scope)) or ""
-        except RecursionError:
-            return ""
+        return self.names.qualify(node, Site(scope)) or ""
 
     def _keep(self, key: tuple[Any, ...], make: Any) -> Any:
         if key not in self._things:
             self._things[key] = make()
         return self._things[key]
+
+    @contextmanager
+    def _following(self, key: Any) -> Iterator[bool]:
+        """Yield whether something is followed already, so that following it again would not end."""
+        is_active = key in self._active
+        self._active.add(key)
+        try:
+            yield is_active
+        finally:
+            if not is_active:
+                self._active.discard(key)
 
     # --- expressions ---------------------------------------------------------------------------------
 
@@ -147,19 +154,17 @@ class Resolver:
         for meaning in self.names.find(node, Site(scope)).meanings:
             return self._meaning(meaning, frame)
         if isinstance(node, ast.Name):
-            for star in scope.module.stars:
+            for star in scope.file.scope.stars:
                 if star.module.partition(".")[0] in OWN_PACKAGES:
                     return Known(f"{star.module}.{node.id}")
             if hasattr(builtins, node.id):
                 return Known(f"builtins.{node.id}")
         return UNKNOWN
 
-    def _meaning(self, meaning: Outside | Place | Whole, frame: Frame) -> Thing:
-        if isinstance(meaning, Outside):
-            return Known(meaning.dotted)
-        if isinstance(meaning, Whole):
-            return Module(meaning.file)
-        return self.bound(meaning.binding, meaning.scope, frame)
+    def _meaning(self, meaning: Meaning, frame: Frame) -> Thing:
+        if isinstance(meaning, BoundName):
+            return self.bound(meaning.binding, meaning.scope, frame)
+        return meaning
 
     def bound(self, binding: Binding, scope: Scope, frame: Frame = ROOT) -> Thing:
         """Return what a binding binds its name to."""
@@ -168,16 +173,12 @@ class Resolver:
         node = binding.node
         if isinstance(node, ast.ClassDef):
             return self.cls(node, scope)
-        if binding.kind == "function" and isinstance(node, _FUNCTIONS):
+        if binding.kind == "function" and isinstance(node, FUNCTIONS):
             return self.function(node, scope)
-        key = (id(binding), frame.key)
-        if binding.kind == "value" and binding.value is not None and key not in self._active:
-            self._active.add(key)
-            try:
-                return self.resolve(binding.value, scope, frame)
-            finally:
-                self._active.discard(key)
-        if isinstance(node, _FUNCTIONS) and scope.node is node:
+        if binding.kind == "value" and binding.value is not None:
+            with self._following((id(binding), frame.key)) as is_active:
+                return UNKNOWN if is_active else self.resolve(binding.value, scope, frame)
+        if isinstance(node, FUNCTIONS) and scope.node is node:
             return self._parameter(binding, node, scope)
         return UNKNOWN
 
@@ -187,68 +188,62 @@ class Resolver:
 
     def function(self, node: FunctionNode, scope: Scope, owner: Thing | None = None) -> Function:
         key = ("function", id(node), id(owner))
-        found: Function = self._keep(key, lambda: Function(node, scope, owner))
+        found: Function | None = self._things.get(key)
+        if found is None:
+            found = self._things[key] = Function(node, scope, owner)
         return found
 
     def _parameter(self, binding: Binding, node: FunctionNode, scope: Scope) -> Thing:
         """Return what stands for a parameter that no call in the files gives: a server, by its annotation."""
-        cls = self.class_around(node, scope.parent)
-        places = [*node.args.posonlyargs, *node.args.args]
+        cls = self.class_around(node, scope.outer)
+        places = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
         if cls is not None and places and places[0].arg == binding.name:
             return self.instance(cls)
-        item = next((each for each in (*places, *node.args.kwonlyargs) if each.arg == binding.name), None)
-        hint = item.annotation if item is not None else None
-        if isinstance(hint, ast.Constant) and isinstance(hint.value, str) and hint.value.isidentifier():
-            hint = _at(ast.Name(hint.value, ast.Load()), hint.lineno)
+        hint = next((each.annotation for each in places if each.arg == binding.name), None)
+        if isinstance(hint, ast.Constant) and str(hint.value).isidentifier():
+            hint = _at(ast.Name(str(hint.value), ast.Load()), hint.lineno)
         if isinstance(hint, ast.Name | ast.Attribute):
             thing = self.resolve(hint, scope.parent or scope)
-            maker = self.server_maker(thing)
-            if maker is not None:
-                label = f"{node.name}({binding.name})"
-                return self._server((id(binding),), maker, label, scope, is_low_level=_is_low_level(thing))
+            library = self.library_of(thing)
+            if library is not None:
+                server = self._server((id(binding),), library, f"{node.name}({binding.name})", scope)
+                server.is_low_level = _is_low_level(thing)
+                return server
         return Data(_at(ast.Name(binding.name, ast.Load()), node.lineno), scope, ROOT)
 
     def class_around(self, node: FunctionNode, outer: Scope | None) -> Class | None:
         """Return the class that a function is a method of."""
-        while outer is not None and outer.kind == "types":
-            outer = outer.parent
         if outer is None or outer.kind != "class" or "static" in self.kinds(node, outer):
             return None
-        place = outer.parent
-        while place is not None and place.kind == "types":
-            place = place.parent
-        return None if place is None else self.cls(outer.node, place)
+        return self.cls(outer.node, outer.outer or outer)
 
     # --- servers and objects -------------------------------------------------------------------------
 
     def instance(self, cls: Class, call: Arguments | None = None) -> Thing:
         """Return the object that calling a class makes: a server, for a subclass of one."""
-        maker = self.server_maker(cls)
-        key = () if call is None else (*call.frame.home(call.scope), call.key)
-        if maker is not None:
-            label = cls.node.name if call is None else _label(call, cls.node.name)
-            scope = cls.scope if call is None else call.scope
-            server = self._server(("object", id(cls.node), *key), maker, label, scope, call)
-            if server.cls is None:
-                server.cls = cls
-                server.is_low_level = any(map(_is_low_level, self.ancestors(cls)))
-                server.guesses.append(Guess("guessed-server", f"the server is a {cls.node.name}", cls.line))
-            return server
-        made: Instance = self._keep(("object", id(cls.node), *key), lambda: Instance(cls, call))
-        return made
+        library = self.library_of(cls)
+        key = ("object", id(cls.node), *(() if call is None else (*call.frame.home(call.scope), call.key)))
+        if library is None:
+            made: Instance = self._keep(key, lambda: Instance(cls, call))
+            return made
+        label = cls.node.name if call is None else _label(call, cls.node.name)
+        server = self._server(key, library, label, cls.scope if call is None else call.scope, call)
+        if server.cls is None:
+            server.cls = cls
+            server.is_low_level = any(map(_is_low_level, self.ancestors(cls)))
+            server.guesses.append(Guess("guessed-server", f"the server is a {cls.node.name}"))
+        return server
 
     def _server(
         self,
         key: tuple[Any, ...],
-        maker: Maker,
+        library: LibraryName,
         label: str,
         scope: Scope,
         call: Arguments | None = None,
-        *,
-        is_low_level: bool = False,
     ) -> Server:
         if key not in self.servers:
-            self.servers[key] = Server(maker, label, scope.file, call, is_low_level=is_low_level)
+            self.servers[key] = Server(library, label, scope.file, call)
         return self.servers[key]
 
     def unknown_server(self, node: ast.expr, scope: Scope, name: str = "") -> Server:
@@ -256,13 +251,13 @@ class Resolver:
         key = ("unknown", name or (id(scope.node), show(node)))
         return self._server(key, "unknown", name or show(node), scope)
 
-    def server_maker(self, thing: Thing) -> Maker | None:
-        """Return whose server calling a class makes; None where it makes none."""
+    def library_of(self, thing: Thing) -> LibraryName | None:
+        """Return the library of the server that calling a class makes; None where it makes none."""
         if isinstance(thing, Known) and thing.call is None:
-            return "mcp" if thing.is_low_level else _SERVERS.get((thing.package, thing.last))
+            return _SERVERS.get((thing.package, thing.last))
         if isinstance(thing, Class):
-            makers = (self.server_maker(item) for item in self.ancestors(thing) if isinstance(item, Known))
-            return next((maker for maker in makers if maker), None)
+            libraries = (self.library_of(item) for item in self.ancestors(thing) if isinstance(item, Known))
+            return next(filter(None, libraries), None)
         return None
 
     # --- attributes ----------------------------------------------------------------------------------
@@ -282,7 +277,7 @@ class Resolver:
         return thing
 
     def _is_object(self, node: ast.expr, scope: Scope) -> bool:
-        """Whether a dotted name of another package is not only a module, as far as can be told."""
+        """Return whether a dotted name of another package may be more than a module."""
         while isinstance(node, ast.Attribute):
             node = node.value
         if not isinstance(node, ast.Name):
@@ -297,7 +292,7 @@ class Resolver:
         """Return an attribute of what an expression stands for."""
         match thing:
             case Module():
-                for meaning in self.names.member(Whole(thing.file), name).meanings:
+                for meaning in self.names.member(thing, name).meanings:
                     return self._meaning(meaning, ROOT)
             case Known() if thing.call is None:
                 return Known(f"{thing.name}.{name}")
@@ -325,23 +320,16 @@ class Resolver:
 
     def _of_object(self, owner: Instance | Server, cls: Class, name: str) -> Thing:
         """Return an attribute of an object: what its class assigns to it, or has."""
-        key = (id(owner), name)
-        if key in self._active:
-            return UNKNOWN
-        self._active.add(key)
-        try:
+        with self._following((id(owner), name)) as is_active:
+            if is_active:
+                return UNKNOWN
             for stored in self.assigned(cls, name):
-                node = stored.spot.around[-1]
+                node: Any = stored.spot.scope.node
                 call = owner.call if node.name == "__init__" else None
-                frame = self.bind(node, stored.spot.scope, call, owner)  # type: ignore[arg-type]
+                frame = self.bind(node, stored.spot.scope, call, owner)
                 return self.resolve(stored.value, stored.spot.scope, frame)
-            given = self._field(owner, cls, name)
-            if given is not None:
-                return given
-            member = self.member(cls, name)
-        finally:
-            self._active.discard(key)
-        if not isinstance(member, Function):
+            member = self._field(owner, cls, name) or self.member(cls, name)
+        if not isinstance(member, Function) or member.owner is not None:
             return member or UNKNOWN
         kinds = self.kinds(member.node, member.scope)
         if "property" in kinds:
@@ -351,16 +339,13 @@ class Resolver:
     def assigned(self, cls: Class, name: str) -> list[Stored]:
         """Return the assignments `self.name = ...` in the methods of a class, its constructor's first."""
         found: list[Stored] = []
-        for item in self.ancestors(cls):
-            if not isinstance(item, Class):
-                continue
-            for stored in self.survey(item.file).attributes.get(name, ()):
-                around = stored.spot.around
-                if len(around) >= 2 and around[-2] is item.node and isinstance(around[-1], _FUNCTIONS):
-                    assert isinstance(stored.target, ast.Attribute)  # the survey looked
-                    if getattr(stored.target.value, "id", "") == _first_parameter(around[-1]):
-                        found.append(stored)
-        return sorted(found, key=lambda stored: stored.spot.around[-1].name != "__init__")
+        for item in self.classes(cls):
+            for stored in item.file.attributes.get(name, ()):
+                scope, holder = stored.spot.scope, stored.target.value  # type: ignore[attr-defined]
+                is_method = scope.kind == "function" and scope.outer is item.body
+                if is_method and getattr(holder, "id", "") == _first_parameter(scope.node):
+                    found.append(stored)
+        return sorted(found, key=lambda stored: stored.spot.scope.node.name != "__init__")
 
     def _field(self, owner: Instance | Server, cls: Class, name: str) -> Thing | None:
         """Return a field of a dataclass or model from the call that makes it."""
@@ -386,6 +371,10 @@ class Resolver:
             last = {getattr(item, "name", item): position for position, item in enumerate(order)}
             found += [item for position, item in enumerate(order) if position in last.values()]
         return found
+
+    def classes(self, cls: Class) -> list[Class]:
+        """Return a class and those of its bases that are scanned."""
+        return [item for item in self.ancestors(cls) if isinstance(item, Class)]
 
     def _gather(self, cls: Class, found: list[Class | Known], active: tuple[Class, ...]) -> None:
         found.append(cls)
@@ -417,7 +406,7 @@ class Resolver:
         return any(isinstance(item, Known) and item.package == "pydantic" for item in self.ancestors(cls))
 
     def is_record(self, cls: Class) -> bool:
-        """Whether the constructor of a class is made from its annotations."""
+        """Return whether the constructor of a class is made from its annotations."""
         called = (item.func if isinstance(item, ast.Call) else item for item in cls.node.decorator_list)
         return self.is_model(cls) or any(
             self.full_name(item, cls.scope).endswith("dataclass") for item in called
@@ -426,9 +415,7 @@ class Resolver:
     def fields(self, cls: Class) -> list[tuple[str, ast.expr | None, Scope]]:
         """Return the fields of a dataclass or model with their defaults, bases first."""
         found: dict[str, tuple[ast.expr | None, Scope]] = {}
-        for item in reversed(self.ancestors(cls)):
-            if not isinstance(item, Class):
-                continue
+        for item in reversed(self.classes(cls)):
             for statement in item.node.body:
                 if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
                     found[statement.target.id] = (statement.value, item.body)
@@ -451,14 +438,9 @@ class Resolver:
         if key in self._things:
             found: Thing = self._things[key]
             return found
-        if key in self._active:
-            return UNKNOWN
-        self._active.add(key)
-        try:
-            thing = self._called(node, call_at(node, scope, frame))
-        finally:
-            self._active.discard(key)
-        if self._depth < MAX_DEPTH - 2:
+        with self._following(key) as is_active:
+            thing = UNKNOWN if is_active else self._called(node, call_at(node, Spot(scope), frame))
+        if not is_active and self._depth < MAX_DEPTH - 2:
             self._things[key] = thing
         return thing
 
@@ -473,23 +455,22 @@ class Resolver:
                 return self.returned(callee, call)
             case Method() if callee.name == "tool":
                 first = self.first(call)
-                return first if isinstance(first, Function | Class) else Marker(call, callee.server)
+                return first if isinstance(first, Written) else Marker(call, callee.server)
             case Marker():
                 return self.first(call)
         return self._wrapped(node, call) or Data(node, call.scope, call.frame)
 
     def _known(self, callee: Known, call: Arguments, node: ast.Call) -> Thing:
-        maker = self.server_maker(callee)
-        if maker is not None:
+        library = self.library_of(callee)
+        if library is not None:
             key = ("call", id(node), call.frame.home(call.scope))
-            low = callee.is_low_level
-            label = _label(call, call.file.path.stem)
-            server = self._server(key, maker, label, call.scope, call, is_low_level=low)
-            server.is_ours = (maker, callee.last) == ("toolcrib", "MCPServer")
+            server = self._server(key, library, _label(call, call.file.path.stem), call.scope, call)
+            server.is_low_level = callee.is_low_level
+            server.is_ours = (library, callee.last) == ("toolcrib", "MCPServer")
             return server
         if callee.name in MARKS:
             first = self.first(call)
-            return first if isinstance(first, Function | Class) else Marker(call)
+            return first if isinstance(first, Written) else Marker(call)
         if callee.name == "builtins.super":
             return self._super(call)
         if callee.package == "builtins":
@@ -500,7 +481,7 @@ class Resolver:
         scope: Scope | None = call.scope
         while scope is not None and scope.kind != "function":
             scope = scope.parent
-        cls = None if scope is None else self.class_around(scope.node, scope.parent)
+        cls = None if scope is None else self.class_around(scope.node, scope.outer)
         if scope is None or cls is None:
             return UNKNOWN
         bindings = scope.names.get(_first_parameter(scope.node), ())
@@ -509,28 +490,23 @@ class Resolver:
 
     def _wrapped(self, node: ast.Call, call: Arguments) -> Function | None:
         """`unknown(function)`: most likely a wrapper that passes for the function."""
-        if len(call.args) != 1 or call.keywords or not isinstance(call.args[0], ast.Name | ast.Attribute):
-            return None
-        thing = self.first(call)
+        is_one = len(call.args) == 1 and not call.keywords
+        thing = self.first(call) if is_one and isinstance(call.args[0], ast.Name | ast.Attribute) else None
         if not isinstance(thing, Function):
             return None
         wrapped = copy.copy(thing)
-        guess = Guess("guessed-decorator", f"{show(node)} may change it", call.line)
+        guess = Guess("guessed-decorator", f"{show(node)} may change it")
         wrapped.guesses = (*thing.guesses, guess)
         return wrapped
 
     def returned(self, function: Function, call: Arguments | None) -> Thing:
         """Return what a function returns, where that is one thing."""
-        returns = self.survey(function.file).returns.get(id(function.node), [])
-        key = ("return", id(function.node))
-        if not returns or key in self._active:
-            return UNKNOWN
-        frame = self.bind(function.node, function.file.scope_in(function.node), call, function.owner)
-        self._active.add(key)
-        try:
+        returns = function.file.returns.get(id(function.node), [])
+        with self._following(("return", id(function.node))) as is_active:
+            if not returns or is_active:
+                return UNKNOWN
+            frame = self.bind(function.node, function.body, call, function.owner)
             things = [self.resolve(value, at.scope, frame) for value, at in returns]
-        finally:
-            self._active.discard(key)
         if all(thing is things[0] for thing in things):
             return things[0]
         servers = [thing for thing in things if isinstance(thing, Server)]
@@ -541,21 +517,19 @@ class Resolver:
     def frames(self, spot: Spot) -> list[Frame]:
         """Return every way in which the code at a spot comes to run."""
         node = spot.function
-        return self.rounds(spot, [ROOT] if node is None else self._calls_of(node, spot))
+        return self._repeat(spot, [ROOT] if node is None else self._calls_of(node, spot))
 
-    def rounds(self, spot: Spot, frames: list[Frame]) -> list[Frame]:
+    def _repeat(self, spot: Spot, frames: list[Frame]) -> list[Frame]:
         """Return a frame for each round of the loops around a spot."""
         for loop in spot.loops:
-            frames = [
-                inner for frame in frames[:MAX_FRAMES] for inner in self._rounds(loop, spot.scope, frame)
-            ]
+            frames = [made for frame in frames[:MAX_FRAMES] for made in self._rounds(loop, spot.scope, frame)]
         return frames
 
     def _rounds(self, loop: Loop, scope: Scope, frame: Frame) -> Iterator[Frame]:
         items = list(self.items(loop.items, scope, frame))
         if any(item.is_open for item in items):
             words = f"it is registered in a loop over {show(loop.items)}, which cannot be followed"
-            guess = Guess("guessed-loop", words, loop.items.lineno)
+            guess = Guess("guessed-loop", words)
             yield replace(frame, key=(*frame.key, id(loop.items)), guesses=(*frame.guesses, guess))
             return
         for position, item in enumerate(items):
@@ -572,67 +546,62 @@ class Resolver:
     def _assign(self, target: ast.expr, item: Data, scope: Scope, frame: Frame) -> None:
         """Let the target of a loop stand for an item."""
         if isinstance(target, ast.Tuple | ast.List):
-            inner = list(self.items(item.node, item.scope, item.frame))
-            if len(inner) == len(target.elts):
-                for part, value in zip(target.elts, inner, strict=True):
-                    self._assign(part, value, scope, frame)
+            for part, value in zip(target.elts, self.items(item.node, item.scope, item.frame), strict=False):
+                self._assign(part, value, scope, frame)
         elif isinstance(target, ast.Name):
             for binding in scope.names.get(target.id, ()):
                 if binding.kind == "unknown":
                     frame.values[id(binding)] = self.of(item)
 
     def _calls_of(self, node: FunctionNode, spot: Spot) -> list[Frame]:
+        """Return a frame for each call of a function; without one, a guess."""
         if id(node) in self._frames:
             return self._frames[id(node)]
         self._frames[id(node)] = []  # a function that calls itself
-        scope, outer = spot.file.scope_in(node), self.survey(spot.file).spots[id(node)]
+        file = spot.scope.file
+        scope, outer = file.scope_in(node), file.spots[id(node)]
         cls = self.class_around(node, outer.scope)
         found: dict[tuple[int, ...], Frame] = {}
-        for call, owner, guesses in self._find_calls(node, cls):
+        for call, owner in self._find_calls(node, cls):
             made = self.bind(node, scope, call, owner)
-            made.guesses, made.lines = guesses, (*call.frame.lines, call.line)
+            made.guesses, made.lines = call.guesses, (*call.frame.lines, call.line)
             found.setdefault(made.key, made)
             if len(found) >= MAX_FRAMES:
                 break
         if not found:
             name = f"{cls.node.name}.{node.name}" if cls is not None else node.name
             made = self.bind(node, scope, None, None if cls is None else self.instance(cls))
-            made.guesses = (Guess("guessed-call", f"it is registered when {name}() is called", node.lineno),)
+            made.guesses = (Guess("guessed-call", f"it is registered when {name}() is called"),)
             for frame in self.frames(outer)[:1] if outer.function is not None else ():
                 made.values = {**frame.values, **made.values}
             found[made.key] = made
         self._frames[id(node)] = list(found.values())
         return self._frames[id(node)]
 
-    def _find_calls(
-        self, node: FunctionNode, cls: Class | None
-    ) -> Iterator[tuple[Arguments, Thing | None, tuple[Guess, ...]]]:
-        """Yield the calls of a function, with the object that it is called on, and what is uncertain."""
+    def _find_calls(self, node: FunctionNode, cls: Class | None) -> Iterator[tuple[Arguments, Thing | None]]:
+        """Yield the calls of a function, with the object that it is called on."""
         names, is_async = {node.name}, isinstance(node, ast.AsyncFunctionDef)
         if cls is not None and node.name == "__init__":
-            for found in list(self.surveys.values()):
-                for item, spot in found.classes:
+            for file in self.files:
+                for item, spot in file.classes:
                     if item is cls.node or (item.bases and cls in self.ancestors(self.cls(item, spot.scope))):
                         names.add(item.name)
         index = self._call_index()
         names |= {alias for name in names for alias in self._aliases.get(name, ())}
         for at in [at for name in names for at in index.get(name, ()) if at.spot.function is not node]:
-            if not self._may_call(at, node, cls):
+            scope = at.spot.scope
+            if not self._may_call(self.resolve(at.node.func, scope), node, cls):
                 continue
             for frame in self.frames(at.spot):
-                callee = self.resolve(at.node.func, at.spot.scope, frame)
-                call = call_at(at.node, at.spot.scope, frame)
-                guesses = (*frame.guesses, *at.spot.guesses)
-                if isinstance(callee, Class):
-                    member = self.member(callee, "__init__")
-                    if isinstance(member, Function) and member.node is node:
-                        yield call, self.resolve(at.node, at.spot.scope, frame), guesses
+                callee = self.resolve(at.node.func, scope, frame)
+                call = call_at(at.node, at.spot, frame)
+                if isinstance(callee, Class) and self._may_call(callee, node, None):
+                    yield call, self.resolve(at.node, scope, frame)
                 elif isinstance(callee, Function) and callee.node is node and (at.is_awaited or not is_async):
-                    yield call, callee.owner, guesses
+                    yield call, callee.owner
 
-    def _may_call(self, at: CallAt, node: FunctionNode, cls: Class | None) -> bool:
-        """Whether a call is one of a function, as far as can be told without its frames."""
-        callee = self.resolve(at.node.func, at.spot.scope)
+    def _may_call(self, callee: Thing, node: FunctionNode, cls: Class | None) -> bool:
+        """Return whether calling something calls a function, as far as can be told without frames."""
         if isinstance(callee, Class):
             member = self.member(callee, "__init__")
             return isinstance(member, Function) and member.node is node
@@ -645,11 +614,11 @@ class Resolver:
         """Return the calls of all files by the last name of what is called."""
         if self._calls is None:
             self._calls = {}
-            for found in self.surveys.values():
-                for at in found.calls:
+            for file in self.files:
+                for at in (*file.calls, *_decorator_calls(file)):
                     name = str(getattr(at.node.func, "attr", None) or getattr(at.node.func, "id", ""))
                     self._calls.setdefault(name, []).append(at)
-                for name, bindings in found.file.scope.names.items():
+                for name, bindings in file.scope.names.items():
                     for binding in bindings:
                         meant = binding.name if binding.kind == "from" else getattr(binding.value, "id", name)
                         if meant != name:
@@ -664,24 +633,19 @@ class Resolver:
             key = (*frame.home(call.scope), call.key)
             made = Frame(key, dict(frame.values), frame.guesses, (), dict(frame.calls))
         made.calls[id(node)] = made.key
-        places = [*node.args.posonlyargs, *node.args.args]
+        places = [item.arg for item in (*node.args.posonlyargs, *node.args.args)]
         given: dict[str, Thing] = {}
         if owner is not None and places:
-            given[places.pop(0).arg] = owner
+            given[places.pop(0)] = owner
         if call is not None and not any(isinstance(item, ast.Starred) for item in call.args):
-            named = [*places, *node.args.kwonlyargs]
-            outer = scope.parent or scope
-            for item, default in zip(reversed(places), reversed(node.args.defaults), strict=False):
-                given[item.arg] = self.resolve(default, outer)
-            for item, value in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True):
-                if value is not None:
-                    given[item.arg] = self.resolve(value, outer)
-            written = dict(zip([item.arg for item in places], call.args, strict=False))
-            written |= {item.arg: item.value for item in call.keywords if item.arg}
-            others = [item for item in call.keywords if item.arg not in {each.arg for each in named}]
-            for item in named:
-                if item.arg in written:
-                    given[item.arg] = self.resolve(written[item.arg], call.scope, call.frame)
+            for name, value in defaults_of(node.args):
+                given[name] = self.resolve(value, scope.parent or scope)
+            named = {*places, *(item.arg for item in node.args.kwonlyargs)}
+            written = dict(zip(places, call.args, strict=False))
+            written |= {item.arg: item.value for item in call.keywords if item.arg in named}
+            others = [item for item in call.keywords if item.arg not in named]
+            for name, value in written.items():
+                given[name] = self.resolve(value, call.scope, call.frame)
             if node.args.vararg is not None:
                 rest = _at(ast.List(list(call.args[len(places) :]), ast.Load()), call.line)
                 given[node.args.vararg.arg] = Data(rest, call.scope, call.frame)
@@ -731,55 +695,52 @@ class Resolver:
         self, node: ast.Name | ast.Attribute, scope: Scope, frame: Frame, depth: int
     ) -> Iterator[Data]:
         thing = self.resolve(node, scope, frame)
-        home = None
-        if isinstance(node, ast.Name):
-            home = next((place for place in scope.visible() if node.id in place.names), None)
-        if isinstance(node, ast.Name) and home is not None:
-            written = [item for item in home.names[node.id] if not isinstance(item.node, ast.AugAssign)]
-            if len(written) == 1 < len(home.names[node.id]):
+        name = node.id if isinstance(node, ast.Name) else ""
+        home = next((place for place in scope.visible() if name in place.names), None)
+        if home is not None:
+            written = [item for item in home.names[name] if not isinstance(item.node, ast.AugAssign)]
+            if len(written) == 1 < len(home.names[name]):
                 thing = self.bound(written[0], home, frame)
         if isinstance(thing, Data) and not isinstance(thing.node, ast.Name | ast.Attribute):
             yield from self.items(thing.node, thing.scope, thing.frame, depth + 1)
         else:
             yield Data(node, scope, frame, is_open=True)
-        if isinstance(node, ast.Name) and home is not None and home.file in self.surveys:
-            for how, value, key, spot in self._changes(node.id, home):
-                for inner in self.rounds(spot, [frame]):
-                    guesses = (*spot.guesses, *inner.guesses[len(frame.guesses) :])
-                    if how in ("append", "add", "insert"):
-                        yield Data(value, home, inner, key, guesses)
-                    elif how in _GROWS:
-                        for item in self.items(value, home, inner, depth + 1):
-                            yield replace(item, guesses=(*item.guesses, *guesses))
-                    else:
-                        yield Data(value, home, inner, is_open=True)
+        for how, value, key, spot in self._changes(name, home) if home is not None else ():
+            assert home is not None
+            for inner in self._repeat(spot, [frame]):
+                guesses = (*spot.guesses, *inner.guesses[len(frame.guesses) :])
+                if how in ("append", "add", "insert"):
+                    yield Data(value, home, inner, key, guesses)
+                elif how in _GROWS:
+                    for item in self.items(value, home, inner, depth + 1):
+                        yield replace(item, guesses=(*item.guesses, *guesses))
+                else:
+                    yield Data(value, home, inner, is_open=True)
 
     def _changes(self, name: str, home: Scope) -> list[tuple[str, ast.expr, ast.expr | None, Spot]]:
         """Return what `name.append(...)`, `name += ...` and `name[key] = ...` do in the same function."""
-        survey = self.survey(home.file)
         found: list[tuple[int, str, ast.expr, ast.expr | None, Spot]] = []
-        for at in survey.calls:
+        for at in home.file.calls:
             function = at.node.func
             if not isinstance(function, ast.Attribute) or getattr(function.value, "id", "") != name:
                 continue
             if function.attr in _GROWS | _SHRINKS and at.spot.scope is home:
                 value = at.node.args[-1] if at.node.args else function
                 found.append((at.node.lineno, function.attr, value, None, at.spot))
-        for stored in survey.stored:
-            target, spot = stored.target, stored.spot
+        for target, value, spot in home.file.stored:
             key = target.slice if isinstance(target, ast.Subscript) else None
             changed = target.value if isinstance(target, ast.Subscript) else target
             if isinstance(changed, ast.Name) and changed.id == name and spot.scope is home:
-                how = "extend" if key is None else "add"
-                found.append((target.lineno, how, stored.value, key, spot))
+                found.append((target.lineno, "extend" if key is None else "add", value, key, spot))
         return [change[1:] for change in sorted(found, key=lambda change: change[0])]
 
     def _items_of_call(self, node: ast.Call, scope: Scope, frame: Frame, depth: int) -> Iterator[Data]:
         function = node.func
         method = function.attr if isinstance(function, ast.Attribute) else ""
+        owner: Any = getattr(function, "value", None)
         more = Data(node, scope, frame, is_open=True)
-        if isinstance(function, ast.Attribute) and method in ("values", "items", "keys") and not node.args:
-            for item in self.items(function.value, scope, frame, depth + 1):
+        if method in ("values", "items", "keys") and not node.args:
+            for item in self.items(owner, scope, frame, depth + 1):
                 if item.is_open or item.key is None:
                     yield more
                     continue
@@ -796,44 +757,39 @@ class Resolver:
             return
         callee = self.resolve(function, scope, frame)
         if isinstance(callee, Function):
-            yield from self.returned_items(callee, call_at(node, scope, frame), depth + 1)
-        elif method == "list_tools" and isinstance(self.resolve(function.value, scope, frame), Super):  # type: ignore[attr-defined]
+            yield from self.returned_items(callee, call_at(node, Spot(scope), frame), depth + 1)
+        elif method == "list_tools" and isinstance(self.resolve(owner, scope, frame), Super):
             yield Data(node, scope, frame)  # of a class that is not scanned
         else:
             yield more
 
     def returned_items(self, function: Function, call: Arguments | None, depth: int = 0) -> Iterator[Data]:
         """Yield the items of the list that a function returns, with a guess where it may return another."""
-        returns = self.survey(function.file).returns.get(id(function.node), [])
-        scope = function.file.scope_in(function.node)
-        key = ("items", id(function.node))
-        if not returns or key in self._active:
-            yield Data(_at(ast.Constant(None), function.line), scope, ROOT, is_open=True)
-            return
-        frame = self.bind(function.node, scope, call, function.owner)
-        seen: list[Any] = []
-        self._active.add(key)
-        try:
+        returns = function.file.returns.get(id(function.node), [])
+        with self._following(("items", id(function.node))) as is_active:
+            if not returns or is_active:
+                yield Data(_at(ast.Constant(None), function.line), function.body, ROOT, is_open=True)
+                return
+            frame = self.bind(function.node, function.body, call, function.owner)
+            seen: list[Any] = []
             for value, spot in returns:
                 for item in self.items(value, spot.scope, frame, depth + 1):
                     if len(returns) == 1 or (item.node, item.frame.key) not in seen:
                         seen.append((item.node, item.frame.key))
                         yield replace(item, guesses=(*item.guesses, *spot.guesses))
-        finally:
-            self._active.discard(key)
 
     # --- data ----------------------------------------------------------------------------------------
 
     def data(self, node: ast.expr, scope: Scope, frame: Frame) -> Any:
-        """Return the value of an expression. Raises Unresolved where only running the code would tell."""
+        """Return the value of an expression. Raise Unresolved where only running the code would tell."""
         made: dict[str, object] = {}
         for item in ast.walk(node) if frame.values else ():
             if isinstance(item, ast.Name):
                 for meaning in self.names.find(item, Site(scope)).meanings:
-                    thing = frame.values.get(id(meaning.binding)) if isinstance(meaning, Place) else None
+                    thing = frame.values.get(id(meaning.binding)) if isinstance(meaning, BoundName) else None
                     if isinstance(thing, Data) and thing.node is not item:
                         made[item.id] = self.data_of(thing)
-        return self.reader(scope.file).value_at(node, Site(scope, made=made))
+        return self.stubs.value(node, Site(scope, made=made))
 
     def data_of(self, thing: Thing) -> Any:
         """Return the value of a thing that is data."""
@@ -853,12 +809,21 @@ def _label(call: Arguments, default: str) -> str:
     return default
 
 
+def _decorator_calls(file: SourceFile) -> Iterator[CallAt]:
+    """Yield the calls that decorators without arguments are."""
+    for node, spot in file.decorated:
+        for decorator in node.decorator_list:
+            if isinstance(decorator, ast.Name | ast.Attribute):
+                name = _at(ast.Name(node.name, ast.Load()), node.lineno)
+                yield CallAt(_at(ast.Call(decorator, [name], []), decorator.lineno), spot)
+
+
 def _is_low_level(thing: Thing) -> bool:
     return isinstance(thing, Known) and thing.is_low_level
 
 
 def _at(node: Any, line: int) -> Any:
-    """Return a node that is not in the source with a place."""
+    """Return a node that is not in the source with a line."""
     node.lineno, node.col_offset = line, 0
     return node
 

@@ -23,29 +23,27 @@ from toolcrib.registry.index import report_shortened
 from toolcrib.registry.registry import ToolRegistry, finding_of
 from toolcrib.registry.selection import drop_repeated
 from toolcrib.sources import collect, tables
-from toolcrib.sources.base import Batch
+from toolcrib.sources.base import Batch, ReadOptions
 from toolcrib.sources.foreign.entry_point import find_start
 from toolcrib.sources.loading import find_import_root, imports_forbidden
 from toolcrib.sources.modules import GROUP
-from toolcrib.sources.scan.files import Aim, Library, SourceFile, mentions_tools, take_aim
-from toolcrib.sources.scan.holders import TableReader, is_application, is_complete, is_tool_object
-from toolcrib.sources.scan.making import Workshop
+from toolcrib.sources.scan.files import Library, ScanTarget, find_target, mentions_tools
+from toolcrib.sources.scan.making import TableReader, ToolMaker, is_application, is_complete, is_tool_object
 from toolcrib.sources.scan.names import public_names
 from toolcrib.sources.scan.patterns import Patterns
 from toolcrib.sources.scan.resolve import Resolver
-from toolcrib.sources.scan.scopes import Binding
-from toolcrib.sources.scan.survey import Guess, survey
+from toolcrib.sources.scan.source_file import Binding, Guess, SourceFile
 from toolcrib.sources.scan.things import UNKNOWN, Class, Function, Instance, Known, Module, Server, Thing
 from toolcrib.sources.scan.values import Unresolved
-from toolcrib.sources.source_text import check_compiles
 from toolcrib.sources.tables import DEFINITION_TABLES, HANDLER_TABLE, add_locations
 from toolcrib.sources.targets import SAMPLES, default_target, parse_target
 from toolcrib.tool import Tool
 
-Progress = Callable[[int, int], None]
-"""Called with the number of files read so far and of all files."""
-_TABLES = frozenset({GROUP, HANDLER_TABLE, *DEFINITION_TABLES})
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+Progress = Callable[[str, int, int], None]
+"""Called with a step (`files`, `modules` or `tools`), how many of them are done, and how many there are."""
+MAX_DUPLICATES = 10
+"""Names of several tools that are reported one by one; more are summed up."""
+_TABLES = (GROUP, *DEFINITION_TABLES, HANDLER_TABLE)
 
 
 @dataclass(eq=False, slots=True)
@@ -72,30 +70,29 @@ class Content:
 class Reading:
     """The files of all targets, surveyed; and what importing each target would find."""
 
-    def __init__(self, aims: Sequence[Aim], files: Sequence[Path], progress: Progress | None) -> None:
+    def __init__(self, targets: Sequence[ScanTarget], files: Sequence[Path], progress: Progress) -> None:
         folders = dict.fromkeys(path.parent for path in files)
-        roots = list(dict.fromkeys(find_import_root(folder / "x.py")[0] for folder in folders))
+        roots = dict.fromkeys(find_import_root(folder / "x.py")[0] for folder in folders)
         self.findings: list[Finding] = []
         self.library = Library([*roots, *folders])
         self.resolver = Resolver(self.library)
-        self.workshop = Workshop(self.resolver, Patterns(self.resolver, self.findings))
-        self.aims = aims
+        self.patterns = Patterns(self.resolver, self.findings)
+        self.maker = ToolMaker(self.resolver, self.patterns)
+        self.targets = targets
         self.files: dict[Path, SourceFile] = {}
-        self._unreadable: set[Path] = set()
         self._seen: set[Path] = set()
         self._claimed: set[Server] = set()
         self._held: set[Server] = set()
-        self._loose: set[int] = set()
-        wanted = {path for aim in aims if not aim.is_folder for path in aim.files[:1]}
+        self._offered: set[int] = set()
+        wanted = {path for target in targets if not target.is_folder for path in target.files[:1]}
         self._read(files, wanted, progress)
 
     # --- reading files ---
 
-    def _read(self, files: Sequence[Path], wanted: set[Path], progress: Progress | None) -> None:
+    def _read(self, files: Sequence[Path], wanted: set[Path], progress: Progress) -> None:
         skipped = []
         for position, path in enumerate(files):
-            if progress is not None:
-                progress(position, len(files))
+            progress("files", position, len(files))
             if path in wanted or mentions_tools(path):
                 self._open(path)
             elif not _is_empty(path):
@@ -108,52 +105,46 @@ class Reading:
                 self._open(path)
             if not more:
                 break
-        for found in list(self.resolver.surveys.values()):
-            self.workshop.patterns.find(found)
+        opened = list(self.resolver.files)
+        for position, found in enumerate(opened):
+            progress("modules", position, len(opened))
+            self.patterns.find(found)
         for path in files:
             if path in self.files:
                 self._report_start(self.files[path])
-        for file in self.resolver.surveys:
-            for thing in self._values(file):
-                if isinstance(thing, Server):
-                    self._held.add(thing)
-        self.workshop.patterns.finish()
+        for file in self.resolver.files:
+            for _, binding in _last_bindings(file):
+                if isinstance(binding.value, ast.Call) and "main" not in binding.situation:
+                    thing = self.resolver.bound(binding, file.scope)
+                    self._held |= {thing} if isinstance(thing, Server) else set()
+        self.patterns.finish()
 
     def _open(self, path: Path) -> None:
         """Survey a file, and the files that it imports if they could hold tools."""
         waiting = [path]
         while waiting:
             path = waiting.pop()
-            if path in self.files or path in self._unreadable:
+            if path in self.files:
                 continue
             try:
-                file = self.library.file(path)
-                found = survey(file)
-                if found.is_suspect:
-                    check_compiles(file.text, path)
+                file = self.library.resolved_file(path)
             except SourceError as error:
-                self._unreadable.add(path)
                 self.findings.append(error.finding)
                 continue
             self.files[path] = file
-            self.resolver.surveys[file] = found
-            others = {other for item in found.imports for other in self.library.imported(item, file)}
+            self.resolver.files.append(file)
+            others = {other for item in file.imports for other in self.library.imported(item, file)}
             waiting += [other for other in sorted(others - self._seen) if mentions_tools(other)]
             self._seen |= others
 
     def _words(self) -> re.Pattern[bytes] | None:
         """Return a pattern of the names of servers, classes, and functions that register tools."""
         names: set[str] = set()
-        for file, found in self.resolver.surveys.items():
-            names |= {node.name for node, _ in found.classes}
-            names |= {function.name for _, spot in found.decorated if (function := spot.function) is not None}
-            for at in found.calls:
-                if at.spot.function is not None and getattr(at.node.func, "attr", "") in (
-                    "add",
-                    "add_tool",
-                    "tool",
-                ):
-                    names.add(at.spot.function.name)
+        for file in self.resolver.files:
+            names |= {node.name for node, _ in file.classes}
+            spots = [spot for _, spot in file.decorated]
+            spots += [at.spot for at in file.calls if getattr(at.node.func, "attr", "") in _REGISTERING]
+            names |= {spot.function.name for spot in spots if spot.function is not None}
             for name, bindings in file.scope.names.items():
                 value = bindings[-1].value
                 if isinstance(value, ast.Call) or getattr(value, "attr", getattr(value, "id", "")) == "tool":
@@ -162,8 +153,8 @@ class Reading:
         return re.compile("|".join(map(re.escape, sorted(names))).encode()) if names else None
 
     def _report_start(self, file: SourceFile) -> None:
-        if "run" not in file.text and file.text.isascii():
-            return  # every way to start a server has this in it
+        if file.path.name == "__main__.py" or ("run" not in file.text and file.text.isascii()):
+            return  # it is there to be run; and every way to start a server has this in it
         line = find_start(file.tree)
         if line is not None:
             words = f"{file.path.name} starts its server when it is imported"
@@ -173,23 +164,18 @@ class Reading:
 
     # --- what importing would find ---
 
-    def take(self, aim: Aim) -> tuple[list[Group], list[Finding]]:
+    def take(self, target: ScanTarget) -> tuple[list[Group], list[Finding]]:
         """Return the tools of a target, and findings."""
-        if aim.described is not None:
-            batch = collect(aim.described)
-            return [Group(aim.label, tools=batch.tools)], batch.findings
+        if target.described is not None:
+            batch = collect(target.described)
+            return [Group(target.label, tools=batch.tools)], batch.findings
         before = len(self.findings)
-        files = [self.files[path] for path in aim.files if path in self.files]
-        groups = self._object(aim, files) if aim.name else self._modules(files)
+        files = [self.files[path] for path in target.files if path in self.files]
+        groups = self._object(target, files) if target.name else self._modules(files)
         findings = self.findings[before:]
         del self.findings[before:]
-        if (
-            not any(group.tools for group in groups)
-            and not findings
-            and not self.findings
-            and not aim.findings
-        ):
-            findings.append(self._report_nothing(aim, files))
+        if not any(group.tools for group in groups) and not (findings or self.findings or target.findings):
+            findings.append(_report_nothing(target, files))
         return groups, findings
 
     def _modules(self, files: Sequence[SourceFile]) -> list[Group]:
@@ -199,115 +185,90 @@ class Reading:
         inner = {mount.server for server in servers for mount in server.mounts}
         owned = self._owned(servers)
         made = {thing.cls for content in contents for thing in content.things if isinstance(thing, Instance)}
-        owned |= {cls for cls in made if self.workshop.needs_arguments(cls)}
+        owned |= {cls for cls in made if self.maker.needs_arguments(cls)}
         handlers: dict[str, Any] = {}
         for content in contents:
             handlers |= content.handlers
-        handled: set[str] = set()
+        options = ReadOptions(lambda target, _: collect(target))
         seen: set[int] = set()
         groups: list[Group] = []
         for content in contents:
-            own = Group(content.file.path.name)
             batch = self._each([thing for thing in content.things if thing not in owned], content.file)
             for table in content.tables:
                 if id(table) not in seen:
                     seen.add(id(table))
-                    batch.extend(self._table(table, handlers, handled))
-            own.tools, groups = batch.tools, [*groups, own]
-            self.findings += [_placed(finding, files) for finding in batch.findings]
-            for server in content.servers:
-                if server not in inner and servers.pop(server, 0) is None:
-                    found = self._each([server], content.file)
-                    self.findings += found.findings
-                    groups.append(Group(server.label, server, found.tools))
+                    batch.extend(tables.read_table(table, handlers).make_tools(options))
+            groups.append(Group(content.file.path.name, None, batch.tools))
+            self.findings += _located(batch.findings, files)
+            own = [item for item in content.servers if item not in inner and servers.pop(item, 0) is None]
+            groups += [self._group_of(server, content.file) for server in own]
             for group in groups if content.group is not None else ():
-                group.tools = [
-                    tool
-                    if tool.options.group is not None or tool.source.file != str(content.file.path)
-                    else tool.with_options(group=content.group)
-                    for tool in group.tools
-                ]
-        if not self.workshop.has_open_tables:
-            unused = tables.find_unused(handlers, handled)
-            self.findings += [_placed(finding, files) for finding in unused]
-        return [*groups, *self._loose_servers(files), *self._loose_marks(files)]
+                group.tools = [_with_group(tool, content) for tool in group.tools]
+        if not self.maker.has_open_tables:
+            self.findings += _located(tables.find_unused(handlers, options.used_handlers), files)
+        return [*groups, *self._servers_elsewhere(files), *self._marks_in_functions(files)]
 
     def _owned(self, servers: Iterable[Server]) -> set[Thing]:
         """Return the classes whose object is on a server of toolcrib already."""
-        things = [
-            item.thing for server in servers if server.maker == "toolcrib" for item in server.registrations
-        ]
+        ours = [server for server in servers if server.library == "toolcrib"]
+        things = [item.thing for server in ours for item in server.registrations]
         classes = [thing.cls if isinstance(thing, Instance) else thing for thing in things]
-        return {cls for cls in classes if isinstance(cls, Class) and is_application(self.workshop, cls)}
+        return {cls for cls in classes if isinstance(cls, Class) and is_application(self.maker, cls)}
 
     def _content(self, file: SourceFile) -> Content:
         """Return everything in a file that is a tool or holds tools, in the order of its lines."""
         found = Content(file)
         self._find_tables(found)
         public = public_names(file) if "__all__" in file.scope.names else frozenset()
-        marks = self.workshop.patterns.marks
         instances: set[Class] = set()
-        classes: list[Class] = []
+        classes: dict[Class, None] = {}
         for name, binding in _last_bindings(file):
             if name in _TABLES or name.startswith("__"):
                 continue
             thing = self._member(file, name, binding)
             is_imported = binding.kind in ("import", "from") and name not in public
             if isinstance(thing, Class):
-                if thing.scope.file is file and is_complete(self.workshop, thing):
-                    classes.append(thing)
+                if thing.file is file and is_complete(self.maker, thing):
+                    classes[thing] = None
             elif isinstance(thing, Server):
                 found.servers.append(thing)
-            elif is_imported:
-                continue
-            elif (
-                isinstance(thing, Function)
-                and id(thing.node) in marks
-                and id(thing.node) not in self.workshop.patterns.others
-            ):
-                self._loose.add(id(thing.node))
+            elif not is_imported and self._is_offered(thing):
                 found.things.append(thing)
-            elif isinstance(thing, Known) and thing.call is not None and thing.package == "toolcrib":
-                found.things.append(thing)
-            elif isinstance(thing, Instance) and self._holds_tools(thing):
-                found.things.append(thing)
-                instances.add(thing.cls)
-        found.things += [cls for cls in dict.fromkeys(classes) if cls not in instances]
+                instances |= {thing.cls} if isinstance(thing, Instance) else set()
+        found.things += [cls for cls in classes if cls not in instances]
         return found
 
-    def _holds_tools(self, thing: Instance) -> bool:
-        return is_application(self.workshop, thing.cls) or is_tool_object(self.workshop, thing)
+    def _is_offered(self, thing: Thing) -> bool:
+        """Return whether a name of a module that stands for this offers tools."""
+        if isinstance(thing, Function):
+            key = id(thing.node)
+            self._offered |= {key}
+            return key in self.patterns.marks and key not in self.patterns.others
+        if isinstance(thing, Instance):
+            return is_application(self.maker, thing.cls) or is_tool_object(self.maker, thing)
+        return isinstance(thing, Known) and thing.call is not None and thing.package == "toolcrib"
 
     def _member(self, file: SourceFile, name: str, binding: Binding) -> Thing:
         """Return what a name of a module stands for; names of files that are not surveyed are left alone."""
         if binding.kind == "function" and len(file.scope.names[name]) == 1:  # nearly always
-            is_marked = id(binding.node) in self.workshop.patterns.marks
+            is_marked = id(binding.node) in self.patterns.marks
             return self.resolver.bound(binding, file.scope) if is_marked else UNKNOWN
         if binding.kind in ("import", "from"):
             paths = self.library.imported(binding.node, file)  # type: ignore[arg-type]
-            if not any(path in self.files for path in paths):
-                return UNKNOWN
-        elif (
-            binding.kind == "value" and not isinstance(binding.value, ast.Call | ast.Name | ast.Attribute)
-        ) or binding.kind not in ("value", "function", "class"):
-            return UNKNOWN
-        return self.resolver.attribute(Module(file), name)
-
-    def _values(self, file: SourceFile) -> Iterator[Thing]:
-        """Yield what the module-level names of a file stand for, where a call makes it."""
-        for _, binding in _last_bindings(file):
-            if binding.kind == "value" and isinstance(binding.value, ast.Call) and not binding.situation.main:
-                yield self.resolver.bound(binding, file.scope)
+            is_followed = any(path in self.files for path in paths)
+        else:
+            is_value = isinstance(binding.value, ast.Call | ast.Name | ast.Attribute)
+            is_followed = binding.kind in ("function", "class") or (binding.kind == "value" and is_value)
+        return self.resolver.attribute(Module(file), name) if is_followed else UNKNOWN
 
     def _find_tables(self, found: Content) -> None:
-        file, workshop = found.file, self.workshop
-        names = file.scope.names
-        for name in (GROUP, *DEFINITION_TABLES, HANDLER_TABLE):
-            if name not in names:
+        file = found.file
+        for name in _TABLES:
+            if name not in file.scope.names:
                 continue
             node = ast.Name(name, ast.Load(), lineno=10**9, col_offset=0)
             thing = self.resolver.resolve(node, file.scope)
-            reader = TableReader(workshop, file.scope, name)
+            reader = TableReader(self.maker, file.scope, name)
             if name == GROUP:
                 found.group = self._text(file, name, thing)
             elif name != HANDLER_TABLE:
@@ -321,188 +282,172 @@ class Reading:
 
     def _text(self, file: SourceFile, name: str, thing: Thing) -> str | None:
         try:
-            value = self.resolver.data_of(thing)
+            if isinstance(value := self.resolver.data_of(thing), str):
+                return value
         except (Unresolved, RecursionError):
-            value = None
-        if isinstance(value, str):
-            return value
+            pass
         words = f"{name} cannot be told without running the code"
-        hint = "write it as a text"
-        self.findings.append(Finding("unresolved-option", "warning", words, file=str(file.path), hint=hint))
+        self.maker.report("unresolved-option", "warning", words, file.scope, None, "write it as a string")
         return None
 
     def _each(self, things: Iterable[Thing], file: SourceFile) -> Batch:
         batch = Batch()
         for thing in things:
             try:
-                made = self.workshop.make(thing)
+                made = self.maker.make(thing)
                 if isinstance(made, FunctionType):  # what `collect` does with it, for most
                     batch.tools.append(Tool.from_function(made))
                 elif made is not None and not isinstance(made, str):  # a name would be imported
                     batch.extend(collect(made))
             except Exception as error:  # the source may hold values of any type
                 finding = finding_of(thing, error)
-                line = getattr(thing, "line", None)
-                batch.findings.append(
-                    finding if finding.file else replace(finding, file=str(file.path), line=line)
-                )
+                place = {"file": str(file.path), "line": getattr(thing, "line", None)}
+                batch.findings.append(finding if finding.file else replace(finding, **place))  # type: ignore[arg-type]
         return batch
 
-    def _table(self, table: Any, handlers: Mapping[str, Any], handled: set[str]) -> Batch:
-        read = tables.read_table(table, handlers)
-        batch = Batch(findings=read.findings)
-        for entry in read.entries:
-            handled.add(entry.name)
-            try:
-                batch.tools.append(Tool.from_function(entry.handler, **entry.options))
-            except Exception as error:  # an option of the table may be of any type
-                batch.findings.append(finding_of(entry.handler, error))
-        return batch
+    def _group_of(self, server: Server, file: SourceFile) -> Group:
+        batch = self._each([server], file)
+        self.findings += batch.findings
+        return Group(server.label, server, batch.tools)
 
-    def _loose_servers(self, files: Sequence[SourceFile]) -> list[Group]:
+    def _servers_elsewhere(self, files: Sequence[SourceFile]) -> list[Group]:
         """Return the tools on servers that no module holds: they come from elsewhere, or from a function."""
         groups: list[Group] = []
         for server in list(self.resolver.servers.values()):
             if server in self._claimed or not (server.registrations or server.listers or server.mounts):
                 continue
             sites = [item.call.file for item in server.registrations]
-            sites += [handler.scope.file for handler in server.listers]
-            if not any(site in files for site in (*sites, server.file)):
-                continue
-            self._claimed.add(server)
-            if server not in self._held and not all(item.guesses for item in server.registrations):
-                server.guesses.append(Guess("guessed-server", "the server it is put on is not known here"))
-            batch = self._each([server], sites[0] if sites else files[0])
-            self.findings += batch.findings
-            groups.append(Group(server.label, server, batch.tools))
+            sites += [handler.file for handler in server.listers]
+            if any(site in files for site in (*sites, server.file)):
+                self._claimed.add(server)
+                if server not in self._held and not all(item.guesses for item in server.registrations):
+                    words = "the server it is put on is not known here"
+                    server.guesses.append(Guess("guessed-server", words))
+                groups.append(self._group_of(server, sites[0] if sites else files[0]))
         return groups
 
-    def _loose_marks(self, files: Sequence[SourceFile]) -> list[Group]:
-        """Return marked functions inside functions, which only somebody who calls those can register."""
+    def _marks_in_functions(self, files: Sequence[SourceFile]) -> list[Group]:
+        """Return marked functions inside functions, which are registered only if those are called."""
         groups: list[Group] = []
-        for node, spot in self.workshop.patterns.marked:
-            function = spot.function
-            if function is None or isinstance(node, ast.ClassDef) or spot.file not in files:
+        servers = self.resolver.servers.values()
+        registered = {
+            getattr(item.thing, "node", None) for server in servers for item in server.registrations
+        }
+        for node, file in self.patterns.marked:
+            spot = file.spots[id(node)]
+            function = spot.function if spot.scope.kind == "function" and file in files else None
+            if function is None or isinstance(node, ast.ClassDef):
                 continue
-            if id(node) in self._loose or spot.around[-1] is not function or self._is_registered(node):
+            if id(node) in self._offered or node in registered:
                 continue
-            thing = self.resolver.function(node, spot.scope)
-            batch = self._each([thing], spot.file)
+            batch = self._each([self.resolver.function(node, spot.scope)], file)
             words = f"it is registered when {function.name}() is called"
-            guess = Guess("guessed-call", words, function.lineno)
             for tool in batch.tools:
-                self.workshop.doubt(tool.origin, [guess])
+                self.maker.doubt(tool.origin, [Guess("guessed-call", words)])
             self.findings += batch.findings
-            groups.append(Group(spot.file.path.name, tools=batch.tools))
+            groups.append(Group(file.path.name, tools=batch.tools))
         return groups
 
-    def _is_registered(self, node: ast.AST) -> bool:
-        return any(
-            isinstance(item.thing, Function) and item.thing.node is node
-            for server in self.resolver.servers.values()
-            for item in server.registrations
-        )
-
-    def _object(self, aim: Aim, files: Sequence[SourceFile]) -> list[Group]:
+    def _object(self, target: ScanTarget, files: Sequence[SourceFile]) -> list[Group]:
         """`file.py:name`; dots reach into it."""
         for file in files[:1]:
             thing: Thing = Module(file)
-            for part in aim.name.split("."):
+            for part in target.name.split("."):
                 if isinstance(thing, Module) and part not in thing.file.scope.names:
-                    raise SourceError(f"There is no '{aim.name}' in {aim.label.rpartition(':')[0]}")
+                    raise SourceError(f"There is no '{target.name}' in {target.label.rpartition(':')[0]}")
                 thing = self.resolver.attribute(thing, part)
             batch = self._each([thing], file)
             self.findings += batch.findings
             if not batch.tools and not batch.findings:
-                words = f"{aim.label} cannot be told without running the code"
+                words = f"{target.label} cannot be told without running the code"
                 self.findings.append(Finding("unresolved-tool", "error", words, file=str(file.path)))
-            return [Group(aim.name, thing if isinstance(thing, Server) else None, batch.tools)]
+            return [Group(target.name, thing if isinstance(thing, Server) else None, batch.tools)]
         return []
-
-    def _report_nothing(self, aim: Aim, files: Sequence[SourceFile]) -> Finding:
-        """Return a finding about files without tools: the likely reason, and what to do."""
-        functions = [
-            (file, name)
-            for file in files
-            for name, binding in _last_bindings(file)
-            if binding.kind == "function" and not name.startswith("_")
-        ]
-        looked = "looked for @tool, @server.tool, applications, tool objects and TOOL_DEFINITIONS"
-        if not functions:
-            place = str(aim.files[0]) if len(aim.files) == 1 else None
-            count = "1 file" if len(aim.files) == 1 else f"{len(aim.files)} files"
-            words = f"{aim.label} has no tools: {looked} in {count}"
-            return Finding("no-tools", "error", words, file=place, hint="mark functions with @tool")
-        file, first = functions[0]
-        count = f"{len(functions)} functions" if len(functions) > 1 else "1 function"
-        hint = f"add @tool, or name one, {file.path.name}:{first}"
-        words = f"{count} found, none marked: {looked}"
-        return Finding("no-marked-tools", "error", words, file=str(file.path), hint=hint)
 
     # --- tools ---
 
     def make_registry(self, group: Group) -> ToolRegistry:
         """Return a registry with the rules of a group's server, or of the one that the targets name."""
         server = group.server
-        if server is None or server.maker != "toolcrib":
-            ours: dict[Server, None] = {}
-            for aim in self.aims:
-                file = None if aim.is_folder or not aim.files else self.files.get(aim.files[0])
-                found = self._content(file).servers if file is not None and not aim.name else []
-                ours |= {item: None for item in found if item.is_ours}
-            server = next(iter(ours)) if len(ours) == 1 else None
-        if server is None or server.maker != "toolcrib":
+        if server is None or server.library != "toolcrib":
+            named = [each for each in self.targets if not each.is_folder and not each.name]
+            files = [self.files[path] for each in named for path in each.files[:1] if path in self.files]
+            found = {item for file in files for item in self._content(file).servers if item.is_ours}
+            server = next(iter(found)) if len(found) == 1 else None
+        if server is None:
             return ToolRegistry()
-        rules = self.workshop.registry(server)
+        rules = self.maker.registry(server)
         return ToolRegistry(name_rule=rules.rule, separator=rules.separator)
 
     def key_of(self, tool: Tool) -> Any:
         """Return the identity of a tool: one that is reachable in two ways was still written once."""
-        note = self.workshop.notes_of(tool.origin)
+        note = self.maker.notes_of(tool.origin)
         return (note.key if note is not None and note.key else (id(tool.origin),)), tool.name, tool.version
 
     def is_conditional(self, tool: Tool) -> bool:
-        note = self.workshop.notes_of(tool.origin)
-        return note is not None and any(guess.code == "guessed-condition" for guess in note.guesses)
+        return any(guess.code == "guessed-condition" for guess in self.maker.guesses_of(tool))
 
-    def remarks_on(self, tool: Tool) -> Iterator[Finding]:
+    def findings_about(self, tool: Tool) -> Iterator[Finding]:
         """Yield what is uncertain about a tool."""
-        note = self.workshop.notes_of(tool.origin)
-        if note is None:
-            return
-        for finding in note.findings:
+        note = self.maker.notes_of(tool.origin)
+        for finding in note.findings if note is not None else ():
             yield replace(finding, tool=tool.name)
-        for guess in dict.fromkeys(note.guesses):
+        for guess in dict.fromkeys(self.maker.guesses_of(tool)):
             words = f"Tool '{tool.name}' is a guess: {guess.words}"
             place = tool.source
             yield Finding(guess.code, "advice", words, tool.name, file=place.file, line=place.line)
 
 
-def _last_bindings(file: SourceFile) -> Iterator[tuple[str, Binding]]:
-    """Yield the names of a module with the binding that counts, unless they are deleted in the end."""
-    for name, bindings in file.scope.names.items():
-        last = bindings[-1]
-        if not isinstance(last.node, ast.Delete):
-            yield name, last
+_REGISTERING = ("add", "add_tool", "tool")
 
 
 def _is_empty(path: Path) -> bool:
     try:
-        return path.stat().st_size == 0
+        return os.path.getsize(path) == 0
     except OSError:
-        return False
+        return True
 
 
-def _placed(finding: Finding, files: Sequence[SourceFile]) -> Finding:
-    """Return a finding about an entry of a table with the line that names it."""
-    if finding.file is not None:
-        return finding
-    stands = []
-    for file in files:
-        made = ModuleType(file.name)
-        made.__dict__.update(dict.fromkeys(file.scope.names), __file__=str(file.path))
-        stands.append(made)
-    return next(iter(add_locations([finding], stands)))
+def _last_bindings(file: SourceFile) -> list[tuple[str, Binding]]:
+    """Return the names of a module with the binding that counts, unless they are deleted in the end."""
+    last = [(name, bindings[-1]) for name, bindings in file.scope.names.items()]
+    return [(name, binding) for name, binding in last if not isinstance(binding.node, ast.Delete)]
+
+
+def _with_group(tool: Tool, content: Content) -> Tool:
+    is_own = tool.options.group is None and tool.source.file == str(content.file.path)
+    return tool.with_options(group=content.group) if is_own else tool
+
+
+def _located(findings: Sequence[Finding], files: Sequence[SourceFile]) -> list[Finding]:
+    """Return findings about entries of tables with the lines that name them."""
+    if all(finding.file is not None for finding in findings):
+        return list(findings)
+    modules = [ModuleType(file.name) for file in files]
+    for module, file in zip(modules, files, strict=True):
+        module.__dict__.update(dict.fromkeys(file.scope.names), __file__=str(file.path))
+    return add_locations(findings, modules)
+
+
+def _report_nothing(target: ScanTarget, files: Sequence[SourceFile]) -> Finding:
+    """Return a finding about files without tools: the likely reason, and what to do."""
+    functions = [
+        (file, name)
+        for file in files
+        for name, binding in _last_bindings(file)
+        if binding.kind == "function" and not name.startswith("_")
+    ]
+    looked = "looked for @tool, @server.tool, applications, tool objects and TOOL_DEFINITIONS"
+    if not functions:
+        place = str(target.files[0]) if len(target.files) == 1 else None
+        count = "1 file" if len(target.files) == 1 else f"{len(target.files)} files"
+        words = f"{target.label} has no tools: {looked} in {count}"
+        return Finding("no-tools", "error", words, file=place, hint="mark functions with @tool")
+    file, first = functions[0]
+    count = f"{len(functions)} functions" if len(functions) > 1 else "1 function"
+    hint = f"add @tool, or name one, {file.path.name}:{first}"
+    words = f"{count} found, none marked: {looked}"
+    return Finding("no-marked-tools", "error", words, file=str(file.path), hint=hint)
 
 
 @dataclass(slots=True)
@@ -523,6 +468,10 @@ class Scan:
         return [finding for finding in self.findings if finding.level == "error"]
 
 
+def _ignore(step: str, done: int, total: int) -> None:
+    """Report no progress."""
+
+
 def scan(*targets: str | os.PathLike[str], progress: Progress | None = None) -> Scan:
     """The tools in source files, without importing or running any of them.
 
@@ -537,7 +486,7 @@ def scan(*targets: str | os.PathLike[str], progress: Progress | None = None) -> 
     gc.disable()  # trees are many objects and no garbage: looking for some doubles the time
     try:
         with imports_forbidden():
-            return _Scanner(progress).scan(targets)
+            return _Scanner(progress or _ignore).scan(targets)
     finally:
         if was_collecting:
             gc.enable()
@@ -555,15 +504,15 @@ def _failure(tool: Tool, error: Exception) -> Finding:
 
 
 class _Scanner:
-    def __init__(self, progress: Progress | None) -> None:
+    def __init__(self, progress: Progress) -> None:
         self.progress = progress
         self.findings: list[Finding] = []
 
     def scan(self, targets: Sequence[str | os.PathLike[str]]) -> Scan:
-        plans = [(config, self._aims(config)) for config in self._configs(targets)]
-        aims = [aim for _, several in plans for aim in several]
-        files = list(dict.fromkeys(path for aim in aims for path in aim.files))
-        self.reading = Reading(aims, files, self.progress)
+        plans = [(config, self._find_targets(config)) for config in self._configs(targets)]
+        parsed = [target for _, several in plans for target in several]
+        files = list(dict.fromkeys(path for target in parsed for path in target.files))
+        self.reading = Reading(parsed, files, self.progress)
         self.findings += self.reading.findings
         result = Scan(files=files)
         groups = [group for config, several in plans for group in self._choose(config, several)]
@@ -574,9 +523,11 @@ class _Scanner:
             for tool, is_listed in self._register(group)
         ]
         result.findings = self.findings
-        names: dict[tuple[str, str | None], Tool] = {}
-        for tool, is_listed, label in sorted(entries, key=lambda entry: _place(entry[0], order)):
-            result.findings += self.reading.remarks_on(tool)
+        names: dict[tuple[str, str | None], list[Tool]] = {}
+        entries.sort(key=lambda entry: _place(entry[0], order))
+        for position, (tool, is_listed, label) in enumerate(entries):
+            self.progress("tools", position, len(entries))
+            result.findings += self.reading.findings_about(tool)
             try:
                 tool.check_definition()
             except DefinitionError as error:
@@ -588,12 +539,11 @@ class _Scanner:
             if tool.long_name is not None:
                 result.findings += report_shortened(tool)
             result.findings += tool.findings
-            other = names.setdefault((tool.name.casefold(), tool.version), tool)
-            if other is not tool:
-                result.findings.append(_report_same_name(tool, other))
+            names.setdefault((tool.name.casefold(), tool.version), []).append(tool)
             if label is not None:
                 result.servers[id(tool)] = label
             (result.tools if is_listed else result.unlisted).append(tool)
+        result.findings += _report_same_names([tools for tools in names.values() if len(tools) > 1])
         result.findings = list(dict.fromkeys(result.findings))
         result.read = self.reading.library.files_read
         return result
@@ -626,31 +576,29 @@ class _Scanner:
                 config = load_config(Path(text), os.environ)
                 yield config if config.targets else replace(config, targets=(SAMPLES,))
 
-    def _aims(self, config: Config) -> list[Aim]:
+    def _find_targets(self, config: Config) -> list[ScanTarget]:
         search = [str(config.file.resolve().parent)] if config.file is not None else []
-        aims = []
+        parsed = []
         for target in config.targets:
             try:
-                aims.append(take_aim(target, search))
+                parsed.append(find_target(target, search))
             except SourceError as error:
                 if config.file is None:
                     raise
                 line = config.lines.get("server.targets")
                 self.findings.append(replace(error.finding, file=str(config.file), line=line))
-        self.findings += [finding for aim in aims for finding in aim.findings]
-        return aims
+        self.findings += [finding for target in parsed for finding in target.findings]
+        return parsed
 
-    def _choose(self, config: Config, aims: Iterable[Aim]) -> list[Group]:
+    def _choose(self, config: Config, parsed: Iterable[ScanTarget]) -> list[Group]:
         groups: list[Group] = []
-        for aim in aims:
-            taken, findings = self.reading.take(aim)
+        for target in parsed:
+            taken, findings = self.reading.take(target)
             self.findings += findings
-            for group in taken:
-                group.tools = (
-                    collect(group.tools, namespace=config.namespace, switches=config.switches).tools
-                    if group.tools
-                    else []
-                )
+            for group in taken if config.namespace is not None or config.switches else ():
+                if group.tools:
+                    changed = collect(group.tools, namespace=config.namespace, switches=config.switches)
+                    group.tools = changed.tools
             groups += taken
         chosen, findings = config.choose([tool for group in groups for tool in group.tools])
         self.findings += findings
@@ -677,11 +625,23 @@ class _Scanner:
             yield entry.tool, registry.try_get(entry.tool.name) is entry.tool
 
 
-def _report_same_name(tool: Tool, other: Tool) -> Finding:
-    words = f"Tool '{tool.name}' has the name of another tool; served together, only one of them is listed"
-    hint = f"the other one is at {other.source}; serve them apart, or give one a namespace"
-    place = tool.source
-    return Finding("duplicate-name", "advice", words, tool.name, None, place.file, place.line, hint)
+def _report_same_names(several: Sequence[list[Tool]]) -> Iterator[Finding]:
+    """Report names that several tools have: one by one, or all together if there are many."""
+    together = "served together, only one of them is listed"
+    hint = "serve them apart, or give each a namespace"
+    if len(several) > MAX_DUPLICATES:
+        most = max(several, key=len)
+        words = (
+            f"{len(several)} names are those of several tools, as '{most[0].name}' of {len(most)}; {together}"
+        )
+        yield Finding("duplicate-name", "advice", words, hint=hint)
+        return
+    for tools in several:
+        shown = ", ".join(str(tool.source) for tool in tools[:MAX_DUPLICATES])
+        more = f" and {len(tools) - MAX_DUPLICATES} more" if len(tools) > MAX_DUPLICATES else ""
+        words = f"{len(tools)} tools are called '{tools[0].name}'; {together}: {shown}{more}"
+        place = tools[1].source
+        yield Finding("duplicate-name", "advice", words, tools[0].name, None, place.file, place.line, hint)
 
 
 def _place(tool: Tool, order: Mapping[str, int]) -> tuple[int, int]:

@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from toolcrib.sources.scan.files import SourceFile
-from toolcrib.sources.scan.scopes import Definition, Scope
-from toolcrib.sources.scan.survey import FunctionNode, Guess
+from toolcrib.sources.scan.source_file import FunctionNode, Guess, Scope, SourceFile, Spot, first_line
 
-Maker = Literal["toolcrib", "mcp", "fastmcp", "unknown"]
-"""Whose rules a server has."""
+LibraryName = Literal["toolcrib", "mcp", "fastmcp", "unknown"]
+"""The library whose rules a server has."""
 
 
 class Thing:
@@ -55,33 +53,15 @@ class Module(Thing):
 
 
 @dataclass(eq=False, slots=True)
-class Function(Thing):
-    """A function; `owner` is the object or class that it is bound to as a method."""
+class Written(Thing):
+    """A function or class of a scanned file, and the scope in which it stands."""
 
-    node: FunctionNode
-    scope: Scope
-    owner: Thing | None = None
-    guesses: tuple[Guess, ...] = ()
-
-    @property
-    def file(self) -> SourceFile:
-        file: SourceFile = self.scope.file
-        return file
-
-    @property
-    def line(self) -> int:
-        return first_line(self.node)
-
-
-@dataclass(eq=False, slots=True)
-class Class(Thing):
-    node: ast.ClassDef
+    node: Any
     scope: Scope
 
     @property
     def file(self) -> SourceFile:
-        file: SourceFile = self.scope.file
-        return file
+        return self.scope.file
 
     @property
     def line(self) -> int:
@@ -89,7 +69,21 @@ class Class(Thing):
 
     @property
     def body(self) -> Scope:
-        return self.file.scope_in(self.node)
+        return self.scope.file.scope_in(self.node)
+
+
+@dataclass(eq=False, slots=True)
+class Class(Written):
+    node: ast.ClassDef
+
+
+@dataclass(eq=False, slots=True)
+class Function(Written):
+    """A function; `owner` is the object or class that it is bound to as a method."""
+
+    node: FunctionNode
+    owner: Thing | None = None
+    guesses: tuple[Guess, ...] = ()
 
 
 @dataclass(eq=False, slots=True)
@@ -110,7 +104,8 @@ class Super(Thing):
 
 @dataclass(eq=False, slots=True)
 class Data(Thing):
-    """An expression that is none of the other things; also an item of a list or dict, with its key."""
+    """An expression that is none of the other things; also an item of a list or dict, with its key. An open
+    one stands for items that could not be read."""
 
     node: ast.expr
     scope: Scope
@@ -118,14 +113,13 @@ class Data(Thing):
     key: ast.expr | None = None
     guesses: tuple[Guess, ...] = ()
     is_open: bool = False
-    """Whether it stands for items that could not be read."""
 
 
 @dataclass(eq=False, slots=True)
 class Server(Thing):
     """A server or a registry, and what is registered on it."""
 
-    maker: Maker
+    library: LibraryName
     label: str
     file: SourceFile
     call: Arguments | None = None
@@ -183,7 +177,7 @@ ROOT = Frame()
 @dataclass(eq=False, slots=True)
 class Arguments:
     """The arguments of a call as they are written, and where their names are looked up. `key` identifies the
-    call."""
+    call, `guesses` are those about its being run."""
 
     args: Sequence[ast.expr]
     keywords: Sequence[ast.keyword]
@@ -192,11 +186,11 @@ class Arguments:
     line: int
     key: int = 0
     is_called: bool = True
+    guesses: tuple[Guess, ...] = ()
 
     @property
     def file(self) -> SourceFile:
-        file: SourceFile = self.scope.file
-        return file
+        return self.scope.file
 
     def keyword(self, name: str) -> ast.expr | None:
         return next((item.value for item in self.keywords if item.arg == name), None)
@@ -205,10 +199,12 @@ class Arguments:
         return replace(self, args=self.args[1:])
 
 
-def call_at(node: ast.Call, scope: Scope, frame: Frame) -> Arguments:
-    return Arguments(node.args, node.keywords, scope, frame, node.lineno, id(node))
+def call_at(node: ast.Call, spot: Spot, frame: Frame) -> Arguments:
+    guesses = (*frame.guesses, *spot.guesses)
+    return Arguments(node.args, node.keywords, spot.scope, frame, node.lineno, id(node), guesses=guesses)
 
 
-def first_line(node: Definition) -> int:
-    """Return the line of a definition as Python counts: that of its first decorator."""
-    return node.decorator_list[0].lineno if node.decorator_list else node.lineno
+def bare_call(node: ast.expr, spot: Spot, frame: Frame) -> Arguments:
+    """Return the arguments of a decorator that is not called."""
+    guesses = (*frame.guesses, *spot.guesses)
+    return Arguments((), (), spot.scope, frame, node.lineno, id(node), is_called=False, guesses=guesses)

@@ -1,7 +1,8 @@
-"""Evaluate literals and constants, with limits on size and depth.
+"""Evaluate the values and the annotations in source files, with limits on size and depth.
 
-Literals, arithmetic on them, constants, enum members and the constructors of known.py are evaluated; anything
-else is Unresolved, with the reason.
+Values are literals, arithmetic on them, constants, enum members and calls of the constructors of known.py;
+anything else is Unresolved, with the reason. Annotations become run-time hints; a part that cannot be
+resolved becomes Any, with a finding.
 """
 
 from __future__ import annotations
@@ -9,14 +10,23 @@ from __future__ import annotations
 import ast
 import enum
 import operator
-from collections.abc import Callable
+import types
+import typing
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cache, reduce
+from typing import Annotated, Any, Literal
 
+from toolcrib.context import Depends
 from toolcrib.errors import Finding
+from toolcrib.sources.foreign.recognition import PACKAGES
 from toolcrib.sources.scan import known
-from toolcrib.sources.scan.names import Names, Outside, Place, Site, Whole, site_of
-from toolcrib.sources.scan.scopes import Scope
+from toolcrib.sources.scan.names import BoundName, Names, Site
+from toolcrib.sources.scan.source_file import Binding, Scope, show
+from toolcrib.sources.scan.things import Known, Module
+from toolcrib.sources.source_text import parse_annotation
 
 HINT = "unresolved-hint"
 DEFAULT = "unresolved-default"
@@ -25,7 +35,11 @@ CLASS = "approximate-class"
 MAX_STEPS = 20_000
 """How many parts the annotations and defaults of one parameter may have, aliases written out."""
 MAX_DEPTH = 60
-_LONGEST = 60
+MAX_MEMBERS = 500
+"""Members of a union: typing compares each with each."""
+MAX_VALUES = 10_000
+_SCAN_TOO = "scan the package too, or register the tool at run time"
+_QUIET = ("builtins", "typing", "collections", "collections.abc")
 _WRITE_LITERAL = "write a literal, or register the tool at run time"
 
 
@@ -43,7 +57,7 @@ class Unresolved(Exception):  # noqa: N818 - a state of things, which most calle
 
 
 class Excessive(Unresolved):
-    """There is more of it than anybody writes by hand."""
+    """An expression is longer than anybody writes by hand."""
 
     is_whole = True
 
@@ -52,29 +66,15 @@ class NotYet(Exception):  # noqa: N818 - it is no error: the hint waits
     """A class is met again while it is being made."""
 
 
-@dataclass(frozen=True, slots=True)
-class Remark:
-    code: str
-    message: str
-    file: str
-    line: int | None
-    hint: str
-
-    def to_finding(self, tool: str, parameter: str | None) -> Finding:
-        return Finding(
-            self.code, "warning", self.message, tool, parameter, self.file, self.line, hint=self.hint
-        )
-
-
 @dataclass(eq=False)
 class Trail:
-    """What was met on the way to one hint or value: remarks, and the classes that have remarks of their own.
+    """What was met on the way to one hint or value: findings, and classes with findings of their own.
 
     Also counts steps, so that aliases that double at each turn come to an end.
     """
 
-    remarks: list[Remark] = field(default_factory=list)
-    uses: dict[int, Any] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+    uses: dict[int, Trail] = field(default_factory=dict)
     steps: int = 0
     depth: int = 0
     active: set[int] = field(default_factory=set)
@@ -86,31 +86,30 @@ class Trail:
             line = getattr(node, "lineno", None)
             raise Excessive(f"what is written here {size}", line, hint="write something simpler")
 
-    def note(self, remark: Remark) -> None:
-        if remark not in self.remarks:
-            self.remarks.append(remark)
+    def note(self, code: str, words: str, path: str, line: int | None, hint: str) -> None:
+        self.findings.append(Finding(code, "warning", words, file=path, line=line, hint=hint))
 
-    def gather(self) -> list[Remark]:
-        """Return all remarks, those of the classes met included, however far away."""
-        if not self.uses:
-            return list(self.remarks)
-        found = dict.fromkeys(self.remarks)
+    @contextmanager
+    def following(self, binding: Binding, node: ast.expr) -> Iterator[None]:
+        """Raise Unresolved where a name is followed within itself."""
+        if id(binding) in self.active:
+            raise Unresolved(f"'{show(node)}' refers to itself", node.lineno)
+        self.active.add(id(binding))
+        try:
+            yield
+        finally:
+            self.active.discard(id(binding))
+
+    def gather(self) -> list[Finding]:
+        """Return all findings, those of the classes met included, however far away."""
+        found = dict.fromkeys(self.findings)
         waiting, seen = list(self.uses.values()), set(self.uses)
         while waiting:
-            trail: Trail = waiting.pop().trail
-            found.update(dict.fromkeys(trail.remarks))
-            waiting += [entry for key, entry in trail.uses.items() if key not in seen]
+            trail = waiting.pop()
+            found.update(dict.fromkeys(trail.findings))
+            waiting += [inner for key, inner in trail.uses.items() if key not in seen]
             seen |= trail.uses.keys()
         return list(found)
-
-
-def show(node: ast.AST) -> str:
-    """Return an expression as it is written, shortened."""
-    try:
-        text = " ".join(ast.unparse(node).split())
-    except (RecursionError, ValueError, AttributeError):
-        return "this expression"
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def inert() -> None:
@@ -123,7 +122,6 @@ def inert_check(value: Any = None) -> Any:
 
 
 MakeClass = Callable[[ast.ClassDef, Scope, Trail], Any]
-MakeHint = Callable[[ast.expr, Site, Trail], Any]
 
 _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.USub: operator.neg,
@@ -146,21 +144,22 @@ _CONTAINERS: dict[str, Any] = {
 }
 _MUTABLE = (list, dict, set, bytearray)
 _FIELDS = frozenset({"pydantic.Field", "dataclasses.field"})
+_GENERATORS = "pydantic.alias_generators."
 
 
-class Values:
-    """Evaluates expressions of the files of one library."""
+class Evaluator:
+    """Evaluates the values and the annotations in the files of one library."""
 
-    def __init__(self, names: Names, make_class: MakeClass, make_hint: MakeHint) -> None:
+    def __init__(self, names: Names, make_class: MakeClass) -> None:
         self.names = names
         self.make_class = make_class
-        self.make_hint = make_hint
+        self._variables: dict[int, Any] = {}
 
-    def evaluate(self, node: ast.expr, site: Site, trail: Trail) -> Any:
+    def value(self, node: ast.expr, site: Site, trail: Trail) -> Any:
         """Return the value of an expression. Raises Unresolved."""
         if isinstance(node, ast.Constant):
             return node.value
-        evaluate = _EVALUATORS.get(type(node))
+        evaluate = _VALUES.get(type(node))
         if evaluate is None:
             raise _computed(node)
         trail.step(node)
@@ -177,13 +176,11 @@ class Values:
             raise Unresolved(f"'{show(node)}' is too large", node.lineno)
         return made
 
-    # --- literals --------------------------------------------------------------------------------
-
     def _unary(self, node: ast.UnaryOp, site: Site, trail: Trail) -> Any:
-        return _OPERATORS[type(node.op)](self.evaluate(node.operand, site, trail))
+        return _OPERATORS[type(node.op)](self.value(node.operand, site, trail))
 
     def _binary(self, node: ast.BinOp, site: Site, trail: Trail) -> Any:
-        left, right = self.evaluate(node.left, site, trail), self.evaluate(node.right, site, trail)
+        left, right = self.value(node.left, site, trail), self.value(node.right, site, trail)
         if type(node.op) not in _OPERATORS or not _is_cheap(node.op, left, right):
             raise _computed(node)
         return _OPERATORS[type(node.op)](left, right)
@@ -192,9 +189,9 @@ class Values:
         made: list[Any] = []
         for item in node.elts:
             if isinstance(item, ast.Starred):
-                made += self.evaluate(item.value, site, trail)
+                made += self.value(item.value, site, trail)
             else:
-                made.append(self.evaluate(item, site, trail))
+                made.append(self.value(item, site, trail))
         trail.steps += len(made)
         return made if isinstance(node, ast.List) else (tuple if isinstance(node, ast.Tuple) else set)(made)
 
@@ -202,27 +199,25 @@ class Values:
         made: dict[Any, Any] = {}
         for key, value in zip(node.keys, node.values, strict=True):
             if key is None:
-                made |= self.evaluate(value, site, trail)
+                made |= self.value(value, site, trail)
             else:
-                made[self.evaluate(key, site, trail)] = self.evaluate(value, site, trail)
+                made[self.value(key, site, trail)] = self.value(value, site, trail)
         return made
 
     def _text(self, node: ast.JoinedStr, site: Site, trail: Trail) -> Any:
         parts: list[str] = []
         for part in node.values:
             if not isinstance(part, ast.FormattedValue):
-                parts.append(str(self.evaluate(part, site, trail)))
+                parts.append(str(self.value(part, site, trail)))
                 continue
-            value = self.evaluate(part.value, site, trail)
+            value = self.value(part.value, site, trail)
             if part.format_spec is not None or not isinstance(value, str | int | float | None):
                 raise _computed(node)
             parts.append(repr(value) if part.conversion == ord("r") else format(value))
         return "".join(parts)
 
-    # --- names -----------------------------------------------------------------------------------
-
     def _named(self, node: ast.Name | ast.Attribute, site: Site, trail: Trail) -> Any:
-        if isinstance(node, ast.Name) and node.id in site.made:
+        if site.made and isinstance(node, ast.Name) and node.id in site.made:
             return site.made[node.id]
         found = self.names.find(node, site)
         if found.doubts:
@@ -234,50 +229,44 @@ class Values:
             raise Unresolved(f"'{show(node)}' has several values, depending on conditions", node.lineno)
         return made[0]
 
-    def _meant(self, meaning: Outside | Place | Whole, node: ast.expr, site: Site, trail: Trail) -> Any:
-        if isinstance(meaning, Outside):
-            thing = known.find(known.canonical(meaning.dotted))
-            if thing is known.MISSING or (callable(thing) and not isinstance(thing, type)):
-                words = f"'{show(node)}' is {meaning.dotted}, which is not known without importing it"
+    def _meant(self, meaning: Known | BoundName | Module, node: ast.expr, site: Site, trail: Trail) -> Any:
+        if isinstance(meaning, Known):
+            dotted = known.canonical(meaning.name)
+            thing = known.find(dotted)
+            is_code = callable(thing) and not isinstance(thing, type) and not dotted.startswith(_GENERATORS)
+            if thing is known.MISSING or is_code:
+                words = f"'{show(node)}' is {meaning.name}, which is not known without importing it"
                 raise Unresolved(words, node.lineno)
             return thing
-        if isinstance(meaning, Whole) or meaning.binding.kind != "value" or meaning.binding.value is None:
+        if isinstance(meaning, Module) or meaning.binding.kind != "value":
             raise _computed(node)
         binding, scope = meaning.binding, meaning.scope
-        assert binding.value is not None  # said above
+        value: Any = binding.value
         if scope.kind == "class" and scope is not site.scope:
-            return self._of_class(scope, binding.name, binding.value, node, trail)
-        if id(binding) in trail.active:
-            raise Unresolved(f"'{show(node)}' refers to itself", node.lineno)
-        trail.active.add(id(binding))
-        try:
-            made = self.evaluate(binding.value, site_of(meaning), trail)
-        finally:
-            trail.active.discard(id(binding))
-        if isinstance(made, _MUTABLE) and meaning.file.is_changed(binding.name):
+            return self._of_class(scope, binding.name, value, node, trail)
+        with trail.following(binding, node):
+            made = self.value(value, meaning.site, trail)
+        if isinstance(made, _MUTABLE) and scope.file.is_changed(binding.name):
             raise Unresolved(f"'{show(node)}' is changed after it is made", node.lineno)
         return made
 
     def _of_class(self, scope: Scope, name: str, value: ast.expr, node: ast.expr, trail: Trail) -> Any:
         """Return a member of an enum, or a constant of a plain class."""
-        assert scope.parent is not None  # it is a class's
-        cls = self.make_class(scope.node, scope.parent, trail)
+        cls = self.make_class(scope.node, scope.parent or scope, trail)
         if isinstance(cls, enum.EnumMeta):
             if name in cls.__members__:
                 return cls.__members__[name]
         elif type(cls) is type and len(scope.names[name]) == 1 and not isinstance(value, ast.Call):
-            return self.evaluate(value, Site(scope), trail)
+            return self.value(value, Site(scope), trail)
         raise _computed(node)
 
     def _member(self, node: ast.Name | ast.Attribute, site: Site, trail: Trail) -> Any:
         """Return the value or the name of an enum's member."""
         if isinstance(node, ast.Attribute) and node.attr in ("value", "name"):
-            member = self.evaluate(node.value, site, trail)
+            member = self.value(node.value, site, trail)
             if isinstance(member, enum.Enum):
                 return getattr(member, node.attr)
         raise Unresolved(f"'{show(node)}' is not defined where it can be read", node.lineno)
-
-    # --- calls -----------------------------------------------------------------------------------
 
     def _call(self, node: ast.Call, site: Site, trail: Trail) -> Any:
         dotted = self.names.qualify(node.func, site) or ""
@@ -288,13 +277,11 @@ class Values:
         method = node.func
         if isinstance(method, ast.Attribute) and not node.keywords:
             if method.attr in _TEXT_METHODS:
-                owner = self.evaluate(method.value, site, trail)
+                owner = self.value(method.value, site, trail)
                 if isinstance(owner, str):
-                    return getattr(owner, method.attr)(
-                        *[self.evaluate(item, site, trail) for item in node.args]
-                    )
+                    return getattr(owner, method.attr)(*[self.value(item, site, trail) for item in node.args])
             elif method.attr == "model_json_schema" and not node.args:
-                model = self.make_hint(method.value, site, trail)
+                model = self.permit(method.value, site, trail)
                 if isinstance(model, type) and hasattr(model, "model_json_schema"):
                     return model.model_json_schema()
         raise _computed(node)
@@ -303,26 +290,24 @@ class Values:
         """Call one of the constructors that are known."""
         places: list[Any] = []
         keywords: dict[str, Any] = {}
-        for item in node.args:
-            if isinstance(item, ast.Starred):
+        given = [("", item) for item in node.args] + [
+            (item.arg or "**", item.value) for item in node.keywords
+        ]
+        for name, item in given:
+            is_code = dotted == "pydantic.Discriminator" and not isinstance(item, ast.Constant)
+            if is_code or isinstance(item, ast.Starred):
                 raise _computed(node)
-            if not places and dotted in known.TAKES_HINT:
-                places.append(self.make_hint(item, site, trail))
+            if name == "**":
+                keywords |= self.value(item, site, trail)
             elif dotted in _FIELDS:
-                self._take("default", item, site, trail, keywords)
-            elif dotted == "pydantic.Discriminator" and not isinstance(item, ast.Constant):
-                raise _computed(node)
+                self._take(name or "default", item, site, trail, keywords)
             else:
-                places.append(self.evaluate(item, site, trail))
-        for keyword in node.keywords:
-            if keyword.arg is None:
-                keywords |= self.evaluate(keyword.value, site, trail)
-            elif dotted in known.TAKES_HINT and keyword.arg == "item_type":
-                keywords[keyword.arg] = self.make_hint(keyword.value, site, trail)
-            elif dotted in _FIELDS:
-                self._take(keyword.arg, keyword.value, site, trail, keywords)
-            else:
-                keywords[keyword.arg] = self.evaluate(keyword.value, site, trail)
+                is_hint = dotted in known.TAKES_HINT and (name == "item_type" or not (name or places))
+                value = (self.permit if is_hint else self.value)(item, site, trail)
+                if name:
+                    keywords[name] = value
+                else:
+                    places.append(value)
         return known.call(dotted, places, keywords)
 
     def _take(self, name: str, node: ast.expr, site: Site, trail: Trail, keywords: dict[str, Any]) -> None:
@@ -331,26 +316,234 @@ class Values:
             keywords[name] = _CONTAINERS.get(self.names.qualify(node, site) or "", inert)
             return
         try:
-            keywords[name] = self.evaluate(node, site, trail)
+            keywords[name] = self.value(node, site, trail)
         except Unresolved as error:
             if name == "default":
                 keywords["default_factory"] = inert
             code = DEFAULT if name == "default" else HINT
             words = f"{name}={show(node)} cannot be known: {error.message}"
-            trail.note(Remark(code, words, str(site.file.path), error.line, error.hint or _WRITE_LITERAL))
+            trail.note(code, words, site.path, error.line, error.hint or _WRITE_LITERAL)
+
+    # --- annotations ---
+
+    def hint(self, node: ast.expr, site: Site, trail: Trail) -> Any:
+        """Return the hint. Raise Unresolved where it cannot be known, or where a part is too large; any other
+        part that cannot be known is Any."""
+        trail.step(node)
+        evaluate = _HINTS.get(type(node))
+        if evaluate is None:
+            raise Unresolved(f"'{show(node)}' is no annotation that can be read", node.lineno)
+        trail.depth += 1
+        try:
+            made = evaluate(self, node, site, trail)
+        except TypeError as error:
+            words = str(error).partition("\n")[0]
+            raise Unresolved(f"'{show(node)}' is refused at run time: {words}", node.lineno) from None
+        finally:
+            trail.depth -= 1
+        if isinstance(made, str):  # `typing` would evaluate it: no text of a file ever is
+            raise Unresolved(f"'{show(node)}' is text that is made when the code runs", node.lineno)
+        return made
+
+    def permit(self, node: ast.expr, site: Site, trail: Trail) -> Any:
+        """Return the hint, or Any with a finding."""
+        try:
+            return self.hint(node, site, trail)
+        except Unresolved as error:
+            if error.is_whole and trail.depth:
+                raise
+            self.report(error, node, site, trail)
+            return Any
+
+    def report(self, error: Unresolved, node: ast.expr, site: Site, trail: Trail) -> None:
+        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        shown = show(node).strip("'\"") if is_text else show(node)
+        why = error.message if f"'{shown}'" in error.message else f"'{shown}': {error.message}"
+        words = f"The annotation cannot be resolved, so anything is accepted: {why}"
+        trail.note(HINT, words, site.path, error.line or node.lineno, error.hint or _SCAN_TOO)
+
+    def _hint_constant(self, node: ast.Constant, site: Site, trail: Trail) -> Any:
+        if isinstance(node.value, str):
+            inner = parse_annotation(node.value, node.lineno)
+            if inner is None:
+                raise Unresolved(f"{show(node)} is text that is no annotation", node.lineno)
+            return self.hint(inner, site.lazily(), trail)
+        return node.value  # None, `...`, or what building refuses as it would at run time
+
+    def _hint_named(self, node: ast.Name | ast.Attribute, site: Site, trail: Trail) -> Any:
+        found = self.names.find(node, site)
+        if not found.meanings:
+            raise Unresolved(f"'{show(node)}' is not defined where it can be read", node.lineno)
+        for doubt in found.doubts:
+            trail.note(HINT, doubt.words, site.path, node.lineno, doubt.hint)
+        made: list[Any] = []
+        error: Unresolved | None = None
+        for meaning in found.meanings if found.is_open else found.meanings[:1]:
+            try:
+                made.append(self._hint_meant(meaning, node, site, trail))
+            except Unresolved as failure:
+                error = error or failure
+        if error is not None and not made:
+            raise error
+        if error is not None or any(other != made[0] for other in made[1:]):
+            words = f"'{show(node)}' is defined in several ways, depending on conditions; the first was taken"
+            trail.note(HINT, words, site.path, node.lineno, "define it in one way")
+        return made[0]
+
+    def _hint_meant(self, meaning: Any, node: ast.expr, site: Site, trail: Trail) -> Any:
+        if isinstance(meaning, Known):
+            return self._outside(known.canonical(meaning.name), node, site, trail)
+        if not isinstance(meaning, BoundName) or meaning.binding.kind in ("function", "unknown"):
+            raise Unresolved(f"'{show(node)}' is no type", node.lineno)
+        binding = meaning.binding
+        if isinstance(binding.node, ast.ClassDef):
+            return self.make_class(binding.node, meaning.scope, trail)
+        with trail.following(binding, node):
+            if binding.kind == "variable" or isinstance(binding.value, ast.Call):
+                return self._variable(meaning, trail)
+            made = self.hint(binding.value, meaning.site, trail)  # type: ignore[arg-type]
+        if binding.kind == "alias":  # of Python 3.12
+            return typing.TypeAliasType(binding.name, made)  # type: ignore[attr-defined,unused-ignore]
+        return made
+
+    def _variable(self, place: BoundName, trail: Trail) -> Any:
+        """Return a TypeVar or NewType, once for all who use it; the value of any other call."""
+        binding, site = place.binding, Site(place.scope)
+        if id(binding) in self._variables:
+            return self._variables[id(binding)]
+        if binding.kind == "variable":  # in brackets, of Python 3.12
+            bound = getattr(binding.node, "bound", None)
+            options = {} if bound is None else {"bound": self.permit(bound, site.lazily(), trail)}
+            made: Any = known.find("typing.TypeVar")(binding.name, **options)
+        else:
+            call: Any = binding.value
+            dotted = self.names.qualify(call.func, site)
+            if dotted not in ("typing.TypeVar", "typing_extensions.TypeVar", "typing.NewType"):
+                return self.hint(call, place.site, trail)
+            name, *parts = call.args
+            hints = [self.permit(part, site.lazily(), trail) for part in parts]
+            options = {
+                str(item.arg): self.permit(item.value, site.lazily(), trail)
+                if item.arg == "bound"
+                else self.value(item.value, site, trail)
+                for item in call.keywords
+            }
+            made = known.find(dotted)(self.value(name, site, trail), *hints, **options)
+            made.__module__ = place.scope.file.name
+        self._variables[id(binding)] = made
+        return made
+
+    def _outside(self, dotted: str, node: ast.expr, site: Site, trail: Trail) -> Any:
+        thing = known.find(dotted)
+        if thing is not known.MISSING:
+            return thing
+        module, _, name = dotted.rpartition(".")
+        words = f"'{show(node)}' comes from {module or 'a module'}, which is not read"
+        unread = Unresolved(words, node.lineno)
+        if module.partition(".")[0] not in PACKAGES or site.is_field:
+            raise unread
+        if name != "Context":
+            self.report(unread, node, site, trail)
+        return foreign_class(module, name)
+
+    def _hint_union(self, node: ast.BinOp, site: Site, trail: Trail) -> Any:
+        if not isinstance(node.op, ast.BitOr):
+            raise Unresolved(f"'{show(node)}' is no annotation", node.lineno)
+        members = list(_members(node))
+        first = members[:2]
+        if not site.lazy and any(isinstance(item, ast.Constant) and item.value is not None for item in first):
+            words = f"'{show(node)}' joins text to a type, which fails at run time in most cases"
+            trail.note(HINT, words, site.path, node.lineno, "put the whole of it into quotes")
+        hints = [self.permit(item, site, trail) for item in members]
+        _check_count(hints, node)
+        try:
+            return reduce(operator.or_, hints)
+        except TypeError:
+            return typing.Union[tuple(hints)]  # noqa: UP007 - built from a tuple
+
+    def _hint_list(self, node: ast.List, site: Site, trail: Trail) -> Any:
+        return [self.permit(item, site, trail) for item in node.elts]  # the parameters of a Callable
+
+    def _hint_call(self, node: ast.Call, site: Site, trail: Trail) -> Any:
+        return self.value(node, site, trail)
+
+    def _hint_subscript(self, node: ast.Subscript, site: Site, trail: Trail) -> Any:
+        base = self.hint(node.value, site, trail)
+        parts = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
+        if len(parts) > MAX_VALUES or any(isinstance(part, ast.Starred | ast.Slice) for part in parts):
+            raise Unresolved(f"'{show(node)}' cannot be read", node.lineno)
+        if _is(base, "Literal"):
+            return Literal[tuple(value for part in parts for value in self._literal(part, site, trail))]
+        if _is(base, "Annotated"):
+            return self._annotated(node, parts, site, trail)
+        if _is(base, "ClassVar"):
+            return typing.ClassVar
+        arguments = tuple(self.permit(part, site, trail) for part in parts)
+        if base is typing.Union:
+            _check_count(arguments, node)
+            return typing.Union[arguments]  # noqa: UP007 - built from a tuple
+        if base in (Any, typing.NoReturn):
+            return base  # something unknown, of whatever kind
+        argument = arguments if isinstance(node.slice, ast.Tuple) else arguments[0]
+        try:
+            if getattr(base, "__module__", "") in _QUIET:
+                return base[argument]
+            with quiet():  # pydantic's classes warn about some arguments
+                return base[argument]
+        except Exception as error:  # each kind of class refuses in its own way
+            raise TypeError(str(error)) from None
+
+    def _literal(self, part: ast.expr, site: Site, trail: Trail) -> Iterator[Any]:
+        """Yield the values of a part of a Literal, which may be another Literal or an alias of one."""
+        if isinstance(part, ast.Constant):
+            yield part.value
+            return
+        meanings = self.names.find(part, site).meanings
+        place = meanings[0] if len(meanings) == 1 else None
+        is_alias = isinstance(place, BoundName) and isinstance(place.binding.value, ast.Subscript)
+        if is_alias or isinstance(part, ast.Subscript):
+            yield from typing.get_args(self.hint(part, site, trail))
+        else:
+            yield self.value(part, site, trail)
+
+    def _annotated(self, node: ast.Subscript, parts: list[ast.expr], site: Site, trail: Trail) -> Any:
+        if len(parts) < 2:
+            raise Unresolved(f"'{show(node)}' has no metadata", node.lineno)
+        metadata: list[Any] = []
+        for part in parts[1:]:
+            try:
+                metadata.append(self.value(part, site, trail))
+            except Unresolved as error:
+                words = f"Metadata of the type is left out: {error.message}"
+                trail.note(HINT, words, site.path, error.line, error.hint or _SCAN_TOO)
+        if any(isinstance(item, Depends) for item in metadata):
+            return Annotated[(Any, *metadata)]  # not published, so its type need not be known
+        inner = self.permit(parts[0], site, trail)
+        return Annotated[(inner, *metadata)] if metadata else inner
 
 
-_EVALUATORS: dict[type[ast.expr], Callable[[Values, Any, Site, Trail], Any]] = {
-    ast.UnaryOp: Values._unary,
-    ast.BinOp: Values._binary,
-    ast.List: Values._items,
-    ast.Tuple: Values._items,
-    ast.Set: Values._items,
-    ast.Dict: Values._dict,
-    ast.JoinedStr: Values._text,
-    ast.Name: Values._named,
-    ast.Attribute: Values._named,
-    ast.Call: Values._call,
+_VALUES: dict[type[ast.expr], Callable[[Evaluator, Any, Site, Trail], Any]] = {
+    ast.UnaryOp: Evaluator._unary,
+    ast.BinOp: Evaluator._binary,
+    ast.List: Evaluator._items,
+    ast.Tuple: Evaluator._items,
+    ast.Set: Evaluator._items,
+    ast.Dict: Evaluator._dict,
+    ast.JoinedStr: Evaluator._text,
+    ast.Name: Evaluator._named,
+    ast.Attribute: Evaluator._named,
+    ast.Call: Evaluator._call,
+}
+
+
+_HINTS: dict[type[ast.expr], Callable[[Evaluator, Any, Site, Trail], Any]] = {
+    ast.Constant: Evaluator._hint_constant,
+    ast.Name: Evaluator._hint_named,
+    ast.Attribute: Evaluator._hint_named,
+    ast.Subscript: Evaluator._hint_subscript,
+    ast.BinOp: Evaluator._hint_union,
+    ast.List: Evaluator._hint_list,
+    ast.Call: Evaluator._hint_call,
 }
 
 
@@ -369,3 +562,50 @@ def _is_cheap(sign: ast.operator, left: Any, right: Any) -> bool:
     if isinstance(sign, ast.Pow | ast.LShift):
         return isinstance(right, int) and abs(right) <= 256 and known.is_modest(left)
     return True
+
+
+def _check_count(members: Sequence[Any], node: ast.expr) -> None:
+    if len(members) > MAX_MEMBERS:
+        raise Unresolved("the union has too many members", node.lineno)
+
+
+def _members(node: ast.expr) -> Iterator[ast.expr]:
+    """Yield the members of `a | b | c`, which nests to the left, without recursion."""
+    found: list[ast.expr] = []
+    while isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        found.append(node.right)
+        node = node.left
+    yield node
+    yield from reversed(found)
+
+
+def _is(thing: Any, name: str) -> bool:
+    """Return whether this is a special form, of typing or of typing_extensions."""
+    return thing is getattr(typing, name) or (
+        getattr(thing, "__module__", "") == "typing_extensions" and getattr(thing, "_name", "") == name
+    )
+
+
+@cache
+def foreign_class(module: str, name: str) -> type:
+    """Return a class in place of one of mcp or fastmcp."""
+    return type(name, (), {"__module__": module, "__class_getitem__": classmethod(types.GenericAlias)})
+
+
+def is_foreign_context(hint: Any) -> bool:
+    """Return whether a parameter of this hint gets the Context of mcp or fastmcp."""
+    origin = typing.get_origin(hint)
+    if origin is Annotated or origin is typing.Union or origin is types.UnionType:
+        members = [item for item in typing.get_args(hint) if item is not type(None)]
+        return bool(members) and is_foreign_context(members[0])
+    cls = origin or hint
+    is_context = isinstance(cls, type) and cls.__name__ == "Context"
+    return is_context and cls is foreign_class(cls.__module__, "Context")
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Hide warnings about the scanned code, which are its author's."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

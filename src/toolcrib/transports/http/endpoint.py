@@ -7,10 +7,11 @@ the protocol engine. Has no sockets.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
+from toolcrib.errors import ConfigurationError
 from toolcrib.protocol import Engine, Reply
 from toolcrib.protocol.messages import RETRY_AFTER, VERSION
 from toolcrib.protocol.modern import REPEATED, is_marked, is_modern_header
@@ -18,12 +19,13 @@ from toolcrib.protocol.subscriptions import Subscription
 from toolcrib.transports.eager import EagerStarter
 from toolcrib.transports.http.hosts import HostCheck
 from toolcrib.transports.http.request import BodyBudget, Head, HeadCache, Request
-from toolcrib.transports.http.response import PendingResponse, Response, error_response, page
+from toolcrib.transports.http.response import HEALTH, READY, PendingResponse, Response, error_response, page
 from toolcrib.transports.http.sse import LegacySSE, ReplayBudget, SessionStreamResponse, SessionStreams
 from toolcrib.validation import codec
 
 if TYPE_CHECKING:
     from toolcrib.transports.http.auth import AuthMiddleware
+    from toolcrib.transports.http.routes import Route
 
 _MODERN_MARK = VERSION.partition("/")[0].encode()  # the slash may be escaped
 _NOT_ALLOWED = {403: "Origin not allowed", 421: "Host not allowed"}
@@ -31,8 +33,6 @@ _LOCAL_ONLY = "Only local clients may call this server, as it does not authentic
 _BOTH = (b"application/json", b"text/event-stream")
 _POST_ONLY = ((b"allow", b"POST"),)
 _ALLOWED = ((b"allow", b"GET, POST, DELETE"),)
-HEALTH = "/health"
-READY = "/ready"
 
 
 class Endpoint:
@@ -47,8 +47,13 @@ class Endpoint:
         path: str = "/mcp",
         legacy_sse: bool = True,
         auth: AuthMiddleware | None = None,
+        routes: Sequence[Route] = (),
     ) -> None:
+        for route in routes:
+            if route.path == path:
+                raise ConfigurationError(f"{path} is the path of MCP", key="route", hint="use another path")
         self.auth = auth
+        self.routes = routes
         self.engine = engine
         self.hosts = hosts
         self.path = path
@@ -148,6 +153,14 @@ class Endpoint:
                 key = parse_qs(head.query).get("session_id", [""])[0]
                 return _check_type(request) or sse.post(key, request.body, request.principal)
             return error_response(405, "Method not allowed on this path")
+        if self.routes:
+            if self.is_draining:
+                return self.busy()
+            from toolcrib.transports.http.routes import find_route  # few servers have routes
+
+            found = find_route(self.routes, request, self.engine.dispatcher.timeout_s)
+            if found is not None:
+                return found
         return error_response(404, f"Not found; MCP is at {request.root}{self.path}")
 
     def _watch(self, outcome: Reply | PendingResponse, request: Request) -> Reply | PendingResponse:

@@ -71,6 +71,10 @@ def error_response(status: int, message: str, headers: Headers = (), *, closes: 
     return Response(status, body, headers=headers, closes=closes)
 
 
+HEALTH = "/health"
+READY = "/ready"
+
+
 def page(method: str, body: bytes, content_type: bytes = JSON, status: int = 200) -> Response:
     """Return a page that can only be read, and is not to be cached."""
     if method not in ("GET", "HEAD"):

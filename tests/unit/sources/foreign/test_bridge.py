@@ -18,14 +18,14 @@ from mcp.server.lowlevel import Server
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver import MCPServer as OfficialServer
 
-from tests.unit.sources.foreign.answering import Person
-from tests.unit.sources.foreign.test_lending import (
+from tests.unit.sources.foreign.answering_client import Person
+from tests.unit.sources.foreign.test_their_context import (
     TestAsking as AskingTests,
 )
-from tests.unit.sources.foreign.test_lending import (
+from tests.unit.sources.foreign.test_their_context import (
     TestTelling as TellingTests,
 )
-from tests.unit.sources.foreign.test_lending import (
+from tests.unit.sources.foreign.test_their_context import (
     serve,
 )
 from toolcrib import MCPServer

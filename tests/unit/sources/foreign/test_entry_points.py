@@ -119,6 +119,7 @@ UVICORN = (
     + "asyncio.run(main())",
     "import uvicorn\nif __name__ != '__main__':\n    app = make().{app}()\n"
     "else:\n    uvicorn.run('greeter:app', port=1)",
+    "import uvicorn\n" + GUARD + "uvicorn.run(lambda: make().{app}(), factory=True, port=1)",
 )
 
 
@@ -132,7 +133,7 @@ def test_a_server_is_served_wherever_its_program_starts_it(tmp_path: Path, libra
 
 
 @pytest.mark.parametrize(("library", "app"), [(MCP, "streamable_http_app"), (FAST, "http_app")])
-@pytest.mark.parametrize("start", UVICORN, ids=["run", "serve", "by name"])
+@pytest.mark.parametrize("start", UVICORN, ids=["run", "serve", "by name", "factory"])
 def test_a_server_is_served_whose_application_is_given_to_uvicorn(
     tmp_path: Path, library: str, app: str, start: str
 ) -> None:
@@ -140,6 +141,59 @@ def test_a_server_is_served_whose_application_is_given_to_uvicorn(
     file.write_text(library + MAKE + start.format(app=app) + "\n")
 
     assert greet(file) == "hello Ann"
+
+
+HTTP_LOW_LEVEL = """
+import mcp_types as types, uvicorn
+from mcp.server import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+async def list_tools(context, params):
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+    return types.ListToolsResult(tools=[types.Tool(name="greet", input_schema=schema)])
+
+async def call_tool(context, params):
+    text = "hello " + params.arguments["name"]
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)])
+
+server = Server("greeter", on_list_tools=list_tools, on_call_tool=call_tool)
+
+def main():
+    manager = StreamableHTTPSessionManager(app=server)
+
+    async def check_first(scope, receive, send):
+        await manager.handle_request(scope, receive, send)
+
+    uvicorn.run(Starlette(routes=[Mount("/mcp", app={app})]), port=1)
+
+"""
+
+
+def test_a_low_level_server_over_http_is_served(tmp_path: Path) -> None:
+    file = tmp_path / "greeter.py"
+    file.write_text(HTTP_LOW_LEVEL.replace("{app}", "manager.handle_request") + GUARD + "main()\n")
+
+    assert greet(file) == "hello Ann"
+
+
+@pytest.mark.parametrize("transport", ["streamable", "sse"])
+def test_a_low_level_server_behind_an_endpoint_of_its_program_is_refused(
+    tmp_path: Path, transport: str
+) -> None:
+    file = tmp_path / "greeter.py"
+    text = HTTP_LOW_LEVEL.replace("{app}", "check_first")
+    if transport == "sse":
+        text = text.replace("StreamableHTTPSessionManager(app=server)", "SseServerTransport('/messages')")
+        text = "from mcp.server.sse import SseServerTransport\n" + text
+    file.write_text(text + GUARD + "main()\n")
+
+    result = run("check", file)
+    assert result.exit_code == 2
+    assert "The program puts check_first around the HTTP application of its server" in " ".join(
+        result.output.split()
+    )
 
 
 def test_a_low_level_server_is_called_on_the_loop_of_its_program_and_its_database_closed(
@@ -256,6 +310,24 @@ def test_a_server_that_nothing_starts_is_taken_from_the_module(tmp_path: Path) -
     file.write_text(FAST + MAKE + "server = make()\n" + GUARD + "print('use fastmcp run')\n")
 
     assert greet(file) == "hello Ann"
+
+
+@pytest.mark.parametrize("named", ["", "greeter.py:server"], ids=["folder", "object"])
+@pytest.mark.parametrize(
+    "start",
+    ["server.disable(names={'greet'})\n    server.run()", "main()"],
+    ids=["there", "in a function"],
+)
+def test_a_restriction_that_only_the_program_sets_up_is_reported_where_it_is_imported(
+    tmp_path: Path, named: str, start: str
+) -> None:
+    main = "server = make()\ndef main():\n    server.disable(names={'greet'})\n    server.run()\n"
+    (tmp_path / "greeter.py").write_text(FAST + MAKE + main + GUARD + start + "\n")
+
+    result = run("check", tmp_path / named)
+    assert "foreign-bypassed" in result.output
+    assert "greeter.py changes its server when it is run, but it was only imported" in result.output
+    assert "foreign-bypassed" not in run("check", tmp_path / "greeter.py").output
 
 
 def test_a_program_of_toolcrib_is_imported(tmp_path: Path) -> None:
@@ -398,6 +470,46 @@ async def main():
 
     assert greet(file) == "hello Ann"
     assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
+
+
+def test_a_database_that_a_program_opens_can_be_used_by_its_tools(tmp_path: Path) -> None:
+    file = tmp_path / "greeter.py"
+    database = """
+import sqlite3
+database = sqlite3.connect(":memory:")
+server = Server("greeter")
+
+@server.tool()
+async def greet(name: str) -> str:
+    "Greet a person by name."
+    return database.execute("SELECT 'hello ' || ?", (name,)).fetchone()[0]
+
+"""
+    file.write_text(MCP + database + GUARD + "server.run()\n")
+
+    assert greet(file) == "hello Ann"
+
+
+def test_tools_see_the_context_variables_of_the_program(tmp_path: Path) -> None:
+    file = tmp_path / "greeter.py"
+    variables = """
+from contextvars import ContextVar
+greeting = ContextVar("greeting", default="none")
+server = Server("greeter")
+
+@server.tool()
+async def greet(name: str) -> str:
+    "Greet a person by name."
+    return f"{greeting.get()} {name}"
+
+def main():
+    greeting.set("hello")
+    server.run()
+
+"""
+    file.write_text(MCP + variables + GUARD + "main()\n")
+
+    assert greet(file) == "hello Ann"
 
 
 def test_classes_of_the_program_can_be_resolved_by_their_module(tmp_path: Path) -> None:

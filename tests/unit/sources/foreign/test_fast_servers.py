@@ -14,7 +14,7 @@ from mcp.client.client import Client as SDKClient
 from mcp.server import Server
 
 from tests.support.http_servers import serving
-from tests.unit.sources.foreign.answering import GUESTS
+from tests.unit.sources.foreign.answering_client import GUESTS
 from tests.unit.sources.foreign.test_sdk_servers import data_of, own_data_of
 from toolcrib import MCPServer, collect
 from toolcrib.transports.mcp_sdk import attach

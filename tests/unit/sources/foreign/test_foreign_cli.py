@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.support.source_folders import forgotten_imports, write
-from tests.unit.sources.foreign.answering import GUESTS
+from tests.unit.sources.foreign.answering_client import GUESTS
 from toolcrib.cli import app
 from toolcrib.cli.load import load_for_serving
 from toolcrib.cli.output import Terminal

@@ -14,13 +14,16 @@ from typing import Annotated, Any
 import pytest
 from fastmcp import FastMCP
 from fastmcp.server.auth import StaticTokenVerifier
+from fastmcp.server.middleware import Middleware
 from fastmcp.server.middleware.logging import LoggingMiddleware
 from fastmcp.server.middleware.tool_injection import ToolInjectionMiddleware
 from fastmcp.server.providers import Provider
 from fastmcp.tools import Tool as FastTool
+from fastmcp.tools.function_tool import FunctionTool
 from mcp.server.extension import Extension
 from mcp.server.mcpserver import MCPServer as OfficialServer
 from mcp.server.mcpserver.tools.base import Tool as OfficialTool
+from mcp.server.mcpserver.utilities.func_metadata import FuncMetadata
 from pydantic import Field, field_validator
 
 from toolcrib.errors import Finding, SourceError
@@ -304,6 +307,102 @@ async def test_a_run_replaced_in_the_class_of_the_library_is_called(
     ours = MCPServer("ours")
     ours.add(theirs)
     assert (await ours.call("secret")).is_error
+
+
+@pytest.mark.parametrize("library", ["mcp", "fastmcp"])
+async def test_a_result_that_a_tool_or_its_library_rewrites_is_rewritten(
+    monkeypatch: pytest.MonkeyPatch, library: str
+) -> None:
+    theirs: Any = OfficialServer("x") if library == "mcp" else FastMCP("x")
+    theirs.add_tool(_make_secret(library))
+    kind = FuncMetadata if library == "mcp" else FunctionTool
+    convert: Any = kind.convert_result
+
+    def redact(self: Any, result: Any) -> Any:
+        return convert(self, "***")
+
+    monkeypatch.setattr(kind, "convert_result", redact)
+
+    ours = MCPServer("ours")
+    ours.add(theirs)
+    assert (await ours.call("secret")).text == "***"
+
+
+async def test_a_tool_whose_class_rewrites_results_is_run_by_it() -> None:
+    def convert_result(self: Any, result: Any) -> Any:
+        return FunctionTool.convert_result(self, "***")
+
+    named_alike: Any = type(
+        "FunctionTool", (FunctionTool,), {"convert_result": convert_result, "__module__": __name__}
+    )
+    theirs = FastMCP("x")
+    theirs.add_tool(named_alike.from_function(_make_secret("mcp")))
+
+    ours = MCPServer("ours")
+    ours.add(theirs)
+    assert (await ours.call("secret")).text == "***"
+
+
+async def test_an_authorization_check_is_repeated_for_each_call() -> None:
+    allowed = [True]
+    theirs = FastMCP("x")
+    theirs.tool(_make_secret("mcp"), auth=lambda _: allowed[0])
+    ours = MCPServer("ours")
+    ours.add(theirs)
+    assert (await ours.call("secret")).text == "the secret"
+
+    allowed.clear()
+    allowed.append(False)
+    assert (await ours.call("secret")).is_error
+
+
+@pytest.mark.parametrize("change", ["middleware", "components", "function", "name"])
+async def test_tools_that_another_tool_may_restrict_are_called_through_the_server(change: str) -> None:
+    class Deny(Middleware):
+        async def on_call_tool(self, context: Any, call_next: Any) -> Any:
+            raise PermissionError("not for you")
+
+    def deny() -> str:
+        raise PermissionError("not for you")
+
+    theirs: Any = FastMCP("x")
+    secret = FastTool.from_function(_make_secret("mcp"))
+    theirs.add_tool(secret)
+
+    def add_middleware() -> str:
+        theirs.middleware.append(Deny())
+        return "done"
+
+    def clear_components() -> str:
+        theirs.providers[0]._components.clear()
+        return "done"
+
+    def replace_function() -> str:
+        secret.fn = deny
+        return "done"
+
+    def disable_by_name() -> str:
+        getattr(theirs, "disable")(names={"secret"})  # noqa: B009
+        return "done"
+
+    restrict = {
+        "middleware": add_middleware,
+        "components": clear_components,
+        "function": replace_function,
+        "name": disable_by_name,
+    }
+    theirs.tool(restrict[change], name="restrict")
+    ours = MCPServer("ours")
+    ours.add(theirs)
+    assert (await ours.call("restrict")).text == "done"
+    assert (await ours.call("secret")).is_error
+
+
+def _make_secret(library: str) -> Any:
+    def secret() -> str:
+        return "the secret"
+
+    return FastTool.from_function(secret) if library == "fastmcp" else secret
 
 
 async def test_a_tool_behind_a_wrapper_is_run_by_the_wrapper() -> None:

@@ -18,7 +18,7 @@ from mcp.server.mcpserver import Context as OfficialContext
 from mcp.server.mcpserver import MCPServer as OfficialServer
 from mcp.server.mcpserver.exceptions import ToolError as OfficialError
 
-from tests.unit.sources.foreign.answering import Person
+from tests.unit.sources.foreign.answering_client import Person
 from toolcrib import MCPServer, collect
 from toolcrib.context import Answer
 from toolcrib.errors import SourceError

@@ -1,4 +1,4 @@
-"""The examples of the page for newcomers run, and tools of theirs ask over a pipe."""
+"""The examples of docs/coming-from.md run, and tools of foreign servers ask over a pipe."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-from tests.unit.sources.foreign.answering import GUESTS
+from tests.unit.sources.foreign.answering_client import GUESTS
 
 ROOT = Path(__file__).resolve().parents[4]
 PAGE = ROOT / "docs" / "coming-from.md"

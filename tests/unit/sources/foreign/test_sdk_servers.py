@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from mcp.client.client import Client
 
-from tests.unit.sources.foreign.answering import GUESTS
+from tests.unit.sources.foreign.answering_client import GUESTS
 from toolcrib import MCPServer, Result, collect
 
 SHOP, ODD = GUESTS / "sdk_shop.py", GUESTS / "sdk_odd.py"

@@ -8,7 +8,7 @@ import pytest
 
 from toolcrib.errors import SourceError
 from toolcrib.sources.loading import find_module_file
-from toolcrib.sources.scan.files import take_aim
+from toolcrib.sources.scan.files import find_target
 
 
 @pytest.fixture
@@ -22,8 +22,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_package_is_its_file_and_all_below(folder: Path) -> None:
-    aim = take_aim("pack")
-    assert [path.relative_to(folder).as_posix() for path in aim.files] == [
+    target = find_target("pack")
+    assert [path.relative_to(folder).as_posix() for path in target.files] == [
         "pack/__init__.py",
         "pack/one.py",
         "pack/sub/two.py",
@@ -60,24 +60,24 @@ def test_a_package_wins_over_a_file_of_its_name(folder: Path) -> None:
 
 
 def test_a_name_in_a_file_is_kept(folder: Path) -> None:
-    aim = take_aim("single.py:thing.part")
-    assert (aim.name, [path.name for path in aim.files]) == ("thing.part", ["single.py"])
-    aim = take_aim("pack:thing")
-    assert (aim.name, [path.name for path in aim.files]) == ("thing", ["__init__.py"])
+    target = find_target("single.py:thing.part")
+    assert (target.name, [path.name for path in target.files]) == ("thing.part", ["single.py"])
+    target = find_target("pack:thing")
+    assert (target.name, [path.name for path in target.files]) == ("thing", ["__init__.py"])
 
 
 def test_links_that_go_in_circles_are_left_for_the_reader(folder: Path) -> None:
     (folder / "loose" / "x.py").symlink_to(folder / "loose" / "y.py")
     (folder / "loose" / "y.py").symlink_to(folder / "loose" / "x.py")
-    assert len(take_aim(folder / "loose").files) == 3
+    assert len(find_target(folder / "loose").files) == 3
 
 
 def test_a_file_and_a_link_to_it_are_one(folder: Path) -> None:
     (folder / "loose" / "again.py").symlink_to(folder / "loose" / "three.py")
-    assert [path.name for path in take_aim(folder / "loose").files] == ["three.py"]
+    assert [path.name for path in find_target(folder / "loose").files] == ["three.py"]
 
 
 def test_nothing_of_the_name_says_so(folder: Path) -> None:
     with pytest.raises(SourceError, match="There is no module 'nothing'") as caught:
-        take_aim("nothing")
+        find_target("nothing")
     assert caught.value.hint == "give a file, a folder, a module or module:object"

@@ -156,9 +156,9 @@ def test_pydantic_is_loaded_only_where_a_file_means_it(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"
         "from toolcrib.sources.scan.files import Library\n"
-        "from toolcrib.sources.scan.stubs import Reader\n"
+        "from toolcrib.sources.scan.stubs import Stubs\n"
         f"library = Library([{str(tmp_path)!r}]); file = library.file({str(tmp_path / 'plain.py')!r})\n"
-        "reader = Reader(file, library); reader.stub(file.tree.body[1])\n"
+        "Stubs(library).make(file.tree.body[1], file)\n"
         "print('pydantic' in sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

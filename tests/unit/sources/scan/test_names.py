@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.scanned_snippet import definition_of, expression, read
+from tests.support.scanned_snippet import Reader, definition_of, expression, read
 from toolcrib import Tool
 from toolcrib.errors import SourceError
 from toolcrib.sources.scan.files import Library
-from toolcrib.sources.scan.stubs import Reader
 
 
 def lay(folder: Path, files: dict[str, str]) -> None:

@@ -170,9 +170,27 @@ def test_equal_names_in_two_files_are_both_kept_and_name_each_other(folder: Path
     found = scan(folder)
     assert names(found) == ["second", "first", "Second", "other"]
     (finding,) = found.findings
-    assert (finding.code, finding.level, finding.tool) == ("duplicate-name", "advice", "Second")
+    assert (finding.code, finding.level, finding.tool) == ("duplicate-name", "advice", "second")
     assert finding.file == str(folder / "b.py")
-    assert f"{folder / 'a.py'}:4" in (finding.hint or "")
+    assert f"{folder / 'a.py'}:4" in finding.message
+
+
+def test_a_name_of_many_tools_is_reported_once_with_their_places(folder: Path) -> None:
+    for name in "abcd":
+        write(folder / f"{name}.py", TWO)
+    findings = scan(folder).findings
+    assert [finding.tool for finding in findings] == ["second", "first"]
+    assert all(finding.message.startswith("4 tools are called") for finding in findings)
+    assert all(f"{folder / f'{name}.py'}:" in findings[0].message for name in "abcd")
+
+
+def test_many_names_of_several_tools_are_summed_up(folder: Path) -> None:
+    tools = "".join(f"@tool\ndef do_{number}():\n    'Do it.'\n" for number in range(12))
+    for name in "ab":
+        write(folder / f"{name}.py", f"from toolcrib import tool\n{tools}")
+    (finding,) = scan(folder).findings
+    assert (finding.code, finding.level) == ("duplicate-name", "advice")
+    assert finding.message.startswith("12 names are those of several tools")
 
 
 def test_one_file_by_two_targets_is_one(folder: Path) -> None:
@@ -249,9 +267,10 @@ def test_latin_source_is_read_as_its_cookie_says(folder: Path) -> None:
 def test_progress_is_told(folder: Path) -> None:
     write(folder / "a.py", TWO)
     write(folder / "b.py", "")
-    told: list[tuple[int, int]] = []
-    scan(folder, progress=lambda done, total: told.append((done, total)))
-    assert told == [(0, 2), (1, 2)]
+    told: list[tuple[str, int, int]] = []
+    scan(folder, progress=lambda *progress: told.append(progress))
+    assert [step for step, _, _ in told] == 2 * ["files"] + ["modules"] + 2 * ["tools"]
+    assert [progress[1:] for progress in told] == [(0, 2), (1, 2), (0, 1), (0, 2), (1, 2)]
 
 
 def test_a_generated_file_with_thousands_of_tools_ends(folder: Path) -> None:

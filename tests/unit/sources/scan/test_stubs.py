@@ -226,11 +226,6 @@ class TestOfAFunction:
         source = "def tool(x: int) -> int:\n    open('trace', 'w')\n"
         assert stub_in(tmp_path, source).function(3) == 0
 
-    def test_one_that_python_refuses_is_an_error(self, tmp_path: Path) -> None:
-        [finding] = stub_in(tmp_path, "def tool(a):\n    nonlocal q\n").findings
-        assert (finding.code, finding.level) == ("unreadable-source", "error")
-        assert "nonlocal" in finding.message
-
 
 class TestOfAMethod:
     SOURCE = (

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.scanned_snippet import definition_of, expression, read
+from tests.support.scanned_snippet import definition_of, read
 from toolcrib.sources.scan import scan
-from toolcrib.sources.scan.hints import names_in, spell
 
 HEAD = "from toolcrib import tool\n"
 
@@ -80,27 +79,3 @@ def test_an_empty_file_beside_others_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "__init__.py").write_text("")
     (tmp_path / "a.py").write_text(f'{HEAD}@tool\ndef go(x: str) -> str:\n    """Go."""\n    return x\n')
     assert shown(tmp_path) == {"go": {"type": "string"}}
-
-
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("str", ["str"]),
-        ("dict[str, int] | None", ["dict", "str", "int"]),
-        ("list['Order']", None),
-        ("Literal['a', 1]", None),
-        ("tuple[int, ...]", ["tuple", "int"]),
-        ("types.Order", None),
-        ("Annotated[int, Field(ge=1)]", None),
-        ("list[" * 20 + "int" + "]" * 20, None),
-    ],
-)
-def test_names_are_told_where_there_are_no_others(text: str, names: list[str] | None) -> None:
-    assert names_in(spell(expression(text))) == names
-
-
-@pytest.mark.parametrize("pair", [("a.b", "b.a"), ("X[1]", "X[True]"), ("X['a']", "X[a]"), ("a | b", "a[b]")])
-def test_what_is_written_differently_is_spelled_differently(pair: tuple[str, str]) -> None:
-    spelled = [spell(expression(text)) for text in pair]
-    assert None not in spelled
-    assert spelled[0] != spelled[1]

@@ -1,4 +1,4 @@
-"""The other end of a call, for tests: hears what is told and answers what is asked."""
+"""A client for tests: records what a call reports, and answers its questions."""
 
 from __future__ import annotations
 

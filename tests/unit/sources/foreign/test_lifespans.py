@@ -1,4 +1,4 @@
-"""The lifespan of a server of theirs: entered before the first call, left when our server stops."""
+"""Lifespans of foreign servers: entered before the first call, left when our server stops."""
 
 from __future__ import annotations
 

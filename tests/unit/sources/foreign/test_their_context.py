@@ -1,4 +1,4 @@
-"""Their Context, lent: what their functions tell, ask and find through it."""
+"""The Context of another library in its functions: progress, log messages, questions, state."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from fastmcp.server.context import _current_context
 from fastmcp.server.dependencies import fastmcp_request_ctx
 
-from tests.unit.sources.foreign.answering import GUESTS, Person
+from tests.unit.sources.foreign.answering_client import GUESTS, Person
 from toolcrib import MCPServer
 from toolcrib.context import Answer, Completion, Folder, Folders, Form, Prompt
 

@@ -1,0 +1,602 @@
+"""A source file: its scopes and the names that they bind, and the statements in it that may register tools.
+
+One pass over the statements finds decorated definitions, calls, returns and assignments, each with what
+guards it. Conditions, loops and early returns are not interpreted: a statement below one carries a guess,
+which becomes a finding about the tools that it registers.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+Definition = FunctionNode | ast.ClassDef
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_MAX_NESTED_CALLS = 4
+_MAX_SHOWN = 60
+_REBINDING = re.compile(r"^[ \t]+global[ \t]+([\w, \t]+)|^\S.*?\b(\w+)[ \t]*:=", re.MULTILINE)
+_FACTS: dict[tuple[str, str], Any] = {
+    ("sys", "version_info"): tuple(sys.version_info),
+    ("sys", "platform"): sys.platform,
+    ("os", "name"): os.name,
+}
+_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.GtE: operator.ge,
+    ast.Gt: operator.gt,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+}
+
+Situation = frozenset[str]
+"""The conditions under which a statement runs. "checking": for type checkers only. "main": as a program only.
+"attempt": in the body of a `try` with handlers; "fallback": in a handler. "maybe": undecidable."""
+_ALWAYS: Situation = frozenset()
+
+
+def words_in(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def show(node: ast.AST) -> str:
+    """Return an expression as it is written, shortened."""
+    try:
+        text = " ".join(ast.unparse(node).split())
+    except (RecursionError, ValueError, AttributeError):
+        return "this expression"
+    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"
+
+
+def first_line(node: Definition) -> int:
+    """Return the line of a definition as Python counts: that of its first decorator."""
+    return node.decorator_list[0].lineno if node.decorator_list else node.lineno
+
+
+# --- scopes ------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class Binding:
+    """One way in which a name gets its meaning. `module` and `level` are those of an import, `value` is what
+    an assignment assigns."""
+
+    kind: Literal["import", "from", "class", "function", "value", "alias", "variable", "unknown"]
+    node: ast.AST
+    line: int
+    situation: Situation = _ALWAYS
+    value: ast.expr | None = None
+    module: str = ""
+    level: int = 0
+    name: str = ""
+
+    @property
+    def is_certain(self) -> bool:
+        return self.situation.isdisjoint(("attempt", "fallback", "maybe"))
+
+
+@dataclass(eq=False)
+class Scope:
+    """A module, a function, a class body, or the type parameters of one. `statements` are those that bind
+    names, with their situations."""
+
+    kind: Literal["module", "function", "class", "types"]
+    node: Any
+    file: SourceFile
+    parent: Scope | None = None
+    statements: list[tuple[ast.stmt, Situation]] = field(default_factory=list)
+    stars: list[Binding] = field(default_factory=list)
+
+    @cached_property
+    def names(self) -> dict[str, list[Binding]]:
+        """The bindings of each name, in the order of their lines."""
+        names: dict[str, list[Binding]] = {}
+        made: list[tuple[str, Binding]] = []
+        if self.kind == "types":
+            variables = self.node.type_params
+            made += [(each.name, Binding("variable", each, 0, name=each.name)) for each in variables]
+        elif self.kind == "function":
+            line = self.node.lineno
+            arguments = [item.arg for item in arguments_of(self.node.args)]
+            made += [(name, Binding("unknown", self.node, line, name=name)) for name in arguments]
+        for statement, situation in self.statements:
+            if isinstance(statement, FUNCTIONS):  # as most are
+                name = statement.name
+                made.append((name, Binding("function", statement, statement.lineno, situation, name=name)))
+            else:
+                made += _bindings(statement, situation)
+        for name, binding in made:
+            if name != "*":
+                names.setdefault(name, []).append(binding)
+        if self.kind == "module" and ("global" in self.file.text or ":=" in self.file.text):
+            for found in _REBINDING.findall(self.file.text):
+                for name in re.findall(r"\w+", " ".join(found)):
+                    if name in names:  # a function or an expression binds it too, at an unknown time
+                        line = names[name][-1].line
+                        names[name].append(
+                            Binding("unknown", self.node, line, frozenset({"maybe"}), name=name)
+                        )
+        return names
+
+    @property
+    def outer(self) -> Scope | None:
+        """The scope around this one, without those of type parameters."""
+        scope = self.parent
+        while scope is not None and scope.kind == "types":
+            scope = scope.parent
+        return scope
+
+    def within(self, node: Definition) -> Scope:
+        """Return the scope that the body of a definition makes here."""
+        has_types = getattr(node, "type_params", ())  # of Python 3.12
+        outer = Scope("types", node, self.file, self) if has_types else self
+        return Scope("class" if isinstance(node, ast.ClassDef) else "function", node, self.file, outer)
+
+    def visible(self) -> Iterator[Scope]:
+        """Yield the scopes in which a name that is used here is looked for, in order."""
+        yield self
+        outer = self.parent
+        while outer is not None:
+            if outer.kind != "class":
+                yield outer
+            outer = outer.parent
+
+
+def _bindings(statement: ast.stmt, situation: Situation) -> Iterator[tuple[str, Binding]]:
+    """Yield the names that one statement binds itself."""
+    line = statement.lineno
+    kind: Any
+    if isinstance(statement, ast.ClassDef):
+        yield statement.name, Binding("class", statement, line, situation, name=statement.name)
+    elif isinstance(statement, ast.Import):
+        for alias in statement.names:
+            shown = alias.asname or alias.name.partition(".")[0]
+            module = alias.name if alias.asname else shown
+            yield shown, Binding("import", statement, line, situation, module=module)
+    elif isinstance(statement, ast.ImportFrom):
+        module, level = statement.module or "", statement.level
+        for alias in statement.names:
+            made = Binding("from", statement, line, situation, None, module, level, alias.name)
+            yield alias.asname or alias.name, made
+    elif type(statement).__name__ == "TypeAlias":  # of Python 3.12
+        name, value = statement.name.id, statement.value  # type: ignore[attr-defined,unused-ignore]
+        yield name, Binding("alias", statement, line, situation, value, name=name)
+    else:
+        for target, given in _targets(statement):
+            for name, part in _assigned(target, given):
+                kind = "unknown" if part is None else "value"
+                yield name, Binding(kind, statement, line, situation, part, name=name)
+
+
+def _targets(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr | None]]:
+    """Yield the expressions that a statement assigns to, with the values where they are written."""
+    match statement:
+        case ast.Assign():
+            yield from ((target, statement.value) for target in statement.targets)
+        case ast.AnnAssign(value=ast.expr() as value):
+            yield statement.target, value
+        case ast.Delete():
+            yield from ((target, None) for target in statement.targets)
+        case ast.AugAssign() | ast.For() | ast.AsyncFor():
+            yield statement.target, None
+        case ast.With() | ast.AsyncWith():
+            yield from ((item.optional_vars, None) for item in statement.items if item.optional_vars)
+
+
+def _assigned(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, ast.expr | None]]:
+    if isinstance(target, ast.Name):
+        yield target.id, value
+    elif isinstance(target, ast.Tuple | ast.List):
+        values: Sequence[ast.expr | None] = [None] * len(target.elts)
+        if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
+            values = value.elts
+        for inner, given in zip(target.elts, values, strict=True):
+            yield from _assigned(inner, given)
+
+
+def arguments_of(arguments: ast.arguments) -> Iterator[ast.arg]:
+    """Yield all parameters: those by position, those by name, `*args` and `**kwargs`."""
+    yield from (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+    yield from (item for item in (arguments.vararg, arguments.kwarg) if item is not None)
+
+
+def defaults_of(arguments: ast.arguments) -> list[tuple[str, ast.expr]]:
+    """Return the parameters that have a default, with it."""
+    places = (arguments.posonlyargs + arguments.args)[::-1]
+    pairs = [*zip(places, arguments.defaults[::-1], strict=False)][::-1]
+    keywords = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    return [(item.arg, value) for item, value in (*pairs, *keywords) if value is not None]
+
+
+# --- files -------------------------------------------------------------------------------------------
+
+
+class Guess(NamedTuple):
+    """Why a tool may be missing, or different, when the code runs."""
+
+    code: str
+    words: str
+
+
+class Loop(NamedTuple):
+    """A `for` around a statement, or the one in a comprehension."""
+
+    target: ast.expr
+    items: ast.expr
+
+
+class Spot(NamedTuple):
+    """Where a statement stands: its scope, and the guards and loops around it in that function."""
+
+    scope: Scope
+    guesses: tuple[Guess, ...] = ()
+    loops: tuple[Loop, ...] = ()
+    situation: Situation = _ALWAYS
+
+    @property
+    def function(self) -> FunctionNode | None:
+        """The function whose call runs the statement; None for one that importing runs."""
+        scope: Scope | None = self.scope
+        while scope is not None and scope.kind != "function":
+            scope = scope.parent
+        return None if scope is None else scope.node
+
+    def guarded(self, guess: Guess, situation: str = "maybe") -> Spot:
+        return Spot(self.scope, (*self.guesses, guess), self.loops, self.situation | {situation})
+
+
+class CallAt(NamedTuple):
+    """A call and where it stands."""
+
+    node: ast.Call
+    spot: Spot
+    is_awaited: bool = False
+
+
+class Stored(NamedTuple):
+    """`name[key] = value`, `name += value` or `holder.name = value`: a change of something that exists."""
+
+    target: ast.expr
+    value: ast.expr
+    spot: Spot
+
+
+@dataclass(eq=False)
+class SourceFile:
+    """One file. `name` is the dotted name that importing it gives, `base` the folder it is imported from.
+
+    `spots` and `scopes` are those in which each definition stands and which its body makes, `returns` the
+    values that a function returns, all by the id of the node; `attributes` are the assignments to attributes
+    by name. `is_suspect`: a statement stands where Python may refuse to compile it.
+    """
+
+    path: Path
+    name: str
+    base: Path
+    tree: ast.Module
+    text: str = ""
+    decorated: list[tuple[Definition, Spot]] = field(default_factory=list)
+    classes: list[tuple[ast.ClassDef, Spot]] = field(default_factory=list)
+    calls: list[CallAt] = field(default_factory=list)
+    stored: list[Stored] = field(default_factory=list)
+    attributes: dict[str, list[Stored]] = field(default_factory=dict)
+    returns: dict[int, list[tuple[ast.expr, Spot]]] = field(default_factory=dict)
+    imports: list[ast.Import | ast.ImportFrom] = field(default_factory=list)
+    spots: dict[int, Spot] = field(default_factory=dict)
+    scopes: dict[int, Scope] = field(default_factory=dict)
+    is_suspect: bool = False
+
+    def __post_init__(self) -> None:
+        self.scope = Scope("module", self.tree, self)
+        spot = Spot(self.scope)
+        if self.path.name == "__main__.py":
+            guess = Guess("guessed-main", "it is registered when the package is run as a program")
+            spot = Spot(self.scope, (guess,))
+        walker = _Walker(self)
+        for statement in self.tree.body:
+            walker.block([statement], spot)
+
+    @property
+    def package(self) -> str:
+        """The package that a relative import begins at."""
+        return self.name if self.path.name == "__init__.py" else self.name.rpartition(".")[0]
+
+    @cached_property
+    def _lines(self) -> list[str]:
+        return re.split(r"\r\n?|\n", self.text) if "\r" in self.text else self.text.split("\n")
+
+    def text_of(self, node: ast.expr) -> str | None:
+        """Return an expression as it is written, if it is on one line; unparsing takes much longer."""
+        line = self._lines[node.lineno - 1] if node.end_lineno == node.lineno else ""
+        return line[node.col_offset : node.end_col_offset] if line and line.isascii() else None
+
+    @cached_property
+    def is_lazy(self) -> bool:
+        """Whether its annotations are text at run time: `from __future__ import annotations`."""
+        imports = [item for item in self.imports if getattr(item, "module", "") == "__future__"]
+        return any(alias.name == "annotations" for item in imports for alias in item.names)
+
+    def is_changed(self, name: str) -> bool:
+        """Return whether the object behind a name of the module is changed somewhere in the file."""
+        return name in self._changed
+
+    @cached_property
+    def _changed(self) -> frozenset[str]:
+        return frozenset(_changed_names(self.tree))
+
+    def scope_of(self, node: Definition) -> Scope:
+        """Return the scope in which a definition stands."""
+        return self.spots[id(node)].scope
+
+    def scope_in(self, node: Definition) -> Scope:
+        """Return the scope that the body of a definition makes."""
+        return self.scopes[id(node)]
+
+
+_CHANGING = words_in(
+    "add append clear discard extend insert pop popitem remove reverse setdefault sort update"
+)
+
+
+def _changed_names(tree: ast.Module) -> Iterator[str]:
+    """Yield the names whose objects are changed after they were made, somewhere in the file."""
+    for node in ast.walk(tree):
+        changed: ast.expr | None = None
+        if isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
+            changed = node.value
+        elif isinstance(node, ast.AugAssign):
+            changed = node.target
+        elif isinstance(node, ast.Global):
+            yield from node.names
+        elif isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGING:
+                changed = node.func.value
+            elif isinstance(node.func, ast.Name) and node.func.id in ("setattr", "delattr") and node.args:
+                changed = node.args[0]
+        while isinstance(changed, ast.Attribute | ast.Subscript):
+            changed = changed.value
+        if isinstance(changed, ast.Name):
+            yield changed.id
+
+
+# --- statements --------------------------------------------------------------------------------------
+
+
+def _decide(test: ast.expr) -> bool | Literal["main", "checking", "running"] | None:
+    """Return the truth of a condition if reading tells it. "checking" holds for type checkers only, "running"
+    for everybody else, "main" for code that runs as a program; None is not known."""
+    match test:
+        case ast.Constant(value=value):
+            return bool(value)
+        case ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"):
+            return "checking"
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            inner = _decide(operand)
+            if isinstance(inner, str):
+                return "running" if inner == "checking" else "checking" if inner == "running" else None
+            return None if inner is None else not inner
+        case ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant()]):
+            return "main"
+        case ast.Compare(left=ast.Attribute(value=ast.Name(id=module), attr=name), ops=[sign]):
+            compare = _COMPARISONS.get(type(sign))
+            try:
+                if compare is not None and (module, name) in _FACTS:
+                    return bool(compare(_FACTS[module, name], ast.literal_eval(test.comparators[0])))
+            except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+                return None
+    return None
+
+
+_STOP = Guess("stop", "the statements below are not reached")
+
+
+class _Walker:
+    """Looks through blocks of statements. Each method returns the guess about the statements that follow:
+    None if they are reached, _STOP if they are not."""
+
+    def __init__(self, found: SourceFile) -> None:
+        self.found = found
+        self.loops = 0
+
+    def block(self, body: Sequence[ast.stmt], spot: Spot) -> Guess | None:
+        last: Guess | None = None
+        for statement in body:
+            kind = type(statement)
+            if kind in _BINDING:
+                spot.scope.statements.append((statement, spot.situation))
+            take = _STATEMENTS.get(kind)
+            left = None if take is None else take(self, statement, spot)
+            if left is _STOP:
+                return left
+            if left is not None:
+                last = left
+                spot = Spot(spot.scope, (*spot.guesses, left), spot.loops, spot.situation)
+        return last
+
+    def _expr(self, node: ast.Expr, spot: Spot) -> None:
+        self._expression(node.value, spot)
+
+    def _import(self, node: ast.Import | ast.ImportFrom, spot: Spot) -> None:
+        self.found.imports.append(node)
+        if any(alias.name == "*" for alias in node.names):
+            spot.scope.stars += [binding for _, binding in _bindings(node, spot.situation)]
+
+    def _suspect(self, node: ast.stmt, spot: Spot) -> None:  # noqa: ARG002
+        self.found.is_suspect = True
+
+    def _end(self, node: ast.stmt, spot: Spot) -> Guess:
+        if isinstance(node, ast.Return):
+            if spot.scope.kind != "function":
+                self.found.is_suspect = True
+            elif node.value is not None:
+                self._expression(node.value, spot)
+                self.found.returns.setdefault(id(spot.scope.node), []).append((node.value, spot))
+        elif not self.loops and not isinstance(node, ast.Raise):
+            self.found.is_suspect = True
+        return _STOP
+
+    def _definition(self, node: Definition, spot: Spot) -> None:
+        self.found.spots[id(node)] = spot
+        if node.decorator_list:
+            self.found.decorated.append((node, spot))
+        scope = self.found.scopes[id(node)] = spot.scope.within(node)
+        before, self.loops = self.loops, 0
+        if isinstance(node, ast.ClassDef):
+            self.block(node.body, Spot(scope, spot.guesses, spot.loops))
+            self.found.classes.append((node, spot))
+        else:
+            self.block(node.body, Spot(scope))
+        self.loops = before
+
+    def _assignment(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign, spot: Spot) -> None:
+        if node.value is None:
+            return
+        self._expression(node.value, spot)
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            if isinstance(node, ast.AugAssign) or isinstance(target, ast.Attribute | ast.Subscript):
+                stored = Stored(target, node.value, spot)
+                self.found.stored.append(stored)
+                if isinstance(target, ast.Attribute):
+                    self.found.attributes.setdefault(target.attr, []).append(stored)
+
+    def _expression(self, node: ast.expr, spot: Spot, depth: int = 0, *, is_awaited: bool = False) -> None:
+        """Note the calls in an expression that stands by itself; hardly any argument is looked into."""
+        kind = type(node)
+        if kind is ast.Constant or kind is ast.Name or kind is ast.JoinedStr:
+            return
+        if isinstance(node, ast.Await | ast.Yield | ast.YieldFrom) and spot.function is None:
+            self.found.is_suspect = True
+        if isinstance(node, ast.Await):
+            self._expression(node.value, spot, depth, is_awaited=True)
+        elif isinstance(node, ast.Call):
+            self.found.calls.append(CallAt(node, spot, is_awaited))
+            if depth < _MAX_NESTED_CALLS:
+                runs = getattr(node.func, "attr", "") == "run"
+                if isinstance(node.func, ast.Call):
+                    self._expression(node.func, spot, depth + 1)
+                elif isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call):
+                    self._expression(node.func.value, spot, depth + 1)
+                for argument in node.args:
+                    if isinstance(argument, ast.Call):
+                        self._expression(argument, spot, depth + 1, is_awaited=runs)
+        elif isinstance(node, ast.ListComp | ast.GeneratorExp) and depth == 0:
+            loops = [Loop(item.target, item.iter) for item in node.generators]
+            self._expression(node.elt, spot._replace(loops=(*spot.loops, *loops)), 1)
+
+    # --- guards ---
+
+    def _if(self, node: ast.If, spot: Spot) -> Guess | None:
+        written = self.found.text_of(node.test)
+        shown = written if written is not None and len(written) <= _MAX_SHOWN else show(node.test)
+        doubt = Guess("guessed-condition", f"whether it is registered depends on `{shown}`")
+        left: Guess | None = None
+        guarded = spot  # with a doubt, once an earlier condition that is not known may hold
+        current: ast.If | None = node
+        while current is not None:
+            truth = _decide(current.test)
+            if truth == "main":
+                words = "it is registered when the file is run as a program, not when it is imported"
+                self.block(current.body, spot.guarded(Guess("guessed-main", words), "main"))
+            elif truth == "checking":
+                words = "it is registered for type checkers only"
+                self.block(current.body, spot.guarded(Guess("guessed-condition", words), "checking"))
+            elif truth in (True, "running"):
+                after = self.block(current.body, guarded)
+                return (left or doubt) if after is _STOP and guarded is not spot else after
+            elif truth is None:
+                guarded = spot.guarded(doubt)
+                left = left or self._perhaps(current.body, guarded, doubt)
+            rest = current.orelse
+            current = rest[0] if len(rest) == 1 and isinstance(rest[0], ast.If) else None
+            if current is None and rest:
+                if guarded is spot:
+                    return self.block(rest, spot)
+                left = left or self._perhaps(rest, guarded, doubt)
+        return left
+
+    def _perhaps(self, body: Sequence[ast.stmt], spot: Spot, doubt: Guess) -> Guess | None:
+        """Look through a block that runs perhaps: it may return, or raise as Python would anyway."""
+        after = self.block(body, spot)
+        return (doubt if _returns(body) else None) if after is _STOP else after
+
+    def _try(self, node: ast.Try | ast.TryStar, spot: Spot) -> Guess | None:
+        tried = spot
+        if node.handlers:
+            tried = spot._replace(situation=spot.situation | {"attempt"})
+            if any(isinstance(item, ast.Import | ast.ImportFrom) for item in node.body):
+                words = "it is registered if what is imported beside it is there"
+                tried = tried._replace(guesses=(*spot.guesses, Guess("guessed-condition", words)))
+        after = self.block(node.body, tried)
+        left = None if after is _STOP else after
+        failed = Guess("guessed-condition", "it is registered if something fails")
+        for handler in node.handlers:
+            self.block(handler.body, spot.guarded(failed, "fallback"))
+            if _returns(handler.body):
+                left = Guess("guessed-condition", "it is registered unless something fails before it")
+        if after is not _STOP:
+            self.block(node.orelse, spot._replace(situation=tried.situation))
+        self.block(node.finalbody, spot)
+        return after if after is _STOP and not node.handlers else left
+
+    def _with(self, node: ast.With | ast.AsyncWith, spot: Spot) -> Guess | None:
+        for item in node.items:
+            self._expression(item.context_expr, spot)
+        return self.block(node.body, spot)
+
+    def _match(self, node: ast.Match, spot: Spot) -> None:
+        guess = Guess("guessed-condition", "it is registered in one case of several")
+        for case in node.cases:
+            self.block(case.body, spot.guarded(guess))
+
+    def _loop(self, node: ast.For | ast.AsyncFor | ast.While, spot: Spot) -> None:
+        inner, words = spot, "it is registered in a loop"
+        if not isinstance(node, ast.While):
+            inner = spot._replace(loops=(*spot.loops, Loop(node.target, node.iter)))
+            is_left = any(isinstance(item, ast.Break | ast.Continue) for item in ast.walk(node))
+            words = "it is registered in a loop that may be left early" if is_left else ""
+        self.loops += 1
+        maybe = inner._replace(situation=spot.situation | {"maybe"})
+        self.block(node.body, maybe.guarded(Guess("guessed-loop", words)) if words else maybe)
+        self.loops -= 1
+        self.block(node.orelse, spot)
+
+
+_STATEMENTS: dict[type[ast.stmt], Any] = {
+    ast.Expr: _Walker._expr,
+    **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef), _Walker._definition),
+    **dict.fromkeys((ast.Assign, ast.AnnAssign, ast.AugAssign), _Walker._assignment),
+    **dict.fromkeys((ast.Import, ast.ImportFrom), _Walker._import),
+    **dict.fromkeys((ast.Nonlocal, ast.Global), _Walker._suspect),
+    **dict.fromkeys((ast.Return, ast.Raise, ast.Break, ast.Continue), _Walker._end),
+    ast.If: _Walker._if,
+    **dict.fromkeys((ast.Try, ast.TryStar), _Walker._try),
+    **dict.fromkeys((ast.With, ast.AsyncWith), _Walker._with),
+    **dict.fromkeys((ast.For, ast.AsyncFor, ast.While), _Walker._loop),
+    ast.Match: _Walker._match,
+}
+_BINDING = frozenset(
+    {
+        ast.FunctionDef,
+        ast.AsyncFunctionDef,
+        ast.ClassDef,
+        ast.Assign,
+        ast.AnnAssign,
+        ast.AugAssign,
+        ast.Delete,
+    }
+    | {ast.Import, ast.ImportFrom, ast.With, ast.AsyncWith, ast.For, ast.AsyncFor}
+    | {getattr(ast, "TypeAlias", ast.Import)}  # of Python 3.12
+)
+
+
+def _returns(body: Sequence[ast.stmt]) -> bool:
+    return any(isinstance(item, ast.Return) for item in body)
