@@ -355,11 +355,13 @@ class EventfdWaker(CallbackWaker):
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
         self._futures: deque[asyncio.Future[None]] = deque()
+        self._process = os.getpid()
         self._counter = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         loop.add_reader(self._counter, self._deliver)
 
     def __del__(self) -> None:
-        if hasattr(self, "_counter"):
+        # A forked process may have closed all descriptors, and opened others with the same numbers.
+        if hasattr(self, "_counter") and self._process == os.getpid():
             os.close(self._counter)
 
     def wake(self, future: asyncio.Future[None]) -> bool:

@@ -527,3 +527,25 @@ def test_the_descriptors_of_loops_that_have_ended_do_not_wait_for_the_garbage_co
         assert len(os.listdir("/dev/fd")) <= before
     finally:
         gc.enable()
+
+
+FORKED = """
+import asyncio, os, sys
+from toolcrib.dispatch.event_loop import waker_of
+
+loop = asyncio.new_event_loop()
+counter = waker_of(loop)._counter
+if (child := os.fork()) == 0:
+    os.close(counter)
+    assert os.open(os.devnull, os.O_RDONLY) == counter
+    del loop
+    os.fstat(counter)
+    os._exit(0)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "eventfd"), reason="there are no event counters here")
+def test_a_forked_process_closes_no_descriptor_of_its_own_by_mistake() -> None:
+    done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
