@@ -1,0 +1,168 @@
+"""Run a page of the documentation in a folder of its own, from top to bottom.
+
+- A fenced block with `title="shop.py"` is written to that file. A Python file is executed too.
+- A Python block without a title is executed; such blocks of one page share their names.
+- A `console` block has commands after `$` and their output, standard error included. They are run, and the
+  output is compared. `...` stands for any text, and on a line of its own for any lines.
+- A server (`toolcrib serve`, `uvicorn`) is started, compared with the lines below it, and ended with the page.
+  Port 8000 is replaced by a free one.
+
+Variables of one command, as in `KEY=$(toolcrib keys create ana)`, are kept for the next ones.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+TIMEOUT_S = 60
+START_S = 15
+_FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_TITLE = re.compile(r'title="([^"]+)"')
+_COMMAND = re.compile(r"^\$ (.*(?:\\\n.*)*)\n?", re.MULTILINE)
+_ASSIGNMENT = re.compile(r"(\w+)=\$\((.*)\)")
+_SERVER = re.compile(r"toolcrib serve\b(?!.* --(?:stdio|help))|uvicorn |python -m uvicorn ")
+HOME = "/home/ana/shop"
+"""The folder in which readers are told to be."""
+
+
+@dataclass
+class Page:
+    path: Path
+    folder: Path
+    names: dict[str, object] = field(default_factory=lambda: {"__name__": "documented"})
+    variables: dict[str, str] = field(default_factory=dict)
+    servers: list[subprocess.Popen[str]] = field(default_factory=list)
+    differences: list[str] = field(default_factory=list)
+    port: int = 0
+
+    def run(self) -> None:
+        text = self.path.read_text()
+        try:
+            for match in _FENCE.finditer(text):
+                language, options, body = match.groups()
+                line = text[: match.start()].count("\n") + 1
+                title = _TITLE.search(options)
+                if title:
+                    file = self.folder / title[1]
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    file.write_text(body)
+                if language == "python":
+                    names = {"__name__": "documented"} if title else self.names
+                    exec(compile("\n" * line + body, str(self.path), "exec", dont_inherit=True), names)
+                elif language == "console":
+                    self._run_console(body, line)
+        finally:
+            self._stop_servers()
+        assert not self.differences, "\n\n".join(self.differences)
+
+    def _run_console(self, body: str, line: int) -> None:
+        found = list(_COMMAND.finditer(body))
+        assert found, f"{self.path.name}:{line}: a console block needs a command after $"
+        ends = [match.start() for match in found[1:]] + [len(body)]
+        for match, end in zip(found, ends, strict=True):
+            expected = body[match.end() : end].strip("\n")
+            where = f"{self.path.name}:{line + 1 + body[: match.start()].count(chr(10))}: $ {match[1]}"
+            command = match[1].partition("   #")[0]
+            output = self._start(command, expected) if _SERVER.match(command) else self._call(command)
+            output = self._simplify(output)
+            if not _to_pattern(expected).fullmatch(output):
+                self.differences.append(f"{where}\nprinted:\n{output}\nnot:\n{expected}")
+
+    def _environ(self) -> dict[str, str]:
+        programs = str(Path(sys.executable).parent)
+        return {
+            **os.environ,
+            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+            "HOME": str(self.folder / "home"),
+            "NO_COLOR": "1",
+            "COLUMNS": "120",
+            "PYTEST_ADDOPTS": "-p no:asyncio -p no:langsmith_plugin -p no:cacheprovider",
+            **self.variables,
+        }
+
+    def _prepare(self, command: str) -> list[str]:
+        if self.port:
+            command = re.sub(
+                r":8000\b|--port 8000\b", lambda found: found[0].replace("8000", str(self.port)), command
+            )
+        return ["sh", "-c", command]
+
+    def _call(self, command: str) -> str:
+        assignment = _ASSIGNMENT.fullmatch(command)
+        done = subprocess.run(
+            self._prepare(assignment[2] if assignment else command),
+            cwd=self.folder,
+            env=self._environ(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE if assignment else subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        if assignment:
+            self.variables[assignment[1]] = done.stdout.strip()
+            return done.stderr
+        return done.stdout
+
+    def _start(self, command: str, expected: str) -> str:
+        """Start a server and return as much of its output as the page shows."""
+        self._stop_servers()
+        self.port = self.port or _find_port()
+        words = self._prepare(command)
+        if "--port" not in command:
+            words[-1] += f" --port {self.port}"
+        words[-1] = f"exec {words[-1]}"
+        server = subprocess.Popen(
+            words,
+            cwd=self.folder,
+            env=self._environ(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.servers.append(server)
+        assert server.stdout is not None
+        output = ""
+        pattern = _to_pattern(expected)
+        timer = threading.Timer(START_S, server.kill)  # ends the reading below
+        timer.start()
+        while line := server.stdout.readline():
+            output += line
+            if pattern.fullmatch(self._simplify(output)):
+                break
+        timer.cancel()
+        return output
+
+    def _simplify(self, output: str) -> str:
+        """Return output with the folders and the port that readers have."""
+        output = output.replace(str(Path(sys.executable).parent), f"{HOME}/.venv/bin")
+        output = output.replace(str(self.folder), HOME).strip("\n")
+        return output.replace(f":{self.port}", ":8000") if self.port else output
+
+    def _stop_servers(self) -> None:
+        for server in self.servers:
+            server.send_signal(signal.SIGTERM)
+            server.communicate(timeout=TIMEOUT_S)
+        self.servers.clear()
+
+
+def _to_pattern(expected: str) -> re.Pattern[str]:
+    pattern = re.escape(expected)
+    pattern = re.sub(r"(?m)^\\\.\\\.\\\.$\\?\n?", lambda _: r"(?:.*(?:\n|\Z))*", pattern)
+    return re.compile(pattern.replace(r"\.\.\.", ".*"))
+
+
+def _find_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
