@@ -1,6 +1,6 @@
 """`python dev.py map`: write the pages of docs/reference/ from the code.
 
-Each page is one function that returns Markdown; tests/unit/test_reference.py compares the pages with the code.
+Each page is one function that returns Markdown; tests/unit/test_reference.py compares pages and code.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ GROUPS = {
     "Servers and tools": "MCPServer tool Tool MCPTool ToolOptions ToolDefinition ToolRegistry Report collect",
     "Calls": "Context Principal Result Image Audio File Link",
     "Applications": "Application APIApplication",
-    "Catalogs and checks": "build_catalog get_catalog_cached Finding validate_tool_definition validate_tool_schema",
+    "Catalogs and checks": "build_catalog get_catalog_cached Finding validate_tool_definition"
+    " validate_tool_schema",
     "Exceptions": "ToolcribError DefinitionError ToolAlreadyExistsError ToolNotFoundError CallError ToolError"
     " APIError InvalidArgumentsError",
 }
@@ -65,7 +66,7 @@ def render_api() -> str:
     lines = [
         "# Public API",
         "",
-        "Everything here is imported from `toolcrib`; other modules follow below. Errors are in [errors](errors.md).",
+        "Names of `toolcrib` come first, those of other modules below. [Errors](errors.md) have a page.",
     ]
     for title, names in GROUPS.items():
         lines += ["", f"## {title}"]
@@ -262,8 +263,8 @@ def render_settings() -> str:
     lines = [
         "# Settings of toolcrib.toml",
         "",
-        "Every key of the file, with its type, limits and default. An unknown key or an invalid value is an error",
-        "with file, line and key. [The command line](../cli.md#toolcribtoml) shows an example.",
+        "Every key of the file, with its type, limits and default. An unknown key or an invalid value is an",
+        "error with file, line and key. [The command line](../cli.md#toolcribtoml) shows an example.",
     ]
     tables: dict[str, list[tuple[str, Setting, Any]]] = {}
     sections = re.findall(r"(\[\w+\]): (.*?)(?=\n\[|\Z)", inspect.cleandoc(Config.__doc__ or ""), re.DOTALL)
@@ -320,10 +321,9 @@ def _show_type(item: Setting) -> str:
         )
     if item.expected != "a non-empty string":
         name = item.expected
-    elif (
-        item.convert is not None
-        and "rate" in (item.name, *item.name.split("_"))
-        or item.name in ("requests", "max_failures")
+    elif (item.convert is not None and "rate" in (item.name, *item.name.split("_"))) or item.name in (
+        "requests",
+        "max_failures",
     ):
         name = 'a rate such as `"60/min"`'
     bounds = [
@@ -352,7 +352,7 @@ def render_errors() -> str:
     lines = [
         "# Errors",
         "",
-        "Every exception of toolcrib is a `ToolcribError` and has a stable `code`. Import them from `toolcrib.errors`.",
+        "Every exception is a `ToolcribError` and has a stable `code`. Import them from `toolcrib.errors`.",
         "",
         "```text",
         textwrap.dedent(drawn),
@@ -370,8 +370,8 @@ def render_errors() -> str:
         lines.append(f"| `{kind.code}` | `{kind.__name__}` | {_cell(text)} |")
     lines += [
         "",
-        "Callers of a tool get a `CallError` as a result with `isError`. Errors of a policy have `code` and `details` in",
-        '`_meta["toolcrib/refusal"]`. [Serving](../serving.md#errors) says what clients get for each problem.',
+        "Callers of a tool get a `CallError` as a result with `isError`. Those of a policy have `code` and",
+        '`details` in `_meta["toolcrib/refusal"]`. [Serving](../serving.md#errors) has what clients get.',
     ]
     return "\n".join(lines)
 
@@ -387,17 +387,19 @@ def render_findings() -> str:
     lines = [
         "# Findings",
         "",
-        "`check`, `lint`, `scan` and `serve` report problems as `file:line: level[code] message`. A code never changes its",
-        "meaning. `toolcrib lint --explain CODE` prints the same in a terminal; [linting](../linting.md) says why each lint",
-        "rule matters, and how to ignore one.",
+        "`check`, `lint`, `scan` and `serve` report problems as `file:line: level[code] message`. A code never",
+        "changes its meaning. `toolcrib lint --explain CODE` prints the same; [linting](../linting.md) says why each",
+        "lint rule matters, and how to ignore one.",
         "",
         "## Lint rules",
         "",
         "| code | level | meaning | fix |",
         "|---|---|---|---|",
     ]
-    for rule in sorted(RULES.values(), key=lambda rule: rule.code):
-        lines.append(f"| `{rule.code}` | {rule.level} | {_cell(rule.summary)} | {_cell(rule.fix)} |")
+    lines += [
+        f"| `{rule.code}` | {rule.level} | {_cell(rule.summary)} | {_cell(rule.fix)} |"
+        for rule in sorted(RULES.values(), key=lambda rule: rule.code)
+    ]
     lines += ["", "## Reading and building", "", "| code | meaning |", "|---|---|"]
     lines += [f"| `{code}` | {_cell(text)} |" for code, text in sorted(OTHERS.items())]
     return "\n".join(lines)

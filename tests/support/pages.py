@@ -1,11 +1,12 @@
 """Run a page of the documentation in a folder of its own, from top to bottom.
 
-- A fenced block with `title="shop.py"` is written to that file. A Python file is executed too.
+- A fenced block with `title="shop.py"` is written to that file, and with `title="shop.py (continued)"` added
+  to it. A Python file is executed too.
 - A Python block without a title is executed; such blocks of one page share their names.
 - A `console` block has commands after `$` and their output, standard error included. They are run, and the
   output is compared. `...` stands for any text, and on a line of its own for any lines.
-- A server (`toolcrib serve`, `uvicorn`) is started, compared with the lines below it, and ended with the page.
-  Port 8000 is replaced by a free one.
+- A server (`toolcrib serve`, `uvicorn`) is started, compared with the lines below it, and ended with the
+  page. Port 8000 is replaced by a free one.
 
 Variables of one command, as in `KEY=$(toolcrib keys create ana)`, are kept for the next ones.
 """
@@ -19,13 +20,14 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 TIMEOUT_S = 60
 START_S = 15
 _FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_TITLE = re.compile(r'title="([^"]+)"')
+_TITLE = re.compile(r'title="([^" ]+)( \(continued\))?"')
 _COMMAND = re.compile(r"^\$ (.*(?:\\\n.*)*)\n?", re.MULTILINE)
 _ASSIGNMENT = re.compile(r"(\w+)=\$\((.*)\)")
 _SERVER = re.compile(r"toolcrib serve\b(?!.* --(?:stdio|help))|uvicorn |python -m uvicorn ")
@@ -53,7 +55,8 @@ class Page:
                 if title:
                     file = self.folder / title[1]
                     file.parent.mkdir(parents=True, exist_ok=True)
-                    file.write_text(body)
+                    before = f"{file.read_text()}\n" if title[2] else ""
+                    file.write_text(before + body)
                 if language == "python":
                     names = {"__name__": "documented"} if title else self.names
                     exec(compile("\n" * line + body, str(self.path), "exec", dont_inherit=True), names)
@@ -73,7 +76,7 @@ class Page:
             command = match[1].partition("   #")[0]
             output = self._start(command, expected) if _SERVER.match(command) else self._call(command)
             output = self._simplify(output)
-            if not _to_pattern(expected).fullmatch(output):
+            if not _matches(output, expected):
                 self.differences.append(f"{where}\nprinted:\n{output}\nnot:\n{expected}")
 
     def _environ(self) -> dict[str, str]:
@@ -132,14 +135,15 @@ class Page:
         self.servers.append(server)
         assert server.stdout is not None
         output = ""
-        pattern = _to_pattern(expected)
         timer = threading.Timer(START_S, server.kill)  # ends the reading below
         timer.start()
         while line := server.stdout.readline():
             output += line
-            if pattern.fullmatch(self._simplify(output)):
+            if _matches(self._simplify(output), expected):
                 break
         timer.cancel()
+        if server.poll() is None:
+            _wait_for(self.port)
         return output
 
     def _simplify(self, output: str) -> str:
@@ -155,10 +159,12 @@ class Page:
         self.servers.clear()
 
 
-def _to_pattern(expected: str) -> re.Pattern[str]:
-    pattern = re.escape(expected)
-    pattern = re.sub(r"(?m)^\\\.\\\.\\\.$\\?\n?", lambda _: r"(?:.*(?:\n|\Z))*", pattern)
-    return re.compile(pattern.replace(r"\.\.\.", ".*"))
+def _matches(output: str, expected: str) -> bool:
+    lines = [
+        r"(?:.*\n)*" if line == "..." else re.escape(line).replace(r"\.\.\.", ".*") + r"\n"
+        for line in expected.splitlines()
+    ]
+    return re.fullmatch("".join(lines), f"{output}\n" if output else "") is not None
 
 
 def _find_port() -> int:
@@ -166,3 +172,13 @@ def _find_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def _wait_for(port: int) -> None:
+    """Return when a server listens on a port of this machine; what it logs first may come before that."""
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)

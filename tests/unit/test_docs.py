@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
+import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from bench.architecture import render_tree
 from tests.support.pages import Page
@@ -15,7 +20,6 @@ ROOT = Path(__file__).resolve().parents[2]
 RUN_ELSEWHERE = {
     "docs/agents.md",  # tests/agents/test_docs_page.py
     "docs/extending.md",  # test_extending.py
-    "docs/policy.md",  # its commands are typed into two terminals; the blocks are executed by test_policy_page
 }
 PAGES = [
     "README.md",
@@ -60,3 +64,35 @@ def test_the_paths_of_the_map_exist() -> None:
     table = page[page.index("## Where to change what") :]
     named = set(re.findall(r"`((?:\w+/)+(?:\w+\.py)?|\w+\.py)`", table))
     assert [path for path in named if not (ROOT / "src/toolcrib" / path).exists()] == ["tests/unit/"]
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    """Return the fenced blocks of a language in all pages, each with its page and line."""
+    pattern = re.compile(rf"^```{language}[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+    return [
+        (f"{page.relative_to(ROOT)}:{text[: match.start()].count(chr(10)) + 1}", match[1])
+        for page in sorted(ROOT.glob("docs/**/*.md"))
+        for text in [page.read_text()]
+        for match in pattern.finditer(text)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("language", "parse"), [("yaml", lambda text: list(yaml.safe_load_all(text))), ("json", json.loads)]
+)
+def test_files_of_other_programs_can_be_parsed(language: str, parse: Callable[[str], object]) -> None:
+    found = blocks(language)
+    assert found
+    for place, text in found:
+        assert parse(text), place
+
+
+def test_the_unit_of_systemd_is_valid(tmp_path: Path) -> None:
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("systemd is not installed")
+    [(_, text)] = blocks("ini")
+    unit = tmp_path / "shop.service"
+    unit.write_text(re.sub(r"/srv/shop/\.venv/bin/toolcrib", sys.executable, text))
+    done = subprocess.run([program, "verify", str(unit)], capture_output=True, text=True, check=False)
+    assert [line for line in done.stderr.splitlines() if "shop.service" in line] == []

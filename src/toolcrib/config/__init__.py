@@ -61,8 +61,9 @@ def check_path(value: Any) -> str:
 class HTTPConfig(Settings):
     """The HTTP server: by default http://127.0.0.1:8000/mcp, in one process.
 
-    Requests must name the server itself or one of `allowed_hosts`; pages in browsers must come from the server
-    itself or from one of `allowed_origins`. `insecure` accepts callers on other machines without `[auth]`.
+    Requests must name the server itself or one of `allowed_hosts`; pages in browsers must come from the
+    server itself or from one of `allowed_origins`. `insecure` accepts callers on other machines without
+    `[auth]`.
     """
 
     host: str | None = None
@@ -110,8 +111,8 @@ class Config(Settings):
     `errors = "hide"` hides the messages of exceptions in tools of `mcp` and `fastmcp` servers.
     [catalog]: `cache` is the file in which built catalogs are kept.
     [log]: the format of log lines on stderr, by default text.
-    [tools]: `include` and `exclude` select tools: names, globs, `tag:NAME`, `re:PATTERN`. `enable_GROUP_tools`
-    turns the tools of a group on or off.
+    [tools]: `include` and `exclude` select tools: names, globs, `tag:NAME`, `re:PATTERN`.
+    `enable_GROUP_tools` turns the tools of a group on or off.
     """
 
     file: Path | None = setting(None, key=None)
