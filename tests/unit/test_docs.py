@@ -2,47 +2,52 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from bench.architecture import render_tree
+from tests.support.pages import Page
 from toolcrib.cli import COMMANDS, app
 
 ROOT = Path(__file__).resolve().parents[2]
+RUN_ELSEWHERE = {
+    "docs/agents.md",  # tests/agents/test_docs_page.py
+    "docs/extending.md",  # test_extending.py
+}
 PAGES = [
     "README.md",
-    "docs/guide.md",
-    "docs/access.md",
-    "docs/serving.md",
-    "docs/coming-from.md",
-    "docs/catalog.md",
-    "docs/exporting.md",
-    "docs/limits.md",
-    "docs/locking.md",
-    "docs/oauth.md",
-    "docs/scanning.md",
-    "docs/searching.md",
-    "docs/telemetry.md",
+    *sorted(
+        str(path.relative_to(ROOT))
+        for path in ROOT.glob("docs/**/*.md")
+        if re.search("^```(?:python|console)", path.read_text(), re.MULTILINE)
+    ),
 ]
-_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_the_python_blocks_of_a_page_run_in_order(
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in RUN_ELSEWHERE])
+def test_the_blocks_of_a_page_run_in_order_and_print_what_it_shows(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    text = (ROOT / page).read_text()
-    names: dict[str, object] = {"__name__": "documented"}
-    for match in _BLOCK.finditer(text):
-        line = text[: match.start()].count("\n") + 1
-        source = "\n" * line + match[1]
-        exec(compile(source, str(ROOT / page), "exec", dont_inherit=True), names)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    modules = set(sys.modules)
+    try:
+        Page(ROOT / page, tmp_path).run()
+    finally:
+        for name in set(sys.modules) - modules:  # the next page has a shop.py of its own
+            if str(tmp_path) in str(getattr(sys.modules[name], "__file__", None)):
+                del sys.modules[name]
 
 
 @pytest.mark.parametrize(
@@ -100,3 +105,35 @@ def test_the_paths_of_the_map_exist() -> None:
     table = page[page.index("## Where to change what") :]
     named = set(re.findall(r"`((?:\w+/)+(?:\w+\.py)?|\w+\.py)`", table))
     assert [path for path in named if not (ROOT / "src/toolcrib" / path).exists()] == ["tests/unit/"]
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    """Return the fenced blocks of a language in all pages, each with its page and line."""
+    pattern = re.compile(rf"^```{language}[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+    return [
+        (f"{page.relative_to(ROOT)}:{text[: match.start()].count(chr(10)) + 1}", match[1])
+        for page in sorted(ROOT.glob("docs/**/*.md"))
+        for text in [page.read_text()]
+        for match in pattern.finditer(text)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("language", "parse"), [("yaml", lambda text: list(yaml.safe_load_all(text))), ("json", json.loads)]
+)
+def test_files_of_other_programs_can_be_parsed(language: str, parse: Callable[[str], object]) -> None:
+    found = blocks(language)
+    assert found
+    for place, text in found:
+        assert parse(text), place
+
+
+def test_the_unit_of_systemd_is_valid(tmp_path: Path) -> None:
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("systemd is not installed")
+    [(_, text)] = blocks("ini")
+    unit = tmp_path / "shop.service"
+    unit.write_text(re.sub(r"/srv/shop/\.venv/bin/toolcrib", sys.executable, text))
+    done = subprocess.run([program, "verify", str(unit)], capture_output=True, text=True, check=False)
+    assert [line for line in done.stderr.splitlines() if "shop.service" in line] == []

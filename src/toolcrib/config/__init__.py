@@ -59,6 +59,13 @@ def check_path(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class HTTPConfig(Settings):
+    """The HTTP server: by default http://127.0.0.1:8000/mcp, in one process.
+
+    Requests must name the server itself or one of `allowed_hosts`; pages in browsers must come from the
+    server itself or from one of `allowed_origins`. `insecure` accepts callers on other machines without
+    `[auth]`.
+    """
+
     host: str | None = None
     port: int | None = setting(None, least=0, most=65535)
     path: str | None = setting(None, convert=check_path)
@@ -70,7 +77,8 @@ class HTTPConfig(Settings):
 
 @dataclass(frozen=True, slots=True)
 class SearchConfig(Settings):
-    """When tool search is offered instead of a list of tools."""
+    """When tool search is offered instead of a list of tools: "auto" for a list of more than `budget_tokens`
+    (20,000), "always" or "never"."""
 
     publish: Literal["auto", "always", "never"] | None = None
     budget_tokens: int | None = setting(None, least=0, most=10_000_000)
@@ -78,19 +86,34 @@ class SearchConfig(Settings):
 
 @dataclass(frozen=True, slots=True)
 class LintConfig(Settings):
+    """Findings that `toolcrib lint` leaves out or turns into errors: `CODE`, or `CODE:TOOL` with a glob."""
+
     ignore: tuple[str, ...] = ()
     error: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class LockConfig(Settings):
+    """The lock file, by default `toolcrib.lock`. `on_drift` says what `serve --locked` does with a tool that
+    differs: "refuse" to start (the default), or "quarantine" it, that is serve the others."""
+
     file: Path | None = None
     on_drift: Literal["refuse", "quarantine"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Config(Settings):
-    """The settings of one file. `lines` has the lines of keys."""
+    """The settings of one file. `lines` has the lines of keys.
+
+    [server]: `targets` are relative to the file; `arguments` are those of a target that is a program.
+    `namespace` is the prefix of every name, `timeout_s` the deadline of tools without their own (60 s),
+    `page_size` the number of tools per page of a list (all). `log_arguments` logs values of arguments too.
+    `errors = "hide"` hides the messages of exceptions in tools of `mcp` and `fastmcp` servers.
+    [catalog]: `cache` is the file in which built catalogs are kept.
+    [log]: the format of log lines on stderr, by default text.
+    [tools]: `include` and `exclude` select tools: names, globs, `tag:NAME`, `re:PATTERN`.
+    `enable_GROUP_tools` turns the tools of a group on or off.
+    """
 
     file: Path | None = setting(None, key=None)
     name: str | None = setting(None, key="server.name")

@@ -16,7 +16,7 @@ PAGE = (Path(__file__).resolve().parents[4] / "docs" / "access.md").read_text()
 
 
 def block(kind: str) -> str:
-    found = re.search(rf"^```{kind}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    found = re.search(rf"^```{kind}[^\n]*\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     assert found is not None
     return found[1]
 

@@ -1,0 +1,48 @@
+"""The documentation site builds without a warning, and its search works without a web server."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.worker_lock import alone, shared_folder
+
+ROOT = Path(__file__).resolve().parents[2]
+TIMEOUT_S = 120
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the built site, shared by all test workers."""
+    folder = shared_folder(tmp_path_factory) / "site"
+    with alone(folder.with_suffix(".lock")):
+        if not folder.exists():
+            command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "-d", str(folder)]
+            environ = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+            done = subprocess.run(
+                command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+            )
+            assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_every_page_is_in_the_site_without_a_dead_link_or_anchor(site: Path) -> None:
+    pages = {path.relative_to(ROOT / "docs").with_suffix(".html") for path in ROOT.glob("docs/**/*.md")}
+    assert {page for page in pages if not (site / page).exists()} == set()
+
+
+def test_search_works_from_a_file_because_the_index_is_a_script(site: Path) -> None:
+    index = (site / "search" / "search_index.js").read_text()
+    assert index.startswith("var __index = ")
+    assert "toolcrib serve" in index
+
+
+def test_no_page_loads_anything_from_another_host(site: Path) -> None:
+    loading = re.compile(r"<(?:script|img|link[^>]*stylesheet)[^>]*(?:src|href)=\"?https?://[^\s>]*")
+    found = {match for page in site.rglob("*.html") for match in loading.findall(page.read_text())}
+    assert found == set()
