@@ -44,6 +44,7 @@ MODULES = {
     "toolcrib.sources.descriptors": ["read_descriptors", "write_descriptor"],
     "toolcrib.schema.docstrings": ["parse_docstring"],
     "toolcrib.agents": ["AgentRunner", "SessionCtx", "Limits", "Provider", "Final", "Failure"],
+    "toolcrib.transports.http.routes": ["HTTPRequest", "HTTPResponse"],
     "toolcrib.transports.mcp_sdk": ["attach"],
     "toolcrib.logs": ["configure"],
 }

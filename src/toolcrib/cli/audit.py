@@ -20,8 +20,7 @@ from typing import Any
 import click
 
 from toolcrib.cli.options import Command, CommandError, F, Time, format_examples, json_option
-from toolcrib.cli.output import Terminal, shorten_paths
-from toolcrib.cli.progress import Progress
+from toolcrib.cli.output import Progress, Terminal, shorten_paths
 from toolcrib.cli.text import (
     STATE_STYLES,
     Styled,

@@ -13,8 +13,7 @@ from toolcrib.catalog.lint import advise
 from toolcrib.cli.catalog import scan_targets
 from toolcrib.cli.load import Loaded, build_tools, catalog_json, config_findings, find_unused_policy, load
 from toolcrib.cli.options import Command, json_option, targets_argument
-from toolcrib.cli.output import Terminal, format_source
-from toolcrib.cli.progress import Progress
+from toolcrib.cli.output import Progress, Terminal, format_source
 from toolcrib.cli.table import Column, print_findings, print_table
 from toolcrib.cli.text import NAME_STYLE, STATE_STYLES, count, count_findings, safe
 from toolcrib.context import find_attribute

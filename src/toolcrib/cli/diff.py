@@ -23,8 +23,7 @@ from toolcrib.catalog.git import Repository
 from toolcrib.catalog.lock import Lock
 from toolcrib.cli.catalog import ToolSet, ToolSource, find_lock, scan_targets, static_option
 from toolcrib.cli.options import Command, CommandError, exclusive, json_option
-from toolcrib.cli.output import Terminal, format_source
-from toolcrib.cli.progress import Progress
+from toolcrib.cli.output import Progress, Terminal, format_source
 from toolcrib.cli.text import NAME_STYLE, Styled, count, join, one_line, style
 from toolcrib.client.session import VERSIONS
 from toolcrib.config import FILE_NAME

@@ -16,8 +16,7 @@ from toolcrib.catalog.export import export as export_tools
 from toolcrib.cli.catalog import ToolSet, ToolSource, source_options
 from toolcrib.cli.load import SAMPLE_NOTE
 from toolcrib.cli.options import Command, CommandError, complete_from, json_option
-from toolcrib.cli.output import Terminal
-from toolcrib.cli.progress import Progress
+from toolcrib.cli.output import Progress, Terminal
 from toolcrib.cli.text import NAME_STYLE, count, one_line, style, style_state
 from toolcrib.config import FILE_NAME
 from toolcrib.sources.targets import is_address

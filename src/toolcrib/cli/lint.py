@@ -15,8 +15,7 @@ from toolcrib.catalog.lint.table import describe_other, is_known, load_groups, l
 from toolcrib.cli.catalog import ToolSource, source_options
 from toolcrib.cli.load import SAMPLE_NOTE, catalog_json
 from toolcrib.cli.options import Command, CommandError, exclusive, json_option
-from toolcrib.cli.output import Terminal
-from toolcrib.cli.progress import Progress
+from toolcrib.cli.output import Progress, Terminal
 from toolcrib.cli.table import print_findings
 from toolcrib.cli.text import LEVELS, NAME_STYLE, count, count_findings, style, style_state, suggest
 from toolcrib.config import FILE_NAME, Config, load_config

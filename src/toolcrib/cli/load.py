@@ -16,8 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from toolcrib.cli.options import CommandError, Targets
-from toolcrib.cli.output import Terminal, format_source
-from toolcrib.cli.progress import Progress
+from toolcrib.cli.output import Progress, Terminal, format_source
 from toolcrib.cli.text import count, shorten_list, suggest
 from toolcrib.config import FILE_NAME, Config, load_config, switches_from
 from toolcrib.dispatch.tool_search import DEFAULT_BUDGET_TOKENS, SearchMode

@@ -14,8 +14,7 @@ from toolcrib.catalog.lock import Lock
 from toolcrib.cli.catalog import ToolSource, find_lock, source_options
 from toolcrib.cli.diff import format_changes
 from toolcrib.cli.options import Command, CommandError, exclusive, json_option
-from toolcrib.cli.output import Terminal
-from toolcrib.cli.progress import Progress
+from toolcrib.cli.output import Progress, Terminal
 from toolcrib.cli.text import count, suggest
 
 EXAMPLES = """

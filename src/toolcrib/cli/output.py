@@ -12,12 +12,14 @@ import os
 import re
 import shutil
 import sys
+import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import PurePath
 from textwrap import indent
-from typing import IO, Any
+from types import TracebackType
+from typing import IO, Any, Self, TypeVar
 
 import click
 
@@ -25,9 +27,14 @@ import toolcrib
 from toolcrib.cli.text import join, one_line, safe, safe_json, style
 from toolcrib.errors import Finding, Location
 
+T = TypeVar("T")
 _FRAME = re.compile(r'^ *File "(.*)", line (\d+)', re.MULTILINE)
 _LIBRARIES = (os.path.dirname(os.__file__), os.path.dirname(toolcrib.__file__), "<frozen")
 _INSTALLED = frozenset({"dist-packages", "site-packages"})
+PROGRESS_DELAY_S = 1.0
+"""Shorter work shows no progress."""
+PROGRESS_INTERVAL_S = 0.1
+_BAR_WIDTH = 20
 _COLOURS = {"error": "red", "warning": "yellow", "advice": "cyan", "note": "cyan"}
 
 
@@ -135,6 +142,79 @@ def _columns_of(stream: IO[str]) -> int:
     except (OSError, ValueError):
         size = os.terminal_size((80, 24))
     return max(40, shutil.get_terminal_size(size).columns)
+
+
+# --- progress ----------------------------------------------------------------------------------------
+
+
+class Progress:
+    """The progress line of one piece of work on a terminal: a bar with counts and the time left, on stderr.
+
+    Call it with what is done and the total:
+
+        with Progress(terminal, "reading files") as progress:
+            scan("servers/", progress=progress)
+
+        reading files  [=========>          ]  480/1000  0:07 left
+    """
+
+    def __init__(
+        self, terminal: Terminal, label: str = "", clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._terminal = terminal
+        self._label = label
+        self._clock = clock
+        self._began_s = self._shown_s = clock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._terminal.status("")
+
+    def __call__(self, done: float, total: float | None = None) -> None:
+        """Show the progress, unless the work began, or was shown, just now."""
+        now_s = self._clock()
+        if now_s - self._began_s >= PROGRESS_DELAY_S and now_s - self._shown_s >= PROGRESS_INTERVAL_S:
+            self._shown_s = now_s
+            self.show(done, total)
+
+    def show(self, done: float, total: float | None, message: str | None = None) -> None:
+        """Show the progress at once."""
+        spent_s = self._clock() - self._began_s
+        parts = [self._label, *format_progress(done, total, spent_s), message or ""]
+        self._terminal.status(" ".join(part for part in parts if part))
+
+    def track(self, items: Collection[T]) -> Iterator[T]:
+        """Yield the items and show how many are done."""
+        for number, item in enumerate(items):
+            self(number, len(items))
+            yield item
+
+
+def format_progress(done: float, total: float | None, spent_s: float) -> Iterator[str]:
+    """Yield a bar, the counts and the time left; only the count where the total is unknown."""
+    if not total or total < 0 or done < 0:
+        yield f"{done:g}"
+        return
+    filled = min(int(done / total * _BAR_WIDTH), _BAR_WIDTH)
+    arrow = ">" if 0 < filled < _BAR_WIDTH else ""
+    yield f"[{('=' * (filled - len(arrow)) + arrow).ljust(_BAR_WIDTH, '-')}]"
+    yield f"{done:g}/{total:g}"
+    if 0 < done < total:
+        yield f"{format_duration(spent_s / done * (total - done))} left"
+
+
+def format_duration(duration_s: float) -> str:
+    """Return `0:07`, `2:30` or `1:02:30`."""
+    minutes, seconds = divmod(round(duration_s), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+
+
+# --- streams -----------------------------------------------------------------------------------------
 
 
 def _write(stream: IO[str], text: str) -> None:

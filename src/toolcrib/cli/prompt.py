@@ -13,8 +13,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from toolcrib.cli.output import Terminal
-from toolcrib.cli.progress import Progress
+from toolcrib.cli.output import Progress, Terminal
 from toolcrib.cli.table import type_name
 from toolcrib.cli.text import one_line
 from toolcrib.context import Answer, Form, NullChannel, Question, Reply, Visit

@@ -10,8 +10,7 @@ import pytest
 
 from tests.support import fork_server
 from tests.support.pseudo_terminal import plain, run_on_terminal
-from toolcrib.cli.output import Terminal
-from toolcrib.cli.progress import Progress, format_duration
+from toolcrib.cli.output import Progress, Terminal, format_duration
 
 TOOLS = """
 from toolcrib import Context, tool
@@ -28,8 +27,8 @@ def count(steps: int, ctx: Context) -> str:
     return "done"
 """
 AT_ONCE = """
-from toolcrib.cli import app, progress
-progress.DELAY_S = progress.INTERVAL_S = 0
+from toolcrib.cli import app, output
+output.PROGRESS_DELAY_S = output.PROGRESS_INTERVAL_S = 0
 app(prog_name="toolcrib")
 """
 

@@ -94,8 +94,8 @@ def test_the_progress_of_a_long_scan_is_shown(cli: CommandLine, monkeypatch: pyt
     cli.write("tools/tool.py", ADD)
     for number in range(3):
         (cli.folder / f"tools/part{number}.py").touch()
-    monkeypatch.setattr("toolcrib.cli.progress.DELAY_S", 0)
-    monkeypatch.setattr("toolcrib.cli.progress.INTERVAL_S", 0)
+    monkeypatch.setattr("toolcrib.cli.output.PROGRESS_DELAY_S", 0)
+    monkeypatch.setattr("toolcrib.cli.output.PROGRESS_INTERVAL_S", 0)
     statuses: list[str] = []
     terminal = Terminal(io.StringIO(), io.StringIO(), debug=False)
     terminal.status = statuses.append  # type: ignore[method-assign]
