@@ -84,27 +84,10 @@ class C(B):
     x: int = 4
 def tool(b: B, c: C): ...
 
-### recursive
-class N(BaseModel):
-    kids: list['N'] = []
-    up: Optional['N'] = None
-def tool(n: N) -> N: ...
-
-### mutual
-class A(BaseModel):
-    b: 'Optional[B]' = None
-class B(BaseModel):
-    a: Optional[A] = None
-    c: 'list[C]' = []
-class C(A):
-    z: int
-def tool(a: A, b: B, c: C): ...
-
 ### generic
 T = TypeVar('T')
 class Page(BaseModel, Generic[T]):
     items: list[T]
-    next: 'Optional[Page[T]]' = None
 class I(BaseModel):
     i: int
 def tool(p: Page[int]) -> Page[I]: ...
@@ -168,19 +151,7 @@ class D:
 @pd(config=ConfigDict(extra='forbid'))
 class E:
     d: D
-    e: 'Optional[E]' = None
 def tool(d: D, e: E): ...
-
-### mixed
-@dataclass
-class D:
-    m: 'Optional[M]' = None
-class M(BaseModel):
-    d: D
-    e: 'E'
-class E(Enum):
-    A = 'a'
-def tool(d: D, m: M): ...
 
 ### private
 class M(BaseModel):
@@ -263,6 +234,33 @@ class M(BaseModel):
     a: int = 1
     b: str = 'x'
 def tool(m: M = M(a=2)): ...
+
+### recursive
+class N(BaseModel):
+    kids: list['N'] = []
+    up: Optional['N'] = None
+def tool(n: N) -> N: ...
+
+### mutual
+class A(BaseModel):
+    b: 'Optional[B]' = None
+class B(BaseModel):
+    a: Optional[A] = None
+    c: 'list[C]' = []
+class C(A):
+    z: int
+def tool(a: A, b: B, c: C): ...
+
+### mixed
+@dataclass
+class D:
+    m: 'Optional[M]' = None
+class M(BaseModel):
+    d: D
+    e: 'E'
+class E(Enum):
+    A = 'a'
+def tool(d: D, m: M): ...
 '''
 COMPUTED = dict(part.split("\n", 1) for part in _COMPUTED.split("### ")[1:])
-"""Models with parts that code makes: a scan announces them."""
+"""Models that a scan announces: code makes parts of them, or they refer to themselves."""
