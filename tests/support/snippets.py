@@ -286,7 +286,7 @@ import textwrap
 T = textwrap.dedent("""
   a
   b""")
-def tool(x: str = T, y: str = ', '.join(['a', 'b'])): ...
+def tool(x: str = T, y: str = 'a' + 'b'): ...
 
 ### wrong hint
 LIMIT = 3
@@ -299,8 +299,8 @@ def tool(m: Mode = 'r', n: More = 'x'): ...
 
 ### computed numbers
 KB = 1024
-MB = KB ** 2
-def tool(x: int = 5 * MB, y: float = KB / 2, z: int = 1 << 4): ...
+MB = KB * KB
+def tool(x: int = 5 * MB, y: float = KB / 2, z: int = KB - 1): ...
 
 ### module constants
 import math, sys

@@ -300,8 +300,7 @@ def qualname_in(scope: Scope, name: str) -> str:
     while current is not None and current.parent is not None:
         if current.kind == "function":
             parts.insert(0, "<locals>")
-        if current.kind != "types":
-            parts.insert(0, current.node.name)
+        parts.insert(0, current.node.name)
         current = current.parent
     return ".".join(parts)
 

@@ -195,7 +195,7 @@ class Resolver:
 
     def _parameter(self, binding: Binding, node: FunctionNode, scope: Scope) -> Thing:
         """Return what stands for a parameter that no call in the files gives: a server, by its annotation."""
-        cls = self.class_around(node, scope.outer)
+        cls = self.class_around(node, scope.parent)
         places = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
         if cls is not None and places and places[0].arg == binding.name:
             return self.instance(cls)
@@ -215,7 +215,7 @@ class Resolver:
         """Return the class that a function is a method of."""
         if outer is None or outer.kind != "class" or "static" in self.kinds(node, outer):
             return None
-        return self.cls(outer.node, outer.outer or outer)
+        return self.cls(outer.node, outer.parent or outer)
 
     # --- servers and objects -------------------------------------------------------------------------
 
@@ -342,7 +342,7 @@ class Resolver:
         for item in self.classes(cls):
             for stored in item.file.attributes.get(name, ()):
                 scope, holder = stored.spot.scope, stored.target.value  # type: ignore[attr-defined]
-                is_method = scope.kind == "function" and scope.outer is item.body
+                is_method = scope.kind == "function" and scope.parent is item.body
                 if is_method and getattr(holder, "id", "") == _first_parameter(scope.node):
                     found.append(stored)
         return sorted(found, key=lambda stored: stored.spot.scope.node.name != "__init__")
@@ -481,7 +481,7 @@ class Resolver:
         scope: Scope | None = call.scope
         while scope is not None and scope.kind != "function":
             scope = scope.parent
-        cls = None if scope is None else self.class_around(scope.node, scope.outer)
+        cls = None if scope is None else self.class_around(scope.node, scope.parent)
         if scope is None or cls is None:
             return UNKNOWN
         bindings = scope.names.get(_first_parameter(scope.node), ())

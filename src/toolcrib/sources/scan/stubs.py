@@ -28,7 +28,7 @@ from toolcrib.sources.scan.source_file import (
     first_line,
     show,
 )
-from toolcrib.sources.scan.values import DEFAULT, Trail, Unresolved, is_foreign_context
+from toolcrib.sources.scan.values import DEFAULT, HINT, Trail, Unresolved, is_foreign_context
 
 _ITERATORS = ("Generator", "Iterable", "Iterator")
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -149,13 +149,14 @@ class Stubs:
         refuses it, as registering it with toolcrib's own decorator does."""
         self.classes.turn_to(file)
         scope, path = file.scope_of(node), str(file.path)
-        if getattr(node, "type_params", ()):  # of Python 3.12: they are seen by the annotations
-            scope = file.scope_in(node).parent or scope
         owner = scope.node.name if scope.kind == "class" else ""
         dropped = set(drops)
         if drops_first:
             dropped.update(mangle(item.arg, owner) for item in (node.args.posonlyargs + node.args.args)[:1])
         findings: list[Finding] = []
+        if getattr(node, "type_params", ()):  # of Python 3.12
+            words, hint = "Type parameters in brackets are not read", "write the types themselves"
+            findings.append(Finding(HINT, "warning", words, node.name, None, path, node.lineno, hint))
         hints, contexts = self._hints(node, owner, scope, dropped, findings)
         if contexts and not keeps_contexts:
             dropped.update(contexts)
