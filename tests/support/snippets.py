@@ -220,14 +220,6 @@ except ImportError:
     from typing_extensions import Annotated as An
 def tool(x: An[int, 'n']): ...
 
-### same either way
-import os
-if os.environ:
-    X = list[int]
-else:
-    X = list[int]
-def tool(x: X): ...
-
 ### redefined
 X = int
 X = str
@@ -367,6 +359,14 @@ class Tree(TypedDict):
     kids: 'list[Tree]'
     n: NotRequired['Tree']
 def tool(t: Tree): ...
+
+### same either way
+import os
+if os.environ:
+    X = list[int]
+else:
+    X = list[int]
+def tool(x: X): ...
 """
 COMPUTED = dict(part.split("\n", 1) for part in _COMPUTED.split("### ")[1:])
 """Types and defaults that a scan announces: calls make them, or they refer to themselves."""

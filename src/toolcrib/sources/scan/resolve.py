@@ -151,7 +151,8 @@ class Resolver:
         return self.resolve(call.args[0], call.scope, call.frame) if call.args else UNKNOWN
 
     def _name(self, node: ast.Name | ast.Attribute, scope: Scope, frame: Frame) -> Thing:
-        for meaning in self.names.find(node, Site(scope)).meanings:
+        meaning = self.names.find(node, Site(scope)).meaning
+        if meaning is not None:
             return self._meaning(meaning, frame)
         if isinstance(node, ast.Name):
             for star in scope.file.scope.stars:
@@ -292,8 +293,8 @@ class Resolver:
         """Return an attribute of what an expression stands for."""
         match thing:
             case Module():
-                for meaning in self.names.member(thing, name).meanings:
-                    return self._meaning(meaning, ROOT)
+                meaning = self.names.member(thing, name).meaning
+                return UNKNOWN if meaning is None else self._meaning(meaning, ROOT)
             case Known() if thing.call is None:
                 return Known(f"{thing.name}.{name}")
             case Server() if name in ("registry", "local_provider"):
@@ -785,10 +786,10 @@ class Resolver:
         made: dict[str, object] = {}
         for item in ast.walk(node) if frame.values else ():
             if isinstance(item, ast.Name):
-                for meaning in self.names.find(item, Site(scope)).meanings:
-                    thing = frame.values.get(id(meaning.binding)) if isinstance(meaning, BoundName) else None
-                    if isinstance(thing, Data) and thing.node is not item:
-                        made[item.id] = self.data_of(thing)
+                meaning = self.names.find(item, Site(scope)).meaning
+                thing = frame.values.get(id(meaning.binding)) if isinstance(meaning, BoundName) else None
+                if isinstance(thing, Data) and thing.node is not item:
+                    made[item.id] = self.data_of(thing)
         return self.stubs.value(node, Site(scope, made=made))
 
     def data_of(self, thing: Thing) -> Any:

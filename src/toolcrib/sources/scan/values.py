@@ -211,12 +211,9 @@ class Evaluator:
         found = self.names.find(node, site)
         if found.doubts:
             raise Unresolved(found.doubts[0].words, node.lineno, hint=found.doubts[0].hint)
-        if not found.meanings:
+        if found.meaning is None:
             return self._member(node, site, trail)
-        made = [self._meant(meaning, node, site, trail) for meaning in found.meanings]
-        if any(type(other) is not type(made[0]) or other != made[0] for other in made[1:]):
-            raise Unresolved(f"'{show(node)}' has several values, depending on conditions", node.lineno)
-        return made[0]
+        return self._meant(found.meaning, node, site, trail)
 
     def _meant(self, meaning: Known | BoundName | Module, node: ast.expr, site: Site, trail: Trail) -> Any:
         if isinstance(meaning, Known):
@@ -356,23 +353,11 @@ class Evaluator:
 
     def _hint_named(self, node: ast.Name | ast.Attribute, site: Site, trail: Trail) -> Any:
         found = self.names.find(node, site)
-        if not found.meanings:
+        if found.meaning is None:
             raise Unresolved(f"'{show(node)}' is not defined where it can be read", node.lineno)
         for doubt in found.doubts:
             trail.note(HINT, doubt.words, site.path, node.lineno, doubt.hint)
-        made: list[Any] = []
-        error: Unresolved | None = None
-        for meaning in found.meanings if found.is_open else found.meanings[:1]:
-            try:
-                made.append(self._hint_meant(meaning, node, site, trail))
-            except Unresolved as failure:
-                error = error or failure
-        if error is not None and not made:
-            raise error
-        if error is not None or any(other != made[0] for other in made[1:]):
-            words = f"'{show(node)}' is defined in several ways, depending on conditions; the first was taken"
-            trail.note(HINT, words, site.path, node.lineno, "define it in one way")
-        return made[0]
+        return self._hint_meant(found.meaning, node, site, trail)
 
     def _hint_meant(self, meaning: Any, node: ast.expr, site: Site, trail: Trail) -> Any:
         if isinstance(meaning, Known):
@@ -469,8 +454,7 @@ class Evaluator:
         if isinstance(part, ast.Constant):
             yield part.value
             return
-        meanings = self.names.find(part, site).meanings
-        place = meanings[0] if len(meanings) == 1 else None
+        place = self.names.find(part, site).meaning
         is_alias = isinstance(place, BoundName) and isinstance(place.binding.value, ast.Subscript)
         if is_alias or isinstance(part, ast.Subscript):
             yield from typing.get_args(self.hint(part, site, trail))

@@ -42,7 +42,7 @@ UNKNOWN = {
     ),
     "what an import falls back to": (
         "try:\n    from acme import T\nexcept ImportError:\n    T = int\ndef tool(x: T): ...",
-        {"type": "integer"},
+        {},
         HINT,
     ),
     "what only type checkers see": (
