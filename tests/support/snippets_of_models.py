@@ -142,17 +142,6 @@ def tool(p: Pet, h: Home): ...
 ### pydantic types
 def tool(u: HttpUrl, s: SecretStr, p: PositiveInt, d: UUID4, j: Json[int], f: FilePath | None = None): ...
 
-### pydantic dataclass
-from pydantic.dataclasses import dataclass as pd
-@pd
-class D:
-    x: int
-    y: int = Field(3, gt=1)
-@pd(config=ConfigDict(extra='forbid'))
-class E:
-    d: D
-def tool(d: D, e: E): ...
-
 ### private
 class M(BaseModel):
     _secret: int = PrivateAttr(default=3)
@@ -261,6 +250,17 @@ class M(BaseModel):
 class E(Enum):
     A = 'a'
 def tool(d: D, m: M): ...
+
+### pydantic dataclass
+from pydantic.dataclasses import dataclass as pd
+@pd
+class D:
+    x: int
+    y: int = Field(3, gt=1)
+@pd(config=ConfigDict(extra='forbid'))
+class E:
+    d: D
+def tool(d: D, e: E): ...
 '''
 COMPUTED = dict(part.split("\n", 1) for part in _COMPUTED.split("### ")[1:])
 """Models that a scan announces: code makes parts of them, or they refer to themselves."""

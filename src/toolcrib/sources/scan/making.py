@@ -7,7 +7,6 @@ functions, so that the ordinary code reads them. Findings and guesses about a to
 from __future__ import annotations
 
 import ast
-import inspect
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
@@ -19,7 +18,7 @@ from toolcrib.registry.registry import ToolRegistry, finding_of
 from toolcrib.registry.selection import select
 from toolcrib.sources import collect
 from toolcrib.sources import objects as strict
-from toolcrib.sources.applications import APIApplication, Application
+from toolcrib.sources.applications import Application
 from toolcrib.sources.scan import foreign
 from toolcrib.sources.scan.foreign import (
     OPEN_SCHEMA,
@@ -156,10 +155,10 @@ class ToolMaker:
         guesses = self.guesses_about(function)
         owner = function.owner
         if stub.__doc__ is None and isinstance(owner, Instance):
-            stub.__doc__ = self._inherited_docstring(function, owner)
-            unread = self.resolver.unread_bases(owner.cls)
-            if stub.__doc__ is None and unread:
-                guesses.append(guess_base(unread, "its description"))
+            holders = [item for item in self.resolver.classes(owner.cls) if stub.__name__ in item.body.names]
+            if len(holders) > 1 or self.resolver.unread_bases(owner.cls):
+                words = "its description may be that of the method it overrides"
+                guesses.append(Guess("guessed-base", words))
         self.note(stub, key, made.findings, guesses)
         mark = self.patterns.marks.get(id(function.node))
         if mark is not None:
@@ -193,19 +192,6 @@ class ToolMaker:
             drops=drops,
             keeps_contexts=keeps_contexts,
         )
-
-    def _inherited_docstring(self, function: Function, owner: Instance) -> str | None:
-        name = function.node.name
-        for item in self.resolver.ancestors(owner.cls):
-            if isinstance(item, Known):
-                own = getattr(APIApplication, name, None) if item.is_application else None
-                if own is not None:
-                    return inspect.getdoc(own)
-                continue
-            for binding in item.body.names.get(name, ()):
-                if isinstance(binding.node, FUNCTIONS) and (words := ast.get_docstring(binding.node)):
-                    return words
-        return None
 
     def mark(self, call: Arguments, origin: Any = None) -> ToolOptions:
         """Return the options of `@tool(...)`. What it refuses is a finding, and then there are none."""
@@ -262,7 +248,8 @@ class ToolMaker:
                     self._made[thing] = None if build is None else build(self, thing)
                 return self._made[thing]
             case Server():
-                return self.registry(thing) if thing.library == "toolcrib" else self.tools_of(thing)
+                is_ours = foreign.library_of(thing) == "toolcrib"
+                return self.registry(thing) if is_ours else self.tools_of(thing)
             case Known() if thing.call is not None:
                 return self._tool(thing.name, thing.call)
             case Data(node=ast.Constant(value=str(text))):
@@ -340,9 +327,6 @@ class ToolMaker:
                 self.refuse(error, item.call)
             except Exception as error:  # options of any type may have been written
                 self.findings.append(_placed(finding_of(item.thing, error), item.call))
-        for name in server.removed | server.disabled:
-            if name in registry:
-                (registry.remove if name in server.removed else registry.disable)(name)
         return registry
 
     def _register(

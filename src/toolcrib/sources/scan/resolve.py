@@ -74,7 +74,6 @@ _SERVERS: dict[tuple[str, str], LibraryName] = {
 _PLAIN_BASES = frozenset(
     {"builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol", "typing.NamedTuple"}
 )
-_COLLECTIONS = frozenset(f"builtins.{name}" for name in ("list", "tuple", "set", "frozenset", "dict"))
 _GROWS = frozenset({"append", "add", "insert", "extend", "update"})
 _SHRINKS = frozenset({"remove", "pop", "popitem", "clear", "setdefault"})
 _KINDS = {
@@ -644,12 +643,9 @@ class Resolver:
             named = {*places, *(item.arg for item in node.args.kwonlyargs)}
             written = dict(zip(places, call.args, strict=False))
             written |= {item.arg: item.value for item in call.keywords if item.arg in named}
-            others = [item for item in call.keywords if item.arg not in named]
             for name, value in written.items():
                 given[name] = self.resolve(value, call.scope, call.frame)
-            if node.args.vararg is not None:
-                rest = _at(ast.List(list(call.args[len(places) :]), ast.Load()), call.line)
-                given[node.args.vararg.arg] = Data(rest, call.scope, call.frame)
+            others = [item for item in call.keywords if item.arg not in named]
             if node.args.kwarg is not None and all(item.arg for item in others):
                 keys: list[Any] = [_at(ast.Constant(item.arg), call.line) for item in others]
                 more = _at(ast.Dict(keys, [item.value for item in others]), call.line)
@@ -748,13 +744,6 @@ class Resolver:
                 both = _at(ast.Tuple([item.key, item.node], ast.Load()), node.lineno)
                 chosen = {"items": both, "values": item.node, "keys": item.key}[method]
                 yield replace(item, node=chosen, key=None)
-            return
-        if self.full_name(function, scope) in _COLLECTIONS:
-            for argument in node.args:
-                yield from self.items(argument, scope, frame, depth + 1)
-            for keyword in node.keywords:
-                key = None if keyword.arg is None else _at(ast.Constant(keyword.arg), node.lineno)
-                yield more if key is None else Data(keyword.value, scope, frame, key)
             return
         callee = self.resolve(function, scope, frame)
         if isinstance(callee, Function):

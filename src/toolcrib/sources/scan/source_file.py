@@ -115,13 +115,10 @@ class Scope:
             if name != "*":
                 names.setdefault(name, []).append(binding)
         if self.kind == "module" and ("global" in self.file.text or ":=" in self.file.text):
-            for found in _REBINDING.findall(self.file.text):
-                for name in re.findall(r"\w+", " ".join(found)):
-                    if name in names:  # a function or an expression binds it too, at an unknown time
-                        line = names[name][-1].line
-                        names[name].append(
-                            Binding("unknown", self.node, line, frozenset({"maybe"}), name=name)
-                        )
+            for name in re.findall(r"\w+", " ".join(map(" ".join, _REBINDING.findall(self.file.text)))):
+                if name in names:  # a function or an expression binds it too, at an unknown time
+                    line, maybe = names[name][-1].line, frozenset({"maybe"})
+                    names[name].append(Binding("unknown", self.node, line, maybe, name=name))
         return names
 
     def visible(self) -> Iterator[Scope]:
