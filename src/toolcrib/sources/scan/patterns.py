@@ -193,10 +193,7 @@ class Patterns:
         """Return whether a decorator of the scanned files returns the function, or one that `wraps` it."""
         names = {item.arg for item in (*decorator.node.args.posonlyargs, *decorator.node.args.args)}
         returns = decorator.file.returns.get(id(decorator.node), [])
-        things = [self.resolver.resolve(value, spot.scope) for value, spot in returns]
-        if things and all(
-            isinstance(item, Data) and getattr(item.node, "id", "") in names for item in things
-        ):
+        if returns and all(getattr(value, "id", "") in names for value, _ in returns):
             return True
         inner = [node for node in ast.walk(decorator.node) if isinstance(node, FUNCTIONS)]
         called = [item.func for node in inner for item in node.decorator_list if isinstance(item, ast.Call)]

@@ -283,10 +283,8 @@ class Resolver:
         if not isinstance(node, ast.Name):
             return True
         bindings = next((place.names[node.id] for place in scope.visible() if node.id in place.names), [])
-        return any(
-            item.kind != "import" and item.module.partition(".")[0] not in OWN_PACKAGES
-            for item in bindings[:1]
-        )
+        packages = [item.module.partition(".")[0] for item in bindings[:1] if item.kind != "import"]
+        return bool(packages) and packages[0] not in OWN_PACKAGES
 
     def attribute(self, thing: Thing, name: str) -> Thing:
         """Return an attribute of what an expression stands for."""

@@ -112,9 +112,8 @@ class Stubs:
     def __init__(self, library: Library) -> None:
         self.classes = Classes(library)
         self.names = self.classes.names
-        # The functions of a file have much the same annotations, and so have files: each is read once.
+        # The functions of a file have much the same annotations: each is read once.
         self._read: dict[Scope, tuple[Site, dict[str, _Read]]] = {}
-        self._shared: dict[tuple[bool, str], _Read] = {}
 
     def value(self, node: ast.expr, site: Site) -> Any:
         """Return the value of an expression. Raise Unresolved where it is not known for certain."""
@@ -189,7 +188,7 @@ class Stubs:
             if name in dropped:
                 continue
             text = annotation.id if type(annotation) is ast.Name else file.text_of(annotation) or ""
-            read = known.get(text) or self._recall(text, scope, known)
+            read = known.get(text)
             if read is None or annotation.lineno < read.since:
                 trail = Trail()
                 names = _WORD.findall(text)
@@ -201,20 +200,10 @@ class Stubs:
                     findings += [replace(item, tool=node.name, parameter=name) for item in found]
                 elif text and "(" not in text and annotation.lineno >= since:  # calls make something new
                     known[text] = read
-                    if _means_built_in(names, scope):
-                        self._shared[file.is_lazy, text] = read
             hints[name] = read.hint
             if read.is_context and name != "return":
                 contexts += (name,)
         return hints, contexts
-
-    def _recall(self, text: str, scope: Scope, known: dict[str, _Read]) -> _Read | None:
-        """Return what the same annotation means in another file, if it must mean the same here."""
-        read = self._shared.get((scope.file.is_lazy, text))
-        if read is None or not _means_built_in(_WORD.findall(text), scope):
-            return None
-        known[text] = read
-        return read
 
     def _hint(self, node: ast.expr, site: Site, trail: Trail) -> Any:
         hints = self.classes.evaluator
@@ -240,11 +229,6 @@ class Stubs:
             value = UNKNOWN_DEFAULT
         findings += [replace(item, tool=tool, parameter=name) for item in trail.gather()]
         return value
-
-
-def _means_built_in(names: Collection[str], scope: Scope) -> bool:
-    """Return whether a file means by all these names what is built in: `list` and `str`, as nearly always."""
-    return scope.parent is None and not scope.stars and scope.names.keys().isdisjoint(names)
 
 
 def _unread(node: FunctionNode, scope: Scope) -> Iterator[str]:
