@@ -7,6 +7,7 @@ functions, so that the ordinary code reads them. Findings and guesses about a to
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ from toolcrib.registry.registry import ToolRegistry, finding_of
 from toolcrib.registry.selection import select
 from toolcrib.sources import collect
 from toolcrib.sources import objects as strict
-from toolcrib.sources.applications import Application
+from toolcrib.sources.applications import APIApplication, Application
 from toolcrib.sources.scan import foreign
 from toolcrib.sources.scan.foreign import (
     OPEN_SCHEMA,
@@ -155,10 +156,10 @@ class ToolMaker:
         guesses = self.guesses_about(function)
         owner = function.owner
         if stub.__doc__ is None and isinstance(owner, Instance):
-            holders = [item for item in self.resolver.classes(owner.cls) if stub.__name__ in item.body.names]
-            if len(holders) > 1 or self.resolver.unread_bases(owner.cls):
-                words = "its description may be that of the method it overrides"
-                guesses.append(Guess("guessed-base", words))
+            stub.__doc__ = self._inherited_docstring(function, owner.cls)
+            unread = self.resolver.unread_bases(owner.cls)
+            if stub.__doc__ is None and unread:
+                guesses.append(guess_base(unread, "its description"))
         self.note(stub, key, made.findings, guesses)
         mark = self.patterns.marks.get(id(function.node))
         if mark is not None:
@@ -192,6 +193,18 @@ class ToolMaker:
             drops=drops,
             keeps_contexts=keeps_contexts,
         )
+
+    def _inherited_docstring(self, function: Function, cls: Class) -> str | None:
+        for item in self.resolver.ancestors(cls):
+            if isinstance(item, Known):
+                own = getattr(APIApplication, function.node.name, None) if item.is_application else None
+                if own is not None:
+                    return inspect.getdoc(own)
+                continue
+            for binding in item.body.names.get(function.node.name, ()):
+                if isinstance(binding.node, FUNCTIONS) and (words := ast.get_docstring(binding.node)):
+                    return words
+        return None
 
     def mark(self, call: Arguments, origin: Any = None) -> ToolOptions:
         """Return the options of `@tool(...)`. What it refuses is a finding, and then there are none."""

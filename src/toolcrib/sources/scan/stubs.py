@@ -24,6 +24,7 @@ from toolcrib.sources.scan.source_file import (
     FunctionNode,
     Scope,
     SourceFile,
+    arguments_of,
     defaults_of,
     first_line,
     show,
@@ -235,8 +236,8 @@ def _unread(node: FunctionNode, scope: Scope) -> Iterator[str]:
     """Yield what is not read of a signature."""
     if getattr(node, "type_params", ()):  # of Python 3.12
         yield "Type parameters in brackets are not read"
-    for item in node.args.args if scope.kind == "class" else ():
-        if item.arg.startswith("__"):
+    for item in arguments_of(node.args) if scope.kind == "class" else ():
+        if item.arg.startswith("__") and not item.arg.endswith("__"):
             yield f"Python gives the parameter '{item.arg}' another name, because it is private to the class"
 
 

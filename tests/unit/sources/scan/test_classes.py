@@ -30,7 +30,7 @@ class TestWhatIsKept:
     def test_fields_of_a_dataclass(self, tmp_path: Path) -> None:
         made = class_in(
             tmp_path,
-            "@dataclass(order=True)\nclass C:\n    a: int\n    b: 'list[int]' = field(default_factory=list)\n",
+            "@dataclass(order=True)\nclass C:\n    a: int\n    b: list[int] = field(default_factory=list)\n",
         )
         assert [item.name for item in dataclasses.fields(made)] == ["a", "b"]
         assert typing.get_type_hints(made) == {"a": int, "b": list[int]}
