@@ -372,7 +372,8 @@ class Evaluator:
                 return self._variable(meaning, binding.value, trail)
             made = self.hint(binding.value, meaning.site, trail)  # type: ignore[arg-type]
         if binding.kind == "alias":  # of Python 3.12
-            return typing.TypeAliasType(binding.name, made)  # type: ignore[attr-defined,unused-ignore]
+            alias = typing.TypeAliasType(binding.name, made)  # type: ignore[attr-defined,unused-ignore]
+            return self._variables.setdefault(id(binding), alias)
         return made
 
     def _variable(self, place: BoundName, call: ast.Call, trail: Trail) -> Any:
