@@ -145,6 +145,23 @@ class B(A):
     y: list['A'] = field(default_factory=list)
 def tool(b: B) -> A: ...
 
+### recursive dataclass
+@dataclass
+class Node:
+    value: int
+    children: list['Node'] = field(default_factory=list)
+    parent: 'Optional[Node]' = None
+def tool(n: Node) -> Node: ...
+
+### mutual dataclasses
+@dataclass
+class A:
+    b: 'B | None' = None
+@dataclass
+class B:
+    a: list[A]
+def tool(a: A, b: B): ...
+
 ### generic dataclass
 T = TypeVar('T')
 @dataclass
@@ -163,11 +180,18 @@ class Wide(Row, total=False):
     d: 'list[Row]'
 def tool(r: Row, w: Wide) -> Row: ...
 
+### recursive typed dict
+class Tree(TypedDict):
+    kids: 'list[Tree]'
+    n: NotRequired['Tree']
+def tool(t: Tree): ...
+
 ### named tuple
 class P(NamedTuple):
     """A place."""
     x: int
     y: float = 0.5
+    p: 'P | None' = None
 def tool(p: P) -> P: ...
 
 ### plain class
@@ -337,29 +361,6 @@ class C(Enum):
 D = {'k': 4}
 def tool(x: C = C['A'], y: int = D['k'], z: C = C('a')): ...
 
-### recursive dataclass
-@dataclass
-class Node:
-    value: int
-    children: list['Node'] = field(default_factory=list)
-    parent: 'Optional[Node]' = None
-def tool(n: Node) -> Node: ...
-
-### mutual dataclasses
-@dataclass
-class A:
-    b: 'B | None' = None
-@dataclass
-class B:
-    a: list[A]
-def tool(a: A, b: B): ...
-
-### recursive typed dict
-class Tree(TypedDict):
-    kids: 'list[Tree]'
-    n: NotRequired['Tree']
-def tool(t: Tree): ...
-
 ### same either way
 import os
 if os.environ:
@@ -369,4 +370,4 @@ else:
 def tool(x: X): ...
 """
 COMPUTED = dict(part.split("\n", 1) for part in _COMPUTED.split("### ")[1:])
-"""Types and defaults that a scan announces: calls make them, or they refer to themselves."""
+"""Types and defaults that calls make when the code runs: a scan announces them."""

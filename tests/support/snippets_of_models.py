@@ -84,10 +84,27 @@ class C(B):
     x: int = 4
 def tool(b: B, c: C): ...
 
+### recursive
+class N(BaseModel):
+    kids: list['N'] = []
+    up: Optional['N'] = None
+def tool(n: N) -> N: ...
+
+### mutual
+class A(BaseModel):
+    b: 'Optional[B]' = None
+class B(BaseModel):
+    a: Optional[A] = None
+    c: 'list[C]' = []
+class C(A):
+    z: int
+def tool(a: A, b: B, c: C): ...
+
 ### generic
 T = TypeVar('T')
 class Page(BaseModel, Generic[T]):
     items: list[T]
+    next: 'Optional[Page[T]]' = None
 class I(BaseModel):
     i: int
 def tool(p: Page[int]) -> Page[I]: ...
@@ -141,6 +158,17 @@ def tool(p: Pet, h: Home): ...
 
 ### pydantic types
 def tool(u: HttpUrl, s: SecretStr, p: PositiveInt, d: UUID4, j: Json[int], f: FilePath | None = None): ...
+
+### mixed
+@dataclass
+class D:
+    m: 'Optional[M]' = None
+class M(BaseModel):
+    d: D
+    e: 'E'
+class E(Enum):
+    A = 'a'
+def tool(d: D, m: M): ...
 
 ### private
 class M(BaseModel):
@@ -224,33 +252,6 @@ class M(BaseModel):
     b: str = 'x'
 def tool(m: M = M(a=2)): ...
 
-### recursive
-class N(BaseModel):
-    kids: list['N'] = []
-    up: Optional['N'] = None
-def tool(n: N) -> N: ...
-
-### mutual
-class A(BaseModel):
-    b: 'Optional[B]' = None
-class B(BaseModel):
-    a: Optional[A] = None
-    c: 'list[C]' = []
-class C(A):
-    z: int
-def tool(a: A, b: B, c: C): ...
-
-### mixed
-@dataclass
-class D:
-    m: 'Optional[M]' = None
-class M(BaseModel):
-    d: D
-    e: 'E'
-class E(Enum):
-    A = 'a'
-def tool(d: D, m: M): ...
-
 ### pydantic dataclass
 from pydantic.dataclasses import dataclass as pd
 @pd
@@ -263,4 +264,4 @@ class E:
 def tool(d: D, e: E): ...
 '''
 COMPUTED = dict(part.split("\n", 1) for part in _COMPUTED.split("### ")[1:])
-"""Models that a scan announces: code makes parts of them, or they refer to themselves."""
+"""Models with parts that code makes: a scan announces them."""

@@ -2,7 +2,7 @@
 
 Dataclasses, TypedDicts, NamedTuples, enums and pydantic models are read; whatever else may change the schema
 of a class is a finding. A class is created once, when a hint first needs it, after the classes it refers to;
-a class that refers to itself is announced: the field that does so accepts anything.
+a class met again during its own creation is completed afterwards.
 """
 
 from __future__ import annotations
@@ -10,18 +10,19 @@ from __future__ import annotations
 import ast
 import dataclasses
 import enum
+import importlib
 import types
 import typing
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ForwardRef
 
 from toolcrib.schema.hints import is_typeddict
 from toolcrib.sources.scan import known
 from toolcrib.sources.scan.files import Library
 from toolcrib.sources.scan.names import Names, Site, qualname_in
 from toolcrib.sources.scan.source_file import Scope, SourceFile, show, words_in
-from toolcrib.sources.scan.values import CLASS, DEFAULT, Evaluator, Trail, Unresolved, inert, quiet
+from toolcrib.sources.scan.values import CLASS, DEFAULT, Evaluator, NotYet, Trail, Unresolved, inert, quiet
 
 MAX_FIELDS = 1_000
 MAX_STATEMENTS = 5_000
@@ -56,6 +57,9 @@ class Entry:
     trail: Trail = field(default_factory=Trail)
     cls: Any = None
     error: Unresolved | None = None
+    is_ready: bool = False
+    waiting: list[tuple[str, str, ast.expr, Site]] = field(default_factory=list)
+    """Fields whose hints wait for a class: name, reference, annotation, where it stands."""
 
     def doubt(self, words: str, line: int | None = None, hint: str = "register it at run time") -> None:
         """Report that the class may differ from the real one."""
@@ -80,12 +84,13 @@ class Classes:
         self.evaluator = Evaluator(self.names, self.build)
         self._file: SourceFile | None = None
         self._entries: dict[int, Entry] = {}
-        self._depth = 0
+        self._making: list[Entry] = []
+        self._fresh: list[Entry] = []
 
     def build(self, node: ast.ClassDef, scope: Scope, trail: Trail) -> Any:
         """Return the class of a definition; the trail gets what is uncertain about it.
 
-        Raise Unresolved where it cannot be made.
+        Raise Unresolved where it cannot be made, NotYet where it is being made.
         """
         entry = self._entries.get(id(node))
         if entry is None:
@@ -94,8 +99,8 @@ class Classes:
         trail.uses[id(entry)] = entry.trail
         if entry.error is not None:
             raise Unresolved(entry.error.message, entry.error.line, hint=entry.error.hint)
-        if entry.cls is None:
-            raise Unresolved(f"class '{node.name}' refers to itself", node.lineno)
+        if not entry.is_ready:
+            raise NotYet(node.name)
         return entry.cls
 
     def turn_to(self, file: SourceFile) -> None:
@@ -112,22 +117,31 @@ class Classes:
     def _make(self, entry: Entry) -> None:
         name, line = entry.node.name, entry.node.lineno
         too_many = Unresolved(f"class '{name}' is reached through too many others", line)
-        if self._depth >= MAX_NESTING:
+        if len(self._making) >= MAX_NESTING:
             entry.error = too_many
             return
-        self._depth += 1
+        self._making.append(entry)
         try:
             with quiet():
                 entry.cls = self._assemble(entry)
+            entry.is_ready = True
+            self._fresh.append(entry)
         except Unresolved as error:
             entry.error = error
+        except NotYet:
+            if len(self._making) > 1:  # it inherits from one that is being made: its turn comes later
+                del self._entries[id(entry.node)]
+                raise
+            entry.error = Unresolved(f"class '{name}' depends on itself", line)
         except RecursionError:
             entry.error = too_many
         except Exception as error:  # dataclasses, typing and pydantic refuse classes in many ways
             words = str(error).partition("\n")[0] or type(error).__name__
             entry.error = Unresolved(f"class '{name}' is refused at run time: {words}", line)
         finally:
-            self._depth -= 1
+            self._making.pop()
+        if not self._making:
+            self._fill_in()
 
     def _assemble(self, entry: Entry) -> Any:
         node, site = entry.node, Site(entry.scope)
@@ -215,8 +229,7 @@ class Classes:
                     namespace[_CONFIG] = self._settings(entry, value, site)
                 case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation, value=value):
                     if not is_model or not name.startswith("_"):
-                        entry.trail.steps = 0
-                        hints[name] = self.evaluator.permit(annotation, hint_site, entry.trail)
+                        hints[name] = self._field_hint(entry, name, annotation, hint_site)
                         if value is not None:
                             namespace[name] = self._default(entry, name, value, site, is_model, is_tuple)
                 case ast.Assign(targets=[ast.Name(id=name)]) if is_model and not name.startswith("_"):
@@ -230,6 +243,18 @@ class Classes:
             if len(hints) > MAX_FIELDS:
                 raise Unresolved(f"class '{entry.node.name}' has too many fields", entry.node.lineno)
 
+    def _field_hint(self, entry: Entry, name: str, node: ast.expr, site: Site) -> Any:
+        """Return the hint of a field; a reference to fill in, where it needs a class that is being made."""
+        before = list(entry.trail.findings)
+        entry.trail.steps = 0
+        try:
+            return self.evaluator.permit(node, site, entry.trail)
+        except NotYet:
+            entry.trail.findings[:] = before
+            reference = f"toolcrib_reference_{id(entry)}_{len(entry.waiting)}"
+            entry.waiting.append((name, reference, node, site))
+            return ForwardRef(reference)
+
     def _default(
         self, entry: Entry, name: str, node: ast.expr, site: Site, is_model: bool, is_tuple: bool
     ) -> Any:
@@ -237,7 +262,8 @@ class Classes:
         entry.trail.steps = 0
         try:
             return self.evaluator.value(node, site, entry.trail)
-        except Unresolved as error:
+        except (Unresolved, NotYet) as failure:
+            error = failure if isinstance(failure, Unresolved) else Unresolved("it needs the class itself")
             text = f"The default of '{entry.node.name}.{name}' is not known, so it is not shown: "
             text += f"{show(node)} ({error.message})"
             line, hint = error.line or node.lineno, error.hint or "write a literal"
@@ -292,6 +318,44 @@ class Classes:
                 made[name] = namespace[name]
 
         return types.new_class(entry.node.name, bases, keywords, fill)
+
+    # --- completion ---
+
+    def _fill_in(self) -> None:
+        """Give the fields that were waiting their hints, now that all classes are there."""
+        fresh, self._fresh = self._fresh, []
+        references: dict[str, Any] = {}
+        for entry in fresh:
+            for name, reference, node, site in entry.waiting:
+                entry.trail.steps = 0
+                try:
+                    references[reference] = self.evaluator.permit(node, site, entry.trail)
+                except NotYet:
+                    references[reference] = Any
+                    entry.doubt(f"the hint of '{name}' goes round in a circle", node.lineno)
+        with quiet():
+            for _ in range(2 if references else 1):  # a model may need another that is completed after it
+                for entry in fresh:
+                    _complete(entry.cls, references)
+
+
+def _complete(cls: Any, references: dict[str, Any]) -> None:
+    """Replace references to hints with the hints."""
+    own = vars(cls).get("__annotations__", {})
+    for hints in (own, getattr(getattr(cls, "__new__", None), "__annotations__", {})) if references else ():
+        for name, hint in hints.items():
+            if isinstance(hint, ForwardRef) and hint.__forward_arg__ in references:
+                hints[name] = references[hint.__forward_arg__]
+    for item in getattr(cls, "__dataclass_fields__", {}).values() if references else ():
+        if isinstance(item.type, ForwardRef) and item.type.__forward_arg__ in references:
+            item.type = references[item.type.__forward_arg__]
+    if getattr(cls, "__pydantic_complete__", True):
+        return
+    if _is_model(cls):
+        cls.model_rebuild(force=True, raise_errors=False, _types_namespace=references)
+    elif "__pydantic_fields__" in vars(cls):
+        rebuild = importlib.import_module("pydantic.dataclasses").rebuild_dataclass
+        rebuild(cls, force=True, raise_errors=False, _types_namespace=references)
 
 
 def _is_model(base: Any) -> bool:

@@ -29,7 +29,7 @@ from toolcrib.sources.scan.source_file import (
     first_line,
     show,
 )
-from toolcrib.sources.scan.values import DEFAULT, HINT, Trail, Unresolved, is_foreign_context
+from toolcrib.sources.scan.values import DEFAULT, HINT, NotYet, Trail, Unresolved, is_foreign_context
 
 _ITERATORS = ("Generator", "Iterable", "Iterator")
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -121,8 +121,8 @@ class Stubs:
         trail = Trail()
         try:
             made = self.classes.evaluator.value(node, site, trail)
-        except RecursionError:
-            raise Unresolved("it is nested too deeply", getattr(node, "lineno", None)) from None
+        except (NotYet, RecursionError):
+            raise Unresolved("it refers to itself", getattr(node, "lineno", None)) from None
         for finding in trail.gather():
             raise Unresolved(finding.message, finding.line, hint=finding.hint)
         return made
@@ -210,16 +210,17 @@ class Stubs:
         hints = self.classes.evaluator
         try:
             return hints.permit(node, site, trail)
-        except RecursionError:
-            hints.report(Unresolved("it is nested too deeply", node.lineno), node, site, trail)
+        except (NotYet, RecursionError) as error:
+            why = "it refers to itself" if isinstance(error, NotYet) else "it is nested too deeply"
+            hints.report(Unresolved(why, node.lineno), node, site, trail)
             return Any
 
     def _default(self, node: ast.expr, scope: Scope, tool: str, name: str, findings: list[Finding]) -> Any:
         trail = Trail()
         try:
             value = self.classes.evaluator.value(node, Site(scope), trail)
-        except (Unresolved, RecursionError) as error:
-            why = error.message if isinstance(error, Unresolved) else "it is nested too deeply"
+        except (Unresolved, NotYet, RecursionError) as error:
+            why = error.message if isinstance(error, Unresolved) else "it refers to itself, or is too deep"
             shown = show(node)
             words = why if f"'{shown}'" in why else f"'{shown}': {why}"
             text = f"The default of '{name}' is not known, so it is not shown: {words}"

@@ -61,6 +61,10 @@ class Excessive(Unresolved):
     is_whole = True
 
 
+class NotYet(Exception):  # noqa: N818 - it is no error: the hint waits
+    """A class is met again while it is being made."""
+
+
 @dataclass(eq=False)
 class Trail:
     """What was met on the way to one hint or value: findings, and classes with findings of their own.
@@ -152,7 +156,7 @@ class Evaluator:
         trail.depth += 1
         try:
             made = evaluate(self, node, site, trail)
-        except Unresolved:
+        except (Unresolved, NotYet):
             raise
         except Exception as error:  # constructors refuse in many ways, `re.error` among them
             raise Unresolved(f"'{show(node)}' cannot be evaluated: {error}", node.lineno) from None
