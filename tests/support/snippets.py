@@ -244,14 +244,6 @@ except ImportError:
     from typing_extensions import Annotated as An
 def tool(x: An[int, 'n']): ...
 
-### same either way
-import os
-if os.environ:
-    X = list[int]
-else:
-    X = list[int]
-def tool(x: X): ...
-
 ### redefined
 X = int
 X = str
@@ -310,7 +302,7 @@ import textwrap
 T = textwrap.dedent("""
   a
   b""")
-def tool(x: str = T, y: str = ', '.join(['a', 'b'])): ...
+def tool(x: str = T, y: str = 'a' + 'b'): ...
 
 ### wrong hint
 LIMIT = 3
@@ -323,8 +315,8 @@ def tool(m: Mode = 'r', n: More = 'x'): ...
 
 ### computed numbers
 KB = 1024
-MB = KB ** 2
-def tool(x: int = 5 * MB, y: float = KB / 2, z: int = 1 << 4): ...
+MB = KB * KB
+def tool(x: int = 5 * MB, y: float = KB / 2, z: int = KB - 1): ...
 
 ### module constants
 import math, sys
@@ -368,6 +360,14 @@ class C(Enum):
     A = 'a'
 D = {'k': 4}
 def tool(x: C = C['A'], y: int = D['k'], z: C = C('a')): ...
+
+### same either way
+import os
+if os.environ:
+    X = list[int]
+else:
+    X = list[int]
+def tool(x: X): ...
 """
 COMPUTED = dict(part.split("\n", 1) for part in _COMPUTED.split("### ")[1:])
 """Types and defaults that calls make when the code runs: a scan announces them."""

@@ -159,18 +159,6 @@ def tool(p: Pet, h: Home): ...
 ### pydantic types
 def tool(u: HttpUrl, s: SecretStr, p: PositiveInt, d: UUID4, j: Json[int], f: FilePath | None = None): ...
 
-### pydantic dataclass
-from pydantic.dataclasses import dataclass as pd
-@pd
-class D:
-    x: int
-    y: int = Field(3, gt=1)
-@pd(config=ConfigDict(extra='forbid'))
-class E:
-    d: D
-    e: 'Optional[E]' = None
-def tool(d: D, e: E): ...
-
 ### mixed
 @dataclass
 class D:
@@ -263,6 +251,17 @@ class M(BaseModel):
     a: int = 1
     b: str = 'x'
 def tool(m: M = M(a=2)): ...
+
+### pydantic dataclass
+from pydantic.dataclasses import dataclass as pd
+@pd
+class D:
+    x: int
+    y: int = Field(3, gt=1)
+@pd(config=ConfigDict(extra='forbid'))
+class E:
+    d: D
+def tool(d: D, e: E): ...
 '''
 COMPUTED = dict(part.split("\n", 1) for part in _COMPUTED.split("### ")[1:])
 """Models with parts that code makes: a scan announces them."""

@@ -28,7 +28,7 @@ MAX_FIELDS = 1_000
 MAX_STATEMENTS = 5_000
 MAX_NESTING = 40
 """Classes that may be in the making at once, each because the one before needs it."""
-_DATACLASS, _PYDANTIC_DATACLASS = "dataclasses.dataclass", "pydantic.dataclasses.dataclass"
+_DATACLASS = "dataclasses.dataclass"
 _CONFIG = "model_config"
 _HARMLESS = frozenset({"enum.unique", "functools.total_ordering"}) | {
     f"{module}.{name}"
@@ -154,14 +154,14 @@ class Classes:
         for statement in node.body:
             if isinstance(statement, ast.FunctionDef) and statement.name in _DESCRIBING:
                 entry.doubt(f"its {statement.name}() is code that is not run", statement.lineno)
-        decorator, options = self._decorators(entry)
+        is_dataclass, options = self._decorators(entry)
         if any(isinstance(base, type) and issubclass(base, enum.Enum) for base in bases):
             return self._enum(entry, bases, keywords)
         is_dict = any(map(_is_typed_dict, bases))
         is_tuple = any(getattr(base, "__name__", "") == "NamedTuple" for base in bases)
         is_model = any(map(_is_model, bases))
         namespace = entry.describe()
-        if is_dict or is_tuple or is_model or decorator:
+        if is_dict or is_tuple or is_model or is_dataclass:
             self._add_fields(entry, namespace, is_model=is_model, is_tuple=is_tuple)
         elif keywords:
             entry.doubt(f"it is given {', '.join(keywords)}")
@@ -171,9 +171,8 @@ class Classes:
         if is_model and any(item.__module__ == own and not _is_model(item) for item in mixins):
             entry.doubt("one of its bases is no model")  # pydantic may take its annotations for fields
         made = types.new_class(node.name, bases, keywords, lambda body: body.update(namespace))
-        if decorator == _DATACLASS and not is_dict and not is_model:
-            return dataclasses.dataclass(made, **options)
-        return known.find(decorator)(made, **options) if decorator == _PYDANTIC_DATACLASS else made
+        is_plain = not is_dict and not is_model
+        return dataclasses.dataclass(made, **options) if is_dataclass and is_plain else made
 
     def _base(self, item: ast.expr, site: Site, entry: Entry) -> Iterator[Any]:
         try:
@@ -198,21 +197,21 @@ class Classes:
                 entry.doubt(f"{item.arg or '**'}={show(item.value)} is left out: {error.message}")
         return made
 
-    def _decorators(self, entry: Entry) -> tuple[str, dict[str, Any]]:
-        """Return which kind of dataclass the decorators make, and its options; "" for none."""
-        chosen, options = "", dict[str, Any]()
+    def _decorators(self, entry: Entry) -> tuple[bool, dict[str, Any]]:
+        """Return whether the decorators make a dataclass of a class, and its options."""
+        is_dataclass, options = False, dict[str, Any]()
         site = Site(entry.scope)
         for item in entry.node.decorator_list:
             called = item.func if isinstance(item, ast.Call) else item
             dotted = self.names.qualify(called, site) or ""
-            if dotted in (_DATACLASS, _PYDANTIC_DATACLASS):
-                chosen = dotted
+            if dotted == _DATACLASS:
+                is_dataclass = True
                 options = self._options(item.keywords if isinstance(item, ast.Call) else (), site, entry)
             elif dotted not in _HARMLESS:
                 entry.doubt(f"its decorator '@{show(called)}' is not applied", item.lineno)
         for name in ("slots", "weakref_slot"):  # they make another class, with the same fields
             options.pop(name, None)
-        return chosen, options
+        return is_dataclass, options
 
     # --- members ---
 

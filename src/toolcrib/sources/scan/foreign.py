@@ -188,7 +188,6 @@ def read_server(maker: ToolMaker, server: Server) -> list[Tool]:
             maker.findings.append(_report_taken(tool, found[key], server))
         if key not in found or server.library == "fastmcp":
             found[key] = tool
-    found = {key: tool for key, tool in found.items() if key[0] not in server.removed}
     for mount in server.mounts:
         for tool in maker.tools_of(mount.server):
             maker.doubt(tool.origin, [*mount.guesses, *server.guesses])
@@ -201,12 +200,10 @@ def read_server(maker: ToolMaker, server: Server) -> list[Tool]:
 def _read_one(maker: ToolMaker, server: Server, registration: Registration) -> Tool | None:
     thing, call = registration.thing, registration.call
     guesses = [*registration.guesses, *server.guesses]
-    library = _library_of(server, call)
     if not isinstance(thing, Function):
         made = maker.make(thing, guesses)
-    elif library == "toolcrib":
-        made = _read_ours(maker, thing, call)
     else:
+        library = library_of(server)
         if library == "mcp" == server.library and not call.is_called:
             guesses.append(Guess("guessed-decorator", "the tool() of mcp has to be called: @mcp.tool()"))
         made = maker.adopt(thing, call, library)
@@ -219,25 +216,14 @@ def _read_one(maker: ToolMaker, server: Server, registration: Registration) -> T
     return made
 
 
-def _read_ours(maker: ToolMaker, function: Function, call: Arguments) -> Tool | None:
-    """Return a tool of an unknown server, by our own rules."""
-    stub = maker.stub(function)
-    options, findings = read_ours(maker.resolver, call)
-    maker.note(stub, (), findings)
-    try:
-        return Tool.from_function(stub, **options)
-    except DefinitionError as error:
-        maker.refuse(error, call)
-        return None
-
-
-def _library_of(server: Server, call: Arguments) -> str:
-    """Return whose rules hold. For a server from elsewhere, the imports beside it tell, and its use."""
-    if server.library != "unknown":
+def library_of(server: Server) -> str:
+    """Return whose rules hold. For a server from elsewhere, its use tells, and the imports beside it."""
+    if server.library != "unknown" or not server.registrations:
         return server.library
-    if len(call.args) > 1 or {item.arg for item in call.keywords} & _OUR_OPTIONS:
+    calls = [item.call for item in server.registrations]
+    if any(len(call.args) > 1 or {item.arg for item in call.keywords} & _OUR_OPTIONS for call in calls):
         return "toolcrib"
-    scope = call.file.scope
+    scope = calls[0].file.scope
     imports = [*scope.stars, *(item for bindings in scope.names.values() for item in bindings)]
     packages = {item.module.partition(".")[0] for item in imports if not item.level}
     return next((name for name in ("fastmcp", "mcp", "toolcrib") if name in packages), "mcp")

@@ -7,12 +7,12 @@ limits on their cost. pydantic is loaded when a file first refers to it.
 from __future__ import annotations
 
 import builtins
+import datetime as dt
 import importlib
 import importlib.util
 import types
 import warnings
 from decimal import Decimal
-from fractions import Fraction
 from functools import cache
 from typing import Any, Final
 
@@ -36,20 +36,14 @@ _BUILT_IN = frozenset(
 )
 _SINGLE = _BUILT_IN | words_in(
     """
-    builtins.any builtins.callable functools.partial functools.total_ordering http.HTTPMethod http.HTTPStatus
-    inspect.cleandoc math.e math.inf math.nan math.pi math.tau msgspec.Meta os.PathLike sys.maxsize
-    textwrap.dedent types.MappingProxyType types.NoneType types.SimpleNamespace types.UnionType
-    zoneinfo.ZoneInfo
+    builtins.any functools.partial functools.total_ordering http.HTTPMethod http.HTTPStatus inspect.cleandoc
+    math.e math.inf math.nan math.pi math.tau msgspec.Meta os.PathLike sys.maxsize textwrap.dedent
+    types.NoneType types.UnionType zoneinfo.ZoneInfo
     """
 )
 """The names that are known of other modules."""
 _NEEDS = {"EmailStr": "email_validator", "NameEmail": "email_validator"}
 """Names of pydantic that work only beside another package, which only the scanned server may have."""
-_MEMBERS = frozenset(
-    {"datetime.timezone.utc"}
-    | {f"datetime.{kind}.{edge}" for kind in ("date", "datetime", "time") for edge in ("min", "max")}
-)
-
 _GATHERING = words_in(
     "builtins.bytes builtins.dict builtins.frozenset builtins.list builtins.set builtins.tuple"
 )
@@ -57,21 +51,16 @@ CALLS = _GATHERING | words_in(
     """
     annotated_types.Ge annotated_types.Gt annotated_types.Interval annotated_types.Le annotated_types.Len
     annotated_types.Lt annotated_types.MaxLen annotated_types.MinLen annotated_types.MultipleOf
-    annotated_types.Timezone annotated_types.Unit annotated_types.doc builtins.abs builtins.bool
-    builtins.complex builtins.float builtins.int builtins.str collections.OrderedDict dataclasses.field
-    datetime.date datetime.datetime datetime.time datetime.timedelta datetime.timezone decimal.Decimal
-    enum.auto fractions.Fraction inspect.cleandoc ipaddress.IPv4Address ipaddress.IPv4Interface
-    ipaddress.IPv4Network ipaddress.IPv6Address ipaddress.IPv6Interface ipaddress.IPv6Network msgspec.Meta
-    pathlib.Path pathlib.PosixPath pathlib.PurePath pathlib.PurePosixPath pathlib.PureWindowsPath
-    pydantic.AliasChoices pydantic.AliasPath pydantic.ConfigDict pydantic.Discriminator pydantic.Field
-    pydantic.StringConstraints pydantic.Strict pydantic.Tag pydantic.WithJsonSchema pydantic.conbytes
-    pydantic.condate pydantic.condecimal pydantic.confloat pydantic.confrozenset pydantic.conint
-    pydantic.conlist pydantic.conset pydantic.constr re.compile textwrap.dedent types.MappingProxyType
-    typing_extensions.Doc uuid.UUID
+    annotated_types.doc builtins.float builtins.int builtins.str dataclasses.field datetime.date
+    datetime.datetime datetime.time datetime.timedelta datetime.timezone decimal.Decimal enum.auto
+    inspect.cleandoc msgspec.Meta pathlib.Path pydantic.AliasChoices pydantic.AliasPath pydantic.ConfigDict
+    pydantic.Discriminator pydantic.Field pydantic.StringConstraints pydantic.Strict pydantic.Tag
+    pydantic.WithJsonSchema pydantic.confloat pydantic.conint pydantic.conlist pydantic.constr re.compile
+    textwrap.dedent typing_extensions.Doc uuid.UUID
     """
 )
 """The constructors that may be called."""
-TAKES_HINT = frozenset({"pydantic.conlist", "pydantic.conset", "pydantic.confrozenset"})
+TAKES_HINT = frozenset({"pydantic.conlist"})
 """Those whose first argument is a type."""
 TAKES_CODE = frozenset(f"pydantic.{name}Validator" for name in ("After", "Before", "Plain", "Wrap")) | {
     "annotated_types.Predicate",
@@ -80,7 +69,7 @@ TAKES_CODE = frozenset(f"pydantic.{name}Validator" for name in ("After", "Before
 }
 """Those whose first argument is a function, which a definition does not run."""
 _GATHERED = (list, tuple, dict, set, frozenset, str, bytes)
-_SLOW = ("fractions.Fraction", "re.compile", "decimal.Decimal")
+_SLOW = ("re.compile", "decimal.Decimal")
 
 
 @cache
@@ -90,8 +79,8 @@ def find(dotted: str) -> Any:
     if module in _OPEN or dotted in _SINGLE:
         return _look(module, name)
     owner = find(module) if "." in module else MISSING
-    if isinstance(owner, type) and dotted in _MEMBERS:
-        return getattr(owner, name)
+    if dotted == "datetime.timezone.utc":
+        return dt.UTC
     members = getattr(owner, "__members__", None)
     if isinstance(owner, type) and isinstance(members, types.MappingProxyType):  # of an enum
         return members.get(name, MISSING)
@@ -140,12 +129,9 @@ def call(dotted: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     made = find(dotted)
     first = next(iter((*arguments, *keywords.values())), None)
     is_endless = dotted in _GATHERING and first is not None and not isinstance(first, _GATHERED)
-    if is_endless or (
-        dotted.startswith(("builtins.", "fractions.")) and isinstance(first, Decimal | Fraction)
-    ):
+    if is_endless or (dotted.startswith("builtins.") and isinstance(first, Decimal)):
         raise ValueError("it may be endless")
-    is_power = dotted == "fractions.Fraction" and isinstance(first, str) and "e" in first.lower()
-    if is_power or (dotted in _SLOW and isinstance(first, str) and len(first) > 5_000):
+    if dotted in _SLOW and isinstance(first, str) and len(first) > 5_000:
         raise ValueError("it may take long")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -156,7 +156,7 @@ class ToolMaker:
         guesses = self.guesses_about(function)
         owner = function.owner
         if stub.__doc__ is None and isinstance(owner, Instance):
-            stub.__doc__ = self._inherited_docstring(function, owner)
+            stub.__doc__ = self._inherited_docstring(function, owner.cls)
             unread = self.resolver.unread_bases(owner.cls)
             if stub.__doc__ is None and unread:
                 guesses.append(guess_base(unread, "its description"))
@@ -194,15 +194,14 @@ class ToolMaker:
             keeps_contexts=keeps_contexts,
         )
 
-    def _inherited_docstring(self, function: Function, owner: Instance) -> str | None:
-        name = function.node.name
-        for item in self.resolver.ancestors(owner.cls):
+    def _inherited_docstring(self, function: Function, cls: Class) -> str | None:
+        for item in self.resolver.ancestors(cls):
             if isinstance(item, Known):
-                own = getattr(APIApplication, name, None) if item.is_application else None
+                own = getattr(APIApplication, function.node.name, None) if item.is_application else None
                 if own is not None:
                     return inspect.getdoc(own)
                 continue
-            for binding in item.body.names.get(name, ()):
+            for binding in item.body.names.get(function.node.name, ()):
                 if isinstance(binding.node, FUNCTIONS) and (words := ast.get_docstring(binding.node)):
                     return words
         return None
@@ -262,7 +261,8 @@ class ToolMaker:
                     self._made[thing] = None if build is None else build(self, thing)
                 return self._made[thing]
             case Server():
-                return self.registry(thing) if thing.library == "toolcrib" else self.tools_of(thing)
+                is_ours = foreign.library_of(thing) == "toolcrib"
+                return self.registry(thing) if is_ours else self.tools_of(thing)
             case Known() if thing.call is not None:
                 return self._tool(thing.name, thing.call)
             case Data(node=ast.Constant(value=str(text))):
@@ -340,9 +340,6 @@ class ToolMaker:
                 self.refuse(error, item.call)
             except Exception as error:  # options of any type may have been written
                 self.findings.append(_placed(finding_of(item.thing, error), item.call))
-        for name in server.removed | server.disabled:
-            if name in registry:
-                (registry.remove if name in server.removed else registry.disable)(name)
         return registry
 
     def _register(

@@ -1,7 +1,7 @@
 """Resolve names in a source file to a definition in a readable file, or to something of another package.
 
-Handles relative imports, re-exports, star imports, aliases, and attributes of modules and classes. A name
-may have several meanings, chosen by conditions.
+Handles relative imports, re-exports, star imports, aliases, and attributes of modules and classes. Of the
+meanings that conditions choose from, the first is taken, with a doubt.
 """
 
 from __future__ import annotations
@@ -66,12 +66,10 @@ class Doubt(NamedTuple):
 
 @dataclass(slots=True)
 class Found:
-    """The meanings that a name may have, the likeliest first. `is_open`: several are possible, and only a
-    condition at run time tells which."""
+    """The meaning of a name, and what is doubtful about it; None where it cannot be told."""
 
-    meanings: list[Meaning] = field(default_factory=list)
+    meaning: Meaning | None = None
     doubts: list[Doubt] = field(default_factory=list)
-    is_open: bool = False
 
 
 class Names:
@@ -83,23 +81,19 @@ class Names:
         self._kept: dict[tuple[int, str, bool, bool], tuple[int, Found]] = {}
 
     def find(self, node: ast.expr, site: Site) -> Found:
-        """Return the meanings of a name, or of an attribute of one; none where they cannot be told."""
+        """Return the meaning of a name, or of an attribute of one."""
         if isinstance(node, ast.Name):
             return self._name(node.id, node.lineno, site)
-        found = Found()
-        if isinstance(node, ast.Attribute):
-            owner = self.find(node.value, site)
-            found = Found([], [*owner.doubts], owner.is_open)
-            for meaning in owner.meanings:
-                inner = self.member(meaning, node.attr)
-                found.meanings += inner.meanings
-                found.doubts += inner.doubts
-                found.is_open |= inner.is_open
-        return found
+        owner = self.find(node.value, site) if isinstance(node, ast.Attribute) else Found()
+        if owner.meaning is None:
+            return owner
+        inner = self.member(owner.meaning, node.attr)  # type: ignore[attr-defined]
+        return Found(inner.meaning, [*owner.doubts, *inner.doubts])
 
     def qualify(self, node: ast.expr, site: Site) -> str | None:
         """Return the full dotted name behind an expression; None for what has none."""
-        for meaning in self.find(node, site).meanings:
+        meaning = self.find(node, site).meaning
+        if meaning is not None:
             return self._full_name(meaning)
         if isinstance(node, ast.Attribute):
             owner = self.qualify(node.value, site)
@@ -113,15 +107,15 @@ class Names:
             return meaning.file.name
         value = meaning.binding.value
         if isinstance(value, ast.Name | ast.Attribute) and depth < _MAX_FOLLOWED:
-            for other in self.find(value, meaning.site).meanings:
-                if other != meaning:
-                    return self._full_name(other, depth + 1)
+            other = self.find(value, meaning.site).meaning
+            if other is not None and other != meaning:
+                return self._full_name(other, depth + 1)
         return f"{meaning.scope.file.name}.{qualname_in(meaning.scope, meaning.binding.name)}"
 
     # --- names -----------------------------------------------------------------------------------
 
     def _name(self, name: str, line: int, site: Site) -> Found:
-        """Return the meanings of a name in a line; the same for all lines below everything that binds it."""
+        """Return the meaning of a name in a line; the same for all lines below everything that binds it."""
         key = (id(site.scope), name, site.lazy, site.is_field)
         kept = self._kept.get(key)
         if kept is not None and line >= kept[0]:
@@ -133,30 +127,25 @@ class Names:
         return found
 
     def _look_up(self, name: str, line: int, site: Site) -> Found:
-        hidden: Found | None = None
         for scope in site.scope.visible():
             if bindings := scope.names.get(name):
                 found = self._choose(name, bindings, scope, line, site)
                 if found is None:
                     continue
-                if scope.kind == "class" and site.lazy and not site.is_field:
-                    hidden = hidden or found
-                    continue
-                if site.lazy and scope.kind == "function" and not site.is_field:
-                    found.doubts.append(_unseen(name, "function"))
+                if site.lazy and scope.kind != "module" and not site.is_field:
+                    words = f"'{name}' is local to a {scope.kind} and not seen by annotations that are text"
+                    hint = "define it in the module itself"
+                    found.doubts.append(Doubt(f"{words}, so registering fails", hint))
                 return found
-            if scope.stars and (found := self._starred(name, scope)).meanings:
+            if scope.stars and (found := self._starred(name, scope)).meaning is not None:
                 return found
-        if known.find(f"builtins.{name}") is not known.MISSING:
-            return Found([Known(f"builtins.{name}")])
-        if hidden is not None:
-            hidden.doubts.append(_unseen(name, "class"))
-        return hidden or Found()
+        is_built_in = known.find(f"builtins.{name}") is not known.MISSING
+        return Found(Known(f"builtins.{name}") if is_built_in else None)
 
     def _choose(
         self, name: str, bindings: list[Binding], scope: Scope, line: int, site: Site
     ) -> Found | None:
-        """Return the meanings that the bindings of one scope give; None where none of them is made yet."""
+        """Return the meaning that the bindings of one scope give; None where none of them is made yet."""
         doubts: list[Doubt] = []
         live = [item for item in bindings if item.situation.isdisjoint(("checking", "main"))]
         live = live or [item for item in bindings if "main" in item.situation]
@@ -175,27 +164,25 @@ class Names:
         live = live[sure[-1] :] if sure else live
         if len(live) > 1:
             live.sort(key=lambda item: ("attempt" not in item.situation, "fallback" in item.situation))
-        found = Found(doubts=doubts, is_open=len(live) > 1)
-        for binding in live:
-            found.meanings += self._meaning(binding, scope, found.doubts)
-        if "attempt" in live[0].situation and found.meanings and _is_there(found.meanings[0]):
-            found.meanings, found.is_open = found.meanings[:1], False  # it does not come to the fallback
-        return found
+        found = self._meaning(live[0], scope)
+        is_tried = "attempt" in live[0].situation and _is_there(found.meaning)
+        if len(live) > 1 and not is_tried:  # else it does not come to the fallback
+            words = f"'{name}' is defined in several ways, depending on conditions; the first was taken"
+            doubts.append(Doubt(words, "define it in one way"))
+        return Found(found.meaning, [*doubts, *found.doubts])
 
-    def _meaning(self, binding: Binding, scope: Scope, doubts: list[Doubt]) -> list[Meaning]:
+    def _meaning(self, binding: Binding, scope: Scope) -> Found:
         if binding.kind == "import":
-            return [self._module(binding.module, scope.file)]
+            return Found(self._module(binding.module, scope.file))
         if binding.kind != "from":
-            return [BoundName(binding, scope)]
+            return Found(BoundName(binding, scope))
         origin = self._imported_from(binding, scope.file)
         if binding.level and not isinstance(origin, Module):
             inner = ".".join(filter(None, (binding.module, binding.name)))
             below = self.library.beside(scope.file, binding.level, inner)
             if below is not None:
-                return [Module(below)]
-        found = Found() if origin is None else self.member(origin, binding.name, scope.file)
-        doubts += found.doubts
-        return found.meanings
+                return Found(Module(below))
+        return Found() if origin is None else self.member(origin, binding.name, scope.file)
 
     def _imported_from(self, binding: Binding, file: SourceFile) -> Meaning | None:
         """Return the module of `from module import ...`; a relative one by the folders of its file."""
@@ -213,30 +200,30 @@ class Names:
         return Known(dotted) if file is None else Module(file)
 
     def _starred(self, name: str, scope: Scope) -> Found:
-        """Return the meanings that a name has by `from module import *`."""
+        """Return the meaning that a name has by `from module import *`."""
         for star in reversed(scope.stars):
             origin = self._imported_from(star, scope.file)
             if isinstance(origin, Known):
                 outside = Known(f"{origin.name}.{name}")
                 if _is_there(outside):
-                    return Found([outside])
+                    return Found(outside)
             elif isinstance(origin, Module):
                 file = origin.file
                 if name in public_names(file) or (not name.startswith("_") and file.scope.stars):
                     found = self.member(origin, name)
-                    if found.meanings:
+                    if found.meaning is not None:
                         return found
         return Found()
 
     # --- members ---------------------------------------------------------------------------------
 
     def member(self, owner: Meaning, name: str, near: SourceFile | None = None) -> Found:
-        """Return the meanings of an attribute of a module or a class."""
+        """Return the meaning of an attribute of a module or a class."""
         if isinstance(owner, Known):
             dotted = f"{owner.name}.{name}"
             if owner.name.partition(".")[0] not in KNOWN_BY_NAME:
-                return Found([self._module(dotted, near)])  # of a package without an __init__.py
-            return Found([Known(dotted)])
+                return Found(self._module(dotted, near))  # of a package without an __init__.py
+            return Found(Known(dotted))
         key = (id(owner.file if isinstance(owner, Module) else owner.binding), name)
         if key in self._following or len(self._following) > _MAX_FOLLOWED:
             return Found()
@@ -251,11 +238,11 @@ class Names:
         found: Found | None = None
         if bindings := file.scope.names.get(name):
             found = self._choose(name, bindings, file.scope, 0, Site(file.scope, lazy=True))
-        if (found is None or not found.meanings) and file.scope.stars:
+        if (found is None or found.meaning is None) and file.scope.stars:
             found = self._starred(name, file.scope)
-        if found is None or not found.meanings:
+        if found is None or found.meaning is None:
             below = self.library.module(f"{file.name}.{name}", file)
-            return Found() if below is None else Found([Module(below)])
+            return Found(None if below is None else Module(below))
         return found
 
     def _member_of(self, owner: BoundName, name: str) -> Found:
@@ -264,26 +251,19 @@ class Names:
             scope = owner.scope.file.scope_in(node)
             if bindings := scope.names.get(name):
                 return self._choose(name, bindings, scope, 0, Site(scope, lazy=True)) or Found()
-            bases = [
-                meaning for base in node.bases for meaning in self.find(base, Site(owner.scope)).meanings
-            ]
-            found = (self.member(meaning, name) for meaning in bases if isinstance(meaning, BoundName))
-            return next((each for each in found if each.meanings), Found())
+            bases = [self.find(base, Site(owner.scope)).meaning for base in node.bases]
+            found = (self.member(base, name) for base in bases if isinstance(base, BoundName))
+            return next((each for each in found if each.meaning is not None), Found())
+        meaning = None
         if isinstance(value, ast.Name | ast.Attribute):
-            for meaning in self.find(value, owner.site).meanings:
-                return self.member(meaning, name)
-        return Found()
+            meaning = self.find(value, owner.site).meaning
+        return Found() if meaning is None else self.member(meaning, name)
 
 
-def _is_there(meaning: Meaning) -> bool:
+def _is_there(meaning: Meaning | None) -> bool:
     if isinstance(meaning, Known):
         return known.find(known.canonical(meaning.name)) is not known.MISSING
     return isinstance(meaning, Module)
-
-
-def _unseen(name: str, kind: str) -> Doubt:
-    words = f"'{name}' is local to a {kind} and not seen by annotations that are text, so registering fails"
-    return Doubt(words, "define it in the module itself")
 
 
 def last_binding(names: list[str], scope: Scope) -> int:
@@ -300,8 +280,7 @@ def qualname_in(scope: Scope, name: str) -> str:
     while current is not None and current.parent is not None:
         if current.kind == "function":
             parts.insert(0, "<locals>")
-        if current.kind != "types":
-            parts.insert(0, current.node.name)
+        parts.insert(0, current.node.name)
         current = current.parent
     return ".".join(parts)
 

@@ -54,11 +54,9 @@ _HARMLESS = words_in(
 _ONE = frozenset({"add_tool", "register_tool", "replace"})
 _MANY = frozenset({"add_all", "register_all_tools"})
 _MOUNTS = frozenset({"mount", "import_server"})
-_REMOVES = frozenset({"remove", "remove_tool", "disable"})
-_CHANGES = frozenset({"add_provider", "add_tool_transformation", "add_transform", "enable"})
+_CHANGES = words_in("add_provider add_tool_transformation add_transform disable enable remove remove_tool")
 _OFTEN_ON_PARAMETERS = frozenset({"add", "mount", "import_server", "register_tool"}) | _MANY
-_METHODS = _ONE | _MANY | _MOUNTS | _REMOVES | _CHANGES | {"add", "tool"}
-_DICT_CHANGES = frozenset({"__setitem__", "clear", "pop", "popitem", "setdefault", "update"})
+_METHODS = _ONE | _MANY | _MOUNTS | _CHANGES | {"add", "tool"}
 _REGISTERING = re.compile(r"tool|regist|setup|mount|publish|^(?:exec|setattr|delattr)$", re.IGNORECASE)
 _TOOL_WORDS = re.compile(r"tool|execute|mcp", re.IGNORECASE)
 
@@ -195,10 +193,7 @@ class Patterns:
         """Return whether a decorator of the scanned files returns the function, or one that `wraps` it."""
         names = {item.arg for item in (*decorator.node.args.posonlyargs, *decorator.node.args.args)}
         returns = decorator.file.returns.get(id(decorator.node), [])
-        things = [self.resolver.resolve(value, spot.scope) for value, spot in returns]
-        if things and all(
-            isinstance(item, Data) and getattr(item.node, "id", "") in names for item in things
-        ):
+        if returns and all(getattr(value, "id", "") in names for value, _ in returns):
             return True
         inner = [node for node in ast.walk(decorator.node) if isinstance(node, FUNCTIONS)]
         called = [item.func for node in inner for item in node.decorator_list if isinstance(item, ast.Call)]
@@ -233,7 +228,8 @@ class Patterns:
         function = node.func
         frames: list[Frame] | None = None
         if isinstance(function, ast.Attribute):
-            self._doubt_part(function, at.spot)
+            if getattr(function.value, "attr", "") in ("__annotations__", "__dict__"):
+                self._stored(function.value, at.spot)
             if function.attr not in _METHODS:
                 if not _REGISTERING.search(function.attr):
                     return
@@ -298,8 +294,6 @@ class Patterns:
             self._register_items(server, call.args[0], replace(call, args=()), name)
         elif name in _MOUNTS:
             self._mount(server, call)
-        elif name in _REMOVES:
-            self._remove(server, name, call)
         elif name in _CHANGES:
             server.guesses.append(Guess("guessed-server", f"the server's {name}() may change it"))
 
@@ -350,14 +344,6 @@ class Patterns:
             guesses = (*guesses, Guess("guessed-name", text))
         server.mounts.append(Mount(inner, str(getattr(prefix, "value", None) or ""), guesses))
 
-    def _remove(self, server: Server, name: str, call: Arguments) -> None:
-        tool = getattr(call.args[0], "value", None) if call.args else None
-        is_disabled = name == "disable"
-        if isinstance(tool, str) and (not is_disabled or server.library == "toolcrib"):
-            (server.disabled if is_disabled else server.removed).add(tool)
-        else:
-            server.guesses.append(Guess("guessed-server", f"the server's {name}() may remove it"))
-
     # --- code that is only announced -----------------------------------------------------------------
 
     def _hand_over(self, callee: Known, call: Arguments) -> None:
@@ -378,15 +364,10 @@ class Patterns:
             self._note("guessed-more", "advice", text, call.scope, call.line, "write it as code")
 
     def _stored(self, target: ast.expr, spot: Spot) -> None:
-        """`function.__doc__ = ...` and `function.__annotations__[...] = ...`."""
+        """`function.__doc__ = ...`, `function.__annotations__[...] = ...` and calls of its methods."""
         part = target.value if isinstance(target, ast.Subscript) else target
         if isinstance(part, ast.Attribute) and part.attr.startswith("__"):
             self._doubt_change(self.resolver.resolve(part.value, spot.scope), part.attr)
-
-    def _doubt_part(self, called: ast.Attribute, spot: Spot) -> None:
-        """`function.__annotations__.update(...)`."""
-        if called.attr in _DICT_CHANGES:
-            self._stored(called.value, spot)
 
     def _doubt_change(self, thing: Thing, name: str) -> None:
         if isinstance(thing, Written) and name.startswith("__"):

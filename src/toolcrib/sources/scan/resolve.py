@@ -74,7 +74,6 @@ _SERVERS: dict[tuple[str, str], LibraryName] = {
 _PLAIN_BASES = frozenset(
     {"builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol", "typing.NamedTuple"}
 )
-_COLLECTIONS = frozenset(f"builtins.{name}" for name in ("list", "tuple", "set", "frozenset", "dict"))
 _GROWS = frozenset({"append", "add", "insert", "extend", "update"})
 _SHRINKS = frozenset({"remove", "pop", "popitem", "clear", "setdefault"})
 _KINDS = {
@@ -151,7 +150,8 @@ class Resolver:
         return self.resolve(call.args[0], call.scope, call.frame) if call.args else UNKNOWN
 
     def _name(self, node: ast.Name | ast.Attribute, scope: Scope, frame: Frame) -> Thing:
-        for meaning in self.names.find(node, Site(scope)).meanings:
+        meaning = self.names.find(node, Site(scope)).meaning
+        if meaning is not None:
             return self._meaning(meaning, frame)
         if isinstance(node, ast.Name):
             for star in scope.file.scope.stars:
@@ -195,7 +195,7 @@ class Resolver:
 
     def _parameter(self, binding: Binding, node: FunctionNode, scope: Scope) -> Thing:
         """Return what stands for a parameter that no call in the files gives: a server, by its annotation."""
-        cls = self.class_around(node, scope.outer)
+        cls = self.class_around(node, scope.parent)
         places = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
         if cls is not None and places and places[0].arg == binding.name:
             return self.instance(cls)
@@ -215,7 +215,7 @@ class Resolver:
         """Return the class that a function is a method of."""
         if outer is None or outer.kind != "class" or "static" in self.kinds(node, outer):
             return None
-        return self.cls(outer.node, outer.outer or outer)
+        return self.cls(outer.node, outer.parent or outer)
 
     # --- servers and objects -------------------------------------------------------------------------
 
@@ -283,17 +283,15 @@ class Resolver:
         if not isinstance(node, ast.Name):
             return True
         bindings = next((place.names[node.id] for place in scope.visible() if node.id in place.names), [])
-        return any(
-            item.kind != "import" and item.module.partition(".")[0] not in OWN_PACKAGES
-            for item in bindings[:1]
-        )
+        packages = [item.module.partition(".")[0] for item in bindings[:1] if item.kind != "import"]
+        return bool(packages) and packages[0] not in OWN_PACKAGES
 
     def attribute(self, thing: Thing, name: str) -> Thing:
         """Return an attribute of what an expression stands for."""
         match thing:
             case Module():
-                for meaning in self.names.member(thing, name).meanings:
-                    return self._meaning(meaning, ROOT)
+                meaning = self.names.member(thing, name).meaning
+                return UNKNOWN if meaning is None else self._meaning(meaning, ROOT)
             case Known() if thing.call is None:
                 return Known(f"{thing.name}.{name}")
             case Server() if name in ("registry", "local_provider"):
@@ -342,7 +340,7 @@ class Resolver:
         for item in self.classes(cls):
             for stored in item.file.attributes.get(name, ()):
                 scope, holder = stored.spot.scope, stored.target.value  # type: ignore[attr-defined]
-                is_method = scope.kind == "function" and scope.outer is item.body
+                is_method = scope.kind == "function" and scope.parent is item.body
                 if is_method and getattr(holder, "id", "") == _first_parameter(scope.node):
                     found.append(stored)
         return sorted(found, key=lambda stored: stored.spot.scope.node.name != "__init__")
@@ -481,7 +479,7 @@ class Resolver:
         scope: Scope | None = call.scope
         while scope is not None and scope.kind != "function":
             scope = scope.parent
-        cls = None if scope is None else self.class_around(scope.node, scope.outer)
+        cls = None if scope is None else self.class_around(scope.node, scope.parent)
         if scope is None or cls is None:
             return UNKNOWN
         bindings = scope.names.get(_first_parameter(scope.node), ())
@@ -643,12 +641,9 @@ class Resolver:
             named = {*places, *(item.arg for item in node.args.kwonlyargs)}
             written = dict(zip(places, call.args, strict=False))
             written |= {item.arg: item.value for item in call.keywords if item.arg in named}
-            others = [item for item in call.keywords if item.arg not in named]
             for name, value in written.items():
                 given[name] = self.resolve(value, call.scope, call.frame)
-            if node.args.vararg is not None:
-                rest = _at(ast.List(list(call.args[len(places) :]), ast.Load()), call.line)
-                given[node.args.vararg.arg] = Data(rest, call.scope, call.frame)
+            others = [item for item in call.keywords if item.arg not in named]
             if node.args.kwarg is not None and all(item.arg for item in others):
                 keys: list[Any] = [_at(ast.Constant(item.arg), call.line) for item in others]
                 more = _at(ast.Dict(keys, [item.value for item in others]), call.line)
@@ -748,13 +743,6 @@ class Resolver:
                 chosen = {"items": both, "values": item.node, "keys": item.key}[method]
                 yield replace(item, node=chosen, key=None)
             return
-        if self.full_name(function, scope) in _COLLECTIONS:
-            for argument in node.args:
-                yield from self.items(argument, scope, frame, depth + 1)
-            for keyword in node.keywords:
-                key = None if keyword.arg is None else _at(ast.Constant(keyword.arg), node.lineno)
-                yield more if key is None else Data(keyword.value, scope, frame, key)
-            return
         callee = self.resolve(function, scope, frame)
         if isinstance(callee, Function):
             yield from self.returned_items(callee, call_at(node, Spot(scope), frame), depth + 1)
@@ -785,10 +773,10 @@ class Resolver:
         made: dict[str, object] = {}
         for item in ast.walk(node) if frame.values else ():
             if isinstance(item, ast.Name):
-                for meaning in self.names.find(item, Site(scope)).meanings:
-                    thing = frame.values.get(id(meaning.binding)) if isinstance(meaning, BoundName) else None
-                    if isinstance(thing, Data) and thing.node is not item:
-                        made[item.id] = self.data_of(thing)
+                meaning = self.names.find(item, Site(scope)).meaning
+                thing = frame.values.get(id(meaning.binding)) if isinstance(meaning, BoundName) else None
+                if isinstance(thing, Data) and thing.node is not item:
+                    made[item.id] = self.data_of(thing)
         return self.stubs.value(node, Site(scope, made=made))
 
     def data_of(self, thing: Thing) -> Any:

@@ -70,7 +70,7 @@ class Binding:
     """One way in which a name gets its meaning. `module` and `level` are those of an import, `value` is what
     an assignment assigns."""
 
-    kind: Literal["import", "from", "class", "function", "value", "alias", "variable", "unknown"]
+    kind: Literal["import", "from", "class", "function", "value", "alias", "unknown"]
     node: ast.AST
     line: int
     situation: Situation = _ALWAYS
@@ -86,10 +86,10 @@ class Binding:
 
 @dataclass(eq=False)
 class Scope:
-    """A module, a function, a class body, or the type parameters of one. `statements` are those that bind
-    names, with their situations."""
+    """A module, a function or a class body. `statements` are those that bind names, with their
+    situations. Type parameters in brackets are not names of it: annotations that use them are announced."""
 
-    kind: Literal["module", "function", "class", "types"]
+    kind: Literal["module", "function", "class"]
     node: Any
     file: SourceFile
     parent: Scope | None = None
@@ -101,10 +101,7 @@ class Scope:
         """The bindings of each name, in the order of their lines."""
         names: dict[str, list[Binding]] = {}
         made: list[tuple[str, Binding]] = []
-        if self.kind == "types":
-            variables = self.node.type_params
-            made += [(each.name, Binding("variable", each, 0, name=each.name)) for each in variables]
-        elif self.kind == "function":
+        if self.kind == "function":
             line = self.node.lineno
             arguments = [item.arg for item in arguments_of(self.node.args)]
             made += [(name, Binding("unknown", self.node, line, name=name)) for name in arguments]
@@ -118,28 +115,11 @@ class Scope:
             if name != "*":
                 names.setdefault(name, []).append(binding)
         if self.kind == "module" and ("global" in self.file.text or ":=" in self.file.text):
-            for found in _REBINDING.findall(self.file.text):
-                for name in re.findall(r"\w+", " ".join(found)):
-                    if name in names:  # a function or an expression binds it too, at an unknown time
-                        line = names[name][-1].line
-                        names[name].append(
-                            Binding("unknown", self.node, line, frozenset({"maybe"}), name=name)
-                        )
+            for name in re.findall(r"\w+", " ".join(map(" ".join, _REBINDING.findall(self.file.text)))):
+                if name in names:  # a function or an expression binds it too, at an unknown time
+                    line, maybe = names[name][-1].line, frozenset({"maybe"})
+                    names[name].append(Binding("unknown", self.node, line, maybe, name=name))
         return names
-
-    @property
-    def outer(self) -> Scope | None:
-        """The scope around this one, without those of type parameters."""
-        scope = self.parent
-        while scope is not None and scope.kind == "types":
-            scope = scope.parent
-        return scope
-
-    def within(self, node: Definition) -> Scope:
-        """Return the scope that the body of a definition makes here."""
-        has_types = getattr(node, "type_params", ())  # of Python 3.12
-        outer = Scope("types", node, self.file, self) if has_types else self
-        return Scope("class" if isinstance(node, ast.ClassDef) else "function", node, self.file, outer)
 
     def visible(self) -> Iterator[Scope]:
         """Yield the scopes in which a name that is used here is looked for, in order."""
@@ -448,7 +428,8 @@ class _Walker:
         self.found.spots[id(node)] = spot
         if node.decorator_list:
             self.found.decorated.append((node, spot))
-        scope = self.found.scopes[id(node)] = spot.scope.within(node)
+        kind: Any = "class" if isinstance(node, ast.ClassDef) else "function"
+        scope = self.found.scopes[id(node)] = Scope(kind, node, self.found, spot.scope)
         before, self.loops = self.loops, 0
         if isinstance(node, ast.ClassDef):
             self.block(node.body, Spot(scope, spot.guesses, spot.loops))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
@@ -24,11 +24,12 @@ from toolcrib.sources.scan.source_file import (
     FunctionNode,
     Scope,
     SourceFile,
+    arguments_of,
     defaults_of,
     first_line,
     show,
 )
-from toolcrib.sources.scan.values import DEFAULT, NotYet, Trail, Unresolved, is_foreign_context
+from toolcrib.sources.scan.values import DEFAULT, HINT, NotYet, Trail, Unresolved, is_foreign_context
 
 _ITERATORS = ("Generator", "Iterable", "Iterator")
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -42,12 +43,11 @@ _GLOBALS: dict[str, Any] = {"__builtins__": {}, "__name__": ""}
 """The globals of stubs: there are none."""
 
 
-def _make_function(node: FunctionNode, owner: str, dropped: Collection[str], file: str) -> FunctionType:
+def _make_function(node: FunctionNode, dropped: Collection[str], file: str) -> FunctionType:
     """Return an empty function with the parameters of a definition, except those that are dropped."""
 
     def names(*items: ast.arg | None) -> list[str]:
-        found = [mangle(item.arg, owner) if owner else item.arg for item in items if item is not None]
-        return [name for name in found if name not in dropped] if dropped else found
+        return [item.arg for item in items if item is not None and item.arg not in dropped]
 
     arguments = node.args
     by_name = names(*arguments.args)
@@ -71,13 +71,6 @@ def _make_function(node: FunctionNode, owner: str, dropped: Collection[str], fil
         co_flags=code.co_flags | flags,
     )
     return FunctionType(code, _GLOBALS, node.name)
-
-
-def mangle(name: str, owner: str) -> str:
-    """Return a name that is private to a class as Python changes it."""
-    owner = owner.lstrip("_")
-    is_private = name.startswith("__") and not name.endswith("__")
-    return f"_{owner}{name}" if is_private and owner else name
 
 
 def _gives(node: FunctionNode) -> str:
@@ -120,9 +113,8 @@ class Stubs:
     def __init__(self, library: Library) -> None:
         self.classes = Classes(library)
         self.names = self.classes.names
-        # The functions of a file have much the same annotations, and so have files: each is read once.
+        # The functions of a file have much the same annotations: each is read once.
         self._read: dict[Scope, tuple[Site, dict[str, _Read]]] = {}
-        self._shared: dict[tuple[bool, str], _Read] = {}
 
     def value(self, node: ast.expr, site: Site) -> Any:
         """Return the value of an expression. Raise Unresolved where it is not known for certain."""
@@ -149,28 +141,28 @@ class Stubs:
         refuses it, as registering it with toolcrib's own decorator does."""
         self.classes.turn_to(file)
         scope, path = file.scope_of(node), str(file.path)
-        if getattr(node, "type_params", ()):  # of Python 3.12: they are seen by the annotations
-            scope = file.scope_in(node).parent or scope
-        owner = scope.node.name if scope.kind == "class" else ""
         dropped = set(drops)
         if drops_first:
-            dropped.update(mangle(item.arg, owner) for item in (node.args.posonlyargs + node.args.args)[:1])
+            dropped.update(item.arg for item in (node.args.posonlyargs + node.args.args)[:1])
         findings: list[Finding] = []
-        hints, contexts = self._hints(node, owner, scope, dropped, findings)
+        for words in _unread(node, scope):
+            hint = "write it in another way, or register the tool at run time"
+            findings.append(Finding(HINT, "warning", words, node.name, None, path, node.lineno, hint))
+        hints, contexts = self._hints(node, scope, dropped, findings)
         if contexts and not keeps_contexts:
             dropped.update(contexts)
             hints = {name: hint for name, hint in hints.items() if name not in dropped}
-        function = _make_function(node, owner, dropped, path)
+        function = _make_function(node, dropped, path)
         if node.args.defaults or node.args.kwonlyargs:
             made = {
                 name: value.value
                 if type(value) is ast.Constant
                 else self._default(value, scope, node.name, name, findings)
-                for written, value in defaults_of(node.args)
-                if (name := mangle(written, owner) if owner else written) not in dropped
+                for name, value in defaults_of(node.args)
+                if name not in dropped
             }
             if node.args.kwonlyargs:
-                keywords = {mangle(item.arg, owner) for item in node.args.kwonlyargs}
+                keywords = {item.arg for item in node.args.kwonlyargs}
                 function.__kwdefaults__ = {
                     name: made.pop(name) for name in [*made] if name in keywords
                 } or None
@@ -184,7 +176,7 @@ class Stubs:
         return Stub(function, findings)
 
     def _hints(
-        self, node: FunctionNode, owner: str, scope: Scope, dropped: Collection[str], findings: list[Finding]
+        self, node: FunctionNode, scope: Scope, dropped: Collection[str], findings: list[Finding]
     ) -> tuple[dict[str, Any], tuple[str, ...]]:
         """Return the annotations as hints, and the parameters that are contexts."""
         file = scope.file
@@ -193,11 +185,11 @@ class Stubs:
         site, known = self._read[scope]
         hints: dict[str, Any] = {}
         contexts: tuple[str, ...] = ()
-        for name, annotation in _annotations(node, owner):
+        for name, annotation in _annotations(node):
             if name in dropped:
                 continue
             text = annotation.id if type(annotation) is ast.Name else file.text_of(annotation) or ""
-            read = known.get(text) or self._recall(text, scope, known)
+            read = known.get(text)
             if read is None or annotation.lineno < read.since:
                 trail = Trail()
                 names = _WORD.findall(text)
@@ -209,20 +201,10 @@ class Stubs:
                     findings += [replace(item, tool=node.name, parameter=name) for item in found]
                 elif text and "(" not in text and annotation.lineno >= since:  # calls make something new
                     known[text] = read
-                    if _means_built_in(names, scope):
-                        self._shared[file.is_lazy, text] = read
             hints[name] = read.hint
             if read.is_context and name != "return":
                 contexts += (name,)
         return hints, contexts
-
-    def _recall(self, text: str, scope: Scope, known: dict[str, _Read]) -> _Read | None:
-        """Return what the same annotation means in another file, if it must mean the same here."""
-        read = self._shared.get((scope.file.is_lazy, text))
-        if read is None or not _means_built_in(_WORD.findall(text), scope):
-            return None
-        known[text] = read
-        return read
 
     def _hint(self, node: ast.expr, site: Site, trail: Trail) -> Any:
         hints = self.classes.evaluator
@@ -251,22 +233,22 @@ class Stubs:
         return value
 
 
-def _means_built_in(names: Collection[str], scope: Scope) -> bool:
-    """Return whether a file means by all these names what is built in: `list` and `str`, as nearly always."""
-    return scope.parent is None and not scope.stars and scope.names.keys().isdisjoint(names)
+def _unread(node: FunctionNode, scope: Scope) -> Iterator[str]:
+    """Yield what is not read of a signature."""
+    if getattr(node, "type_params", ()):  # of Python 3.12
+        yield "Type parameters in brackets are not read"
+    for item in arguments_of(node.args) if scope.kind == "class" else ():
+        if item.arg.startswith("__") and not item.arg.endswith("__"):
+            yield f"Python gives the parameter '{item.arg}' another name, because it is private to the class"
 
 
-def _annotations(node: FunctionNode, owner: str) -> list[tuple[str, ast.expr]]:
+def _annotations(node: FunctionNode) -> list[tuple[str, ast.expr]]:
     arguments = node.args
     written = arguments.args
     if arguments.posonlyargs or arguments.vararg or arguments.kwonlyargs or arguments.kwarg:
         tail = [arguments.vararg, *arguments.kwonlyargs, arguments.kwarg]
         written = arguments.posonlyargs + written + [item for item in tail if item is not None]
-    found = [
-        (mangle(item.arg, owner) if owner else item.arg, item.annotation)
-        for item in written
-        if item.annotation is not None
-    ]
+    found = [(item.arg, item.annotation) for item in written if item.annotation is not None]
     return found if node.returns is None else [*found, ("return", node.returns)]
 
 

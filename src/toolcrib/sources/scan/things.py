@@ -126,8 +126,6 @@ class Server(Thing):
     cls: Class | None = None
     registrations: list[Any] = field(default_factory=list)
     mounts: list[Any] = field(default_factory=list)
-    removed: set[str] = field(default_factory=set)
-    disabled: set[str] = field(default_factory=set)
     guesses: list[Guess] = field(default_factory=list)
     listers: list[Function] = field(default_factory=list)
     callers: list[Function] = field(default_factory=list)

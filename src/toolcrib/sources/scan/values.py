@@ -124,21 +124,12 @@ def inert_check(value: Any = None) -> Any:
 MakeClass = Callable[[ast.ClassDef, Scope, Trail], Any]
 
 _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
-    ast.USub: operator.neg,
-    ast.UAdd: operator.pos,
-    ast.Invert: operator.invert,
-    ast.Not: operator.not_,
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
-    ast.LShift: operator.lshift,
     ast.BitOr: operator.or_,
 }
-_TEXT_METHODS = frozenset({"join", "lower", "strip", "title", "upper"})
 _CONTAINERS: dict[str, Any] = {
     f"builtins.{kind.__name__}": kind for kind in (list, dict, set, frozenset, tuple)
 }
@@ -177,11 +168,14 @@ class Evaluator:
         return made
 
     def _unary(self, node: ast.UnaryOp, site: Site, trail: Trail) -> Any:
-        return _OPERATORS[type(node.op)](self.value(node.operand, site, trail))
+        if not isinstance(node.op, ast.USub):
+            raise _computed(node)
+        return -self.value(node.operand, site, trail)
 
     def _binary(self, node: ast.BinOp, site: Site, trail: Trail) -> Any:
         left, right = self.value(node.left, site, trail), self.value(node.right, site, trail)
-        if type(node.op) not in _OPERATORS or not _is_cheap(node.op, left, right):
+        are_numbers = isinstance(left, int | float) and isinstance(right, int | float)
+        if type(node.op) not in _OPERATORS or (isinstance(node.op, ast.Mult) and not are_numbers):
             raise _computed(node)
         return _OPERATORS[type(node.op)](left, right)
 
@@ -222,12 +216,9 @@ class Evaluator:
         found = self.names.find(node, site)
         if found.doubts:
             raise Unresolved(found.doubts[0].words, node.lineno, hint=found.doubts[0].hint)
-        if not found.meanings:
+        if found.meaning is None:
             return self._member(node, site, trail)
-        made = [self._meant(meaning, node, site, trail) for meaning in found.meanings]
-        if any(type(other) is not type(made[0]) or other != made[0] for other in made[1:]):
-            raise Unresolved(f"'{show(node)}' has several values, depending on conditions", node.lineno)
-        return made[0]
+        return self._meant(found.meaning, node, site, trail)
 
     def _meant(self, meaning: Known | BoundName | Module, node: ast.expr, site: Site, trail: Trail) -> Any:
         if isinstance(meaning, Known):
@@ -275,15 +266,10 @@ class Evaluator:
         if dotted in known.TAKES_CODE and len(node.args) == 1 and not node.keywords:
             return known.find(dotted)(inert_check)
         method = node.func
-        if isinstance(method, ast.Attribute) and not node.keywords:
-            if method.attr in _TEXT_METHODS:
-                owner = self.value(method.value, site, trail)
-                if isinstance(owner, str):
-                    return getattr(owner, method.attr)(*[self.value(item, site, trail) for item in node.args])
-            elif method.attr == "model_json_schema" and not node.args:
-                model = self.permit(method.value, site, trail)
-                if isinstance(model, type) and hasattr(model, "model_json_schema"):
-                    return model.model_json_schema()
+        if isinstance(method, ast.Attribute) and method.attr == "model_json_schema" and not node.args:
+            model = self.permit(method.value, site, trail)
+            if isinstance(model, type) and hasattr(model, "model_json_schema") and not node.keywords:
+                return model.model_json_schema()
         raise _computed(node)
 
     def _construct(self, node: ast.Call, dotted: str, site: Site, trail: Trail) -> Any:
@@ -372,23 +358,11 @@ class Evaluator:
 
     def _hint_named(self, node: ast.Name | ast.Attribute, site: Site, trail: Trail) -> Any:
         found = self.names.find(node, site)
-        if not found.meanings:
+        if found.meaning is None:
             raise Unresolved(f"'{show(node)}' is not defined where it can be read", node.lineno)
         for doubt in found.doubts:
             trail.note(HINT, doubt.words, site.path, node.lineno, doubt.hint)
-        made: list[Any] = []
-        error: Unresolved | None = None
-        for meaning in found.meanings if found.is_open else found.meanings[:1]:
-            try:
-                made.append(self._hint_meant(meaning, node, site, trail))
-            except Unresolved as failure:
-                error = error or failure
-        if error is not None and not made:
-            raise error
-        if error is not None or any(other != made[0] for other in made[1:]):
-            words = f"'{show(node)}' is defined in several ways, depending on conditions; the first was taken"
-            trail.note(HINT, words, site.path, node.lineno, "define it in one way")
-        return made[0]
+        return self._hint_meant(found.meaning, node, site, trail)
 
     def _hint_meant(self, meaning: Any, node: ast.expr, site: Site, trail: Trail) -> Any:
         if isinstance(meaning, Known):
@@ -399,39 +373,27 @@ class Evaluator:
         if isinstance(binding.node, ast.ClassDef):
             return self.make_class(binding.node, meaning.scope, trail)
         with trail.following(binding, node):
-            if binding.kind == "variable" or isinstance(binding.value, ast.Call):
-                return self._variable(meaning, trail)
+            if isinstance(binding.value, ast.Call):
+                return self._variable(meaning, binding.value, trail)
             made = self.hint(binding.value, meaning.site, trail)  # type: ignore[arg-type]
         if binding.kind == "alias":  # of Python 3.12
-            return typing.TypeAliasType(binding.name, made)  # type: ignore[attr-defined,unused-ignore]
+            alias = typing.TypeAliasType(binding.name, made)  # type: ignore[attr-defined,unused-ignore]
+            return self._variables.setdefault(id(binding), alias)
         return made
 
-    def _variable(self, place: BoundName, trail: Trail) -> Any:
+    def _variable(self, place: BoundName, call: ast.Call, trail: Trail) -> Any:
         """Return a TypeVar or NewType, once for all who use it; the value of any other call."""
-        binding, site = place.binding, Site(place.scope)
-        if id(binding) in self._variables:
-            return self._variables[id(binding)]
-        if binding.kind == "variable":  # in brackets, of Python 3.12
-            bound = getattr(binding.node, "bound", None)
-            options = {} if bound is None else {"bound": self.permit(bound, site.lazily(), trail)}
-            made: Any = known.find("typing.TypeVar")(binding.name, **options)
-        else:
-            call: Any = binding.value
-            dotted = self.names.qualify(call.func, site)
-            if dotted not in ("typing.TypeVar", "typing_extensions.TypeVar", "typing.NewType"):
-                return self.hint(call, place.site, trail)
-            name, *parts = call.args
-            hints = [self.permit(part, site.lazily(), trail) for part in parts]
-            options = {
-                str(item.arg): self.permit(item.value, site.lazily(), trail)
-                if item.arg == "bound"
-                else self.value(item.value, site, trail)
-                for item in call.keywords
-            }
-            made = known.find(dotted)(self.value(name, site, trail), *hints, **options)
+        binding, site = place.binding, Site(place.scope, lazy=True)
+        dotted = self.names.qualify(call.func, site)
+        if dotted not in ("typing.TypeVar", "typing_extensions.TypeVar", "typing.NewType"):
+            return self.hint(call, place.site, trail)
+        if id(binding) not in self._variables:
+            hints = [self.permit(part, site, trail) for part in call.args[1:]]
+            options = {str(item.arg): self.permit(item.value, site, trail) for item in call.keywords}
+            made = known.find(dotted)(binding.name, *hints, **options)
             made.__module__ = place.scope.file.name
-        self._variables[id(binding)] = made
-        return made
+            self._variables[id(binding)] = made
+        return self._variables[id(binding)]
 
     def _outside(self, dotted: str, node: ast.expr, site: Site, trail: Trail) -> Any:
         thing = known.find(dotted)
@@ -498,8 +460,7 @@ class Evaluator:
         if isinstance(part, ast.Constant):
             yield part.value
             return
-        meanings = self.names.find(part, site).meanings
-        place = meanings[0] if len(meanings) == 1 else None
+        place = self.names.find(part, site).meaning
         is_alias = isinstance(place, BoundName) and isinstance(place.binding.value, ast.Subscript)
         if is_alias or isinstance(part, ast.Subscript):
             yield from typing.get_args(self.hint(part, site, trail))
@@ -549,19 +510,6 @@ _HINTS: dict[type[ast.expr], Callable[[Evaluator, Any, Site, Trail], Any]] = {
 
 def _computed(node: ast.expr) -> Unresolved:
     return Unresolved(f"'{show(node)}' is computed when the code runs", node.lineno, hint=_WRITE_LITERAL)
-
-
-def _is_cheap(sign: ast.operator, left: Any, right: Any) -> bool:
-    """Whether an operation cannot make something out of proportion to what is written."""
-    if isinstance(sign, ast.Mod) and isinstance(left, str | bytes):
-        return False  # formatting, with any width
-    if isinstance(sign, ast.Mult):
-        sizes = [len(item) for item in (left, right) if isinstance(item, str | bytes | list | tuple)]
-        counts = [item for item in (left, right) if isinstance(item, int)]
-        return not sizes or sizes[0] * max([abs(count) for count in counts] or [1]) <= known.MAX_TEXT
-    if isinstance(sign, ast.Pow | ast.LShift):
-        return isinstance(right, int) and abs(right) <= 256 and known.is_modest(left)
-    return True
 
 
 def _check_count(members: Sequence[Any], node: ast.expr) -> None:

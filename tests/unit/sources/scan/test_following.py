@@ -59,8 +59,8 @@ CASES = {
     ),
     "places that are passed on": (
         f"{F}def put(*functions):\n    for fn in functions:\n        server.add(fn)\nput(f)\n",
-        ["f"],
-        set(),
+        [],
+        {"unresolved-tool"},
     ),
     "a table of functions": (
         f"{F}TOOLS = {{'x': f, 'y': f}}\nfor name, fn in TOOLS.items():\n    server.add(fn, name=name)\n",
@@ -113,8 +113,8 @@ CASES = {
     ),
     "tools that are taken back": (
         f"{F}server.add(f)\nserver.add(f, name='gone')\nserver.registry.remove('gone')\n",
-        ["f"],
-        set(),
+        ["f", "gone"],
+        {"guessed-server"},
     ),
     "an option that is no option": (
         "@tool(nmae='x')\ndef g(a: int):\n    '''Words.'''\n",

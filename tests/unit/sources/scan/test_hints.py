@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Optional, Union
 import annotated_types
 import pytest
 
-from tests.support.scanned_snippet import expression, read, stub_in
+from tests.support.scanned_snippet import definition_of, expression, read, stub_in
 from toolcrib import Tool
 from toolcrib.context import Context
 from toolcrib.sources.scan.values import Unresolved
@@ -168,6 +168,11 @@ def test_pydantic_is_loaded_only_where_a_file_means_it(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="the syntax is of Python 3.12")
 def test_a_type_statement_is_an_alias(tmp_path: Path) -> None:
     reader = read(tmp_path, "type Ids = list[int]\ndef tool[T: int](x: Ids, y: T): ...\n")
+    found = reader.stub(definition_of(reader)).findings
+    assert [(item.code, item.parameter) for item in found] == [
+        ("unresolved-hint", None),
+        ("unresolved-hint", "y"),
+    ]
     made = reader.hint(expression("Ids"))
     assert made.__value__ == list[int]
     assert reader.hint(expression("list[Ids]")) == list[made]

@@ -42,7 +42,7 @@ UNKNOWN = {
     ),
     "what an import falls back to": (
         "try:\n    from acme import T\nexcept ImportError:\n    T = int\ndef tool(x: T): ...",
-        {"type": "integer"},
+        {},
         HINT,
     ),
     "what only type checkers see": (
@@ -230,7 +230,7 @@ class TestOfAFunction:
 class TestOfAMethod:
     SOURCE = (
         "from enum import Enum\nclass App:\n    class Kind(Enum):\n        A = 'a'\n"
-        "    def tool(self, k: Kind, __p: int, d: Kind = Kind.A) -> str: ...\n"
+        "    def tool(self, k: Kind, p: int, d: Kind = Kind.A) -> str: ...\n"
     )
 
     def test_self_is_dropped_when_asked(self, tmp_path: Path) -> None:
@@ -247,6 +247,12 @@ class TestOfAMethod:
     def test_names_of_the_class_are_not_seen_by_annotations_that_are_text(self, tmp_path: Path) -> None:
         stub = stub_in(tmp_path, "from __future__ import annotations\n" + self.SOURCE, drops_first=True)
         assert [(item.code, item.parameter) for item in stub.findings] == [(HINT, "k"), (HINT, "d")]
+
+    def test_a_parameter_that_is_private_to_the_class_is_told(self, tmp_path: Path) -> None:
+        stub = stub_in(tmp_path, "class App:\n    def tool(self, __p: int): ...\n", drops_first=True)
+        (finding,) = stub.findings
+        assert (finding.code, finding.tool) == (HINT, "tool")
+        assert "'__p'" in finding.message
 
 
 class TestOfAFunctionInAFunction:

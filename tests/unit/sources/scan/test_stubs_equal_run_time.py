@@ -36,7 +36,7 @@ HINTS = [
     "x: bytes, y: bytearray, z: complex = 1j",
     "x: float = float('1.5'), y: int = -3, z: int = 60 * 60, w: str = 'a' 'b' + 'c'",
     "x: dict[int, str] = {1: 'a'}, y: list[int] = [1, *[2, 3]], z: dict = {**{'a': 1}, 'b': 2}",
-    "x: str = f'{1}-{\"a\"}', y: str = 'AbC'.lower().strip()",
+    "x: str = f'{1}-{\"a\"}'",
     "x: NoReturn = None, y: LiteralString = 'a'",
     "x: re.Pattern[str]",
     "x: os.PathLike[str]",
