@@ -231,7 +231,7 @@ def _describe_command(command: click.Command, name: str, level: int) -> Iterator
     options = [
         item
         for item in command.get_params(context)
-        if isinstance(item, click.Option) and not item.hidden and item.name != "help"
+        if isinstance(item, click.Option) and not item.hidden and "--help" not in item.opts
     ]
     if options:
         yield from ("", "| option | meaning |", "|---|---|")
