@@ -241,8 +241,8 @@ BLOCKS = (
 
 
 def measure(text: str) -> float:
-    """Return the CPU time of parsing a text; of two attempts if the first was slow, as a collection of garbage
-    in between can take longer than the work."""
+    """Return the CPU time of parsing a text; the better of two if the first was slow, as a garbage collection
+    can take longer than the work."""
     took_s = measure_once(text)
     return took_s if took_s < TIMEOUT_S else min(took_s, measure_once(text))
 
