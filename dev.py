@@ -68,7 +68,7 @@ def run(command: list[str], **extra: str) -> None:
     """Run one command in the project's folder; a failing one ends this program with its exit code."""
     # Bytecode is kept whatever the environment says: tests start hundreds of processes.
     environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", **extra}
-    done = subprocess.run(command, cwd=ROOT, env=environ, check=False)
+    done = subprocess.run(command, cwd=ROOT, env=environ, check=False)  # noqa: S603
     if done.returncode:
         print(f"failed ({done.returncode}): {' '.join(command)}", file=sys.stderr)
         raise SystemExit(done.returncode)
@@ -82,7 +82,7 @@ def demo() -> None:
         show_and_run(crib, arguments)
     print("\n$ toolcrib serve --port 0 --json", flush=True)
     serve = [crib, "serve", "--port", "0", "--json"]
-    with subprocess.Popen(serve, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(serve, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:  # noqa: S603
         try:
             line = server.stdout.readline() if server.stdout else ""
             print(line, end="", flush=True)

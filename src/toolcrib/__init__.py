@@ -108,7 +108,7 @@ class _MovedModules:
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        assert module.__spec__ is not None  # set by the import system
+        assert module.__spec__ is not None  # set by the import system  # noqa: S101
         module.__spec__ = module.__spec__.loader_state  # importing under the old path has replaced it
 
 

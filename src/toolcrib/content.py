@@ -38,7 +38,7 @@ class _Media:
     def read(self) -> bytes:
         if self.data is not None:
             return self.data
-        assert self.path is not None  # the constructor requires one
+        assert self.path is not None  # the constructor requires one  # noqa: S101
         return self.path.read_bytes()
 
     def to_block(self) -> Block:

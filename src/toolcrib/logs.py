@@ -570,7 +570,7 @@ class LineHandler(logging.Handler):
         try:
             self._stream.write(self.format(record) + "\n")
             self._stream.flush()
-        except Exception:  # the stream is closed or full
+        except Exception:  # the stream is closed or full  # noqa: S110
             pass
 
 

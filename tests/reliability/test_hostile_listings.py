@@ -27,7 +27,7 @@ def spoil(text: str) -> str:
 
 
 NAME = spoil("take")
-THOUSANDS = 20_000 if os.environ.get("TOOLCRIB_SOAK") else 3_000
+THOUSANDS = 20_000 if os.environ.get("TOOLCRIB_SOAK") else 5_000
 TOOL = {
     "name": NAME,
     "title": spoil("Title"),

@@ -118,7 +118,7 @@ def _git(folder: Path, *arguments: str, data: bytes = b"") -> bytes:
     }
     command = ["git", "--no-pager", "--no-replace-objects", "--literal-pathspecs", *arguments]
     try:
-        done = subprocess.run(
+        done = subprocess.run(  # noqa: S603
             command, cwd=folder, env=environ, input=data, capture_output=True, timeout=_TIMEOUT_S
         )
     except FileNotFoundError:

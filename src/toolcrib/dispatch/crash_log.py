@@ -70,7 +70,7 @@ class CrashReporter:
         try:
             if logger.isEnabledFor(logging.ERROR):
                 self._enqueue(tool_name, error, call_id, None if self.shows_values else arguments)
-        except Exception:  # out of memory or stack: the call goes on without its report
+        except Exception:  # out of memory or stack: the call goes on without its report  # noqa: S110
             pass
 
     def flush(self, timeout_s: float = 5.0) -> bool:
@@ -109,7 +109,7 @@ class CrashReporter:
         while (report := self._next()) is not None:
             try:
                 _log_report(report)
-            except BaseException:
+            except BaseException:  # noqa: S110
                 pass  # a log handler, or the exception's own code, fails: go on with the next
             del report  # and with it the frames and their locals
 

@@ -174,7 +174,7 @@ class _RunningCall:
 
     def _begin(self) -> None:
         task = asyncio.current_task()
-        assert task is not None  # code that suspends runs in a task
+        assert task is not None  # code that suspends runs in a task  # noqa: S101
         self.task = task
         # A cancellation that came during the first step (Ctrl-C, another thread) is still to be delivered.
         self.baseline = task.cancelling() - bool(getattr(task, "_must_cancel", False))

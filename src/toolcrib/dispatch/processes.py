@@ -276,7 +276,7 @@ class _Worker:
         # -P: modules of ours beside the program must not hide others of the same name.
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
         self._is_killed = self.is_outdated = False
-        self._process = subprocess.Popen(
+        self._process = subprocess.Popen(  # noqa: S603
             [sys.executable, *flags, "-P", str(PROGRAM)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -286,9 +286,9 @@ class _Worker:
     def ask(self, message: bytes) -> bytes | None:
         """Send a call and return the reply; None where the process has ended, or sends something else."""
         process = self._process
-        assert process is not None  # `start` was called
-        assert process.stdin is not None  # both are pipes
-        assert process.stdout is not None
+        assert process is not None  # `start` was called  # noqa: S101
+        assert process.stdin is not None  # both are pipes  # noqa: S101
+        assert process.stdout is not None  # noqa: S101
         mark = os.urandom(process_worker.MARK_BYTES)
         reply = None
         try:

@@ -251,7 +251,7 @@ class Ledger:
     def retry(self, slot: Slot, now_ns: int) -> bool:
         """Admit a queued call if it is its turn."""
         rank = slot.rank
-        assert rank is not None  # it is queued
+        assert rank is not None  # it is queued  # noqa: S101
         counters = self._counters
         if any(counters.count_ahead(each.key, rank) >= each.maximum for each in slot.limits.concurrency):
             return False
@@ -266,7 +266,7 @@ class Ledger:
 
     def restore(self, slot: Slot) -> None:
         """Store the slots that a call holds or waits for."""
-        assert slot.rank is not None  # it holds a slot, or waits for one
+        assert slot.rank is not None  # it holds a slot, or waits for one  # noqa: S101
         for key in _keys(slot):
             self._counters.add_call(key, slot.rank, slot)
 

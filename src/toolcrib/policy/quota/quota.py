@@ -130,7 +130,7 @@ class QuotaMiddleware:
     def __call__(self, call: Call, next: Next) -> Awaitable[Result]:
         channel = call.channel
         resumes = channel.resumes if channel.is_prompted else None
-        assert call.tool is not None  # calls of unknown tools do not get here
+        assert call.tool is not None  # calls of unknown tools do not get here  # noqa: S101
         entered = self._quota.enter(call.principal, call.tool, call.measure_arguments, resumes=resumes)
         return next(call) if entered is None else self._run(call, next, call.tool.name, entered)
 

@@ -305,7 +305,7 @@ class Job:
 
     async def wait(self, wait_s: float) -> bool:
         """Return whether there is an answer in time."""
-        assert self._waiter is not None  # only expected answers are waited for
+        assert self._waiter is not None  # only expected answers are waited for  # noqa: S101
         # Before the answer is looked at: the thread sets the answer first, and wakes the future then.
         self._waiter.renew()
         if not self.is_answered:
@@ -314,7 +314,7 @@ class Job:
 
     async def wait_in_queue(self, wait_s: float | None) -> Any:
         """Return the answer that follows "queued"; the same again, if none comes in time."""
-        assert self._waiter is not None  # as above
+        assert self._waiter is not None  # as above  # noqa: S101
         self._waiter.renew()
         if type(self.answer) is float:
             await self._waiter.wait(wait_s)
@@ -333,7 +333,7 @@ class SqliteStore:
         *,
         boot: str | None = None,
     ) -> None:
-        assert policy.store is not None  # checked by the caller
+        assert policy.store is not None  # checked by the caller  # noqa: S101
         self.lock = threading.RLock()
         self._policy = policy
         self._local = local

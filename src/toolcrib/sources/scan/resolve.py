@@ -701,7 +701,7 @@ class Resolver:
         else:
             yield Data(node, scope, frame, is_open=True)
         for how, value, key, spot in self._changes(name, home) if home is not None else ():
-            assert home is not None
+            assert home is not None  # noqa: S101
             for inner in self._repeat(spot, [frame]):
                 guesses = (*spot.guesses, *inner.guesses[len(frame.guesses) :])
                 if how in ("append", "add", "insert"):

@@ -198,6 +198,6 @@ class AuthMiddleware:
         return Rejection(403, message, authenticator.challenge([self._scope]))
 
     def _show_metrics(self, request: Request) -> Response:
-        assert self._telemetry is not None  # there is no such path without it
+        assert self._telemetry is not None  # there is no such path without it  # noqa: S101
         content_type, text = self._telemetry.exposition()
         return page(request.head.method, text, content_type)
