@@ -16,7 +16,6 @@ import time
 import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
-from pathlib import PurePath
 from textwrap import indent
 from types import TracebackType
 from typing import IO, Any, Self, TypeVar
@@ -26,11 +25,11 @@ import click
 import toolcrib
 from toolcrib.cli.text import join, one_line, safe, safe_json, style
 from toolcrib.errors import Finding, Location
+from toolcrib.sources.loading import is_installed
 
 T = TypeVar("T")
 _FRAME = re.compile(r'^ *File "(.*)", line (\d+)', re.MULTILINE)
-_LIBRARIES = (os.path.dirname(os.__file__), os.path.dirname(toolcrib.__file__), "<frozen")
-_INSTALLED = frozenset({"dist-packages", "site-packages"})
+_OWN = (os.path.dirname(toolcrib.__file__), "<frozen")
 PROGRESS_DELAY_S = 1.0
 """Shorter work shows no progress."""
 PROGRESS_INTERVAL_S = 0.1
@@ -238,7 +237,7 @@ def _shorten_crash(report: str) -> str:
 
 def _is_of_library(file: str) -> bool:
     """Whether a file belongs to Python, to an installed package or to toolcrib."""
-    return file.startswith(_LIBRARIES) or not _INSTALLED.isdisjoint(PurePath(file).parts)
+    return file.startswith(_OWN) or is_installed(file)
 
 
 class MessageLogHandler(logging.Handler):
