@@ -6,6 +6,7 @@
     python dev.py matrix   every supported version of mcp and fastmcp, and servers from PyPI
     python dev.py mutate   break the source in small ways, and see that tests notice
     python dev.py bench    measure against mcp and fastmcp, in one run
+    python dev.py release  build sdist and wheel into dist/, and test them in an empty environment
     python dev.py docs     build the documentation site into site/
     python dev.py map      rewrite the generated pages: docs/reference/ and parts of docs/architecture.md
     python dev.py audit    look the locked packages up in the advisory database (needs the network)
@@ -20,6 +21,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+import shlex
+import shutil
 import subprocess  # runs the project's own tools
 import sys
 import venv
@@ -45,16 +49,46 @@ def environment(folder: str, lock: Path) -> Path:
     if stamp.exists() and stamp.read_text() == digest:
         return programs
     print(f"setting up {folder} from {lock.relative_to(ROOT)} ...", file=sys.stderr, flush=True)
-    venv.create(home, with_pip=True, clear=True)
-    pip = [str(programs / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    if lock != RUN_LOCK:
-        # The pip of Python 3.11 ignores the pin of a package that another one requires with an extra.
-        (home / "pip.lock").write_text(locked_pip())
-        run([*pip, "--require-hashes", "--requirement", str(home / "pip.lock")])
-    run([*pip, "--require-hashes", "--requirement", str(lock)])
-    run([*pip, "--no-deps", "--no-build-isolation", "--editable", str(ROOT)])
+    if lock == RUN_LOCK:
+        install_to_run(home, programs)
+    else:
+        install_to_develop(home, programs, lock)
     stamp.write_text(digest)
     return programs
+
+
+def install_to_run(home: Path, programs: Path) -> None:
+    """Install what toolcrib needs with the pip of this Python, and link the sources without building them.
+
+    A pip of its own, compiling every module and an editable install would take as long as all the rest.
+    """
+    python = str(programs / "python")
+    options = ["--quiet", "--disable-pip-version-check", "--no-compile", "--no-deps", "--require-hashes"]
+    install = ["install", *options, "--requirement", str(RUN_LOCK)]
+    venv.create(home, clear=True)
+    if not succeeds([sys.executable, "-m", "pip", "--python", python, *install]):
+        print("trying again with a pip of its own ...", file=sys.stderr, flush=True)
+        venv.create(home, with_pip=True, clear=True)
+        run([python, "-m", "pip", *install])
+    where = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    packages = subprocess.run([python, "-c", where], capture_output=True, text=True, check=True)  # noqa: S603
+    Path(packages.stdout.strip(), "toolcrib.pth").write_text(f"{ROOT / 'src'}\n")
+    if os.name == "nt":
+        (programs / "toolcrib.cmd").write_text('@"%~dp0python" -m toolcrib %*\n')
+        return
+    launcher = programs / "toolcrib"
+    launcher.write_text(f'#!/bin/sh\nexec {shlex.quote(python)} -m toolcrib "$@"\n')
+    launcher.chmod(0o755)
+
+
+def install_to_develop(home: Path, programs: Path, lock: Path) -> None:
+    venv.create(home, with_pip=True, clear=True)
+    pip = [str(programs / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    # The pip of Python 3.11 ignores the pin of a package that another one requires with an extra.
+    (home / "pip.lock").write_text(locked_pip())
+    run([*pip, "--require-hashes", "--requirement", str(home / "pip.lock")])
+    run([*pip, "--require-hashes", "--requirement", str(lock)])
+    run([*pip, "--no-deps", "--no-build-isolation", "--editable", str(ROOT)])
 
 
 def locked_pip() -> str:
@@ -66,22 +100,29 @@ def locked_pip() -> str:
 
 def run(command: list[str], **extra: str) -> None:
     """Run one command in the project's folder; a failing one ends this program with its exit code."""
+    if code := exit_code(command, **extra):
+        print(f"failed ({code}): {' '.join(command)}", file=sys.stderr)
+        raise SystemExit(code)
+
+
+def succeeds(command: list[str]) -> bool:
+    return exit_code(command) == 0
+
+
+def exit_code(command: list[str], **extra: str) -> int:
     # Bytecode is kept whatever the environment says: tests start hundreds of processes.
     environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", **extra}
-    done = subprocess.run(command, cwd=ROOT, env=environ, check=False)  # noqa: S603
-    if done.returncode:
-        print(f"failed ({done.returncode}): {' '.join(command)}", file=sys.stderr)
-        raise SystemExit(done.returncode)
+    return subprocess.run(command, cwd=ROOT, env=environ, check=False).returncode  # noqa: S603
 
 
 def demo() -> None:
     bin_ = environment(".venv-run", RUN_LOCK)
-    crib = str(bin_ / "toolcrib")
+    crib = [str(bin_ / "python"), "-m", "toolcrib"]
     call = ["call", "math_add", "a=10", "b=5"]
     for arguments in (["check"], ["list"], ["show", "math_add"], call):
         show_and_run(crib, arguments)
     print("\n$ toolcrib serve --port 0 --json", flush=True)
-    serve = [crib, "serve", "--port", "0", "--json"]
+    serve = [*crib, "serve", "--port", "0", "--json"]
     with subprocess.Popen(serve, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:  # noqa: S603
         try:
             line = server.stdout.readline() if server.stdout else ""
@@ -91,12 +132,13 @@ def demo() -> None:
             show_and_run(crib, [*call, "-t", json.loads(line)["address"]])
         finally:
             server.terminate()
-    print("\nIt works. Next: toolcrib serve, or toolcrib check yours.py", flush=True)
+    toolcrib = (bin_ / "toolcrib").relative_to(ROOT)
+    print(f"\nIt works. Next: {toolcrib} serve, or {toolcrib} check yours.py", flush=True)
 
 
-def show_and_run(crib: str, arguments: list[str]) -> None:
+def show_and_run(crib: list[str], arguments: list[str]) -> None:
     print(f"\n$ toolcrib {' '.join(arguments)}", flush=True)
-    run([crib, *arguments])
+    run([*crib, *arguments])
 
 
 def test(bin_: Path, *arguments: str) -> None:
@@ -112,7 +154,8 @@ def test(bin_: Path, *arguments: str) -> None:
     if not arguments:
         run([pytest, *COSTS])
         apart = [f"--ignore={path}" for path in COSTS]
-    run([pytest, "-n", "3", "--dist", "worksteal", *apart, *coverage(), *arguments])
+    workers = ["-p", "tests.support.forked_workers", "--workers", "3"]
+    run([pytest, *workers, *apart, *coverage(), *arguments])
 
 
 def run_side_by_side(*commands: list[str]) -> None:
@@ -123,8 +166,12 @@ def run_side_by_side(*commands: list[str]) -> None:
 
 
 def coverage() -> list[str]:
-    """Coverage is measured where its tool is told to; it slows the tests by a third."""
-    return ["--cov", "--cov-report=term:skip-covered"] if os.environ.get("TOOLCRIB_COVERAGE") else []
+    """Coverage is measured where its tool is told to, in one process."""
+    return (
+        ["--workers", "1", "--cov", "--cov-report=term:skip-covered"]
+        if os.environ.get("TOOLCRIB_COVERAGE")
+        else []
+    )
 
 
 def soak(bin_: Path, *arguments: str) -> None:
@@ -133,13 +180,61 @@ def soak(bin_: Path, *arguments: str) -> None:
     long = {"TOOLCRIB_PROPERTY": "long", "TOOLCRIB_SOAK": "1", "TOOLCRIB_REQUIRE": "all"}
     run([pytest, "-n", "2", "tests/property", *arguments], **long)
     run([pytest, "tests/reliability", "tests/wire", "tests/market", "tests/unit/catalog", *arguments], **long)
+    run([pytest, "-m", "long", "tests/unit", "tests/conformance", *arguments], **long)
     matrix(bin_, *arguments)
+    release(bin_)
 
 
 def matrix(bin_: Path, *arguments: str) -> None:
     """Sample servers and servers from PyPI, in environments with one version of a library each."""
     long = {"TOOLCRIB_SOAK": "1", "TOOLCRIB_REQUIRE": "all"}
     run([str(bin_ / "pytest"), "-vv", "-n", "2", "tests/matrix", *arguments], **long)
+
+
+def release(bin_: Path, *arguments: str) -> None:
+    """Build what would be uploaded, and test just that; docs/releasing.md is the checklist."""
+    version = declared_version()
+    if problem := tag_problem(version, tags_of_this_commit(), (ROOT / "CHANGELOG.md").read_text()):
+        raise SystemExit(f"error: {problem}")
+    for old in (ROOT / "dist").glob("toolcrib-*"):
+        old.unlink()
+    python = str(bin_ / "python")
+    # The wheel is built from the sdist, with the locked hatchling of this environment.
+    run([python, "-m", "build", "--no-isolation", "--outdir", "dist"])
+    built = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "dist").glob(f"toolcrib-{version}*"))
+    run([python, "-m", "twine", "check", "--strict", *built])
+    run([python, "-m", "pytest", "tests/release", *arguments], TOOLCRIB_SOAK="1", TOOLCRIB_REQUIRE="all")
+    print(f"ready: {' and '.join(built)}")
+
+
+def declared_version() -> str:
+    """Return `__version__`, which the build reads, too, without an import."""
+    match = re.search(
+        r'^__version__ = "(.+)"$', (ROOT / "src/toolcrib/__init__.py").read_text(), re.MULTILINE
+    )
+    if match is None:
+        raise SystemExit("error: src/toolcrib/__init__.py has no __version__")
+    return match[1]
+
+
+def tags_of_this_commit() -> list[str]:
+    """Return the tags of the checked-out commit; none outside of a git repository."""
+    if not (ROOT / ".git").exists() or not (git := shutil.which("git")):
+        return []
+    command = [git, "tag", "--points-at", "HEAD"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()  # noqa: S603
+
+
+def tag_problem(version: str, tags: list[str], changelog: str) -> str | None:
+    """Return what is wrong with a commit that is tagged for a release, if it is."""
+    releases = [tag for tag in tags if re.match(r"v\d", tag)]
+    if not releases:
+        return None
+    if releases != [f"v{version}"]:
+        return f"the commit is tagged {', '.join(releases)}, but __version__ is {version}: tag it v{version}"
+    if f"\n## [{version}]" not in changelog:
+        return f"CHANGELOG.md has no section for {version}: add the heading '## [{version}] - YYYY-MM-DD'"
+    return None
 
 
 def mutate(bin_: Path, *arguments: str) -> None:
@@ -170,8 +265,8 @@ def lock() -> None:
     """Resolve the lock files for every platform and Python; needs `uv` on the path."""
     compile_ = ["uv", "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-annotate"]
     compile_ += ["--python-version", "3.11", "--custom-compile-command", "python dev.py lock"]
+    run([*compile_, "pyproject.toml", "-o", str(RUN_LOCK)])
     compile_ += ["pyproject.toml", "requirements/build.in"]
-    run([*compile_, "-o", str(RUN_LOCK)])
     run([*compile_, "--group", "dev", "-o", str(DEV_LOCK)])
     run([*compile_, "requirements/bench.in", "-o", str(BENCH_LOCK)])
 
@@ -201,6 +296,7 @@ JOBS = {
     "soak": soak,
     "matrix": matrix,
     "mutate": mutate,
+    "release": release,
     "docs": docs,
     "map": map_,
     "audit": audit,

@@ -33,6 +33,15 @@ MODULES = {
     "toolcrib.context": ["Answer", "Form", "Visit", "Prompt", "Folders", "Completion", "Folder"],
     "toolcrib.client": ["Client", "RemoteTool"],
     "toolcrib.policy": ["Policy", "Rule", "Limit", "Auth", "OAuth", "Audit", "Telemetry"],
+    "toolcrib.testing": [
+        "client",
+        "SyncClient",
+        "connect",
+        "fixture",
+        "assert_definitions",
+        "fuzz",
+        "FuzzReport",
+    ],
     "toolcrib.dispatch.middleware": ["Call"],
     "toolcrib.sources": ["Source", "Batch", "ReadOptions"],
     "toolcrib.catalog.export": ["export", "Export", "ExportedTool", "Exporter", "ProviderExporter"],
@@ -250,6 +259,7 @@ def _describe_option(option: click.Option) -> str:
     value = (
         "" if option.is_flag or option.count else f" {option.make_metavar(click.Context(click.Command('')))}"
     )
+    value = value.replace(" | ", " or ").replace("|", ", ")  # a cell cannot contain pipes
     more = " Repeatable." if option.multiple and "epeat" not in (option.help or "") else ""
     return f"| `{_cell(names + value)}` | {_cell(option.help or '')}{more} |"
 
@@ -266,7 +276,9 @@ def render_settings() -> str:
         "# Settings of toolcrib.toml",
         "",
         "Every key of the file, with its type, limits and default. An unknown key or an invalid value is an",
-        "error with file, line and key. [The command line](../cli.md#toolcribtoml) shows an example.",
+        "error with file, line and key. Where no default is shown, the key is not set; the text of the",
+        "section says what applies then. Paths are relative to the file.",
+        "[The command line](../cli.md#toolcribtoml) shows an example.",
     ]
     tables: dict[str, list[tuple[str, Setting, Any]]] = {}
     sections = re.findall(r"(\[\w+\]): (.*?)(?=\n\[|\Z)", inspect.cleandoc(Config.__doc__ or ""), re.DOTALL)

@@ -66,4 +66,4 @@ def export_table(rows: list[list[str | int | float]]) -> list[str | File | Link]
     text = io.StringIO()
     csv.writer(text).writerows(rows)
     file = File(text.getvalue(), mime_type="text/csv", uri="table://export.csv")
-    return [f"{len(rows)} rows", file, Link("https://www.rfc-editor.org/rfc/rfc4180", "CSV")]
+    return [f"Rows: {len(rows)}", file, Link("https://www.rfc-editor.org/rfc/rfc4180", "CSV")]

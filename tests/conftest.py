@@ -33,6 +33,16 @@ sys.dont_write_bytecode = False
 pytest_plugins = ["tests.support.api_server", "tests.support.scripted_http_server"]
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the variants that only the long suites run."""
+    if "TOOLCRIB_SOAK" in os.environ:
+        return
+    long = [item for item in items if item.get_closest_marker("long") is not None]
+    if long:
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in set(long)]
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Turn off garbage collection while tests are collected."""
@@ -49,3 +59,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.collect()
     gc.freeze()
     gc.unfreeze = lambda: None  # a server that ends here thaws what it froze, which would be all of this
+
+
+@pytest.fixture
+def _own_providers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget the providers of agents that a test registers."""
+    from toolcrib.agents.provider import providers  # few tests need agents
+
+    monkeypatch.setattr(providers, "_factories", dict(providers._factories))

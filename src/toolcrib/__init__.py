@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 import sys
 from importlib import import_module
 from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -80,10 +81,7 @@ __all__ = [
     "validate_tool_schema",
 ]
 
-_LAZY = {
-    "build_catalog": "toolcrib.catalog.build",
-    "get_catalog_cached": "toolcrib.catalog.cache",
-}
+_LAZY = {"build_catalog": "toolcrib.catalog.build", "get_catalog_cached": "toolcrib.catalog.cache"}
 """Names whose modules are imported on first use: a server needs none of them to start."""
 
 
@@ -91,16 +89,20 @@ _MOVED = {
     "toolcrib.adapters": "toolcrib.transports",
     "toolcrib.adapters.official": "toolcrib.transports.mcp_sdk",
     "toolcrib.question": "toolcrib.context",
+    "toolcrib.samples": "toolcrib.sources.samples",
     "toolcrib.sources.static": "toolcrib.sources.scan",
 }
-"""Import paths of earlier releases that were documented, and the modules that replace them."""
+"""Documented import paths whose modules are elsewhere now. `toolcrib.samples` stays a target."""
 
 
 class _MovedModules:
     """Imports a module under its path of an earlier release."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
-        return ModuleSpec(name, self) if name in _MOVED else None  # type: ignore[arg-type]
+        if name not in _MOVED:
+            return None
+        found = find_spec(_MOVED[name])
+        return ModuleSpec(name, self, origin=found and found.origin)  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         module = import_module(_MOVED[spec.name])

@@ -28,6 +28,9 @@ class _Media:
     ) -> None:
         if (data is None) == (path is None):
             raise ValueError(f"{type(self).__name__} takes either data or path")
+        if not isinstance(data, bytes | bytearray | memoryview | None):
+            name, kind = type(self).__name__, type(data).__name__
+            raise TypeError(f"{name} takes bytes, got {kind}; for a file, use {name}(path=...)")
         self.data = data
         self.path = Path(path) if path is not None else None
         import mimetypes  # few tools return files

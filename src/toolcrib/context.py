@@ -251,6 +251,32 @@ class _Done:
 _DONE = _Done()
 
 
+class _Asking(Coroutine[Any, Any, Any]):
+    """A question to be awaited. It has no truth value: `if ctx.ask(...)` without `await` would be true."""
+
+    __slots__ = ("_asking", "_misuse")
+
+    def __init__(self, asking: Coroutine[Any, Any, Any], misuse: Callable[[str], Exception]) -> None:
+        self._asking = asking
+        self._misuse = misuse
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self._asking.__await__()
+
+    def send(self, value: Any) -> Any:
+        return self._asking.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        return self._asking.throw(*error)
+
+    def close(self) -> None:
+        self._asking.close()
+
+    def __bool__(self) -> bool:
+        self.close()
+        raise self._misuse("a question must be awaited in async code: `await ctx.ask(...)`")
+
+
 @dataclass(slots=True, eq=False)
 class Context:
     """The running call, for a tool with a parameter of this type."""
@@ -410,7 +436,7 @@ class Context:
         questions, loaders = self._prepare(questions)
         running = _running_loop()
         if self.loop is None or running is self.loop:
-            return self._ask(questions, loaders, key)
+            return _Asking(self._ask(questions, loaders, key), self._misuse)
         if self.cancelled:
             raise concurrent.futures.CancelledError
         if running is not None:  # a thread with a loop of its own

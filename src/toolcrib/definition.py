@@ -415,6 +415,7 @@ _ANNOTATIONS = {
 }
 _OTHER_OPTIONS = {
     "auth": "use scopes=[...] and a policy",
+    "confirm": "use a rule: Rule(confirm=[...]) of toolcrib.policy, or ctx.ask in the tool",
     "fn": "pass the function first, without a name",
     "parameters": "use input_schema=...",
     "run_in_thread": "use run='thread' or run='inline'",

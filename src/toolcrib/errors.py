@@ -46,6 +46,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 Level = Literal["error", "warning", "advice"]
@@ -105,6 +106,17 @@ def suggest(name: str, known: Iterable[str], otherwise: str = "", *, cutoff: flo
     folded = {item.casefold(): item for item in known}
     close = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=cutoff)
     return f"did you mean '{folded[close[0]]}'?" if close else otherwise
+
+
+def suggest_file(missing: str | Path) -> str:
+    """Return the hint for a target that does not exist: a similar name in its folder."""
+    path = Path(missing)
+    try:
+        files = [item.stem for item in path.parent.iterdir() if item.suffix == (path.suffix or ".py")]
+    except (OSError, ValueError):
+        files = []
+    hint = suggest(path.stem, files, "give a file, a folder, a module or module:object")
+    return hint.replace("'?", f"{path.suffix}'?")
 
 
 class ToolcribError(Exception):

@@ -13,6 +13,8 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import re
+import socket
+import ssl
 import threading
 import time
 import weakref
@@ -190,6 +192,19 @@ def _engine() -> Any:
     return httpx2
 
 
+def _cause_of(error: BaseException | None) -> str:
+    """Return the end of a message: why a connection failed, if it was not simply refused."""
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return f": the certificate is not trusted ({error.verify_message})"
+        if isinstance(error, ssl.SSLError):
+            return ": the TLS handshake failed"
+        if isinstance(error, socket.gaierror):
+            return ": unknown host"
+        error = error.__cause__ or error.__context__
+    return ""
+
+
 class RequestOptions(TypedDict, total=False):
     """Options of `request` and `arequest` besides method and path. At most one kind of body."""
 
@@ -247,7 +262,7 @@ class _Exchange:
     def converting_errors(self) -> Iterator[None]:
         """Raise APIError for exceptions of httpx2, without repeating their text."""
         engine = _engine()
-        reached = True
+        reached, cause = True, ""
         try:
             yield
             return
@@ -256,8 +271,9 @@ class _Exchange:
         except engine.HTTPError as error:
             kind, text = next(item for item in _FAILURES if isinstance(error, getattr(engine, item[0])))
             reached = kind not in _NEVER_SENT
+            cause = _cause_of(error) if kind == "ConnectError" else ""
         text = text.format(authority=self.authority, time_s=self.timeout_s)
-        raise APIError(f"{self.label}: {text}", reached=reached) from None
+        raise APIError(f"{self.label}: {text}{cause}", reached=reached) from None
 
     def take(self, chunk: bytes, answer: httpx2.Response) -> None:
         self.body += chunk

@@ -9,7 +9,8 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, TypeVar, Unpack, overload
 
@@ -134,6 +135,22 @@ _OTHER_SETTINGS = {
     "stateless_http": "clients of 2026-07-28 need no session; use keeps_sessions=False for others",
 }
 """What servers of mcp and fastmcp take under other names."""
+_NO_RESOURCES = "toolcrib serves tools only: no resources and prompts"
+_OTHER_ATTRIBUTES = {
+    **dict.fromkeys(("resource", "add_resource", "prompt", "add_prompt"), _NO_RESOURCES),
+    **dict.fromkeys(("mount", "import_server"), "use server.add(other, namespace=...)"),
+    **dict.fromkeys(("http_app", "streamable_http_app", "sse_app"), "use server.asgi()"),
+    **dict.fromkeys(("run_async", "run_http_async", "run_stdio_async"), "use await server.run(...)"),
+    "add_middleware": "use server.middleware(...)",
+    "add_tool": "use server.add(...)",
+    "call_tool": "use await server.call(name, arguments)",
+    "custom_route": "use server.route(path, methods=[...])",
+    "disable": "use server.registry.disable(name)",
+    "enable": "use server.registry.enable(name)",
+    "get_tool": "use server.registry.get(name)",
+    "remove_tool": "use server.registry.remove(name)",
+}
+"""What servers of mcp and fastmcp have under other names."""
 _PROTOCOL_SETTINGS = (
     *("title", "instructions", "website_url", "icons", "page_size", "unknown_tool_code"),
     *("log_arguments", "key", "keeps_sessions"),
@@ -200,6 +217,13 @@ class MCPServer:
             self.enforce(policy)
         elif self._middleware:
             self._compose()
+
+    if not TYPE_CHECKING:  # a type checker would take every name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            hint = _OTHER_ATTRIBUTES.get(name)
+            text = f"MCPServer has no attribute '{name}'" + (f" ({hint})" if hint else "")
+            raise AttributeError(text, name=name, obj=self)
 
     # --- registration ---
 
@@ -301,6 +325,8 @@ class MCPServer:
         report.findings[:0] = batch.findings
         for finding in report.errors:
             logger.warning("Error during tool registration: %s", finding)
+        if file := currently_loading():  # in search of tools
+            self.registry.refused += [replace(item, file=item.file or file) for item in report.errors]
         for tool in report.registered:
             self._log(tool, logging.DEBUG)
         logger.info("Successfully registered %d tools", len(report.registered))
@@ -414,6 +440,9 @@ class MCPServer:
             raise ConfigurationError("a policy must be set before the server starts", key="policy")
         from toolcrib.policy.enforcer import PolicyEnforcer  # start-up time: most servers have none
 
+        if not hasattr(policy, "rules"):
+            got = type(policy).__name__
+            raise ConfigurationError(f"must be a Policy of toolcrib.policy, got {got}", key="policy")
         self.enforcer = PolicyEnforcer(policy, server=self.name, version=self.version)
         self._compose()
 
@@ -591,11 +620,11 @@ class MCPServer:
         return self.transports.asgi(HTTPOptions.of(options), self.start, self.stop)
 
     @asynccontextmanager
-    async def connect(self, **options: Any) -> AsyncIterator[Client]:
+    async def connect(self, *, principal: Principal = LOCAL, **options: Any) -> AsyncIterator[Client]:
         """Yield a client of this server in this process: `async with server.connect() as client`.
 
         Starts the server where it is not running, and stops it again; it can then be called and changed as
-        before. Options are those of `Client`.
+        before. Calls are those of `principal`. Options are those of `Client`.
         """
         from toolcrib.client import Client, MemoryTransport  # start-up time
 
@@ -603,7 +632,8 @@ class MCPServer:
         if is_own:
             await self.start()
         try:
-            async with Client(MemoryTransport(self.transports.connect), **options) as client:
+            transport = MemoryTransport(partial(self.transports.connect, principal=principal))
+            async with Client(transport, **options) as client:
                 yield client
         finally:
             if is_own:
@@ -627,6 +657,7 @@ class MCPServer:
         serve = transport if callable(transport) else self._find_transport(transport, options)
         work = self._run(serve)
         if is_in_loop():
+            work.__qualname__ = "MCPServer.run"  # type: ignore[attr-defined]  # named where it is not awaited
             return work
         try:
             return run_loop(work)

@@ -362,7 +362,7 @@ def _check_texts(made: ToolDefinition) -> None:
     name = made.name
     try:
         texts = (made.description, made.title or "", made.input_schema, made.output_schema or {})
-        encoded = codec.encode(texts)
+        encoded = codec.write(texts)
     except (ValueError, TypeError, RecursionError):
         encoded = b""
     if not encoded or b'"x-mcp-header"' in encoded:
@@ -421,7 +421,7 @@ class MCPTool(Protocol):
         ...
 
 
-_SPELLINGS = {
+SPELLINGS = {
     "name": ("name", "Name"),
     "description": ("description", "Description"),
     "input_schema": ("input_schema", "InputSchema", "inputSchema"),
@@ -432,14 +432,14 @@ _SPELLINGS = {
 def is_tool_object(thing: Any) -> bool:
     """Whether this is an instance with all attributes of a tool object, in either spelling."""
     return not isinstance(thing, type) and all(
-        any(hasattr(thing, spelling) for spelling in spellings) for spellings in _SPELLINGS.values()
+        any(hasattr(thing, spelling) for spelling in spellings) for spellings in SPELLINGS.values()
     )
 
 
 def read_tool_object(thing: Any) -> Any:
     """Return the attributes of a tool object under one spelling. Raise InvalidToolError for a missing one."""
     parts: dict[str, Any] = {}
-    for part, spellings in _SPELLINGS.items():
+    for part, spellings in SPELLINGS.items():
         spelling = next((spelling for spelling in spellings if hasattr(thing, spelling)), None)
         if spelling is None:
             raise InvalidToolError(f"Tool must have '{part}': {type(thing).__name__} has none")

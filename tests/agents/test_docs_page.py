@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from tests.support.server_processes import ROOT
 
 PAGE = ROOT / "docs" / "agents.md"
 
 
+@pytest.mark.usefixtures("_own_providers")
 def test_the_python_blocks_of_the_page_run_in_order() -> None:
     text = PAGE.read_text()
     names: dict[str, object] = {"__name__": "documented"}

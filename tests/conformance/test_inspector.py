@@ -57,11 +57,11 @@ def check(inspector: Any, era: str, target: list[str]) -> None:
     assert result["structuredContent"] == SUM[era]
 
 
-@pytest.mark.parametrize("era", SUM)
+@pytest.mark.parametrize("era", [pytest.param("modern", marks=pytest.mark.long), "legacy"])
 def test_the_inspector_lists_and_calls_over_http(inspector: Any, server: ServerProcess, era: str) -> None:
     check(inspector, era, [server.url])
 
 
-@pytest.mark.parametrize("era", SUM)
+@pytest.mark.parametrize("era", [pytest.param("legacy", marks=pytest.mark.long), "modern"])
 def test_the_inspector_lists_and_calls_over_stdio(inspector: Any, era: str) -> None:
     check(inspector, era, STDIO)

@@ -12,8 +12,10 @@ from hypothesis import assume, given, note
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from toolcrib import Context, MCPServer, Result, Tool
+from tests.support.random_schemas import Dice
+from toolcrib import Context, DefinitionError, MCPServer, Result, Tool
 from toolcrib.schema.result import ToolResults
+from toolcrib.testing import fuzz
 from toolcrib.validation import codec
 
 TEXT = st.text(max_size=8)
@@ -282,3 +284,25 @@ def test_plain_data_comes_back_as_it_was_returned(value: Any) -> None:
         assert result.structured_content == listed(value)
         assert repr(result.structured_content) == repr(listed(value))
         assert json.loads(result.text) == listed(value)
+
+
+@given(st.integers(0, 10_000))
+def test_the_fuzzer_finds_nothing_wrong_with_a_tool_that_takes_everything(seed: int) -> None:
+    """Whatever its schema is: valid arguments are accepted, and invalid ones do not reach it."""
+    server = MCPServer()
+    seen: list[Any] = []
+
+    async def keep(arguments: dict[str, Any]) -> None:
+        seen.append(arguments)
+
+    try:
+        server.tool("keep", "Keep it.", Dice(seed).root())(keep)
+    except DefinitionError:
+        assume(False)  # it has no meaning, or costs too much
+    try:
+        report = fuzz(server, calls=5)
+    except AssertionError as error:
+        if "no valid arguments" not in str(error) and "no tools" not in str(error):
+            raise
+    else:
+        assert len(seen) == report.valid["keep"] > 0

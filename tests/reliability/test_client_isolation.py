@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from tests.support.abusive_clients import Socket
-from tests.support.http_servers import HTTP_STACKS, Served, serving
+from tests.support.http_servers import Served, serving
 from tests.support.key_server import MODERN, Ring
 from toolcrib import Context, MCPServer, ToolError
 from toolcrib.policy import Audit, Auth, Limit, Policy, Rule
@@ -178,7 +178,7 @@ def written() -> Iterator[io.StringIO]:
     logger.removeHandler(handler)
 
 
-@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+@pytest.mark.parametrize("http_stack", ["own", pytest.param("asgi", marks=pytest.mark.long)])
 async def test_nobody_finds_the_secret_of_another(
     http_stack: str, tmp_path: Path, written: io.StringIO
 ) -> None:

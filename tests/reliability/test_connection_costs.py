@@ -273,8 +273,15 @@ async def test_credentials_are_looked_at_before_the_body(http_stack: str, ring: 
         assert status == 200
 
 
-@pytest.mark.parametrize("keyed", [True, False], ids=["keyed", "open"])
-@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+@pytest.mark.parametrize(
+    ("http_stack", "keyed"),
+    [
+        ("own", True),
+        ("asgi", False),
+        pytest.param("own", False, marks=pytest.mark.long),
+        pytest.param("asgi", True, marks=pytest.mark.long),
+    ],
+)
 async def test_bodies_of_400_unknown_clients_cost_less_than_a_hundred_megabytes(
     http_stack: str, keyed: bool, ring: Ring
 ) -> None:

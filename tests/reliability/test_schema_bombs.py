@@ -16,12 +16,14 @@ from typing import Any
 import pytest
 
 from tests.reliability.bombs import BOMBS
+from tests.support.machine_speed import slowdown
 
 pytestmark = pytest.mark.row("C2")
 
 ROOT = Path(__file__).parents[2]
 BUDGET_S = 2.0
 LIMIT_S = 0.05
+"""CPU seconds on an ordinary machine."""
 
 REFUSED = {
     *("deep nesting", "deep allOf", "many parts", "huge enum", "enum of lists", "one of thousands"),
@@ -120,12 +122,15 @@ def reports(listener: Listener, tmp_path_factory: pytest.TempPathFactory) -> dic
     target = Range(listener.place, str(file))
     target.run(list(BOMBS))
     for _ in range(12):  # the machine may be busy with something else
-        slow = [name for name, report in target.reports.items() if report.get("took", 0) >= LIMIT_S]
+        limit = LIMIT_S * slowdown()
+        slow = [name for name, report in target.reports.items() if report.get("took", 0) >= limit]
         if not slow:
             break
         again = Range(listener.place, str(file))
         again.run(slow)
         target.reports.update(again.reports)
+    for report in target.reports.values():
+        report["is_slow"] = report.get("took", 0) >= limit
     return target.reports
 
 
@@ -138,7 +143,7 @@ def test_there_are_enough_bombs() -> None:
 def test_a_bomb_is_refused_or_done_in_no_time(name: str, reports: dict[str, dict[str, Any]]) -> None:
     report = reports[name]
     assert report["outcome"] in ("refused", "wrong arguments", "ran"), report
-    assert report["took"] < LIMIT_S, report
+    assert not report["is_slow"], report
     assert len(report["words"]) < 3_000
     if name in REFUSED:
         assert report["outcome"] == "refused", report

@@ -49,6 +49,7 @@ def collect_ids() -> dict[str, list[tuple[str, str]]]:
 
 def render() -> str:
     lines = [
+        *("---", "search: {boost: 0.1}", "---", ""),
         "# Requirements and the tests that hold them",
         "",
         "Written by `python tests/requirements/inventory.py`; a test fails when it is out of date.",

@@ -8,6 +8,7 @@ import sys
 import typing
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from types import ModuleType
@@ -45,13 +46,13 @@ class Reader:
     def hint(self, node: ast.expr) -> Any:
         site, trail = self._site(None), Trail()
         hints = self.stubs.classes.evaluator
-        made = hints.hint(node, site.lazily() if self.file.is_lazy else site, trail)
+        made = hints.hint(node, replace(site, lazy=True) if self.file.is_lazy else site, trail)
         for finding in trail.gather():
             raise Unresolved(finding.message, finding.line, hint=finding.hint)
         return made
 
     def cls(self, node: ast.ClassDef) -> Any:
-        return self.stubs.classes.build(node, self.file.scope_of(node), Trail())
+        return self.stubs.classes.build(node, self.file.spots[id(node)].scope, Trail())
 
     def _site(self, within: Any) -> Site:
         return Site(self.file.scope if within is None else self.file.scope_in(within))
@@ -62,7 +63,7 @@ def read(folder: Path, source: str, name: str = "snippet") -> Reader:
     path = folder / f"{name}.py"
     path.write_text(source)
     library = Library([folder])
-    return Reader(library.file(path), library)
+    return Reader(library.file(path.resolve()), library)
 
 
 def definition_of(reader: Reader, name: str = "tool") -> Any:

@@ -145,23 +145,6 @@ class B(A):
     y: list['A'] = field(default_factory=list)
 def tool(b: B) -> A: ...
 
-### recursive dataclass
-@dataclass
-class Node:
-    value: int
-    children: list['Node'] = field(default_factory=list)
-    parent: 'Optional[Node]' = None
-def tool(n: Node) -> Node: ...
-
-### mutual dataclasses
-@dataclass
-class A:
-    b: 'B | None' = None
-@dataclass
-class B:
-    a: list[A]
-def tool(a: A, b: B): ...
-
 ### generic dataclass
 T = TypeVar('T')
 @dataclass
@@ -180,18 +163,11 @@ class Wide(Row, total=False):
     d: 'list[Row]'
 def tool(r: Row, w: Wide) -> Row: ...
 
-### recursive typed dict
-class Tree(TypedDict):
-    kids: 'list[Tree]'
-    n: NotRequired['Tree']
-def tool(t: Tree): ...
-
 ### named tuple
 class P(NamedTuple):
     """A place."""
     x: int
     y: float = 0.5
-    p: 'P | None' = None
 def tool(p: P) -> P: ...
 
 ### plain class
@@ -310,8 +286,7 @@ def tool(x: int = LIMIT, *, k: 'int' = 2): ...
 
 ### literal alias
 Mode = Literal['r', 'w']
-More = Literal[Mode, 'x']
-def tool(m: Mode = 'r', n: More = 'x'): ...
+def tool(m: Mode = 'r', n: Optional[Mode] = None): ...
 
 ### computed numbers
 KB = 1024
@@ -333,6 +308,47 @@ def tool(x: HTTPStatus = HTTPStatus.OK): ...
 SNIPPETS = dict(part.split("\n", 1) for part in _TEXT.split("### ")[1:])
 
 _COMPUTED = r"""
+### platform
+import sys
+if sys.platform == 'win32':
+    Number = int
+else:
+    Number = float
+def tool(x: Number): ...
+
+### recursive dataclass
+@dataclass
+class Node:
+    value: int
+    children: list['Node'] = field(default_factory=list)
+    parent: 'Optional[Node]' = None
+def tool(n: Node) -> Node: ...
+
+### mutual dataclasses
+@dataclass
+class A:
+    b: 'B | None' = None
+@dataclass
+class B:
+    a: list[A]
+def tool(a: A, b: B): ...
+
+### recursive typed dict
+class Tree(TypedDict):
+    kids: 'list[Tree]'
+    n: NotRequired['Tree']
+def tool(t: Tree): ...
+
+### literal in a literal
+Mode = Literal['r', 'w']
+def tool(m: Literal[Mode, 'x'] = 'x'): ...
+
+### named tuple of itself
+class P(NamedTuple):
+    x: int
+    p: 'P | None' = None
+def tool(p: P) -> P: ...
+
 ### enum by call
 C = Enum('C', 'RED GREEN')
 D = Enum('D', {'A': 'a'})
@@ -370,4 +386,5 @@ else:
 def tool(x: X): ...
 """
 COMPUTED = dict(part.split("\n", 1) for part in _COMPUTED.split("### ")[1:])
-"""Types and defaults that calls make when the code runs: a scan announces them."""
+"""Types that refer to themselves, and types and defaults that calls make when the code runs: a scan announces
+them."""

@@ -53,7 +53,6 @@ def tool(
     c: Annotated[str, StringConstraints(max_length=3)],
     d: conint(gt=3),
     e: constr(min_length=2),
-    f: conlist(int, max_length=2),
 ): ...
 
 ### config
@@ -84,27 +83,10 @@ class C(B):
     x: int = 4
 def tool(b: B, c: C): ...
 
-### recursive
-class N(BaseModel):
-    kids: list['N'] = []
-    up: Optional['N'] = None
-def tool(n: N) -> N: ...
-
-### mutual
-class A(BaseModel):
-    b: 'Optional[B]' = None
-class B(BaseModel):
-    a: Optional[A] = None
-    c: 'list[C]' = []
-class C(A):
-    z: int
-def tool(a: A, b: B, c: C): ...
-
 ### generic
 T = TypeVar('T')
 class Page(BaseModel, Generic[T]):
     items: list[T]
-    next: 'Optional[Page[T]]' = None
 class I(BaseModel):
     i: int
 def tool(p: Page[int]) -> Page[I]: ...
@@ -162,7 +144,7 @@ def tool(u: HttpUrl, s: SecretStr, p: PositiveInt, d: UUID4, j: Json[int], f: Fi
 ### mixed
 @dataclass
 class D:
-    m: 'Optional[M]' = None
+    n: int = 0
 class M(BaseModel):
     d: D
     e: 'E'
@@ -236,6 +218,25 @@ def tool(m: M) -> list[M]: ...
 SNIPPETS = dict(part.split("\n", 1) for part in _TEXT.split("### ")[1:])
 
 _COMPUTED = r'''
+### recursive
+class N(BaseModel):
+    kids: list['N'] = []
+    up: Optional['N'] = None
+def tool(n: N) -> N: ...
+
+### mutual
+class A(BaseModel):
+    b: 'Optional[B]' = None
+class B(BaseModel):
+    a: Optional[A] = None
+    c: 'list[C]' = []
+class C(A):
+    z: int
+def tool(a: A, b: B, c: C): ...
+
+### bounds of a list
+def tool(f: conlist(int, max_length=2)): ...
+
 ### computed
 class M(BaseModel):
     a: int
@@ -264,4 +265,4 @@ class E:
 def tool(d: D, e: E): ...
 '''
 COMPUTED = dict(part.split("\n", 1) for part in _COMPUTED.split("### ")[1:])
-"""Models with parts that code makes: a scan announces them."""
+"""Models that refer to themselves, or with parts that code makes: a scan announces them."""

@@ -32,6 +32,8 @@ def test_media_take_data_or_a_path(kind: type[Image] | type[Audio] | type[File],
         kind()
     with pytest.raises(ValueError, match="either data or path"):
         kind(b"", path=tmp_path)
+    with pytest.raises(TypeError, match=rf"{kind.__name__} takes bytes, got .*; for a file, use .*\(path="):
+        kind(tmp_path)  # type: ignore[arg-type]
 
 
 def test_a_file_is_text_where_its_type_is(tmp_path: Path) -> None:

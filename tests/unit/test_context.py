@@ -8,11 +8,11 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
-from toolcrib import Context, MCPServer, Principal
+from toolcrib import Context, Depends, MCPServer, Principal, testing
 from toolcrib.context import Form, Question
 from toolcrib.errors import CannotAskError
 
@@ -115,6 +115,34 @@ def _remaining(ctx: Context) -> dict:
 
 def test_a_deadline_that_passed_leaves_nothing() -> None:
     assert Context("x", {}, deadline=time.monotonic() - 5).remaining_s == 0.0
+
+
+async def test_a_question_without_await_is_not_taken_for_a_yes() -> None:
+    server = MCPServer("desk")
+
+    @server.tool
+    async def delete(ctx: Context) -> str:
+        """Delete everything."""
+        return "deleted" if ctx.ask("sure", "Sure?") else "kept"
+
+    result = await server.call("delete")
+    assert "a question must be awaited in async code: `await ctx.ask(...)`" in result.text
+
+
+def get_answer(ctx: Context) -> Any:
+    return ctx.ask("first", "First?")
+
+
+async def test_a_question_may_be_a_task_or_the_value_of_a_dependency() -> None:
+    server = MCPServer("desk")
+
+    @server.tool
+    async def interview(ctx: Context, first: Annotated[Any, Depends(get_answer)]) -> bool:
+        """Ask twice."""
+        return bool(first) and bool(await asyncio.create_task(ctx.ask("second", "Second?")))
+
+    async with testing.connect(server, answers={"First": True, "Second": True}) as client:
+        assert (await client.call("interview")).structured_content is True
 
 
 async def test_nobody_can_be_asked_in_process(caplog: pytest.LogCaptureFixture) -> None:

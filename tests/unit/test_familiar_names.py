@@ -6,7 +6,7 @@ import pytest
 
 from toolcrib import Context, MCPServer, Tool, tool
 from toolcrib.context import NullChannel
-from toolcrib.errors import InvalidToolError
+from toolcrib.errors import ConfigurationError, InvalidToolError
 
 
 def look(query: str, debug: bool = False) -> str:
@@ -56,6 +56,11 @@ WRONG: list[tuple[dict[str, Any], str, str | None]] = [
     ({"annotations": ["readOnlyHint"]}, "Option 'annotations' must be a dict, got ['readOnlyHint']", None),
     ({"annotations": {"readOnlyHint": "yes"}}, "Option 'read_only' must be True or False, got 'yes'", None),
     ({"auth": "x"}, "Unknown tool option: auth", "use scopes=[...] and a policy"),
+    (
+        {"confirm": True},
+        "Unknown tool option: confirm",
+        "use a rule: Rule(confirm=[...]) of toolcrib.policy, or ctx.ask in the tool",
+    ),
     ({"serializer": str}, "Unknown tool option: serializer", "return the text, or a toolcrib.Result"),
     ({"timeouts": 5}, "Unknown tool option: timeouts", "did you mean 'timeout_s'?"),
 ]
@@ -89,6 +94,27 @@ def test_arguments_of_other_servers_are_answered(settings: dict[str, Any], hint:
         MCPServer("x", **settings)
     name = next(iter(settings))
     assert str(caught.value) == f"MCPServer() got an unexpected keyword argument '{name}' ({hint})"
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("resource", " (toolcrib serves tools only: no resources and prompts)"),
+        ("mount", " (use server.add(other, namespace=...))"),
+        ("http_app", " (use server.asgi())"),
+        ("add_middleware", " (use server.middleware(...))"),
+        ("nothing", ""),
+    ],
+)
+def test_attributes_of_other_servers_are_answered(name: str, hint: str) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(MCPServer("x"), name)
+    assert str(caught.value) == f"MCPServer has no attribute '{name}'{hint}"
+
+
+def test_a_policy_is_no_dict() -> None:
+    with pytest.raises(ConfigurationError, match=r"policy: must be a Policy of toolcrib\.policy, got dict"):
+        MCPServer("x", policy={"rules": []})  # type: ignore[arg-type]
 
 
 # --- the Context -------------------------------------------------------------------------------------

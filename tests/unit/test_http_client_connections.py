@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import gc
 import socket
+import ssl
 import subprocess
 import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
+from tests.support.certificates import make_certificate
 from tests.support.scripted_http_server import SECRET, World, told
 from toolcrib.errors import APIError
 from toolcrib.http_client import HTTPClient
@@ -52,6 +56,32 @@ async def test_a_host_that_does_not_listen_is_named_without_credentials() -> Non
             await outbound.arequest("GET", "/weather", params={"key": SECRET})
     assert error.value.__cause__ is None
     assert error.value.__suppress_context__
+
+
+async def test_a_connection_that_fails_for_another_reason_than_a_missing_server_names_the_reason(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    secure = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    secure.load_cert_chain(*make_certificate(tmp_path, "tools.example.com"))
+    async with await asyncio.start_server(hang_up, "127.0.0.1", 0, ssl=secure) as listening:
+        authority = f"127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+        with pytest.raises(APIError) as untrusted:
+            await HTTPClient(f"https://{authority}").arequest("GET", "/x")
+    text = f"GET /x: cannot connect to {authority}: the certificate is not trusted (self-signed certificate)"
+    assert str(untrusted.value) == text
+
+    with pytest.raises(APIError, match=r"^GET /x: cannot connect to .*: the TLS handshake failed$"):
+        await HTTPClient(world.origin.replace("http:", "https:")).arequest("GET", "/x")
+
+    def find_nothing(*args: Any, **options: Any) -> NoReturn:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", find_nothing)
+    with pytest.raises(APIError, match=r"^GET /x: cannot connect to tools\.example\.com:80: unknown host$"):
+        await HTTPClient("http://tools.example.com").arequest("GET", "/x")
 
 
 async def test_a_connection_that_breaks_is_an_error_in_words(world: World) -> None:

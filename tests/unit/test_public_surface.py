@@ -44,6 +44,7 @@ MOVED = {  # paths of earlier releases: what they must still have
     "toolcrib.adapters": ("mcp_sdk",),
     "toolcrib.adapters.official": ("attach",),
     "toolcrib.question": ("Answer", "Completion", "Folder", "Form", "Prompt", "Question", "Visit"),
+    "toolcrib.samples": ("echo", "math_add"),
     "toolcrib.sources.static": ("scan",),
 }
 
@@ -82,6 +83,7 @@ DOCUMENTED = {  # import paths that pages in docs/ name
     "toolcrib.schema.docstrings": "parse_docstring",
     "toolcrib.sources.descriptors": "read_descriptors write_descriptor",
     "toolcrib.sources.scan": "scan",
+    "toolcrib.testing": "CANCEL DECLINE FuzzReport SyncClient assert_definitions client connect fixture fuzz",
     "toolcrib.transports.mcp_sdk": "attach",
 }
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import subprocess
+import sys
 import zoneinfo
 from pathlib import Path
 from typing import Any
@@ -246,3 +248,29 @@ async def test_without_a_setting_the_current_folder_is_shared(
     monkeypatch.chdir(root / "sub")
     assert await text(server, "read_file", path="b.txt") == "more"
     assert "outside" in await error(server, "read_file", path="../a.txt")
+
+
+def test_the_target_toolcrib_samples_means_the_same_to_everything_that_takes_targets(tmp_path: Path) -> None:
+    """It is not the path of the module. In a process of its own, which begins without the module."""
+    script = """if True:
+        import asyncio, pickle, sys
+        from toolcrib import MCPServer, collect, get_catalog_cached
+        from toolcrib.sources.scan import scan
+        from toolcrib.sources.targets import parse_target
+
+        names = [tool.name for tool in scan("toolcrib.samples").tools]
+        assert "toolcrib.samples" not in sys.modules and len(names) == 5, names
+        assert [tool.name for tool in scan("toolcrib.samples:echo").tools] == ["echo"]
+        assert [tool.name for tool in collect("toolcrib.samples").tools if tool.options.enabled] == names
+        assert [path.name for path in parse_target("toolcrib.samples").find_paths()] == ["samples.py"]
+        first, again = get_catalog_cached("toolcrib.samples"), get_catalog_cached("toolcrib.samples")
+        assert first == again and "math_add" in str(first)
+
+        import toolcrib.samples
+        assert pickle.loads(pickle.dumps(toolcrib.samples.echo)) is toolcrib.samples.echo
+        server = MCPServer()
+        server.add("toolcrib.samples", include=["echo"], run="process")
+        assert asyncio.run(server.call("echo", {"message": "x"})).text == "Echo: x"
+        assert "click" not in sys.modules
+    """
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=tmp_path, timeout=60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -40,6 +41,20 @@ def test_search_works_from_a_file_because_the_index_is_a_script(site: Path) -> N
     index = (site / "search" / "search_index.js").read_text()
     assert index.startswith("var __index = ")
     assert "toolcrib serve" in index
+
+
+def test_pages_for_users_rank_above_internals_in_the_search(site: Path) -> None:
+    index = (site / "search" / "search_index.js").read_text().removeprefix("var __index = ")
+    docs = json.loads(index.rstrip().removesuffix(";"))["docs"]
+    boosted = {doc["location"].partition("#")[0] for doc in docs if doc.get("boost", 1) < 1}
+    internals = {"architecture.html", "testing.html", "requirements.html", "rough-edges.html"}
+    decisions = {f"decisions/{path.stem}.html" for path in (ROOT / "docs/decisions").glob("*.md")}
+    assert boosted == internals | decisions
+
+
+def test_no_table_shows_the_backslash_of_an_escaped_pipe(site: Path) -> None:
+    escaped = re.compile(r"<td><code>[^<]*\\\|")
+    assert {page.name for page in site.rglob("*.html") if escaped.search(page.read_text())} == set()
 
 
 def test_no_page_loads_anything_from_another_host(site: Path) -> None:

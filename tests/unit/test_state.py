@@ -53,6 +53,11 @@ async def test_a_lifespan_may_be_a_plain_generator() -> None:
         assert (await server.call("look")).text == "plain"
 
 
+def test_a_lifespan_takes_the_server() -> None:
+    with pytest.raises(ConfigurationError, match="lifespan: must take one argument, the server"):
+        MCPServer("x", lifespan=lambda: None)  # type: ignore[arg-type, misc]
+
+
 async def test_a_lifespan_is_left_in_its_own_task_wherever_the_server_is_stopped() -> None:
     events: list[str] = []
     server = make(events)

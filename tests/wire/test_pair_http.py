@@ -17,6 +17,7 @@ from starlette.routing import Mount
 from tests.support.feature_server import make_desk
 from tests.support.http_servers import HTTP_STACKS, Served, serving
 from tests.support.legacy_client import Answer, Older
+from toolcrib.client import Client
 from toolcrib.transports.http import sse
 from toolcrib.transports.http.server import bind
 
@@ -135,6 +136,11 @@ def test_bad_messages_are_answered_on_the_stream(desk: Served) -> None:
     for body, code in ((b"{", -32700), (b"[]", -32600), (b'{"jsonrpc":"2.0","id":1,"method":"x"}', -32601)):
         assert place.send("POST", body, Content_Type="application/json").status == 202
         assert client.read()["error"]["code"] == code
+
+
+async def test_the_client_of_toolcrib_finds_it_below_the_address_of_the_stream(desk: Served) -> None:
+    async with Client(f"http://127.0.0.1:{desk.port}/sse") as client:
+        assert (await client.call("add", {"a": 1})).text
 
 
 def test_what_is_wrong_with_the_request_itself_is_answered_at_once(desk: Served) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from toolcrib.cli.catalog import ToolSource, complete_tools, source_options
-from toolcrib.cli.load import load_one
+from toolcrib.cli.load import check_is_no_file, load_one
 from toolcrib.cli.options import Command, CommandError
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.prompt import TerminalChannel
@@ -88,8 +88,10 @@ def call(
     KEY=VALUE passes an argument, converted by the schema of the tool; KEY:=JSON passes it as JSON. Exit code
     0: success. 1: the tool returned an error. 2: wrong usage or no such tool.
 
-    NAME is the name of a tool, name@version, or its place: file.py:name, module:name.
+    NAME is the name of a tool, name@version, or where it is: file.py:name, module:name.
     """
+    if source.remote is None:
+        check_is_no_file(name, source.targets)
     given: dict[str, Any] = {}
     if as_json:
         where = "on stdin" if as_json == "-" else "after --json"
@@ -106,7 +108,7 @@ def call(
         arguments = convert_arguments(given, pairs, tool.definition)
         result = _run(loaded.server, tool, arguments, timeout_s, terminal)
         if isinstance(result.error, ToolCrashedError):
-            hint = "--debug shows the traceback"
+            hint = None if terminal.debug else "--debug shows the traceback"
         elif isinstance(result.error, InvalidArgumentsError):
             hint = _hint_for(result.error, tool.definition, arguments)
     if as_json is not None:
@@ -134,7 +136,7 @@ def parse_pairs(pairs: Sequence[str]) -> dict[str, Any]:
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key.rstrip(":"):
-            hint = "arguments are KEY=VALUE or KEY:=JSON; --json takes a JSON object"
+            hint = "arguments are KEY=VALUE or KEY:=JSON; --json takes a JSON object: --json '{...}'"
             raise CommandError(f"'{pair}' is not KEY=VALUE", hint)
         is_json, key = key.endswith(":"), key.removesuffix(":")
         if key in values:

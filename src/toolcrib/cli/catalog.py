@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass, field, replace
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -137,7 +137,7 @@ def source_options(*, target: bool = False, static: bool = True) -> Callable[[F]
     ]
     if static:
         options.insert(0, static_option)
-    options.insert(0, target_option if target else targets_argument)
+    options.insert(0, partial(target_option, urls=True) if target else targets_argument)
 
     def decorate(function: Any) -> Any:
         @wraps(function)

@@ -58,7 +58,7 @@ def check(terminal: Terminal, targets: Sequence[str], as_json: bool, strict: boo
     suggestions.
 
     A TARGET is a Python file, folder, module, module:object, toolcrib.toml or an installed command. A program
-    that starts a server of mcp or fastmcp is run, with the words after -- as its arguments.
+    that starts a server of mcp or fastmcp is run, with the arguments after --.
     """
     scanned = scan_targets(targets, terminal) if against_scan else None  # before anything is imported
     loaded = load(targets, terminal)

@@ -80,7 +80,8 @@ def explain_call(
     principal, key_state = _find_principal(access.policy, who, roles, scopes, terminal)
     is_rejected = key_state not in (None, "active")
     if enforcer is None:
-        terminal.message("note", "no policy: every caller may call every tool", "see docs/access.md")
+        hint = "to restrict calls, add [[rules]] to toolcrib.toml"
+        terminal.message("note", "no policy: every caller may call every tool", hint)
     for finding in (*loaded.errors, *find_unused_policy(loaded.server)):
         terminal.finding(finding)
     if name is None:

@@ -38,7 +38,7 @@ _MAX_LOSSES = 3
     "--to",
     metavar="FORM",
     shell_complete=complete_from(EXPORTERS),
-    help=f"The format: {', '.join(EXPORTERS)}.",
+    help=f"Format: {', '.join(EXPORTERS)}.  [required]",
 )
 @click.option(
     "--strict/--no-strict", default=True, help="Use OpenAI's strict mode where possible.  [default: strict]"

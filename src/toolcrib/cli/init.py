@@ -68,7 +68,7 @@ def delete_note(title: str) -> str:
     return "deleted"
 '''
 
-CONFIG = """# All settings: `toolcrib serve --help`, and docs/cli.md of toolcrib.
+CONFIG = """# docs/reference/settings.md of toolcrib lists all settings.
 [server]
 name = "{name}"
 targets = ["tools.py"]
@@ -76,24 +76,19 @@ targets = ["tools.py"]
 
 TESTS = '''"""Tests of the tools, through the same protocol that clients use. Run them with pytest."""
 
-import asyncio
-
-from toolcrib import MCPServer
-
-
-async def keep_a_note() -> None:
-    server = MCPServer("test")
-    server.add("tools.py")
-    async with server.connect() as client:
-        await client.call("add_note", {"title": "milk", "text": "two bottles"})
-        found = await client.call("find_notes", {"words": "bottles"})
-        assert found.structured_content == [{"title": "milk", "text": "two bottles"}]
-        missing = await client.call("delete_note", {"title": "bread"})
-        assert missing.is_error
+from toolcrib import testing
 
 
 def test_a_note_is_kept_and_found() -> None:
-    asyncio.run(keep_a_note())
+    with testing.client("tools.py") as client:
+        client.call("add_note", title="milk", text="two bottles")
+        found = client.call("find_notes", words="bottles")
+        assert found.structured_content == [{"title": "milk", "text": "two bottles"}]
+        assert client.call("delete_note", title="bread").is_error
+
+
+def test_no_arguments_crash_a_tool() -> None:
+    testing.fuzz("tools.py", destructive=True)
 '''
 
 
@@ -103,14 +98,15 @@ def test_a_note_is_kept_and_found() -> None:
 def init(terminal: Terminal, folder: str, as_json: bool) -> int:
     """Write a small project: tools, a toolcrib.toml and a test.
 
-    Files that exist are never changed.
+    Existing files are never changed.
     """
     root = Path(folder)
     name = re.sub(r"[^a-zA-Z0-9_-]+", "-", root.resolve().name).strip("-") or "tools"
     files = {"tools.py": TOOLS, "toolcrib.toml": CONFIG.format(name=name), "test_tools.py": TESTS}
     existing = [file for file in files if (root / file).exists()]
     if existing:
-        raise CommandError(f"Cannot write {', '.join(existing)} in {root}: exists", "name another folder")
+        verb = "exists" if len(existing) == 1 else "exist"
+        raise CommandError(f"{', '.join(existing)} already {verb} in {root}", "name another folder")
     for file, text in files.items():
         write_file(root / file, text.encode())
     if as_json:

@@ -126,8 +126,9 @@ def create(
     if not is_configured:
         used = _name(key_file)
         value = json.dumps(used, ensure_ascii=False)
-        hint = f"to require keys, add this to {FILE_NAME}:\n    [auth]\n    keys = {value}"
-        terminal.message("note", f"{used} is not used by a {FILE_NAME} here", hint)
+        code = f"or in code: Policy(auth=Auth(keys={value}))"
+        hint = f"to require keys, add this to {FILE_NAME}:\n    [auth]\n    keys = {value}\n{code}"
+        terminal.message("note", f"no {FILE_NAME} in this folder uses {used} yet", hint)
     return 0
 
 

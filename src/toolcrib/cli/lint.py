@@ -67,9 +67,8 @@ def lint(
     Checks names, texts, parameters, schemas and hints, finds tools that are hard to tell apart, estimates
     what the list costs, and looks for planted instructions, secrets and disguises in every text.
 
-    \b
-    Ignore a rule with `# toolcrib: ignore[CODE]` on the line of the def or of
-    the finding, or with `[lint] ignore = ["CODE", "CODE:TOOL"]` in toolcrib.toml.
+    Ignore a rule with `# toolcrib: ignore[CODE]` on the line of the def or of the finding, or with
+    `[lint] ignore = ["CODE", "CODE:TOOL"]` in toolcrib.toml.
 
     Exit code 0: nothing at or above --fail-on. 1: something. 2: wrong usage.
 

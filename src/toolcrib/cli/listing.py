@@ -143,7 +143,7 @@ def _remote_json(tool: RemoteTool) -> dict[str, Any]:
 def show(terminal: Terminal, name: str, source: ToolSource, as_json: bool) -> int:
     """Show the details of one tool.
 
-    NAME is the name of a tool, name@version, or its place: file.py:name, module:name.
+    NAME is the name of a tool, name@version, or where it is: file.py:name, module:name.
     """
     remote = source.remote
     details = {"Runs": "at the server"}
@@ -179,8 +179,8 @@ def show(terminal: Terminal, name: str, source: ToolSource, as_json: bool) -> in
 def scan(terminal: Terminal, targets: Sequence[str], as_json: bool) -> int:
     """Find tools in source files without importing them.
 
-    Reads what an import would register: decorated functions, applications, tool objects and tables, for
-    toolcrib, mcp and fastmcp. What only running the code could tell is reported with file and line. Exit
+    Finds what an import would register: decorated functions, applications, tool objects and tables, for
+    toolcrib, mcp and fastmcp. Code that has to run to define a tool is reported with file and line. Exit
     code 0: no errors. 1: errors. 2: wrong usage.
 
     A TARGET is a Python file, folder, module, module:object, file.py:object or toolcrib.toml.

@@ -266,9 +266,8 @@ class TargetLoader:
             sys.path.append(folder)
         for target in config.targets or (SAMPLES,):
             try:
-                if parse_target(target).is_missing:
-                    raise SourceError(f"No such file or folder: {parse_target(target).path}")
                 found = replace(parse_target(target), arguments=self._arguments or config.arguments)
+                found.check_exists()
                 with Progress(self.terminal, "importing files") as progress:
                     part = collect(
                         found, namespace=config.namespace, switches=config.switches, progress=progress
@@ -449,12 +448,17 @@ def first_error(findings: Sequence[Finding]) -> CommandError:
 # --- one tool ----------------------------------------------------------------------------------------
 
 
+def check_is_no_file(name: str, targets: Sequence[str]) -> None:
+    """Raise CommandError where a file was named in place of a tool."""
+    if not targets and name.endswith((".py", ".toml")):
+        raise CommandError(f"{name} is a file, not a tool", f"use it as a target: -t {name}")
+
+
 def load_one(
     name: str, targets: Sequence[str], terminal: Terminal, *, timeout_s: float | None = None
 ) -> tuple[Loaded, Tool]:
     """Find a tool by its name among the targets, or by its place: `file.py:name`, `module:name`."""
-    if not targets and name.endswith((".py", ".toml")):
-        raise CommandError(f"{name} is a file, not a tool", f"name a tool: -t {name} NAME, or {name}:NAME")
+    check_is_no_file(name, targets)
     is_place = ":" in name.lstrip(":")
     if is_place and targets:
         raise CommandError(f"--target cannot be combined with {name}", "give the name of the tool alone")
@@ -490,7 +494,10 @@ def _explain_missing_tool(name: str, loaded: Loaded, terminal: Terminal) -> Comm
             return first_error([finding])
         if finding.tool is None:
             terminal.finding(finding)
-    return CommandError(f"Unknown tool: {name}", suggest(name, [entry.tool.name for entry in loaded.entries]))
+    hint = suggest(name, [entry.tool.name for entry in loaded.entries])
+    if loaded.is_sample and hint and not hint.startswith("did"):
+        hint += " (the sample tools; name your own with -t TARGET)"
+    return CommandError(f"Unknown tool: {name}", hint)
 
 
 def enable_hint(group: str | None) -> str:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import click
 
 from toolcrib.cli.output import Terminal, open_terminal
-from toolcrib.errors import ConfigurationError, DefinitionError, ToolcribError, suggest
+from toolcrib.errors import ConfigurationError, DefinitionError, ToolcribError, TransportError, suggest
 from toolcrib.sources.foreign.program import stop_programs
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -61,8 +61,10 @@ class Command(click.Command):
 
     def __init__(self, *args: Any, examples: str = "", **extra: Any) -> None:
         super().__init__(*args, **extra)
-        if examples:
-            self.epilog = format_examples(examples)
+        # Commands of a group are given the examples of all of them.
+        own = re.compile(rf"toolcrib (\w+ )?{self.name}\b|^ ")
+        if lines := [line for line in examples.splitlines() if own.search(line)]:
+            self.epilog = format_examples("\n".join(lines))
         self.params.append(
             click.Option(["--debug"], is_flag=True, help="Show tracebacks and the library's log.")
         )
@@ -124,6 +126,13 @@ class LazyGroup(click.Group):
         command: click.Command = pkgutil.resolve_name(self._modules[cmd_name])
         return command
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the summaries in full; click would cut them on a narrow terminal."""
+        commands = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
+        rows = [(name, command.get_short_help_str(limit=1_000)) for name, command in commands if command]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -166,7 +175,9 @@ def report_error(error: Exception, terminal: Terminal) -> int:
                 terminal.finding(finding)
             return 1
         case ToolcribError():
-            terminal.message("error", error)
+            is_denied = isinstance(error, TransportError) and error.status == 401
+            hint = "send a key with --header 'Authorization: Bearer KEY'" if is_denied else None
+            terminal.message("error", error, hint)
             return 1
         case OSError() if error.filename is not None or error.errno == errno.ENOSPC:
             place = "" if error.filename is None else f"{error.filename}: "
@@ -259,15 +270,16 @@ def targets_argument(function: F) -> F:
     return argument(function)
 
 
-def target_option(function: F) -> F:
-    text = "Where the tool is: a Python file, folder, module, module:object or toolcrib.toml."
+def target_option(function: F, *, urls: bool = False) -> F:
+    """Add `-t`; with `urls`, its help names the URL of a running server too."""
+    text = "Source of the tools: a Python file, folder, module, module:object"
     option = click.option(
         "-t",
         "--target",
         "targets",
         multiple=True,
         metavar="TARGET",
-        help=text,
+        help=f"{text}, toolcrib.toml or the URL of an MCP server." if urls else f"{text} or toolcrib.toml.",
         callback=_make_targets,
         shell_complete=complete_files,
     )

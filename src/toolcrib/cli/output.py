@@ -39,7 +39,8 @@ _COLOURS = {"error": "red", "warning": "yellow", "advice": "cyan", "note": "cyan
 
 def shorten_paths(text: str) -> str:
     """Return a text with paths below the current folder made relative."""
-    return text.replace(os.getcwd() + os.sep, "")
+    folder = os.getcwd()
+    return text if folder == os.path.dirname(folder) else text.replace(folder + os.sep, "")  # not in /: URLs
 
 
 def format_source(source: Location) -> str:
@@ -254,6 +255,8 @@ class MessageLogHandler(logging.Handler):
             text = f"{text}\n{logging.Formatter().formatException(record.exc_info)}"
         elif hasattr(record, "error_type") and not self.terminal.debug:
             text = _shorten_crash(text)
+        elif (name := getattr(record, "tool_name", None)) and name not in text:
+            text = f"{text}: {name}"
         if not self.is_muted or self.terminal.debug:
             self.terminal.message(record.levelname.lower(), text)
 

@@ -20,7 +20,7 @@ EXAMPLES = """
 toolcrib search deleting files              toolcrib.toml, or the samples
 toolcrib search -t tools.py refund order
 toolcrib search -t servers/ --static weather --limit 3 --json
-toolcrib search -t http://127.0.0.1:8000/mcp send a mesage
+toolcrib search -t http://127.0.0.1:8000/mcp send a message
 """
 _PLACES = {"summary": "description", "values": "choices", "notes": "parameter descriptions"}
 """Names for people of the places where words were found; the others are plain."""
@@ -30,7 +30,7 @@ _PLACES = {"summary": "description", "values": "choices", "notes": "parameter de
 @click.argument("words", nargs=-1, required=True, metavar="WORDS...")
 @source_options(target=True)
 @click.option(
-    "--limit", type=click.IntRange(1, 1000), default=10, metavar="N", help="At most N.  [default: 10]"
+    "--limit", type=click.IntRange(1, 1000), default=10, metavar="N", help="Number of tools.  [default: 10]"
 )
 @json_option
 def search(terminal: Terminal, words: Sequence[str], source: ToolSource, limit: int, as_json: bool) -> int:
@@ -40,7 +40,6 @@ def search(terminal: Terminal, words: Sequence[str], source: ToolSource, limit: 
     match too. A server that lists search tools instead of its tools is asked to search itself. Exit code 0:
     found. 1: nothing found. 2: wrong usage.
 
-    A TARGET is a Python file, folder, module, module:object, toolcrib.toml or the URL of an MCP server.
     """
     query = " ".join(words)
     if not any(letter.isalnum() for letter in query):

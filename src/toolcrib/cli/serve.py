@@ -43,7 +43,9 @@ def _parse_path(_: click.Context, __: click.Parameter, value: str | None) -> str
 @targets_argument
 @click.option("--stdio", is_flag=True, help="Serve on stdin and stdout instead of HTTP.")
 @click.option("--host", metavar="HOST", help="Address to bind.  [default: 127.0.0.1]")
-@click.option("--port", type=click.IntRange(0, 65535), metavar="PORT", help="0: any free.  [default: 8000]")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), metavar="PORT", help="Port, 0 for any free one.  [default: 8000]"
+)
 @click.option("--path", callback=_parse_path, metavar="PATH", help="Path of the endpoint.  [default: /mcp]")
 @click.option("--workers", type=click.IntRange(1, MAX_WORKERS), metavar="N", help="Number of processes.")
 @click.option("--reload", is_flag=True, help="Reload tools when their files change.")
@@ -82,8 +84,8 @@ def serve(terminal: Terminal, **given: Any) -> int:
     running calls; a second one stops at once.
 
     A TARGET is a Python file, folder, module, module:object, toolcrib.toml or an installed command. A program
-    that starts a server of mcp or fastmcp is run, with the words after -- as its arguments, and the server
-    that it starts is served.
+    that starts a server of mcp or fastmcp is run, with the arguments after --, and the server that it starts
+    is served.
     """
     options = ServeOptions(**given)
     formats = (find_log_format(file) for file in settings_files(options.targets))

@@ -41,6 +41,7 @@ _MAX_RETRY_DIGITS = 9
 _NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 _PLAIN = re.compile(r"(?! )[\x20-\x7e]*(?<! )")
 _SENTINEL = re.compile(r"=\?base64\?.*\?=", re.DOTALL)
+_MARKUP = re.compile(r"<[^<>]*>")
 
 
 def headers_for(version: str, method: str, params: Mapping[str, Any]) -> dict[str, str]:
@@ -399,13 +400,15 @@ class HttpTransport(Transport):
 
     def _to_transport_error(self, error: APIError) -> TransportError:
         if not error.reached:
-            return TransportError(f"Cannot connect to {self.label}: is the server running?")
+            cause = str(error).partition(": ")[2].partition(": ")[2]
+            return TransportError(f"Cannot connect to {self.label}: {cause or 'is the server running?'}")
         return TransportError(f"{self.label}: {str(error).partition(': ')[2] or error}")
 
     async def _take_error_response(self, answer: Stream, request_id: int) -> None:
         body = await self._read(answer, _MAX_ERROR_BYTES)
         error = self._error_for(answer, body)
-        if answer.status_code != 401 and not isinstance(error, SessionEndedError) and _is_rpc_error(body):
+        is_refusal = answer.status_code in (401, 405)  # of the caller or of the path, whatever the message is
+        if not is_refusal and not isinstance(error, SessionEndedError) and _is_rpc_error(body):
             self._session.message(body, request_id)
         self._session.failed(request_id, error)  # no effect if the message was a response
 
@@ -422,10 +425,12 @@ class HttpTransport(Transport):
                 text = f"{self.label} rejected the credentials ({phrase}): wrong, expired or revoked?"
             case 401 | 403:
                 text = f"{self.label} denied access ({phrase}): an Authorization header may be required"
-            case 404 | 405 if self.has_request_streams:
-                text = f"No MCP server at {self.label} ({phrase}): check the path, usually /mcp"
+            case 404 | 405 | 501 if self.has_request_streams:
+                is_usual = self.label.endswith("/mcp")
+                path = "one that is mounted has a prefix, /tools/mcp" if is_usual else "usually /mcp"
+                text = f"No MCP server at {self.label} ({phrase}): check the path, {path}"
             case _:
-                said = body[:200].decode("utf-8", "replace").strip()
+                said = " ".join(_MARKUP.sub(" ", body[:2000].decode("utf-8", "replace")).split())[:200]
                 text = f"{self.label} answered {phrase}" + (f": {said}" if said else "")
         return TransportError(text, status=status)
 

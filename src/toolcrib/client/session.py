@@ -624,11 +624,7 @@ async def _discover(session: Session, timeout_s: float) -> Peer:
 async def _initialize(session: Session, version: str, timeout_s: float) -> Peer:
     session.use_version(version)
     session.transport.reset()
-    greeting = {
-        "protocolVersion": version,
-        "capabilities": session.capabilities,
-        "clientInfo": session.info,
-    }
+    greeting = {"protocolVersion": version, "capabilities": session.capabilities, "clientInfo": session.info}
     result = await session.request("initialize", greeting, timeout_s=timeout_s, is_handshake=True)
     agreed = result.get("protocolVersion")
     if agreed not in LEGACY:

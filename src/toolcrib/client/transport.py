@@ -163,6 +163,7 @@ class _ServerProcess(ChildProcess):
         await self._can_write.wait()
         pipe = self.stdin
         if pipe is None:
+            await self.wait()  # for the rest of its stderr
             raise TransportError(self.describe_exit())
         pipe.write(data)
 

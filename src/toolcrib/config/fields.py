@@ -294,7 +294,7 @@ class TableReader:
                 continue
             names = [name for name in known if known[name] is None]
             hint = suggest(key, names, f"known keys: {', '.join(known)}")
-            if key in self._top_level:
+            if key in self._top_level and not prefix.endswith("]"):
                 is_item = f"{_join(prefix, key)}[1]" in self.lines
                 hint = f"it is not part of [{prefix}]: write {f'[[{key}]]' if is_item else f'[{key}]'}"
             self.report(_join(prefix, key), "unknown key", hint)

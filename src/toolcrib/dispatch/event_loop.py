@@ -195,16 +195,7 @@ REST_AFTER_S = 5.0
 class Marker:
     """The tool that runs on one thread now. Written by that thread, except for what the watchdog has seen."""
 
-    __slots__ = (
-        "__weakref__",
-        "is_reported",
-        "seen_at",
-        "seen_step",
-        "slots",
-        "step",
-        "thread",
-        "watched",
-    )
+    __slots__ = ("__weakref__", "is_reported", "seen_at", "seen_step", "slots", "step", "thread", "watched")
 
     def __init__(self) -> None:
         self.thread = threading.get_ident()

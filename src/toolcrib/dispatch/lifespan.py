@@ -56,6 +56,12 @@ class Lifespan:
                 key="lifespan",
                 hint="write it with contextlib.asynccontextmanager",
             )
+        try:
+            inspect.signature(function).bind(None)
+        except TypeError:
+            raise ConfigurationError("must take one argument, the server", key="lifespan") from None
+        except ValueError:
+            pass  # a function without a known signature
         self.function = function
         self.state: Any = None
         self.is_open = False

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
-from toolcrib.errors import ConfigurationError, DefinitionError, ErrorCollector
+from toolcrib.errors import ConfigurationError, DefinitionError, ErrorCollector, suggest
 from toolcrib.registry.index import spellings
 from toolcrib.tool import Tool
 
@@ -48,7 +48,8 @@ def _matching(tools: list[Tool], selectors: Sequence[str], problems: ErrorCollec
             matches = parse_selector(selector)
             matched = {tool for tool in tools if matches(tool)}
             if not matched:
-                raise ConfigurationError(f"selector {selector!r} matches no tool")
+                hint = suggest(selector, [tool.name for tool in tools]) or None
+                raise ConfigurationError(f"selector {selector!r} matches no tool", hint=hint)
             found |= matched
     return found
 

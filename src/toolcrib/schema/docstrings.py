@@ -25,6 +25,7 @@ _STRUCTURE = re.compile(r"[-*+•] |---|===|#{1,6} |\d{1,3}[.)] |>>> |\.\.\. |``
 _LABEL = re.compile(r"\w[\w ]{0,30}:(?:\s|$)")
 _SENTENCE_END = re.compile(r"[.!?][\"')\]`*]*+\s++[\"'(\[`*]*+(\S)")
 _DOTTED_LETTERS = re.compile(r"(?<!\w)\w\.(?:\w\.){1,4}$")
+_ODD_SPACES = "\t\v\f\x1c\x1d\x1e\x1f"
 _MANY_BREAKS = re.compile(r"\n{3,}")
 
 _NEVER_LAST = frozenset(("e.g", "i.e", "vs", "cf", "approx", "dr", "mr", "mrs", "ms", "prof", "fig", "eq"))
@@ -35,6 +36,12 @@ def clean_lines(text: str) -> list[str]:
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     first, *others = text.split("\n")
+    if text.isascii() and not any(map(text.__contains__, _ODD_SPACES)):  # as nearly always
+        shown = next((line for line in others if line and not line.isspace()), "")
+        prefix = shown[: indent_of(shown)]
+        if all(line.startswith(prefix) or not line or line.isspace() for line in others):
+            cut = len(prefix)
+            return [first.strip(), *[line[cut:].rstrip() for line in others]]
     measured: list[tuple[int, str]] = []
     margin = None
     for line in others:
@@ -400,7 +407,7 @@ def read_google(lines: list[str]) -> Draft:
         block = lines[number + 1 : done]
         if block and not (block[0] and block[-1]):
             block = trim(block)
-        if block and done < len(lines) and HEADERS[lines[number]] == "params":
+        if block and HEADERS[lines[number]] == "params" and done < len(lines) and lines[done] not in HEADERS:
             done = _rejoin_block(block, lines, done)
         _leave_blank(draft.prose)
         if block:

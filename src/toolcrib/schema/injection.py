@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, fields, replace
@@ -34,6 +34,8 @@ from toolcrib.validation.schema_tree import walk
 
 CONTEXT = "$context"
 """The name under which a wrapped handler gets the Context, if the tool has no parameter for it."""
+DEPENDENCIES = "$dependencies"
+"""The attribute of a wrapped handler with the functions that it depends on, nested ones included."""
 _OTHERS = ("docket", "fastapi", "fastmcp", "uncalled_for")
 Overrides = Mapping[Callable[..., Any], Callable[..., Any]]
 
@@ -109,7 +111,9 @@ class Injector:
             wrapper = self._wrap_generator(handler)
         else:
             wrapper = self._wrap_sync(handler)
-        return functools.wraps(handler)(wrapper)
+        wrapped = functools.wraps(handler)(wrapper)
+        wrapped.__dict__[DEPENDENCIES] = frozenset(step.key for step in self._steps)
+        return wrapped
 
     # --- reading ---
 
@@ -197,7 +201,7 @@ class Injector:
         for step in steps:
             made = step.start(values, context)
             if not step.is_generator:
-                values[step.key] = await made if inspect.iscoroutine(made) else made
+                values[step.key] = await made if isinstance(made, Coroutine) else made
             elif step.is_async:
                 values[step.key] = await stack.enter_async_context(made)
             else:

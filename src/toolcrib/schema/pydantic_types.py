@@ -343,4 +343,5 @@ def _from_array(value: Any) -> Any:
     tolist = getattr(value, "tolist", None)
     if callable(tolist):
         return tolist()
-    raise TypeError(f"a value of type {type(value).__name__} has no JSON form")
+    kind = type(value).__name__
+    raise TypeError(f"a value of type {kind} has no JSON form (use text, numbers, lists, dicts or models)")

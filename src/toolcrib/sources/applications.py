@@ -210,6 +210,9 @@ class _Call(NamedTuple):
 
     def to_request(self) -> RequestOptions:
         """Encode `data` by its content type; text and bytes are encoded already."""
+        if unknown := self.options.keys() - CallOptions.__annotations__.keys():
+            known = ", ".join(("params", "data", *CallOptions.__annotations__))
+            raise TypeError(f"unknown option: {', '.join(sorted(unknown))} (options: {known})")
         request: dict[str, Any] = {name: value for name, value in self.options.items() if value is not None}
         stated, form = request.pop("content_type", None), request.pop("form", None)
         kind = (

@@ -14,7 +14,7 @@ from toolcrib.schema.function import ToolParts, build_handler
 from toolcrib.schema.parameters import HandlerInfo
 from toolcrib.tool import Tool
 
-_OPTIONS = {
+ANNOTATION_OPTIONS = {
     "readOnlyHint": "read_only",
     "destructiveHint": "destructive",
     "idempotentHint": "idempotent",
@@ -49,7 +49,7 @@ def options_in(definition: ToolDefinition) -> ToolOptions:
     """Return the options that result in this definition."""
     hints = {
         option: definition.annotations[hint]
-        for hint, option in _OPTIONS.items()
+        for hint, option in ANNOTATION_OPTIONS.items()
         if isinstance(definition.annotations.get(hint), bool)
     }
     if hints.get("read_only") and hints.get("destructive"):

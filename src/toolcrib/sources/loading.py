@@ -22,7 +22,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
-from toolcrib.errors import ConfigurationError, DefinitionError, Location, SourceError, suggest
+from toolcrib.errors import ConfigurationError, DefinitionError, Location, SourceError, suggest, suggest_file
 from toolcrib.sources.source_text import show_syntax_error
 
 _INSTALLED = frozenset({"dist-packages", "site-packages"})
@@ -35,6 +35,10 @@ added_import_paths: set[str] = set()
 """Folders that were added to `sys.path` here."""
 spec_listeners: list[Callable[[ModuleSpec], None]] = []
 """Called with the spec of a file that is loaded under a private name, which no finder sees."""
+_DEFINITIONS = {
+    "server": "define it above, server = MCPServer('name'), or mark the function with @tool",
+    "tool": "add: from toolcrib import tool",
+}
 OLD_MODULES = "__toolcrib_old_modules__"
 """In the globals of a module that a reload has replaced: the modules it was loaded with."""
 import_machinery: set[str] = {__file__, str(importlib.__file__)}
@@ -111,6 +115,12 @@ def find_module_file(name: str, search: Sequence[str] | None = None) -> Path | N
     parts = name.split(".")
     if not all(part.isidentifier() for part in parts):
         return None
+    if parts[0] == "toolcrib":  # it is imported, and some of its modules have an older path
+        try:
+            found = importlib.util.find_spec(name)
+        except ModuleNotFoundError:
+            return None
+        return Path(found.origin) if found is not None and found.origin is not None else None
     folders = [Path(entry or ".") for entry in dict.fromkeys([os.getcwd(), *sys.path, *(search or ())])]
     for position, part in enumerate(parts):
         is_last = position == len(parts) - 1
@@ -281,9 +291,7 @@ def _explain(
             error.source = find_location(error, file)
         return error
     if isinstance(error, ModuleNotFoundError) and path is None and _is_missing(name, error.name):
-        return SourceError(
-            f"There is no {what} '{name}'", hint="give a file, a folder, a module or module:object"
-        )
+        return SourceError(f"There is no {what} '{name}'", hint=suggest_file(name))
     return explain(label, error, path, "imported")
 
 
@@ -339,6 +347,8 @@ def _find_hint(error: BaseException) -> str | None:
         return "install it, or correct the import"
     if isinstance(error, ImportError):
         return _suggest_import(error)
+    if isinstance(error, NameError):
+        return _DEFINITIONS.get(error.name or "", "define or import it above this line")
     return error.hint if isinstance(error, ConfigurationError) else None
 
 

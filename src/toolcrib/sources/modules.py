@@ -72,9 +72,7 @@ class ModuleSource:
 
     def _read_target(self, target: Target, options: ReadOptions) -> Batch:
         path = target.path
-        if target.is_missing:
-            kind = "file" if target.name else "file or folder"
-            raise SourceError(f"There is no {kind} {target.path}")
+        target.check_exists()
         interception.install()
         program = None if target.arguments is None else find_program(target)
         if program is not None:
@@ -434,7 +432,10 @@ def report_no_tools(modules: Sequence[ModuleType], label: str) -> Finding:
     functions = [(module, name) for module, name, _ in found if (module, name) not in started]
     if not functions and not started:
         file = _file_of(modules[0]) if len(modules) == 1 else None
-        hint = "mark functions with @tool"
+        classes = [value for module in modules for value in vars(module).values() if isinstance(value, type)]
+        owners = [owner.__name__ for owner in classes if any(map(is_marked, vars(owner).values()))]
+        derive = "methods marked with @tool belong to an application: class {}(Application)"
+        hint = derive.format(owners[0]) if owners else "mark functions with @tool"
         return Finding("no-tools", "error", f"{label} has no tools", file=file, hint=hint)
     module, first = (started or functions)[0]
     file = _file_of(module)

@@ -21,8 +21,10 @@ from toolcrib.tool import MCPTool, Tool, is_tool_object
 MIN_DESCRIPTION_LENGTH = 10
 MAX_DESCRIPTION_LENGTH = 500
 _NO_EXECUTE = "Tool must have callable 'execute' method"
-_ATTRIBUTES = ("name", "description", "input_schema", "execute")
-_OTHER_ATTRIBUTES = ("Name", "Description", "InputSchema", "ExecuteAsync")
+TOOL_ATTRIBUTES = (
+    ("name", "description", "input_schema", "execute"),
+    ("Name", "Description", "InputSchema", "ExecuteAsync"),
+)
 
 
 class FunctionSource(MemorySource):
@@ -113,7 +115,7 @@ def is_tool_class(cls: type) -> bool:
         return False
     if is_application(cls):
         return True
-    return any(all(hasattr(cls, name) for name in names) for names in (_ATTRIBUTES, _OTHER_ATTRIBUTES))
+    return any(all(hasattr(cls, name) for name in names) for names in TOOL_ATTRIBUTES)
 
 
 def check_object(tool: Any, check_free: Callable[[str], None]) -> None:

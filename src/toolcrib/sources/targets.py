@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from toolcrib.errors import SourceError, suggest_file
+
 FILE_NAME = "toolcrib.toml"
 SAMPLES = "toolcrib.samples"
 DESCRIPTOR_SUFFIXES = (".json", ".toml", ".yaml", ".yml")
@@ -48,6 +50,12 @@ class Target:
     def is_missing(self) -> bool:
         """Whether the path does not exist. Modules are looked up when they are imported."""
         return self.path is not None and not os.path.exists(self.path)
+
+    def check_exists(self) -> None:
+        """Raise SourceError if the path does not exist."""
+        if self.path is not None and self.is_missing:
+            hint = suggest_file(self.path)
+            raise SourceError(f"No such file or folder: {self.path}", hint=hint)
 
     def find_paths(self) -> list[Path]:
         """Return the files and folders of the target; of a module only once it is imported."""
@@ -116,7 +124,8 @@ def _is_script(path: Path) -> bool:
 
 
 def _kind_of_path(path: Path) -> TargetKind:
-    if path.is_dir() or path.suffix in DESCRIPTOR_SUFFIXES:
+    is_package = (path / "__init__.py").is_file()
+    if (path.is_dir() and not is_package) or path.suffix in DESCRIPTOR_SUFFIXES:
         from toolcrib.sources.descriptors import is_descriptor  # most targets are Python files
 
         if is_descriptor(path):

@@ -13,6 +13,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from toolcrib.context import LOCAL, Principal
 from toolcrib.dispatch.dispatcher import Dispatcher
 from toolcrib.errors import BindError, ConfigurationError
 from toolcrib.http_client import is_loopback
@@ -145,7 +146,7 @@ class Transports:
 
         await serve_stdio(self.engine)
 
-    def connect(self, receive: Callable[[bytes], None]) -> Pipe:
+    def connect(self, receive: Callable[[bytes], None], principal: Principal = LOCAL) -> Pipe:
         """Connect a client in this process. It receives messages at the next turn of the loop."""
         from toolcrib.transports.pipe import Pipe
 
@@ -154,7 +155,7 @@ class Transports:
         def send(message: bytes) -> None:
             loop.call_soon(receive, message)
 
-        return Pipe(self.engine, send)
+        return Pipe(self.engine, send, principal)
 
     def endpoint(self, options: HTTPOptions, *, bound: str | None, local_only: bool = False) -> Endpoint:
         from toolcrib.transports.http.endpoint import Endpoint

@@ -166,9 +166,10 @@ def _explain(error: Exception) -> str:
         reason = "is not a pattern that runs in linear time (no look-around, no back-references)"
         text = f"{_shorten(pattern.strip())} {reason}"
     path = "/".join(str(part) for part in getattr(error, "instance_path", ()) or ())
-    path = re.sub(
-        r"allOf/\d+/then/pattern$", "pattern", path
-    )  # where the author wrote it, see limit_patterns
+    # Where the author wrote it, see limit_patterns.
+    path = re.sub(r"allOf/\d+/then/pattern$", "pattern", path)
+    if path.endswith("/type") and (found := re.match(r'"[^"]*"(?=.* .anyOf. )', text)):
+        text = f"{found[0]} is not a type: use string, number, integer, boolean, array, object or null"
     return f"{text[:300]} (at {path[:_MAX_PATH]})" if path else text[:300]
 
 

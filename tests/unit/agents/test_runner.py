@@ -107,6 +107,7 @@ async def test_every_failure_of_a_provider_is_an_event_and_stops_it(turn: list[A
         assert runner.session.messages == []
 
 
+@pytest.mark.usefixtures("_own_providers")
 async def test_a_provider_may_come_from_the_registry() -> None:
     @providers.register("echo")
     class Echo(Parrot):

@@ -225,6 +225,8 @@ def test_missing_commits_and_paths_are_errors(
     [
         (["HEAD~1", "old.py"], "HEAD~1"),
         (["git:HEAD"], "is not in a git repository"),
+        (["HEAD~1.."], "is not in a git repository"),
+        (["../missing.py"], "No such file or folder"),
         (["a", "b", "c"], "Expected at most two sides, got 3"),
         (["old.py", "new.py", "--json", "--markdown"], "--json cannot be combined with --markdown"),
         (["old.py", "new.py", "--header", "a: b"], "require a running server"),

@@ -16,6 +16,7 @@ def test_a_new_project_has_no_problems_and_passes_its_own_test(cli: CommandLine)
     names: dict[str, object] = {}
     exec((cli.folder / "test_tools.py").read_text(), names)
     names["test_a_note_is_kept_and_found"]()  # type: ignore[operator]
+    names["test_no_arguments_crash_a_tool"]()  # type: ignore[operator]
 
 
 def test_a_folder_is_made_and_names_the_server(cli: CommandLine) -> None:
@@ -32,7 +33,7 @@ def test_no_file_is_overwritten(cli: CommandLine) -> None:
     done = cli.run("init")
     assert (done.exit_code, done.stderr) == (
         2,
-        "error: Cannot write tools.py in .: exists\nhint: name another folder\n",
+        "error: tools.py already exists in .\nhint: name another folder\n",
     )
     assert not (cli.folder / "toolcrib.toml").exists()
     assert (cli.folder / "tools.py").read_text() == "mine"

@@ -29,10 +29,11 @@ SETTINGS = """
     keys = "secret/keys.json"
 """
 NOWHERE_NAMED = """\
-note: toolcrib.keys.json is not used by a toolcrib.toml here
+note: no toolcrib.toml in this folder uses toolcrib.keys.json yet
 hint: to require keys, add this to toolcrib.toml:
     [auth]
     keys = "toolcrib.keys.json"
+or in code: Policy(auth=Auth(keys="toolcrib.keys.json"))
 """
 
 
@@ -89,7 +90,7 @@ def test_a_given_file_overrides_the_configuration(cli: CommandLine) -> None:
     cli.write("toolcrib.toml", SETTINGS)
     done = cli.run("keys", "create", "ana", "--file", "other.json")
     assert [key["name"] for key in listed(cli, "--file", "other.json")] == ["ana"]
-    assert "note: other.json is not used by a toolcrib.toml here\n" in done.stderr
+    assert "note: no toolcrib.toml in this folder uses other.json yet\n" in done.stderr
     assert not Path("secret").exists()
     done = cli.run("keys", "create", "ana", "--file", "./secret/../secret/keys.json")
     assert "names" not in done.stderr

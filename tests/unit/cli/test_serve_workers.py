@@ -165,4 +165,5 @@ def test_workers_that_cannot_serve_are_not_restarted(folder: Path) -> None:
     assert err.count("error: Not started: 1 problem, and --strict is given") == 1
     process = start("serve", "--workers", "2", "--port", "0", "missing.py", cwd=folder)
     out, err = process.communicate(timeout=60)
-    assert (process.returncode, out, err) == (2, "", "error: No such file or folder: missing.py\n")
+    hint = "hint: give a file, a folder, a module or module:object\n"
+    assert (process.returncode, out, err) == (2, "", f"error: No such file or folder: missing.py\n{hint}")

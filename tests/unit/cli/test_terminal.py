@@ -6,12 +6,13 @@ import io
 import json
 import logging
 import sys
+from pathlib import Path
 
 import pytest
 
 from toolcrib import __version__
 from toolcrib.cli import COMMANDS, app
-from toolcrib.cli.output import Terminal, claim_stdout
+from toolcrib.cli.output import Terminal, claim_stdout, shorten_paths
 from toolcrib.cli.table import type_name
 from toolcrib.cli.text import join, style, suggest
 
@@ -132,7 +133,9 @@ def test_the_logger_is_restored(cli: CommandLine) -> None:
 
 
 def test_debug_shows_the_librarys_log(cli: CommandLine) -> None:
-    assert "info: Successfully registered 7 tools" in cli.run("list", "--debug").stderr
+    logged = cli.run("list", "--debug").stderr
+    assert "info: Successfully registered 7 tools" in logged
+    assert "debug: tool_registered: hello_world" in logged
     assert "Successfully" not in cli.run("list").stderr
 
 
@@ -144,6 +147,20 @@ def test_every_command_has_help_with_examples(cli: CommandLine, command: str) ->
         assert done.stdout.startswith(f"Usage: {app.name} {command}")
         assert f"  toolcrib {command}" in done.stdout.partition("Examples:")[2]
         assert max(len(line) for line in done.stdout.splitlines()) <= 80
+
+
+def test_a_command_of_a_group_has_its_own_examples_only(cli: CommandLine) -> None:
+    for group, name in (("keys", "create"), ("keys", "list"), ("audit", "tail"), ("audit", "export")):
+        examples = cli.run(group, name, "-h").stdout.partition("Examples:")[2].strip().splitlines()
+        assert examples
+        assert all(f"toolcrib {group} {name}" in line for line in examples)
+
+
+def test_a_narrow_terminal_shows_whole_summaries(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    help_ = cli.run("-h").stdout.partition("Examples:")[0]
+    assert "..." not in help_.partition("Commands:")[2]
+    assert "a toolcrib.toml" in help_
 
 
 def test_version_and_help_are_printed_on_stdout(cli: CommandLine) -> None:
@@ -229,3 +246,12 @@ def test_an_invalid_width_is_ignored(monkeypatch: pytest.MonkeyPatch, given: str
 def test_a_pipe_has_no_width(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     assert Terminal(io.StringIO(), FakeTTY(), debug=False).width is None
+
+
+def test_paths_below_the_current_folder_are_shortened_and_urls_never(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert shorten_paths(f"{tmp_path}/shop.py at http://127.0.0.1") == "shop.py at http://127.0.0.1"
+    monkeypatch.chdir("/")
+    assert shorten_paths("/srv/shop.py at http://127.0.0.1") == "/srv/shop.py at http://127.0.0.1"

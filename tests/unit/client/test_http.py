@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import socket
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -319,7 +319,7 @@ async def test_an_address_where_nothing_answers_is_said_in_words() -> None:
         (401, "denied access (401 Unauthorized): an Authorization header may be required"),
         (403, "denied access (403 Forbidden)"),
         (404, "No MCP server at"),
-        (405, "(405 Method Not Allowed): check the path, usually /mcp"),
+        (405, "(405 Method Not Allowed): check the path, one that is mounted has a prefix, /tools/mcp"),
         (500, "answered 500 Internal Server Error: oh no"),
         (799, "answered 799: oh no"),
     ],
@@ -335,6 +335,16 @@ async def test_a_refusal_is_said_in_words(status: int, words: str) -> None:
         assert words in str(caught.value)
         assert caught.value.status == status
         assert len(stage.named("initialize")) == (0 if status in (401, 403) else 1)
+
+
+async def test_a_reason_other_than_a_missing_server_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def find_nothing(*args: Any, **options: Any) -> NoReturn:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", find_nothing)
+    with pytest.raises(TransportError) as caught:
+        await Client("http://tools.example.com/mcp").connect()
+    assert str(caught.value) == "Cannot connect to http://tools.example.com/mcp: unknown host"
 
 
 async def test_whoever_has_shown_credentials_is_not_asked_for_some() -> None:

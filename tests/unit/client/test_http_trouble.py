@@ -94,9 +94,9 @@ TROUBLE: dict[str, tuple[Act, type[ClientError], str]] = {
         "the response has an invalid compression",
     ),
     "error page": (
-        sends(502, b"<h1>Bad gateway</h1>", "text/html"),
+        sends(502, b"<html>\r\n<h1>No server</h1>\r\n<hr>nginx\r\n", "text/html"),
         TransportError,
-        "answered 502 Bad Gateway: <h1>",
+        "answered 502 Bad Gateway: No server nginx",
     ),
 }
 

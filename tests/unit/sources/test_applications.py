@@ -124,7 +124,9 @@ def test_a_verb_has_a_signature_and_words_of_its_own() -> None:
     ]
     assert list(inspect.signature(APIApplication().get).parameters) == ["path", "params", "options"]
     assert "Send a GET request." in (APIApplication.get.__doc__ or "")
-    with pytest.raises(TypeError, match="unknown option: colour"):
+    with pytest.raises(
+        TypeError, match=r"unknown option: colour \(options: params, data, headers, json, form"
+    ):
         APIApplication("http://127.0.0.1:1").get("/x", colour=1)  # type: ignore[call-arg]
 
 

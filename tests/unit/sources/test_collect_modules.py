@@ -62,15 +62,15 @@ def test_a_place_can_be_named_in_many_ways(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("nothing.py", "There is no file or folder nothing.py"),
-        ("some/where", "There is no file or folder some/where"),
-        ("nothing.py:name", "There is no file nothing.py"),
+        ("nothing.py", "No such file or folder: nothing.py"),
+        ("some/where", "No such file or folder: some/where"),
+        ("nothing.py:name", "No such file or folder: nothing.py"),
         ("crib_nothing", "There is no module 'crib_nothing'"),
         ("crib_nothing:name", "There is no module 'crib_nothing'"),
         ("nothing.ini", "There is no file or module 'nothing.ini'"),
         ("data.json", "data.json describes no tools"),
         ("x" * 5000, "There is no module 'xxx"),
-        ("nul\0l.py", "There is no file or folder nul"),
+        ("nul\0l.py", "No such file or folder: nul"),
     ],
 )
 def test_a_target_that_leads_nowhere_says_so(

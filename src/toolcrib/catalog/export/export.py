@@ -13,14 +13,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
-from toolcrib.catalog.export.base import (
-    ExportedTool,
-    Exporter,
-    RawCall,
-    ToolCall,
-    find_calls,
-    read_arguments,
-)
+from toolcrib.catalog.export.base import ExportedTool, Exporter, RawCall, ToolCall, find_calls, read_arguments
 from toolcrib.catalog.export.decode import ArgumentDecoder, map_names
 from toolcrib.catalog.export.documents import MCP, Catalog, Descriptor, Markdown, Prompt
 from toolcrib.catalog.export.gemini import Gemini, GeminiJSON

@@ -132,7 +132,8 @@ def find_untyped_parameters(tool: LintedTool) -> Iterator[Problem]:
         if not schema.keys() - _NOT_A_TYPE and _has_no_hint(tool, name):
             own = "give its property a 'type'"
             message = f"Parameter '{name}' of '{tool.name}' has no type: any value is accepted"
-            yield Problem(message, own if tool.has_own_schema else f"add a type hint: `{name}: str`", name)
+            kind = "Context" if name in ("ctx", "context") else "str"
+            yield Problem(message, own if tool.has_own_schema else f"add a type hint: `{name}: {kind}`", name)
 
 
 def _has_no_hint(tool: LintedTool, name: str) -> bool:

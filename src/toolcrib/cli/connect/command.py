@@ -32,7 +32,7 @@ from toolcrib.cli.table import NAME, Column, print_table
 from toolcrib.cli.text import STATE_STYLES, suggest
 from toolcrib.config import Config, load_config
 from toolcrib.config.atomic_file import PRIVATE
-from toolcrib.errors import ConfigurationError
+from toolcrib.errors import ConfigurationError, suggest_file
 from toolcrib.sources.foreign.program import is_script
 from toolcrib.sources.targets import default_target, parse_target, resolve_target, settings_files
 
@@ -78,7 +78,7 @@ class Destination:
 @click.option("--key", metavar="KEY", help="With --url: the API key to send, or - to read it from stdin.")
 @click.option("--header", "headers", multiple=True, metavar="'K: V'", help="With --url: HTTP header to send.")
 @click.option("--name", metavar="NAME", help="Name in the client.  [default: of the server or file]")
-@click.option("--scope", type=click.Choice(["user", "project"]), help="For you, or for this folder.")
+@click.option("--scope", type=click.Choice(["user", "project"]), help="For the user, or for this folder.")
 @click.option("--file", metavar="PATH", help="Edit this file instead of the client's own.")
 @click.option("--env", multiple=True, metavar="KEY=VALUE", help="Environment variable; repeatable.")
 @click.option("--print", "only_print", is_flag=True, help="Print the entry and its file, write nothing.")
@@ -250,10 +250,11 @@ def _make_absolute(target: str, here: Path) -> str:
     if found.path is None:
         is_known = is_script(target) or _is_module(found.text, [str(here), *sys.path])
         if not is_known:
-            raise CommandError(f"No such file, folder or module: {target}")
+            raise CommandError(f"No such file, folder or module: {target}", suggest_file(target))
         return found.text
     if found.is_missing:
-        raise CommandError(f"No such file: {target.removesuffix(f':{found.name}')}")
+        name = target.removesuffix(f":{found.name}")
+        raise CommandError(f"No such file: {name}", suggest_file(name))
     return os.path.normpath(found.path) + (f":{found.name}" if found.name else "")
 
 

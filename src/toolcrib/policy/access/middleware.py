@@ -134,7 +134,8 @@ async def confirm(
     try:
         replies = await channel.ask({key: question})
     except CannotAskError as error:
-        message = f"Tool '{tool}' requires confirmation by a person, and nobody can be asked: {error}"
+        reason = str(error).removeprefix("Cannot ask the user: ")
+        message = f"Tool '{tool}' requires confirmation by a person, and nobody can be asked: {reason}"
         raise NotConfirmedError(message, details=error.details) from None
     mark = channel.resumes
     if mark is not None and not await use_once(mark, STATE_S):

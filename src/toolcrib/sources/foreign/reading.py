@@ -478,7 +478,9 @@ class _Adopter:
     def _find_own_description(self) -> str | None:
         """Return the description if its author gave one that is not in the docstring."""
         said: str = self._item.wire.get("description") or ""
-        return said if said and _words(said) not in _words(docstring_of(self._item.function)) else None
+        return (
+            said if said and plain_words(said) not in plain_words(docstring_of(self._item.function)) else None
+        )
 
     def _describe(self) -> ToolParts | None:
         """Return the definition of a function without the parameters that the library fills. None where
@@ -630,5 +632,5 @@ def is_any_list(hint: Any) -> bool:
     return origin in (list, tuple, Sequence) and all(item in (Any, object) for item in items)
 
 
-def _words(text: str | None) -> str:
+def plain_words(text: str | None) -> str:
     return " ".join((text or "").split())

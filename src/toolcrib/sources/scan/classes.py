@@ -1,8 +1,8 @@
 """Recreate the classes of source files, with the same fields and docstrings and none of their code.
 
 Dataclasses, TypedDicts, NamedTuples, enums and pydantic models are read; whatever else may change the schema
-of a class is a finding. A class is created once, when a hint first needs it, after the classes it refers to;
-a class met again during its own creation is completed afterwards.
+of a class is a finding. A class is created once, when a hint first needs it, after the classes it refers to.
+One that refers to itself cannot be: the hint that does is Any, with a finding.
 """
 
 from __future__ import annotations
@@ -10,31 +10,25 @@ from __future__ import annotations
 import ast
 import dataclasses
 import enum
-import importlib
 import types
 import typing
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ForwardRef
+from typing import Any
 
 from toolcrib.schema.hints import is_typeddict
 from toolcrib.sources.scan import known
 from toolcrib.sources.scan.files import Library
 from toolcrib.sources.scan.names import Names, Site, qualname_in
 from toolcrib.sources.scan.source_file import Scope, SourceFile, show, words_in
-from toolcrib.sources.scan.values import CLASS, DEFAULT, Evaluator, NotYet, Trail, Unresolved, inert, quiet
+from toolcrib.sources.scan.values import CLASS, Evaluator, Trail, Unresolved, inert, quiet
 
-MAX_FIELDS = 1_000
-MAX_STATEMENTS = 5_000
+MAX_STATEMENTS = 1_000
 MAX_NESTING = 40
 """Classes that may be in the making at once, each because the one before needs it."""
 _DATACLASS = "dataclasses.dataclass"
 _CONFIG = "model_config"
-_HARMLESS = frozenset({"enum.unique", "functools.total_ordering"}) | {
-    f"{module}.{name}"
-    for module in ("typing", "typing_extensions")
-    for name in ("final", "runtime_checkable", "dataclass_transform")
-}
+_HARMLESS = words_in("enum.unique functools.total_ordering typing.final typing_extensions.final")
 _DESCRIBING = words_in(
     """
     __class_getitem__ __get_pydantic_core_schema__ __get_pydantic_json_schema__ __get_validators__
@@ -42,7 +36,7 @@ _DESCRIBING = words_in(
     """
 )
 """Methods that may change the schema of a class."""
-_ENUM_CODE = ("__new__", "__init__", "_generate_next_value_", "_missing_")
+_ENUM_CODE = words_in("__new__ __init__ _generate_next_value_ _missing_")
 _VALIDATORS = frozenset({"pydantic.field_validator", "pydantic.model_validator"})
 """They do not change a schema, except in the mode "plain"."""
 _COMPOUND = ast.If | ast.For | ast.While | ast.With | ast.Try | ast.Match | ast.Delete
@@ -57,9 +51,6 @@ class Entry:
     trail: Trail = field(default_factory=Trail)
     cls: Any = None
     error: Unresolved | None = None
-    is_ready: bool = False
-    waiting: list[tuple[str, str, ast.expr, Site]] = field(default_factory=list)
-    """Fields whose hints wait for a class: name, reference, annotation, where it stands."""
 
     def doubt(self, words: str, line: int | None = None, hint: str = "register it at run time") -> None:
         """Report that the class may differ from the real one."""
@@ -84,23 +75,20 @@ class Classes:
         self.evaluator = Evaluator(self.names, self.build)
         self._file: SourceFile | None = None
         self._entries: dict[int, Entry] = {}
-        self._making: list[Entry] = []
-        self._fresh: list[Entry] = []
+        self._nesting = 0
 
     def build(self, node: ast.ClassDef, scope: Scope, trail: Trail) -> Any:
-        """Return the class of a definition; the trail gets what is uncertain about it.
-
-        Raise Unresolved where it cannot be made, NotYet where it is being made.
-        """
+        """Return the class of a definition; the trail gets what is uncertain about it. Raise Unresolved where
+        it cannot be made, or is being made."""
         entry = self._entries.get(id(node))
         if entry is None:
             entry = self._entries[id(node)] = Entry(node, scope)
-            self._make(entry)
+            words, hint = f"class '{node.name}' refers to itself", "register the tool at run time"
+            entry.error = Unresolved(words, hint=hint)  # as long as it is being made
+            entry.error = self._make(entry)
         trail.uses[id(entry)] = entry.trail
         if entry.error is not None:
             raise Unresolved(entry.error.message, entry.error.line, hint=entry.error.hint)
-        if not entry.is_ready:
-            raise NotYet(node.name)
         return entry.cls
 
     def turn_to(self, file: SourceFile) -> None:
@@ -114,34 +102,25 @@ class Classes:
             for forget in getattr(typing, "_cleanups", ()):
                 forget()
 
-    def _make(self, entry: Entry) -> None:
+    def _make(self, entry: Entry) -> Unresolved | None:
+        """Create a class; return the reason where that fails."""
         name, line = entry.node.name, entry.node.lineno
-        too_many = Unresolved(f"class '{name}' is reached through too many others", line)
-        if len(self._making) >= MAX_NESTING:
-            entry.error = too_many
-            return
-        self._making.append(entry)
+        self._nesting += 1
         try:
+            if self._nesting > MAX_NESTING:
+                raise RecursionError
             with quiet():
                 entry.cls = self._assemble(entry)
-            entry.is_ready = True
-            self._fresh.append(entry)
+            return None
         except Unresolved as error:
-            entry.error = error
-        except NotYet:
-            if len(self._making) > 1:  # it inherits from one that is being made: its turn comes later
-                del self._entries[id(entry.node)]
-                raise
-            entry.error = Unresolved(f"class '{name}' depends on itself", line)
+            return error
         except RecursionError:
-            entry.error = too_many
+            return Unresolved(f"class '{name}' is reached through too many others", line)
         except Exception as error:  # dataclasses, typing and pydantic refuse classes in many ways
             words = str(error).partition("\n")[0] or type(error).__name__
-            entry.error = Unresolved(f"class '{name}' is refused at run time: {words}", line)
+            return Unresolved(f"class '{name}' is refused at run time: {words}", line)
         finally:
-            self._making.pop()
-        if not self._making:
-            self._fill_in()
+            self._nesting -= 1
 
     def _assemble(self, entry: Entry) -> Any:
         node, site = entry.node, Site(entry.scope)
@@ -149,13 +128,15 @@ class Classes:
             raise Unresolved(f"class '{node.name}' has too many members", node.lineno)
         bases = tuple(base for item in node.bases for base in self._base(item, site, entry))
         keywords = self._options(node.keywords, site, entry)
-        if entry.scope.kind == "module" and entry.scope.file.is_changed(node.name):
+        if entry.scope.kind == "module" and node.name in entry.scope.file.changed:
             entry.doubt("attributes of it are set from outside")
+        is_enum = any(isinstance(base, type) and issubclass(base, enum.Enum) for base in bases)
         for statement in node.body:
-            if isinstance(statement, ast.FunctionDef) and statement.name in _DESCRIBING:
-                entry.doubt(f"its {statement.name}() is code that is not run", statement.lineno)
+            name = statement.name if isinstance(statement, ast.FunctionDef) else ""
+            if name in _DESCRIBING or (is_enum and name in _ENUM_CODE):
+                entry.doubt(f"its {name}() is code that is not run", statement.lineno)
         is_dataclass, options = self._decorators(entry)
-        if any(isinstance(base, type) and issubclass(base, enum.Enum) for base in bases):
+        if is_enum:
             return self._enum(entry, bases, keywords)
         is_dict = any(map(_is_typed_dict, bases))
         is_tuple = any(getattr(base, "__name__", "") == "NamedTuple" for base in bases)
@@ -187,8 +168,6 @@ class Classes:
         """Return the keywords of a class, or of the decorator that makes a dataclass of it."""
         made: dict[str, Any] = {}
         for item in keywords:
-            if item.arg == "metaclass" and self.names.qualify(item.value, site) == "abc.ABCMeta":
-                continue
             try:
                 if item.arg in (None, "metaclass"):
                     raise Unresolved(f"'{show(item.value)}' is code", item.value.lineno)
@@ -219,7 +198,7 @@ class Classes:
         """Add the annotated names of a class body, with their defaults; of a model also its settings."""
         hints = namespace["__annotations__"] = dict[str, Any]()
         site = Site(entry.scope.file.scope_in(entry.node), is_field=True)
-        hint_site = site.lazily() if entry.scope.file.is_lazy else site
+        hint_site = dataclasses.replace(site, lazy=entry.scope.file.is_lazy)
         for statement in entry.node.body:
             match statement:
                 case (
@@ -229,7 +208,8 @@ class Classes:
                     namespace[_CONFIG] = self._settings(entry, value, site)
                 case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation, value=value):
                     if not is_model or not name.startswith("_"):
-                        hints[name] = self._field_hint(entry, name, annotation, hint_site)
+                        entry.trail.steps = 0
+                        hints[name] = self.evaluator.permit(annotation, hint_site, entry.trail)
                         if value is not None:
                             namespace[name] = self._default(entry, name, value, site, is_model, is_tuple)
                 case ast.Assign(targets=[ast.Name(id=name)]) if is_model and not name.startswith("_"):
@@ -240,20 +220,6 @@ class Classes:
                     entry.doubt("its Config is left out", statement.lineno)
                 case _ if isinstance(statement, _COMPOUND):
                     entry.doubt("statements of its body make names", statement.lineno)
-            if len(hints) > MAX_FIELDS:
-                raise Unresolved(f"class '{entry.node.name}' has too many fields", entry.node.lineno)
-
-    def _field_hint(self, entry: Entry, name: str, node: ast.expr, site: Site) -> Any:
-        """Return the hint of a field; a reference to fill in, where it needs a class that is being made."""
-        before = list(entry.trail.findings)
-        entry.trail.steps = 0
-        try:
-            return self.evaluator.permit(node, site, entry.trail)
-        except NotYet:
-            entry.trail.findings[:] = before
-            reference = f"toolcrib_reference_{id(entry)}_{len(entry.waiting)}"
-            entry.waiting.append((name, reference, node, site))
-            return ForwardRef(reference)
 
     def _default(
         self, entry: Entry, name: str, node: ast.expr, site: Site, is_model: bool, is_tuple: bool
@@ -262,12 +228,8 @@ class Classes:
         entry.trail.steps = 0
         try:
             return self.evaluator.value(node, site, entry.trail)
-        except (Unresolved, NotYet) as failure:
-            error = failure if isinstance(failure, Unresolved) else Unresolved("it needs the class itself")
-            text = f"The default of '{entry.node.name}.{name}' is not known, so it is not shown: "
-            text += f"{show(node)} ({error.message})"
-            line, hint = error.line or node.lineno, error.hint or "write a literal"
-            entry.trail.note(DEFAULT, text, site.path, line, hint)
+        except Unresolved as error:
+            entry.trail.note_default(f"{entry.node.name}.{name}", node, error, site.path)
         if is_tuple:
             return None
         return (known.find("pydantic.Field") if is_model else dataclasses.field)(default_factory=inert)
@@ -299,13 +261,9 @@ class Classes:
             match statement:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value) if not name.startswith("__"):
                     members.append((name, value))
-                case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-                    members.append((name, value))
-                case ast.FunctionDef(name=name) if name in _ENUM_CODE:
-                    entry.doubt(f"its {name}() is code that is not run", statement.lineno)
                 case ast.Assign(targets=[ast.Name()]):
                     pass
-                case _ if isinstance(statement, ast.Assign | ast.ClassDef | _COMPOUND):
+                case _ if isinstance(statement, ast.Assign | ast.AnnAssign | ast.ClassDef | _COMPOUND):
                     entry.doubt("a part of its body may make members", statement.lineno)
         made: dict[str, Any] = {}
         site = Site(entry.scope.file.scope_in(entry.node), is_field=True, made=made)
@@ -318,44 +276,6 @@ class Classes:
                 made[name] = namespace[name]
 
         return types.new_class(entry.node.name, bases, keywords, fill)
-
-    # --- completion ---
-
-    def _fill_in(self) -> None:
-        """Give the fields that were waiting their hints, now that all classes are there."""
-        fresh, self._fresh = self._fresh, []
-        references: dict[str, Any] = {}
-        for entry in fresh:
-            for name, reference, node, site in entry.waiting:
-                entry.trail.steps = 0
-                try:
-                    references[reference] = self.evaluator.permit(node, site, entry.trail)
-                except NotYet:
-                    references[reference] = Any
-                    entry.doubt(f"the hint of '{name}' goes round in a circle", node.lineno)
-        with quiet():
-            for _ in range(2 if references else 1):  # a model may need another that is completed after it
-                for entry in fresh:
-                    _complete(entry.cls, references)
-
-
-def _complete(cls: Any, references: dict[str, Any]) -> None:
-    """Replace references to hints with the hints."""
-    own = vars(cls).get("__annotations__", {})
-    for hints in (own, getattr(getattr(cls, "__new__", None), "__annotations__", {})) if references else ():
-        for name, hint in hints.items():
-            if isinstance(hint, ForwardRef) and hint.__forward_arg__ in references:
-                hints[name] = references[hint.__forward_arg__]
-    for item in getattr(cls, "__dataclass_fields__", {}).values() if references else ():
-        if isinstance(item.type, ForwardRef) and item.type.__forward_arg__ in references:
-            item.type = references[item.type.__forward_arg__]
-    if getattr(cls, "__pydantic_complete__", True):
-        return
-    if _is_model(cls):
-        cls.model_rebuild(force=True, raise_errors=False, _types_namespace=references)
-    elif "__pydantic_fields__" in vars(cls):
-        rebuild = importlib.import_module("pydantic.dataclasses").rebuild_dataclass
-        rebuild(cls, force=True, raise_errors=False, _types_namespace=references)
 
 
 def _is_model(base: Any) -> bool:

@@ -10,10 +10,10 @@ import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any
 
-from toolcrib.errors import Finding, SourceError
+from toolcrib.errors import Finding, SourceError, suggest_file
 from toolcrib.sources.loading import find_import_root, find_module_file, find_python_files
 from toolcrib.sources.scan.source_file import SourceFile, words_in
 from toolcrib.sources.source_text import check_compiles, parse_text, read_text
@@ -43,30 +43,23 @@ class Library:
 
     def __post_init__(self) -> None:
         roots = [resolve(Path(root)) for root in self.roots]
-        self._files: dict[Path, SourceFile | SourceError] = {}
-        self._packages: dict[Path, tuple[Path, list[str]]] = {}
-        self._listings: dict[Path, frozenset[str]] = {}
-        self._located: dict[tuple[Any, ...], Path | None] = {}
-        self._imports: dict[int, list[Path]] = {}
+        self.files: dict[Path, SourceFile | SourceError] = {}  # all that were looked into, also in vain
+        self._package_of = cache(find_import_root)
+        self._locate = cache(self._find)
+        self.imported = cache(self._find_imported)
+        self._names_in = cache(_list_folder)
         self._areas = list(dict.fromkeys(_area(root) for root in roots))
         starts = [root if root.is_dir() else root.parent for root in roots]
         inner = [area / "src" for area in self._areas if (area / "src").is_dir()]
         outer = [find_import_root(start / "x.py")[0] for start in starts]
         self._bases = list(dict.fromkeys([*outer, *starts, *inner]))
 
-    @property
-    def files_read(self) -> list[Path]:
-        """Every file that was looked into, also in vain, in order."""
-        return list(self._files)
-
-    def file(self, path: Path | str) -> SourceFile:
-        """Return a file by its path. Raise SourceError where it cannot be read, each time the same one."""
-        return self.resolved_file(resolve(Path(path)))
-
-    def resolved_file(self, path: Path) -> SourceFile:
-        found = self._files.get(path)
+    def file(self, path: Path) -> SourceFile:
+        """Return a file by its resolved path. Raise SourceError where it cannot be read, each time the same
+        one."""
+        found = self.files.get(path)
         if found is None:
-            found = self._files[path] = self._read(path)
+            found = self.files[path] = self._read(path)
         if isinstance(found, SourceError):
             raise found
         return found
@@ -77,9 +70,7 @@ class Library:
             tree = parse_text(text, path)
         except SourceError as error:
             return error
-        if path.parent not in self._packages:
-            self._packages[path.parent] = find_import_root(path.parent / "__init__.py")
-        base, parts = self._packages[path.parent]
+        base, parts = self._package_of(path.parent / "__init__.py")
         if path.stem != "__init__":
             parts = [*parts, path.stem]
         file = SourceFile(path, ".".join(parts) or path.parent.name, base, tree, text)
@@ -96,50 +87,39 @@ class Library:
         if parts[0] in KNOWN_BY_NAME:
             return None
         bases = self._bases if near is None else [near.base, *self._bases]
-        located = (self._locate(base, parts) for base in bases)
+        located = (self._locate(base, *parts) for base in bases)
         return self._open(next(filter(None, located), None))
 
     def beside(self, near: SourceFile, level: int, name: str) -> SourceFile | None:
         """Return the file that a relative import means, by folders: `__init__.py` is not required."""
         if level > len(near.path.parents):
             return None
-        return self._open(self._locate(near.path.parents[level - 1], name.split(".") if name else []))
+        return self._open(self._locate(near.path.parents[level - 1], *(name.split(".") if name else ())))
 
-    def imported(self, node: ast.Import | ast.ImportFrom, near: SourceFile) -> list[Path]:
+    def _find_imported(self, node: ast.Import | ast.ImportFrom, near: SourceFile) -> list[Path]:
         """Return the files that an import statement may lead to, without reading them."""
-        if id(node) in self._imports:
-            return self._imports[id(node)]
         level, module = getattr(node, "level", 0), getattr(node, "module", None)
         names = [".".join(filter(None, (module, alias.name))) for alias in node.names if alias.name != "*"]
         bases = near.path.parents[level - 1 : level] if level else [near.base, *self._bases]
         found: dict[Path, None] = {}
         for parts in (name.split(".") for name in (*names, *([module] if module else []))):
             for count in range(1, len(parts) + 1 if level or parts[0] not in KNOWN_BY_NAME else 0):
-                located = (self._locate(base, parts[:count]) for base in bases)
+                located = (self._locate(base, *parts[:count]) for base in bases)
                 found |= dict.fromkeys(path for path in (next(filter(None, located), None),) if path)
-        self._imports[id(node)] = list(found)
-        return self._imports[id(node)]
+        return list(found)
 
-    def _locate(self, base: Path, parts: list[str]) -> Path | None:
-        """Return the file of a dotted name below a folder, if it may be read; looked up once."""
-        key = (base, *parts)
-        if key not in self._located:
-            self._located[key] = None
-            if base not in self._listings:
-                try:
-                    self._listings[base] = frozenset(os.listdir(base))
-                except OSError:
-                    self._listings[base] = frozenset()
-            if not parts or {parts[0], f"{parts[0]}.py"} & self._listings[base]:
-                path = base.joinpath(*parts)
-                paths = [path / "__init__.py", *([path.with_name(f"{parts[-1]}.py")] if parts else [])]
-                real = (resolve(each) for each in paths if os.path.isfile(each))
-                self._located[key] = next((each for each in real if self._may_read(each)), None)
-        return self._located[key]
+    def _find(self, base: Path, *parts: str) -> Path | None:
+        """Return the file of a dotted name below a folder, if it may be read."""
+        if parts and self._names_in(base).isdisjoint((parts[0], f"{parts[0]}.py")):
+            return None
+        path = base.joinpath(*parts)
+        paths = [path / "__init__.py", *([path.with_name(f"{parts[-1]}.py")] if parts else [])]
+        real = (resolve(each) for each in paths if os.path.isfile(each))
+        return next((each for each in real if self._may_read(each)), None)
 
     def _open(self, path: Path | None) -> SourceFile | None:
         try:
-            return None if path is None else self.resolved_file(path)
+            return None if path is None else self.file(path)
         except SourceError as error:
             self.findings.append(error.finding)
             return None
@@ -154,6 +134,13 @@ def resolve(path: Path) -> Path:
         return path.resolve()
     except (OSError, RuntimeError, ValueError):
         return path.absolute()
+
+
+def _list_folder(path: Path) -> frozenset[str]:
+    try:
+        return frozenset(os.listdir(path))
+    except OSError:
+        return frozenset()
 
 
 def _area(root: Path) -> Path:
@@ -183,8 +170,7 @@ def find_target(target: str | os.PathLike[str], search: Sequence[str] | None = N
     """Return the files of a target. Raise SourceError where it does not exist."""
     text = os.fspath(target)
     parsed = parse_target(text)
-    if parsed.is_missing:
-        raise SourceError(f"There is no {'file' if parsed.name else 'file or folder'} {parsed.path}")
+    parsed.check_exists()
     if parsed.kind == "descriptor":
         return ScanTarget(text, described=parsed.path)
     if parsed.kind in ("other", "address"):
@@ -192,8 +178,8 @@ def find_target(target: str | os.PathLike[str], search: Sequence[str] | None = N
         raise SourceError(f"Tools cannot be read from {text}", hint=hint)
     path = parsed.path or find_module_file(parsed.module or text, search)
     if path is None:
-        hint = "give a file, a folder, a module or module:object"
-        raise SourceError(f"There is no module '{parsed.module or text}'", hint=hint)
+        name = parsed.module or text
+        raise SourceError(f"There is no module '{name}'", hint=suggest_file(name))
     found = ScanTarget(path.name if parsed.path is not None and path.is_file() else text, name=parsed.name)
     if path.is_file():
         found.files = [resolve(path)]

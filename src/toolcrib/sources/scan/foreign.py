@@ -18,12 +18,12 @@ from toolcrib.definition import OptionFields, ToolDefinition, ToolOptions
 from toolcrib.errors import DefinitionError, Finding, Location
 from toolcrib.schema.function import ToolParts, build_function, build_handler
 from toolcrib.schema.parameters import EMPTY, HandlerInfo, check_parameters, docstring_of
-from toolcrib.sources.described import describe
-from toolcrib.sources.foreign.reading import is_any_list
+from toolcrib.sources.described import ANNOTATION_OPTIONS, describe
+from toolcrib.sources.foreign.reading import is_any_list, plain_words
 from toolcrib.sources.foreign.recognition import PACKAGES
 from toolcrib.sources.scan.patterns import Registration
 from toolcrib.sources.scan.resolve import Resolver
-from toolcrib.sources.scan.source_file import FunctionNode, Guess, defaults_of, show, words_in
+from toolcrib.sources.scan.source_file import FunctionNode, Guess, Scope, defaults_of, show, words_in
 from toolcrib.sources.scan.things import Arguments, Data, Function, Known, Server
 from toolcrib.sources.scan.values import Unresolved
 from toolcrib.tool import Tool, merge_options
@@ -33,18 +33,14 @@ if TYPE_CHECKING:
 
 _OURS = ("name", "description", "schema")
 _SDK = ("name", "title", "description", "annotations", "icons", "meta", "structured_output")
-_HINTS = {
-    "readOnlyHint": "read_only",
-    "destructiveHint": "destructive",
-    "idempotentHint": "idempotent",
-    "openWorldHint": "open_world",
-}
 _SPELLINGS = {
     "read_only_hint": "readOnlyHint",
     "destructive_hint": "destructiveHint",
     "idempotent_hint": "idempotentHint",
     "open_world_hint": "openWorldHint",
     "mime_type": "mimeType",
+    "input_schema": "inputSchema",
+    "output_schema": "outputSchema",
 }
 OPEN_SCHEMA: dict[str, Any] = {"type": "object", "properties": {}}
 UNREAD = (Unresolved, RecursionError)
@@ -60,69 +56,61 @@ class Options:
     unresolved: set[str] = field(default_factory=set)
 
 
+def unread(
+    what: str,
+    scope: Scope,
+    line: int | None,
+    code: str = "unresolved-option",
+    hint: str = "write it as a literal, or as a constant of the module",
+    tool: str | None = None,
+) -> Finding:
+    """Return the finding that something cannot be read."""
+    words = f"{what} cannot be told without running the code"
+    return Finding(code, "warning", words, tool, None, str(scope.file.path), line, hint)
+
+
 def read_ours(resolver: Resolver, call: Arguments) -> tuple[OptionFields, list[Finding]]:
     """Return the options of `@tool("name", "description", {...}, ...)`."""
     read = read_options(resolver, call, _OURS)
-    given: Any = {key: value for key, value in read.given.items() if key not in _OURS}
-    places = [read.given.get(key) for key in _OURS]
-    for position, key in enumerate(_OURS[:2]):
-        if position >= len(call.args) and key in read.given:  # given as a keyword
-            given[key], places[position] = read.given[key], None
-    return merge_options(places[0], places[1], places[2], given), read.findings
+    name, description, schema = (read.given.pop(key, None) for key in _OURS)
+    return merge_options(name, description, schema, read.given), read.findings  # type: ignore[arg-type]
 
 
 def read_options(resolver: Resolver, call: Arguments, places: tuple[str, ...]) -> Options:
     """Return all arguments of a call by name; `places` are the names of positional ones."""
     read = Options()
-    for name, node in zip(places, call.args, strict=False):
-        if isinstance(node, ast.Starred):
-            break
-        _take(resolver, read, name, node, call)
+    given = [Data(node, call.scope, call.frame) for node in call.args]
+    starred = [position for position, node in enumerate(call.args) if isinstance(node, ast.Starred)]
+    written = list(zip(places, given[: starred[0] if starred else None], strict=False))
     for keyword in call.keywords:
         if keyword.arg is not None:
-            _take(resolver, read, keyword.arg, keyword.value, call)
-            continue
-        for item in resolver.items(keyword.value, call.scope, call.frame):
-            try:
-                if item.key is None:
-                    raise Unresolved("it is computed")
-                name = str(resolver.data(item.key, item.scope, item.frame))
-                read.given[name] = resolver.data_of(item)
-            except UNREAD:
-                _note(read, "**", keyword.value, call)
+            written.append((keyword.arg, Data(keyword.value, call.scope, call.frame)))
+        else:
+            items = resolver.items(keyword.value, call.scope, call.frame)
+            written += [(str(getattr(item.key, "value", "**")), item) for item in items]
+    for name, item in written:
+        try:
+            read.given[name] = _read_value(resolver, item)
+        except UNREAD:
+            read.unresolved.add(name)
+            label = "Options" if name == "**" else f"Option '{name}'"
+            read.findings.append(unread(f"{label} ({show(item.node)})", call.scope, item.node.lineno))
     return read
 
 
-def _take(resolver: Resolver, read: Options, name: str, node: ast.expr, call: Arguments) -> None:
-    try:
-        read.given[name] = read_value(resolver, node, call)
-    except UNREAD:
-        _note(read, name, node, call)
-
-
-def read_value(resolver: Resolver, node: ast.expr, call: Arguments) -> Any:
+def _read_value(resolver: Resolver, item: Data) -> Any:
     """Return data, and the records of other libraries as the data they hold."""
-    if isinstance(node, ast.List | ast.Tuple) and any(isinstance(item, ast.Call) for item in node.elts):
-        return [read_value(resolver, item, call) for item in node.elts]
-    made = None
-    if isinstance(node, ast.Name | ast.Attribute | ast.Call):
-        made = resolver.resolve(node, call.scope, call.frame)
+    node = item.node
+    if isinstance(node, ast.List | ast.Tuple) and any(isinstance(part, ast.Call) for part in node.elts):
+        return [_read_value(resolver, replace(item, node=part)) for part in node.elts]
+    made = resolver.of(item)
     if not isinstance(made, Known) or made.call is None or made.last not in _RECORDS or made.call.args:
-        return resolver.data(node, call.scope, call.frame)
+        return resolver.data_of(item)
     facts = {
         str(item.arg): resolver.data(item.value, made.call.scope, made.call.frame)
         for item in made.call.keywords
     }
     return {_SPELLINGS.get(key, key): value for key, value in facts.items() if value is not None}
-
-
-def _note(read: Options, name: str, node: ast.expr, call: Arguments) -> None:
-    read.unresolved.add(name)
-    label = "Options" if name == "**" else f"Option '{name}'"
-    words = f"{label} cannot be told without running the code: {show(node)}"
-    hint = "write it as a literal, or as a constant of the module"
-    file, line = str(call.file.path), node.lineno
-    read.findings.append(Finding("unresolved-option", "warning", words, file=file, line=line, hint=hint))
 
 
 def _their_options(read: Options) -> dict[str, Any]:
@@ -133,7 +121,7 @@ def _their_options(read: Options) -> dict[str, Any]:
     is_open = not given.get("auth") and "auth" not in read.unresolved
     options = {
         "title": given.get("title") or notes.get("title"),
-        **{option: notes.get(hint) for hint, option in _HINTS.items()},
+        **{option: notes.get(hint) for hint, option in ANNOTATION_OPTIONS.items()},
         "tags": sorted(given.get("tags") or ()),
         "version": str(given["version"]) if given.get("version") is not None else None,
         "icons": [_respelled(icon) or icon for icon in given.get("icons") or ()],
@@ -185,7 +173,11 @@ def read_server(maker: ToolMaker, server: Server) -> list[Tool]:
             if any(guess.code == "guessed-condition" for guess in registration.guesses):
                 maker.doubt(found[key].origin, [_OTHER])
                 continue
-            maker.findings.append(_report_taken(tool, found[key], server))
+            which = "last" if server.library == "fastmcp" else "first"
+            words = f"Tool '{tool.name}' is registered twice on one server: the {which} one counts"
+            hint = f"the first one is at {found[key].source}; rename one"
+            scope, line = registration.call.scope, tool.source.line
+            maker.report("duplicate-name", "error", words, scope, line, hint, tool.name)
         if key not in found or server.library == "fastmcp":
             found[key] = tool
     for mount in server.mounts:
@@ -229,14 +221,6 @@ def library_of(server: Server) -> str:
     return next((name for name in ("fastmcp", "mcp", "toolcrib") if name in packages), "mcp")
 
 
-def _report_taken(tool: Tool, holder: Tool, server: Server) -> Finding:
-    which = "last" if server.library == "fastmcp" else "first"
-    words = f"Tool '{tool.name}' is registered twice on one server: the {which} one counts"
-    hint = f"the first one is at {holder.source}; rename one"
-    place = tool.source
-    return Finding("duplicate-name", "error", words, tool.name, None, place.file, place.line, hint)
-
-
 # --- one function ------------------------------------------------------------------------------------
 
 
@@ -262,7 +246,7 @@ def adopt(maker: ToolMaker, function: Function, call: Arguments, library: str) -
     name = given.get("name") or function.node.name
     options = ToolOptions(**_their_options(read) | {"name": name})
     said = given.get("description")
-    if said and _words(said) not in _words(docstring_of(stub)):
+    if said and plain_words(said) not in plain_words(docstring_of(stub)):
         options = replace(options, description=said)
     callee = HandlerInfo(stub)
     if function.node.args.vararg or not function.node.args.kwarg:  # `**kwargs` are further properties
@@ -344,10 +328,6 @@ def _is_undescribed(hint: Any, library: str) -> bool:
         return False
 
 
-def _words(text: str | None) -> str:
-    return " ".join((text or "").split())
-
-
 # --- low-level servers -------------------------------------------------------------------------------
 
 
@@ -358,15 +338,12 @@ def is_record(thing: Known) -> bool:
 
 def read_record(maker: ToolMaker, call: Arguments) -> dict[str, Any]:
     """Return the literal parts of a record; parts that are computed are findings."""
-    facts: dict[str, Any] = {}
-    for keyword in call.keywords:
-        try:
-            value = maker.resolver.data(keyword.value, call.scope, call.frame)
-            facts[str(keyword.arg)] = value.value if isinstance(value, enum.Enum) else value
-        except UNREAD:
-            name = str(facts.get("name", "?"))
-            maker.report_unread(name, str(keyword.arg), call.scope, keyword.value.lineno)
-    return facts
+    read = read_options(maker.resolver, call, ())
+    maker.findings += [replace(item, tool=str(read.given.get("name", "?"))) for item in read.findings]
+    return {
+        _SPELLINGS.get(key, key): value.value if isinstance(value, enum.Enum) else value
+        for key, value in read.given.items()
+    }
 
 
 def read_low_level(maker: ToolMaker, server: Server) -> list[Tool]:
@@ -409,14 +386,16 @@ def _described(maker: ToolMaker, item: Data, server: Server) -> Tool | None:
     facts = read_record(maker, thing.call)
     if not isinstance(facts.get("name"), str):
         return None
-    schema = facts.get("inputSchema", facts.get("input_schema"))
-    output = facts.get("outputSchema", facts.get("output_schema"))
+    schema, output = facts.get("inputSchema"), facts.get("outputSchema")
     definition = ToolDefinition(
         name=facts["name"],
         description=str(facts.get("description") or ""),
         input_schema=schema if isinstance(schema, dict) else dict(OPEN_SCHEMA),
         output_schema=output if isinstance(output, dict) else None,
         title=facts.get("title"),
+        annotations=_respelled(facts.get("annotations")),
+        icons=facts.get("icons") or (),
+        meta=facts.get("_meta") or facts.get("meta") or {},
         source=Location(str(thing.call.file.path), thing.call.line),
     )
     tool = describe(definition)

@@ -55,13 +55,11 @@ CALLS = _GATHERING | words_in(
     datetime.datetime datetime.time datetime.timedelta datetime.timezone decimal.Decimal enum.auto
     inspect.cleandoc msgspec.Meta pathlib.Path pydantic.AliasChoices pydantic.AliasPath pydantic.ConfigDict
     pydantic.Discriminator pydantic.Field pydantic.StringConstraints pydantic.Strict pydantic.Tag
-    pydantic.WithJsonSchema pydantic.confloat pydantic.conint pydantic.conlist pydantic.constr re.compile
+    pydantic.WithJsonSchema pydantic.confloat pydantic.conint pydantic.constr re.compile
     textwrap.dedent typing_extensions.Doc uuid.UUID
     """
 )
 """The constructors that may be called."""
-TAKES_HINT = frozenset({"pydantic.conlist"})
-"""Those whose first argument is a type."""
 TAKES_CODE = frozenset(f"pydantic.{name}Validator" for name in ("After", "Before", "Plain", "Wrap")) | {
     "annotated_types.Predicate",
     "toolcrib.Depends",
@@ -70,6 +68,7 @@ TAKES_CODE = frozenset(f"pydantic.{name}Validator" for name in ("After", "Before
 """Those whose first argument is a function, which a definition does not run."""
 _GATHERED = (list, tuple, dict, set, frozenset, str, bytes)
 _SLOW = ("re.compile", "decimal.Decimal")
+_INNER = tuple(f"pydantic.{name}." for name in ("config", "fields", "functional_validators", "types"))
 
 
 @cache
@@ -84,8 +83,6 @@ def find(dotted: str) -> Any:
     members = getattr(owner, "__members__", None)
     if isinstance(owner, type) and isinstance(members, types.MappingProxyType):  # of an enum
         return members.get(name, MISSING)
-    if owner in (str, bytes) and not name.startswith("_"):
-        return getattr(owner, name, MISSING)  # a validator such as `str.strip`, which is not run
     return MISSING
 
 
@@ -114,12 +111,7 @@ def _look(module_name: str, name: str) -> Any:
 def canonical(dotted: str) -> str:
     """Return the name of pydantic's public module for a name of an inner one; any other as it is."""
     parts = dotted.split(".")
-    if parts[0] == "pydantic" and parts[1:2] in (
-        ["config"],
-        ["fields"],
-        ["functional_validators"],
-        ["types"],
-    ):
+    if dotted.startswith(_INNER):
         return ".".join([parts[0], *parts[2:]])
     return dotted
 

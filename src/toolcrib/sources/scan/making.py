@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from toolcrib.definition import NO_OPTIONS, STRICT, ToolOptions
-from toolcrib.errors import DefinitionError, Finding, InvalidSignatureError, Level, Location
+from toolcrib.errors import DefinitionError, Finding, InvalidSignatureError, Location
 from toolcrib.registry.registry import ToolRegistry, finding_of
 from toolcrib.registry.selection import select
 from toolcrib.sources import collect
@@ -30,13 +30,13 @@ from toolcrib.sources.scan.foreign import (
     read_options,
     read_ours,
     read_record,
+    unread,
 )
 from toolcrib.sources.scan.patterns import Patterns, Registration
 from toolcrib.sources.scan.resolve import Resolver
-from toolcrib.sources.scan.source_file import FUNCTIONS, Guess, Scope, show
+from toolcrib.sources.scan.source_file import FUNCTIONS, Guess, show
 from toolcrib.sources.scan.stubs import Stub
 from toolcrib.sources.scan.things import (
-    ROOT,
     Arguments,
     Class,
     Data,
@@ -48,11 +48,11 @@ from toolcrib.sources.scan.things import (
     Written,
     call_at,
 )
-from toolcrib.tool import MARK, Tool
+from toolcrib.sources.tables import HANDLER_TABLE
+from toolcrib.tool import MARK, SPELLINGS, Tool
 
 MAX_PARAMETERS = 500
-_SCHEMA_KEYS = frozenset({"schema", "input_schema", "inputSchema", "parameters"})
-_MISSING: Any = object()
+UNREADABLE: Any = object()
 _AS_ATTRIBUTE = "write it down as an attribute of the class"
 _SETTINGS = ("name_rule", "on_duplicate", "separator", "confusable")
 _ADD_OPTIONS = ("namespace", "switches", "include", "exclude", "on_duplicate", "strict")
@@ -61,8 +61,10 @@ _TOOL_CLASSES = frozenset({"Tool", "FunctionTool"})
 
 @dataclass(slots=True)
 class Note:
-    """Findings and guesses about the tools of one origin. Equal keys mean one function or object."""
+    """Findings and guesses about the tools of one origin, which is kept so that its id is not used again.
+    Equal keys mean one function or object."""
 
+    origin: Any
     key: tuple[int, ...]
     findings: list[Finding] = field(default_factory=list)
     guesses: list[Guess] = field(default_factory=list)
@@ -75,8 +77,9 @@ class ToolMaker:
         self.resolver = resolver
         self.patterns = patterns
         self.findings = patterns.findings
+        self.report = patterns.report
         self.has_open_tables = False
-        self._notes: dict[int, tuple[Any, Note]] = {}
+        self._notes: dict[int, Note] = {}
         self._stubs: dict[tuple[int, int], Any] = {}
         self._made: dict[Instance, Any] = {}
         self._registries: dict[Server, ToolRegistry] = {}
@@ -84,33 +87,19 @@ class ToolMaker:
 
     # --- notes ---
 
-    def report(
-        self, code: str, level: Level, words: str, scope: Scope, line: int | None, hint: str | None = None
-    ) -> None:
-        self.findings.append(Finding(code, level, words, file=str(scope.file.path), line=line, hint=hint))
-
-    def report_unread(self, tool: str, key: str, scope: Scope, line: int | None) -> None:
-        words = f"'{key}' of tool '{tool}' cannot be told without running the code"
-        hint = "write it as a literal, or as a constant of the module"
-        file = str(scope.file.path)
-        self.findings.append(Finding("unresolved-option", "warning", words, tool, None, file, line, hint))
-
     def note(
         self,
         origin: Any,
         key: tuple[int, ...],
         findings: Sequence[Finding] = (),
         guesses: Sequence[Guess] = (),
-        more: Note | None = None,
     ) -> None:
-        # The origin is kept, so that its id is not used again.
-        known = self._notes.setdefault(id(origin), (origin, Note(key)))[1]
-        known.findings += findings if more is None else [*findings, *more.findings]
-        known.guesses += guesses if more is None else [*guesses, *more.guesses]
+        known = self._notes.setdefault(id(origin), Note(origin, key))
+        known.findings += findings
+        known.guesses += guesses
 
     def notes_of(self, origin: Any) -> Note | None:
-        found = self._notes.get(id(origin))
-        return None if found is None else found[1]
+        return self._notes.get(id(origin))
 
     def guesses_of(self, tool: Tool) -> list[Guess]:
         note = self.notes_of(tool.origin)
@@ -377,14 +366,12 @@ class ToolMaker:
         thing, call = item.thing, item.call
         if not isinstance(thing, Data) or not isinstance(thing.node, ast.Dict | ast.List | ast.Tuple):
             return None
-        table = TableReader(self, thing.scope, "The table").table(thing, thing.node)
+        table = TableReader(self, "The table").read(thing)
         if isinstance(table, list) and any(isinstance(entry, str) for entry in table):
             return None  # names of files and modules: collecting would import them
         node = call.keyword("handlers")
-        found: Any = {}
-        if node is not None:
-            handlers = self.resolver.resolve(node, call.scope, call.frame)
-            found = TableReader(self, call.scope, "handlers").handlers(handlers, node)
+        handlers = None if node is None else Data(node, call.scope, call.frame)
+        found = {} if handlers is None else TableReader(self, HANDLER_TABLE).read(handlers)
         batch = collect(table, handlers=found if isinstance(found, dict) else {})
         self.findings += [_placed(finding, call) for finding in batch.findings]
         return batch.tools
@@ -400,114 +387,72 @@ def _placed(finding: Finding, call: Arguments) -> Finding:
 
 
 class TableReader:
-    """Reads a table of definitions or handlers as importing would find it, with stubs for handlers."""
+    """Reads a table of definitions or handlers as importing would find it, with stubs for functions. Parts
+    that are computed are left out, with a finding; a tool whose handler is one of them is still listed."""
 
-    def __init__(self, maker: ToolMaker, scope: Scope, name: str) -> None:
+    def __init__(self, maker: ToolMaker, name: str) -> None:
         self.maker = maker
         self.resolver = maker.resolver
-        self.scope = scope
         self.name = name
 
-    def table(self, thing: Thing, node: ast.expr) -> Any:
-        """Return a table; None where it cannot be followed. `node` is the expression it was found by."""
-        written = thing.node if isinstance(thing, Data) else None
-        if isinstance(written, ast.Dict):
-            pairs = self._pairs(node, self.scope)
-            keys = [key for key, _ in pairs if isinstance(key, str)]
-            if "name" in keys and not _SCHEMA_KEYS.isdisjoint(keys):
-                return self._definition(pairs)
-            made = {key: self._entry(item, key) for key, item in pairs}
-            return {key: entry for key, entry in made.items() if entry is not _MISSING}
-        if isinstance(written, ast.List | ast.Tuple | ast.Set | ast.BinOp):
-            entries = [self._entry(item) for item in self.resolver.items(node, self.scope, ROOT)]
-            return [entry for entry in entries if entry is not _MISSING]
-        entry = self._entry(thing if isinstance(thing, Data) else Data(node, self.scope, ROOT))
-        return None if entry is _MISSING else entry
-
-    def handlers(self, thing: Thing, node: ast.expr) -> Any:
-        """Return a table of handlers; anything else as it is, for others to refuse."""
-        if not isinstance(thing, Data) or not isinstance(thing.node, ast.Dict):
-            return self._entry(Data(node, self.scope, ROOT))
-        return {key: self._handler(item, str(key)) for key, item in self._pairs(node, self.scope)}
-
-    def _pairs(self, node: ast.expr, scope: Scope, frame: Any = ROOT) -> list[tuple[Any, Data]]:
-        """Return the items of a dict with their keys, except those that cannot be read."""
-        items = list(self.resolver.items(node, scope, frame))
-        return [(key, item) for item in items if (key := self._key(item)) is not _MISSING]
-
-    def _key(self, item: Data) -> Any:
-        try:
-            if item.key is not None:
-                key = self.resolver.data(item.key, item.scope, item.frame)
-                hash(key)
-                return key
-        except (*UNREAD, TypeError):
-            pass
-        return self._report(item)
-
-    def _report(self, item: Data) -> Any:
-        self.maker.has_open_tables = True
-        words = f"{self.name} holds something that cannot be told without running the code"
-        hint = "write the definitions down in the table"
-        self.maker.report("guessed-table", "warning", words, self.scope, _line(item), hint)
-        return _MISSING
-
-    def _entry(self, item: Data, label: Any = None) -> Any:
+    def read(self, item: Data, what: str = "", label: str = "", depth: int = 0) -> Any:
+        """Return the value of an item, or UNREADABLE. `what` it is of the tool `label`, in a definition."""
         thing = self.resolver.of(item)
-        if isinstance(thing, Data) and isinstance(thing.node, ast.Dict):
-            return self._definition(self._pairs(thing.node, thing.scope, thing.frame), label)
-        if isinstance(thing, Known) and thing.call is not None and is_record(thing):
-            return SimpleNamespace(**read_record(self.maker, thing.call))
-        try:
-            return self.resolver.data_of(thing)
-        except UNREAD:
-            return self._report(item)
-
-    def _definition(self, pairs: list[tuple[Any, Data]], label: Any = None) -> dict[Any, Any]:
-        made: dict[Any, Any] = {}
-        for key, item in sorted(pairs, key=lambda pair: pair[0] == "handler"):
-            name = str(made.get("name", label or self.name))
-            try:
-                made[key] = self._handler(item, name) if key == "handler" else self.resolver.data_of(item)
-            except UNREAD:
-                self.maker.report_unread(name, str(key), self.scope, _line(item))
-        return made
-
-    def _handler(self, item: Data, label: str) -> Any:
-        thing = self.resolver.of(item)
+        written = thing.node if isinstance(thing, Data) and depth < 2 and not what else None
         try:
             if isinstance(thing, Function):
                 return self.maker.stub(thing)
-            return self.resolver.data_of(thing)  # no function at all: others report it
-        except (*UNREAD, DefinitionError):
-            where = Location(str(self.scope.file.path), _line(item) or 1)
-            return self.maker.unknown_handler(label, where)
+            if isinstance(thing, Known) and is_record(thing) and thing.call is not None:
+                return SimpleNamespace(**read_record(self.maker, thing.call))
+            if isinstance(written, ast.Dict):
+                return self._dict(item, label, depth + 1)
+            if isinstance(written, ast.List | ast.Tuple | ast.Set | ast.BinOp):
+                parts = [self.read(part, depth=depth + 1) for part in self._items(item)]
+                return [part for part in parts if part is not UNREADABLE]
+            return self.resolver.data_of(thing)
+        except (*UNREAD, DefinitionError, TypeError):
+            line = getattr(item.key or item.node, "lineno", None)
+            if what == "handler" or (self.name == HANDLER_TABLE and depth):
+                return self.maker.unknown_handler(label, Location(str(item.scope.file.path), line or 1))
+            self.maker.has_open_tables = True
+            if what:
+                finding = unread(f"'{what}' of tool '{label}'", item.scope, line, tool=label)
+            else:
+                hint = "write the definitions down in the table"
+                finding = unread(f"A part of {self.name}", item.scope, line, "guessed-table", hint)
+            self.maker.findings.append(finding)
+            return UNREADABLE
 
+    def _items(self, item: Data) -> Iterator[Data]:
+        return self.resolver.items(item.node, item.scope, item.frame)
 
-def _line(item: Data) -> int | None:
-    return getattr(item.key or item.node, "lineno", None)
+    def _dict(self, item: Data, label: str, depth: int) -> dict[Any, Any]:
+        """Return a table by name, or a definition, of which handlers are read last: they need the name."""
+        made: dict[Any, Any] = {}
+        parts = list(self._items(item))
+        keys = [self.read(part if part.key is None else replace(part, node=part.key)) for part in parts]
+        for key, part in sorted(zip(keys, parts, strict=True), key=lambda pair: pair[0] == "handler"):
+            is_definition = depth > 1 or "name" in made
+            name = str(made.get("name", label or key))
+            if key is not UNREADABLE:
+                made[key] = self.read(part, str(key) if is_definition else "", name, depth)
+        return {key: value for key, value in made.items() if value is not UNREADABLE}
 
 
 # --- tool objects ------------------------------------------------------------------------------------
 
-_SPELLINGS = {
-    "name": ("name", "Name"),
-    "description": ("description", "Description"),
-    "input_schema": ("input_schema", "InputSchema", "inputSchema"),
-    "execute": ("execute", "ExecuteAsync", "execute_async"),
-    "output_schema": ("output_schema", "OutputSchema"),
-}
+_OUTPUT = ("output_schema", "OutputSchema")
 
 
 def is_tool_object(maker: ToolMaker, instance: Instance) -> bool:
-    return all(_find(maker, instance, part) for part in _SPELLINGS if part != "output_schema")
+    return all(_find(maker, instance, spellings) for spellings in SPELLINGS.values())
 
 
-def _find(maker: ToolMaker, instance: Instance, part: str) -> str | None:
+def _find(maker: ToolMaker, instance: Instance, spellings: Sequence[str]) -> str | None:
     """Return the attribute that holds a part of a tool object."""
     resolver, cls = maker.resolver, instance.cls
     fields = {key for key, _, _ in resolver.fields(cls)} if resolver.is_record(cls) else set()
-    for name in _SPELLINGS[part]:
+    for name in spellings:
         if name in fields or resolver.member(cls, name) is not None or resolver.assigned(cls, name):
             return name
     return None
@@ -518,8 +463,8 @@ def build_object(maker: ToolMaker, instance: Instance) -> Any:
     findings: list[Finding] = []
     cls = instance.cls
     made = type(cls.node.name, (), {})()
-    for part in _SPELLINGS:
-        name = _find(maker, instance, part)
+    for part, spellings in (*SPELLINGS.items(), ("output_schema", _OUTPUT)):
+        name = _find(maker, instance, spellings)
         if name is None:
             continue
         thing = maker.resolver.attribute(instance, name)
@@ -527,11 +472,8 @@ def build_object(maker: ToolMaker, instance: Instance) -> Any:
             is_handler = part == "execute" and isinstance(thing, Function)
             setattr(made, part, maker.stub(thing) if is_handler else maker.resolver.data_of(thing))  # type: ignore[arg-type]
         except UNREAD:
-            words = f"The {part} of {cls.node.name} cannot be told without running the code"
-            file = str(cls.file.path)
-            findings.append(
-                Finding("unresolved-part", "warning", words, file=file, line=cls.line, hint=_AS_ATTRIBUTE)
-            )
+            what = f"The {part} of {cls.node.name}"
+            findings.append(unread(what, cls.scope, cls.line, "unresolved-part", _AS_ATTRIBUTE))
             if part in ("name", "execute"):
                 maker.findings += findings
                 return None
@@ -540,8 +482,9 @@ def build_object(maker: ToolMaker, instance: Instance) -> Any:
     mark = maker.patterns.marks.get(id(cls.node))
     if mark is not None:
         setattr(type(made), MARK, maker.mark(mark[0]))
-    guesses = [*maker.guesses_about(cls), *maker.reach(instance)]
-    maker.note(made, (id(instance),), findings, guesses, maker.notes_of(made.execute))
+    maker.note(made, (id(instance),), findings, [*maker.guesses_about(cls), *maker.reach(instance)])
+    if (note := maker.notes_of(made.execute)) is not None:
+        maker.note(made, (), note.findings, note.guesses)
     return made
 
 
@@ -575,9 +518,7 @@ def is_complete(maker: ToolMaker, cls: Class) -> bool:
         return False
     if is_application(maker, cls):
         return True
-    parts = ("name", "description", "input_schema", "execute")
-    others = ("Name", "Description", "InputSchema", "ExecuteAsync")
-    has_parts = any(all(resolver.member(cls, part) for part in names) for names in (parts, others))
+    has_parts = any(all(resolver.member(cls, part) for part in names) for names in strict.TOOL_ATTRIBUTES)
     thing = resolver.member(cls, "name") or resolver.member(cls, "Name")
     is_text = isinstance(thing, Data) and isinstance(thing.node, ast.Constant)
     return has_parts and not resolver.is_model(cls) and (not is_text or bool(thing.node.value))  # type: ignore[union-attr]
@@ -668,8 +609,9 @@ def _stand_in(maker: ToolMaker, instance: Instance, listed: list[Any], *, is_our
                 facts[key] = value
         except UNREAD:
             if key == "namespace":
-                words = f"The namespace of {cls.node.name} cannot be told without running the code"
-                maker.report("guessed-name", "warning", words, cls.scope, cls.line, _AS_ATTRIBUTE)
+                what = f"The namespace of {cls.node.name}"
+                finding = unread(what, cls.scope, cls.line, "guessed-name", _AS_ATTRIBUTE)
+                maker.findings.append(finding)
     made: Any = type(cls.node.name, (Application,) if is_ours else (), facts)
     return made.__new__(made)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from toolcrib.sources.scan import known
@@ -30,7 +30,7 @@ class BoundName:
     @property
     def site(self) -> Site:
         """The site of the expression that is bound."""
-        return Site(self.scope, lazy=self.binding.kind == "alias")
+        return Site(self.scope)
 
 
 Meaning = Known | BoundName | Module
@@ -52,9 +52,6 @@ class Site:
     @property
     def path(self) -> str:
         return str(self.scope.file.path)
-
-    def lazily(self) -> Site:
-        return self if self.lazy else replace(self, lazy=True)
 
 
 class Doubt(NamedTuple):
@@ -191,8 +188,8 @@ class Names:
         near = self.library.beside(file, binding.level, binding.module)
         if near is not None:
             return Module(near)
-        parts = file.package.split(".") if file.package else []
-        kept = parts[: len(parts) - (binding.level - 1)]
+        parts = file.name.split(".")
+        kept = parts[: len(parts) - binding.level + (file.path.name == "__init__.py")]
         return Known(".".join(filter(None, [*kept, binding.module]))) if kept else None
 
     def _module(self, dotted: str, near: SourceFile | None) -> Meaning:

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
-from toolcrib.errors import Finding
+from toolcrib.errors import Finding, Level
 from toolcrib.sources.scan.resolve import MARKS, Resolver
 from toolcrib.sources.scan.source_file import (
     FUNCTIONS,
@@ -21,6 +21,7 @@ from toolcrib.sources.scan.source_file import (
     Scope,
     SourceFile,
     Spot,
+    first_line,
     show,
     words_in,
 )
@@ -37,7 +38,6 @@ from toolcrib.sources.scan.things import (
     Server,
     Thing,
     Written,
-    bare_call,
     call_at,
 )
 
@@ -106,7 +106,7 @@ class Patterns:
             except RecursionError:
                 text = f"The code here in {found.path.name} is too deeply nested to be read"
                 hint = "there may be more tools in it; split it"
-                self._note("guessed-end", "warning", text, found.scope, node.lineno, hint)
+                self.report("guessed-end", "warning", text, found.scope, node.lineno, hint)
 
     def finish(self) -> None:
         """Register the functions that servers of other libraries are given when they are made."""
@@ -117,9 +117,17 @@ class Patterns:
                 bare = replace(call, args=(), keywords=(), guesses=call.frame.guesses, is_called=False)
                 self._register_items(server, tools, bare, "add_tool")
 
-    def _note(self, code: str, level: Any, text: str, scope: Scope, line: int, hint: str) -> None:
-        file = str(scope.file.path)
-        self.findings.append(Finding(code, level, text, file=file, line=line, hint=hint))
+    def report(
+        self,
+        code: str,
+        level: Level,
+        text: str,
+        scope: Scope,
+        line: int | None,
+        hint: str,
+        tool: str | None = None,
+    ) -> None:
+        self.findings.append(Finding(code, level, text, tool, None, str(scope.file.path), line, hint))
 
     # --- decorators ----------------------------------------------------------------------------------
 
@@ -129,8 +137,7 @@ class Patterns:
             name = str(getattr(called, "attr", None) or getattr(called, "id", ""))
             is_often = spot.function is not None and "tool" in name.lower()
             for frame in self.resolver.frames(spot) if is_often else [ROOT]:
-                make = call_at if isinstance(decorator, ast.Call) else bare_call
-                call = make(decorator, spot, frame)  # type: ignore[arg-type]
+                call = call_at(decorator, spot, frame)
                 if isinstance(called, ast.Attribute) and name in ("list_tools", "call_tool"):
                     self._handler(node, called, call)
                 else:
@@ -142,7 +149,7 @@ class Patterns:
             self._doubt(node, called)
             text = f"Whether '{node.name}' is a tool cannot be told without running @{show(decorator)}"
             hint = "decorate it with @tool itself"
-            self._note("unresolved-tool", "warning", text, scope, decorator.lineno, hint)
+            self.report("unresolved-tool", "warning", text, scope, decorator.lineno, hint)
             return
         thing = resolver.resolve(called, scope, call.frame)
         if isinstance(thing, Function) and call.is_called:
@@ -203,11 +210,8 @@ class Patterns:
         self.others.add(id(node))
         if not isinstance(node, ast.ClassDef):
             text = f"'{node.name}' is decorated with {maker.name}, which makes no tool for MCP"
-            file, line = str(call.file.path), node.decorator_list[0].lineno
             hint = "mark it with toolcrib.tool to offer it"
-            self.findings.append(
-                Finding("other-decorator", "advice", text, node.name, None, file, line, hint)
-            )
+            self.report("other-decorator", "advice", text, call.scope, first_line(node), hint, node.name)
 
     def _handler(self, node: Definition, called: ast.Attribute, call: Arguments) -> None:
         """`@server.list_tools()` and `@server.call_tool()` of a low-level server."""
@@ -267,7 +271,8 @@ class Patterns:
             case Marker():
                 self._apply(callee, self.resolver.first(call), call)
             case Known() if callee.name in MARKS:
-                self._apply(Marker(bare_call(node, at.spot, frame)), self.resolver.first(call), call)
+                bare = replace(call, args=(), keywords=(), is_called=False)
+                self._apply(Marker(bare), self.resolver.first(call), call)
             case Known(name="builtins.setattr" | "builtins.delattr") if len(node.args) >= 2:
                 name = str(getattr(node.args[1], "value", "__dict__"))
                 self._doubt_change(self.resolver.first(call), name)
@@ -354,14 +359,14 @@ class Patterns:
             if isinstance(self.resolver.resolve(argument, call.scope, call.frame), Server):
                 text = f"`{show(argument)}` is handed to {callee.name}(), which may add tools to it"
                 hint = "name the folder of that package too, to scan both"
-                self._note("guessed-more", "advice", text, call.scope, call.line, hint)
+                self.report("guessed-more", "advice", text, call.scope, call.line, hint)
 
     def _exec(self, call: Arguments) -> None:
         data = self.resolver.first(call)
         known = getattr(data.node, "value", None) if isinstance(data, Data) else None
         if not isinstance(known, str) or _TOOL_WORDS.search(known):
             text = "What exec() runs here is not read: there may be more tools in it"
-            self._note("guessed-more", "advice", text, call.scope, call.line, "write it as code")
+            self.report("guessed-more", "advice", text, call.scope, call.line, "write it as code")
 
     def _stored(self, target: ast.expr, spot: Spot) -> None:
         """`function.__doc__ = ...`, `function.__annotations__[...] = ...` and calls of its methods."""

@@ -206,8 +206,9 @@ class Resolver:
             thing = self.resolve(hint, scope.parent or scope)
             library = self.library_of(thing)
             if library is not None:
-                server = self._server((id(binding),), library, f"{node.name}({binding.name})", scope)
-                server.is_low_level = _is_low_level(thing)
+                made = Server(library, f"{node.name}({binding.name})", scope.file)
+                server = self.servers.setdefault((id(binding),), made)
+                server.is_low_level = getattr(thing, "is_low_level", False)
                 return server
         return Data(_at(ast.Name(binding.name, ast.Load()), node.lineno), scope, ROOT)
 
@@ -227,29 +228,18 @@ class Resolver:
             made: Instance = self._keep(key, lambda: Instance(cls, call))
             return made
         label = cls.node.name if call is None else _label(call, cls.node.name)
-        server = self._server(key, library, label, cls.scope if call is None else call.scope, call)
+        made_of = Server(library, label, cls.file if call is None else call.file, call)
+        server = self.servers.setdefault(key, made_of)
         if server.cls is None:
             server.cls = cls
-            server.is_low_level = any(map(_is_low_level, self.ancestors(cls)))
+            server.is_low_level = any(getattr(item, "is_low_level", False) for item in self.ancestors(cls))
             server.guesses.append(Guess("guessed-server", f"the server is a {cls.node.name}"))
         return server
-
-    def _server(
-        self,
-        key: tuple[Any, ...],
-        library: LibraryName,
-        label: str,
-        scope: Scope,
-        call: Arguments | None = None,
-    ) -> Server:
-        if key not in self.servers:
-            self.servers[key] = Server(library, label, scope.file, call)
-        return self.servers[key]
 
     def unknown_server(self, node: ast.expr, scope: Scope, name: str = "") -> Server:
         """Return the server behind an expression that cannot be followed, the same for the same name."""
         key = ("unknown", name or (id(scope.node), show(node)))
-        return self._server(key, "unknown", name or show(node), scope)
+        return self.servers.setdefault(key, Server("unknown", name or show(node), scope.file))
 
     def library_of(self, thing: Thing) -> LibraryName | None:
         """Return the library of the server that calling a class makes; None where it makes none."""
@@ -462,7 +452,8 @@ class Resolver:
         library = self.library_of(callee)
         if library is not None:
             key = ("call", id(node), call.frame.home(call.scope))
-            server = self._server(key, library, _label(call, call.file.path.stem), call.scope, call)
+            made = Server(library, _label(call, call.file.path.stem), call.file, call)
+            server = self.servers.setdefault(key, made)
             server.is_low_level = callee.is_low_level
             server.is_ours = (library, callee.last) == ("toolcrib", "MCPServer")
             return server
@@ -476,9 +467,7 @@ class Resolver:
         return self._wrapped(node, call) or Known(callee.name, call)
 
     def _super(self, call: Arguments) -> Thing:
-        scope: Scope | None = call.scope
-        while scope is not None and scope.kind != "function":
-            scope = scope.parent
+        scope = call.scope.function
         cls = None if scope is None else self.class_around(scope.node, scope.parent)
         if scope is None or cls is None:
             return UNKNOWN
@@ -804,10 +793,6 @@ def _decorator_calls(file: SourceFile) -> Iterator[CallAt]:
             if isinstance(decorator, ast.Name | ast.Attribute):
                 name = _at(ast.Name(node.name, ast.Load()), node.lineno)
                 yield CallAt(_at(ast.Call(decorator, [name], []), decorator.lineno), spot)
-
-
-def _is_low_level(thing: Thing) -> bool:
-    return isinstance(thing, Known) and thing.is_low_level
 
 
 def _at(node: Any, line: int) -> Any:

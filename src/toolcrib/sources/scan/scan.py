@@ -11,14 +11,14 @@ import ast
 import gc
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
 from toolcrib.config import Config, load_config, switches_from
-from toolcrib.errors import DefinitionError, Finding, SourceError
+from toolcrib.errors import DefinitionError, Finding, Level, SourceError
 from toolcrib.registry.index import report_shortened
 from toolcrib.registry.registry import ToolRegistry, finding_of
 from toolcrib.registry.selection import drop_repeated
@@ -28,13 +28,30 @@ from toolcrib.sources.foreign.entry_point import find_start
 from toolcrib.sources.loading import find_import_root, imports_forbidden
 from toolcrib.sources.modules import GROUP
 from toolcrib.sources.scan.files import Library, ScanTarget, find_target, mentions_tools
-from toolcrib.sources.scan.making import TableReader, ToolMaker, is_application, is_complete, is_tool_object
+from toolcrib.sources.scan.making import (
+    UNREADABLE,
+    TableReader,
+    ToolMaker,
+    is_application,
+    is_complete,
+    is_tool_object,
+)
 from toolcrib.sources.scan.names import public_names
 from toolcrib.sources.scan.patterns import Patterns
 from toolcrib.sources.scan.resolve import Resolver
 from toolcrib.sources.scan.source_file import Binding, Guess, SourceFile
-from toolcrib.sources.scan.things import UNKNOWN, Class, Function, Instance, Known, Module, Server, Thing
-from toolcrib.sources.scan.values import Unresolved
+from toolcrib.sources.scan.things import (
+    ROOT,
+    UNKNOWN,
+    Class,
+    Data,
+    Function,
+    Instance,
+    Known,
+    Module,
+    Server,
+    Thing,
+)
 from toolcrib.sources.tables import DEFINITION_TABLES, HANDLER_TABLE, add_locations
 from toolcrib.sources.targets import SAMPLES, default_target, parse_target
 from toolcrib.tool import Tool
@@ -67,35 +84,39 @@ class Content:
     group: str | None = None
 
 
-class Reading:
+class _Scanner:
     """The files of all targets, surveyed; and what importing each target would find."""
 
-    def __init__(self, targets: Sequence[ScanTarget], files: Sequence[Path], progress: Progress) -> None:
-        folders = dict.fromkeys(path.parent for path in files)
-        roots = dict.fromkeys(find_import_root(folder / "x.py")[0] for folder in folders)
+    def __init__(self, targets: Sequence[str | os.PathLike[str]], progress: Progress) -> None:
+        self.progress = progress
         self.findings: list[Finding] = []
+        self.plans = [(config, self._find_targets(config)) for config in self._configs(targets)]
+        self.targets = [target for _, several in self.plans for target in several]
+        self.paths = list(dict.fromkeys(path for target in self.targets for path in target.files))
+        folders = dict.fromkeys(path.parent for path in self.paths)
+        roots = dict.fromkeys(find_import_root(folder / "x.py")[0] for folder in folders)
         self.library = Library([*roots, *folders])
         self.resolver = Resolver(self.library)
         self.patterns = Patterns(self.resolver, self.findings)
         self.maker = ToolMaker(self.resolver, self.patterns)
-        self.targets = targets
         self.files: dict[Path, SourceFile] = {}
         self._seen: set[Path] = set()
         self._claimed: set[Server] = set()
         self._held: set[Server] = set()
         self._offered: set[int] = set()
-        wanted = {path for target in targets if not target.is_folder for path in target.files[:1]}
-        self._read(files, wanted, progress)
+        self._read()
+        self._has_findings = bool(self.findings)
 
     # --- reading files ---
 
-    def _read(self, files: Sequence[Path], wanted: set[Path], progress: Progress) -> None:
+    def _read(self) -> None:
+        wanted = {path for target in self.targets if not target.is_folder for path in target.files[:1]}
         skipped = []
-        for position, path in enumerate(files):
-            progress("files", position, len(files))
+        for position, path in enumerate(self.paths):
+            self.progress("files", position, len(self.paths))
             if path in wanted or mentions_tools(path):
                 self._open(path)
-            elif not _is_empty(path):
+            elif os.path.exists(path) and os.path.getsize(path):
                 skipped.append(path)
         # A file may use a server, or an application, without any word that gives it away.
         while skipped and (words := self._words()) is not None:
@@ -107,9 +128,9 @@ class Reading:
                 break
         opened = list(self.resolver.files)
         for position, found in enumerate(opened):
-            progress("modules", position, len(opened))
+            self.progress("modules", position, len(opened))
             self.patterns.find(found)
-        for path in files:
+        for path in self.paths:
             if path in self.files:
                 self._report_start(self.files[path])
         for file in self.resolver.files:
@@ -127,7 +148,7 @@ class Reading:
             if path in self.files:
                 continue
             try:
-                file = self.library.resolved_file(path)
+                file = self.library.file(path)
             except SourceError as error:
                 self.findings.append(error.finding)
                 continue
@@ -164,19 +185,19 @@ class Reading:
 
     # --- what importing would find ---
 
-    def take(self, target: ScanTarget) -> tuple[list[Group], list[Finding]]:
-        """Return the tools of a target, and findings."""
+    def _take(self, target: ScanTarget) -> list[Group]:
+        """Return the tools of a target."""
         if target.described is not None:
             batch = collect(target.described)
-            return [Group(target.label, tools=batch.tools)], batch.findings
+            self.findings += batch.findings
+            return [Group(target.label, tools=batch.tools)]
         before = len(self.findings)
         files = [self.files[path] for path in target.files if path in self.files]
         groups = self._object(target, files) if target.name else self._modules(files)
-        findings = self.findings[before:]
-        del self.findings[before:]
-        if not any(group.tools for group in groups) and not (findings or self.findings or target.findings):
-            findings.append(_report_nothing(target, files))
-        return groups, findings
+        has_any = any(group.tools for group in groups) or len(self.findings) > before
+        if not has_any and not self._has_findings:
+            self.findings.append(_report_nothing(target, files))
+        return groups
 
     def _modules(self, files: Sequence[SourceFile]) -> list[Group]:
         contents = [self._content(file) for file in files]
@@ -203,7 +224,12 @@ class Reading:
             own = [item for item in content.servers if item not in inner and servers.pop(item, 0) is None]
             groups += [self._group_of(server, content.file) for server in own]
             for group in groups if content.group is not None else ():
-                group.tools = [_with_group(tool, content) for tool in group.tools]
+                group.tools = [
+                    tool.with_options(group=content.group)
+                    if tool.options.group is None and tool.source.file == str(content.file.path)
+                    else tool
+                    for tool in group.tools
+                ]
         if not self.maker.has_open_tables:
             self.findings += _located(tables.find_unused(handlers, options.used_handlers), files)
         return [*groups, *self._servers_elsewhere(files), *self._marks_in_functions(files)]
@@ -254,7 +280,7 @@ class Reading:
             is_marked = id(binding.node) in self.patterns.marks
             return self.resolver.bound(binding, file.scope) if is_marked else UNKNOWN
         if binding.kind in ("import", "from"):
-            paths = self.library.imported(binding.node, file)  # type: ignore[arg-type]
+            paths = self.library.imported(binding.node, file)
             is_followed = any(path in self.files for path in paths)
         else:
             is_value = isinstance(binding.value, ast.Call | ast.Name | ast.Attribute)
@@ -267,28 +293,18 @@ class Reading:
             if name not in file.scope.names:
                 continue
             node = ast.Name(name, ast.Load(), lineno=10**9, col_offset=0)
-            thing = self.resolver.resolve(node, file.scope)
-            reader = TableReader(self.maker, file.scope, name)
+            value = TableReader(self.maker, name).read(Data(node, file.scope, ROOT))
+            if value is UNREADABLE:
+                continue
             if name == GROUP:
-                found.group = self._text(file, name, thing)
+                found.group = value
             elif name != HANDLER_TABLE:
-                table = reader.table(thing, node)
-                found.tables += [table] if table is not None else []
-            elif isinstance(handlers := reader.handlers(thing, node), dict):
-                found.handlers = handlers
+                found.tables.append(value)
+            elif isinstance(value, dict):
+                found.handlers = value
             else:
-                words = f"{HANDLER_TABLE} must be a dict, got {type(handlers).__name__}"
+                words = f"{HANDLER_TABLE} must be a dict, got {type(value).__name__}"
                 self.findings.append(Finding("table-mismatch", "error", words, file=str(file.path)))
-
-    def _text(self, file: SourceFile, name: str, thing: Thing) -> str | None:
-        try:
-            if isinstance(value := self.resolver.data_of(thing), str):
-                return value
-        except (Unresolved, RecursionError):
-            pass
-        words = f"{name} cannot be told without running the code"
-        self.maker.report("unresolved-option", "warning", words, file.scope, None, "write it as a string")
-        return None
 
     def _each(self, things: Iterable[Thing], file: SourceFile) -> Batch:
         batch = Batch()
@@ -366,7 +382,7 @@ class Reading:
 
     # --- tools ---
 
-    def make_registry(self, group: Group) -> ToolRegistry:
+    def _make_registry(self, group: Group) -> ToolRegistry:
         """Return a registry with the rules of a group's server, or of the one that the targets name."""
         server = group.server
         if server is None or server.library != "toolcrib":
@@ -379,144 +395,25 @@ class Reading:
         rules = self.maker.registry(server)
         return ToolRegistry(name_rule=rules.rule, separator=rules.separator)
 
-    def key_of(self, tool: Tool) -> Any:
-        """Return the identity of a tool: one that is reachable in two ways was still written once."""
-        note = self.maker.notes_of(tool.origin)
-        return (note.key if note is not None and note.key else (id(tool.origin),)), tool.name, tool.version
-
-    def is_conditional(self, tool: Tool) -> bool:
-        return any(guess.code == "guessed-condition" for guess in self.maker.guesses_of(tool))
-
-    def findings_about(self, tool: Tool) -> Iterator[Finding]:
+    def _findings_about(self, tool: Tool) -> Iterator[Finding]:
         """Yield what is uncertain about a tool."""
         note = self.maker.notes_of(tool.origin)
         for finding in note.findings if note is not None else ():
             yield replace(finding, tool=tool.name)
         for guess in dict.fromkeys(self.maker.guesses_of(tool)):
             words = f"Tool '{tool.name}' is a guess: {guess.words}"
-            place = tool.source
-            yield Finding(guess.code, "advice", words, tool.name, file=place.file, line=place.line)
+            yield _about(tool, guess.code, "advice", words)
 
+    def scan(self) -> Scan:
+        """Return the tools of all targets, built, and what is to be said about them."""
+        result = Scan(files=self.paths)
+        groups = [group for config, several in self.plans for group in self._choose(config, several)]
+        order = {str(path): position for position, path in enumerate(self.paths)}
 
-_REGISTERING = ("add", "add_tool", "tool")
+        def place_of(entry: tuple[Tool, bool, str | None]) -> tuple[int, int]:
+            source = entry[0].source
+            return order.get(source.file or "", len(order)), source.line or 0
 
-
-def _is_empty(path: Path) -> bool:
-    try:
-        return os.path.getsize(path) == 0
-    except OSError:
-        return True
-
-
-def _last_bindings(file: SourceFile) -> list[tuple[str, Binding]]:
-    """Return the names of a module with the binding that counts, unless they are deleted in the end."""
-    last = [(name, bindings[-1]) for name, bindings in file.scope.names.items()]
-    return [(name, binding) for name, binding in last if not isinstance(binding.node, ast.Delete)]
-
-
-def _with_group(tool: Tool, content: Content) -> Tool:
-    is_own = tool.options.group is None and tool.source.file == str(content.file.path)
-    return tool.with_options(group=content.group) if is_own else tool
-
-
-def _located(findings: Sequence[Finding], files: Sequence[SourceFile]) -> list[Finding]:
-    """Return findings about entries of tables with the lines that name them."""
-    if all(finding.file is not None for finding in findings):
-        return list(findings)
-    modules = [ModuleType(file.name) for file in files]
-    for module, file in zip(modules, files, strict=True):
-        module.__dict__.update(dict.fromkeys(file.scope.names), __file__=str(file.path))
-    return add_locations(findings, modules)
-
-
-def _report_nothing(target: ScanTarget, files: Sequence[SourceFile]) -> Finding:
-    """Return a finding about files without tools: the likely reason, and what to do."""
-    functions = [
-        (file, name)
-        for file in files
-        for name, binding in _last_bindings(file)
-        if binding.kind == "function" and not name.startswith("_")
-    ]
-    looked = "looked for @tool, @server.tool, applications, tool objects and TOOL_DEFINITIONS"
-    if not functions:
-        place = str(target.files[0]) if len(target.files) == 1 else None
-        count = "1 file" if len(target.files) == 1 else f"{len(target.files)} files"
-        words = f"{target.label} has no tools: {looked} in {count}"
-        return Finding("no-tools", "error", words, file=place, hint="mark functions with @tool")
-    file, first = functions[0]
-    count = f"{len(functions)} functions" if len(functions) > 1 else "1 function"
-    hint = f"add @tool, or name one, {file.path.name}:{first}"
-    words = f"{count} found, none marked: {looked}"
-    return Finding("no-marked-tools", "error", words, file=str(file.path), hint=hint)
-
-
-@dataclass(slots=True)
-class Scan:
-    """The result of a scan. `tools` can all be listed; `unlisted` are off, or older versions. `files` are
-    those of the targets, in order; `read` are all that were looked into. `servers` are the names of the
-    servers that the tools are on, by the ids of the tools."""
-
-    tools: list[Tool] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
-    files: list[Path] = field(default_factory=list)
-    unlisted: list[Tool] = field(default_factory=list)
-    read: list[Path] = field(default_factory=list)
-    servers: dict[int, str] = field(default_factory=dict)
-
-    @property
-    def errors(self) -> list[Finding]:
-        return [finding for finding in self.findings if finding.level == "error"]
-
-
-def _ignore(step: str, done: int, total: int) -> None:
-    """Report no progress."""
-
-
-def scan(*targets: str | os.PathLike[str], progress: Progress | None = None) -> Scan:
-    """The tools in source files, without importing or running any of them.
-
-    A target is a file, a folder, a module name, `file.py:name`, `module:name`, a descriptor or a
-    toolcrib.toml; none is the toolcrib.toml here, or else the samples. Raises SourceError where a target is
-    not there, ConfigurationError where a toolcrib.toml is wrong; what is wrong with a file or a tool is a
-    finding.
-    """
-    for target in targets:
-        _check_type(target)
-    was_collecting = gc.isenabled()
-    gc.disable()  # trees are many objects and no garbage: looking for some doubles the time
-    try:
-        with imports_forbidden():
-            return _Scanner(progress or _ignore).scan(targets)
-    finally:
-        if was_collecting:
-            gc.enable()
-
-
-def _check_type(target: Any) -> None:
-    if not isinstance(target, str | os.PathLike) or not isinstance(os.fspath(target), str):
-        hint = "scan(*targets)" if isinstance(target, list | tuple | set) else "give text or a Path"
-        raise TypeError(f"A target is the name of a file or module, not {type(target).__name__}: {hint}")
-
-
-def _failure(tool: Tool, error: Exception) -> Finding:
-    words = f"Tool '{tool.name}' cannot be read: {type(error).__name__}: {error}"
-    return Finding("unreadable-tool", "error", words, tool.name, file=tool.source.file, line=tool.source.line)
-
-
-class _Scanner:
-    def __init__(self, progress: Progress) -> None:
-        self.progress = progress
-        self.findings: list[Finding] = []
-
-    def scan(self, targets: Sequence[str | os.PathLike[str]]) -> Scan:
-        plans = [(config, self._find_targets(config)) for config in self._configs(targets)]
-        parsed = [target for _, several in plans for target in several]
-        files = list(dict.fromkeys(path for target in parsed for path in target.files))
-        self.reading = Reading(parsed, files, self.progress)
-        self.findings += self.reading.findings
-        result = Scan(files=files)
-        groups = [group for config, several in plans for group in self._choose(config, several)]
-        order = {str(path): position for position, path in enumerate(files)}
         entries = [
             (tool, is_listed, group.label if group.server is not None else None)
             for group in self._without_repeats(groups)
@@ -524,17 +421,18 @@ class _Scanner:
         ]
         result.findings = self.findings
         names: dict[tuple[str, str | None], list[Tool]] = {}
-        entries.sort(key=lambda entry: _place(entry[0], order))
+        entries.sort(key=place_of)
         for position, (tool, is_listed, label) in enumerate(entries):
             self.progress("tools", position, len(entries))
-            result.findings += self.reading.findings_about(tool)
+            result.findings += self._findings_about(tool)
             try:
                 tool.check_definition()
             except DefinitionError as error:
                 result.findings.append(error.finding)
                 continue
             except Exception as error:  # the source may hold values of any type
-                result.findings.append(_failure(tool, error))
+                words = f"Tool '{tool.name}' cannot be read: {type(error).__name__}: {error}"
+                result.findings.append(_about(tool, "unreadable-tool", "error", words))
                 continue
             if tool.long_name is not None:
                 result.findings += report_shortened(tool)
@@ -545,7 +443,7 @@ class _Scanner:
             (result.tools if is_listed else result.unlisted).append(tool)
         result.findings += _report_same_names([tools for tools in names.values() if len(tools) > 1])
         result.findings = list(dict.fromkeys(result.findings))
-        result.read = self.reading.library.files_read
+        result.read = list(self.library.files)
         return result
 
     def _without_repeats(self, groups: Iterable[Group]) -> list[Group]:
@@ -554,7 +452,9 @@ class _Scanner:
         for group in (found := list(groups)):
             kept = []
             for tool in drop_repeated(group.tools):
-                key = self.reading.key_of(tool)
+                note = self.maker.notes_of(tool.origin)  # what is reachable in two ways was written once
+                origin = note.key if note is not None and note.key else (id(tool.origin),)
+                key = (origin, tool.name, tool.version)
                 if key not in seen:
                     seen.add(key)
                     kept.append(tool)
@@ -593,8 +493,7 @@ class _Scanner:
     def _choose(self, config: Config, parsed: Iterable[ScanTarget]) -> list[Group]:
         groups: list[Group] = []
         for target in parsed:
-            taken, findings = self.reading.take(target)
-            self.findings += findings
+            taken = self._take(target)
             for group in taken if config.namespace is not None or config.switches else ():
                 if group.tools:
                     changed = collect(group.tools, namespace=config.namespace, switches=config.switches)
@@ -613,8 +512,11 @@ class _Scanner:
         """Yield the tools of a group under the names they would have, and whether each is listed."""
         if not group.tools:
             return
-        registry = self.reading.make_registry(group)
-        guessed = [tool for tool in group.tools if self.reading.is_conditional(tool)]
+        registry = self._make_registry(group)
+        guesses_of = self.maker.guesses_of
+        guessed = [
+            tool for tool in group.tools if any(item.code == "guessed-condition" for item in guesses_of(tool))
+        ]
         certain = [tool for tool in group.tools if tool not in guessed]
         self.findings += registry.add_all(certain).findings
         for tool in guessed:
@@ -623,6 +525,92 @@ class _Scanner:
                 self.findings += registry.add_all([tool]).findings
         for entry in registry.entries():
             yield entry.tool, registry.try_get(entry.tool.name) is entry.tool
+
+
+_REGISTERING = ("add", "add_tool", "tool")
+
+
+def _last_bindings(file: SourceFile) -> list[tuple[str, Binding]]:
+    """Return the names of a module with the binding that counts, unless they are deleted in the end."""
+    last = [(name, bindings[-1]) for name, bindings in file.scope.names.items()]
+    return [(name, binding) for name, binding in last if not isinstance(binding.node, ast.Delete)]
+
+
+def _located(findings: Sequence[Finding], files: Sequence[SourceFile]) -> list[Finding]:
+    """Return findings about entries of tables with the lines that name them."""
+    if all(finding.file is not None for finding in findings):
+        return list(findings)
+    modules = [ModuleType(file.name) for file in files]
+    for module, file in zip(modules, files, strict=True):
+        module.__dict__.update(dict.fromkeys(file.scope.names), __file__=str(file.path))
+    return add_locations(findings, modules)
+
+
+def _report_nothing(target: ScanTarget, files: Sequence[SourceFile]) -> Finding:
+    """Return a finding about files without tools: the likely reason, and what to do."""
+    functions = [
+        (file, name)
+        for file in files
+        for name, binding in _last_bindings(file)
+        if binding.kind == "function" and not name.startswith("_")
+    ]
+    looked = "looked for @tool, @server.tool, applications, tool objects and TOOL_DEFINITIONS"
+    if not functions:
+        place = str(target.files[0]) if len(target.files) == 1 else None
+        words = f"{target.label} has no tools: {looked} in {_count(target.files, 'file')}"
+        return Finding("no-tools", "error", words, file=place, hint="mark functions with @tool")
+    file, first = functions[0]
+    hint = f"add @tool, or name one, {file.path.name}:{first}"
+    words = f"{_count(functions, 'function')} found, none marked: {looked}"
+    return Finding("no-marked-tools", "error", words, file=str(file.path), hint=hint)
+
+
+def _count(items: Sequence[Any], noun: str) -> str:
+    return f"{len(items)} {noun}{'s' if len(items) != 1 else ''}"
+
+
+@dataclass(slots=True)
+class Scan:
+    """The result of a scan. `tools` can all be listed; `unlisted` are off, or older versions. `files` are
+    those of the targets, in order; `read` are all that were looked into. `servers` are the names of the
+    servers that the tools are on, by the ids of the tools."""
+
+    tools: list[Tool] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    files: list[Path] = field(default_factory=list)
+    unlisted: list[Tool] = field(default_factory=list)
+    read: list[Path] = field(default_factory=list)
+    servers: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def errors(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.level == "error"]
+
+
+def scan(*targets: str | os.PathLike[str], progress: Progress | None = None) -> Scan:
+    """The tools in source files, without importing or running any of them.
+
+    A target is a file, a folder, a module name, `file.py:name`, `module:name`, a descriptor or a
+    toolcrib.toml; none is the toolcrib.toml here, or else the samples. Raises SourceError where a target is
+    not there, ConfigurationError where a toolcrib.toml is wrong; what is wrong with a file or a tool is a
+    finding.
+    """
+    for target in targets:
+        _check_type(target)
+    was_collecting = gc.isenabled()
+    gc.disable()  # trees are many objects and no garbage: looking for some doubles the time
+    try:
+        with imports_forbidden():
+            return _Scanner(targets, progress or (lambda *_: None)).scan()
+    finally:
+        if was_collecting:
+            gc.enable()
+
+
+def _check_type(target: Any) -> None:
+    if not isinstance(target, str | os.PathLike) or not isinstance(os.fspath(target), str):
+        hint = "scan(*targets)" if isinstance(target, list | tuple | set) else "give text or a Path"
+        raise TypeError(f"A target is the name of a file or module, not {type(target).__name__}: {hint}")
 
 
 def _report_same_names(several: Sequence[list[Tool]]) -> Iterator[Finding]:
@@ -640,10 +628,8 @@ def _report_same_names(several: Sequence[list[Tool]]) -> Iterator[Finding]:
         shown = ", ".join(str(tool.source) for tool in tools[:MAX_DUPLICATES])
         more = f" and {len(tools) - MAX_DUPLICATES} more" if len(tools) > MAX_DUPLICATES else ""
         words = f"{len(tools)} tools are called '{tools[0].name}'; {together}: {shown}{more}"
-        place = tools[1].source
-        yield Finding("duplicate-name", "advice", words, tools[0].name, None, place.file, place.line, hint)
+        yield replace(_about(tools[1], "duplicate-name", "advice", words, hint), tool=tools[0].name)
 
 
-def _place(tool: Tool, order: Mapping[str, int]) -> tuple[int, int]:
-    source = tool.source
-    return order.get(source.file or "", len(order)), source.line or 0
+def _about(tool: Tool, code: str, level: Level, words: str, hint: str | None = None) -> Finding:
+    return Finding(code, level, words, tool.name, None, tool.source.file, tool.source.line, hint)

@@ -8,11 +8,9 @@ which becomes a finding about the tools that it registers.
 from __future__ import annotations
 
 import ast
-import operator
-import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -24,19 +22,6 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _MAX_NESTED_CALLS = 4
 _MAX_SHOWN = 60
 _REBINDING = re.compile(r"^[ \t]+global[ \t]+([\w, \t]+)|^\S.*?\b(\w+)[ \t]*:=", re.MULTILINE)
-_FACTS: dict[tuple[str, str], Any] = {
-    ("sys", "version_info"): tuple(sys.version_info),
-    ("sys", "platform"): sys.platform,
-    ("os", "name"): os.name,
-}
-_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.GtE: operator.ge,
-    ast.Gt: operator.gt,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-}
 
 Situation = frozenset[str]
 """The conditions under which a statement runs. "checking": for type checkers only. "main": as a program only.
@@ -70,7 +55,7 @@ class Binding:
     """One way in which a name gets its meaning. `module` and `level` are those of an import, `value` is what
     an assignment assigns."""
 
-    kind: Literal["import", "from", "class", "function", "value", "alias", "unknown"]
+    kind: Literal["import", "from", "class", "function", "value", "unknown"]
     node: ast.AST
     line: int
     situation: Situation = _ALWAYS
@@ -121,6 +106,11 @@ class Scope:
                     names[name].append(Binding("unknown", self.node, line, maybe, name=name))
         return names
 
+    @cached_property
+    def function(self) -> Scope | None:
+        """The function whose call runs what stands here; None for what importing runs."""
+        return self if self.kind == "function" else self.parent and self.parent.function
+
     def visible(self) -> Iterator[Scope]:
         """Yield the scopes in which a name that is used here is looked for, in order."""
         yield self
@@ -147,9 +137,6 @@ def _bindings(statement: ast.stmt, situation: Situation) -> Iterator[tuple[str, 
         for alias in statement.names:
             made = Binding("from", statement, line, situation, None, module, level, alias.name)
             yield alias.asname or alias.name, made
-    elif type(statement).__name__ == "TypeAlias":  # of Python 3.12
-        name, value = statement.name.id, statement.value  # type: ignore[attr-defined,unused-ignore]
-        yield name, Binding("alias", statement, line, situation, value, name=name)
     else:
         for target, given in _targets(statement):
             for name, part in _assigned(target, given):
@@ -170,6 +157,8 @@ def _targets(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr | None]]:
             yield statement.target, None
         case ast.With() | ast.AsyncWith():
             yield from ((item.optional_vars, None) for item in statement.items if item.optional_vars)
+        case _ if isinstance(name := getattr(statement, "name", None), ast.Name):
+            yield name, None  # `type` of Python 3.12, which is not read
 
 
 def _assigned(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, ast.expr | None]]:
@@ -225,10 +214,7 @@ class Spot(NamedTuple):
     @property
     def function(self) -> FunctionNode | None:
         """The function whose call runs the statement; None for one that importing runs."""
-        scope: Scope | None = self.scope
-        while scope is not None and scope.kind != "function":
-            scope = scope.parent
-        return None if scope is None else scope.node
+        return None if self.scope.function is None else self.scope.function.node
 
     def guarded(self, guess: Guess, situation: str = "maybe") -> Spot:
         return Spot(self.scope, (*self.guesses, guess), self.loops, self.situation | {situation})
@@ -285,11 +271,6 @@ class SourceFile:
         for statement in self.tree.body:
             walker.block([statement], spot)
 
-    @property
-    def package(self) -> str:
-        """The package that a relative import begins at."""
-        return self.name if self.path.name == "__init__.py" else self.name.rpartition(".")[0]
-
     @cached_property
     def _lines(self) -> list[str]:
         return re.split(r"\r\n?|\n", self.text) if "\r" in self.text else self.text.split("\n")
@@ -305,17 +286,10 @@ class SourceFile:
         imports = [item for item in self.imports if getattr(item, "module", "") == "__future__"]
         return any(alias.name == "annotations" for item in imports for alias in item.names)
 
-    def is_changed(self, name: str) -> bool:
-        """Return whether the object behind a name of the module is changed somewhere in the file."""
-        return name in self._changed
-
     @cached_property
-    def _changed(self) -> frozenset[str]:
+    def changed(self) -> frozenset[str]:
+        """The names of the module whose objects are changed somewhere in the file."""
         return frozenset(_changed_names(self.tree))
-
-    def scope_of(self, node: Definition) -> Scope:
-        """Return the scope in which a definition stands."""
-        return self.spots[id(node)].scope
 
     def scope_in(self, node: Definition) -> Scope:
         """Return the scope that the body of a definition makes."""
@@ -351,28 +325,21 @@ def _changed_names(tree: ast.Module) -> Iterator[str]:
 # --- statements --------------------------------------------------------------------------------------
 
 
-def _decide(test: ast.expr) -> bool | Literal["main", "checking", "running"] | None:
-    """Return the truth of a condition if reading tells it. "checking" holds for type checkers only, "running"
-    for everybody else, "main" for code that runs as a program; None is not known."""
+def _decide(test: ast.expr) -> bool | Literal["main", "checking"] | None:
+    """Return the truth of a condition if reading tells it. "checking" holds for type checkers only, "main"
+    for code that runs as a program; None is not known."""
     match test:
         case ast.Constant(value=value):
             return bool(value)
         case ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"):
             return "checking"
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            inner = _decide(operand)
-            if isinstance(inner, str):
-                return "running" if inner == "checking" else "checking" if inner == "running" else None
-            return None if inner is None else not inner
+        case ast.UnaryOp(op=ast.Not(), operand=operand) if _decide(operand) == "checking":
+            return True
         case ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant()]):
             return "main"
-        case ast.Compare(left=ast.Attribute(value=ast.Name(id=module), attr=name), ops=[sign]):
-            compare = _COMPARISONS.get(type(sign))
-            try:
-                if compare is not None and (module, name) in _FACTS:
-                    return bool(compare(_FACTS[module, name], ast.literal_eval(test.comparators[0])))
-            except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-                return None
+        case ast.Compare(left=ast.Attribute(attr="version_info"), ops=[ast.GtE()], comparators=[ast.Tuple()]):
+            least: Any = tuple(getattr(item, "value", None) for item in test.comparators[0].elts)  # type: ignore[attr-defined]
+            return sys.version_info >= least if all(isinstance(item, int) for item in least) else None
     return None
 
 
@@ -401,9 +368,6 @@ class _Walker:
                 last = left
                 spot = Spot(spot.scope, (*spot.guesses, left), spot.loops, spot.situation)
         return last
-
-    def _expr(self, node: ast.Expr, spot: Spot) -> None:
-        self._expression(node.value, spot)
 
     def _import(self, node: ast.Import | ast.ImportFrom, spot: Spot) -> None:
         self.found.imports.append(node)
@@ -490,7 +454,7 @@ class _Walker:
             elif truth == "checking":
                 words = "it is registered for type checkers only"
                 self.block(current.body, spot.guarded(Guess("guessed-condition", words), "checking"))
-            elif truth in (True, "running"):
+            elif truth:
                 after = self.block(current.body, guarded)
                 return (left or doubt) if after is _STOP and guarded is not spot else after
             elif truth is None:
@@ -552,7 +516,7 @@ class _Walker:
 
 
 _STATEMENTS: dict[type[ast.stmt], Any] = {
-    ast.Expr: _Walker._expr,
+    ast.Expr: lambda walker, node, spot: walker._expression(node.value, spot),
     **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef), _Walker._definition),
     **dict.fromkeys((ast.Assign, ast.AnnAssign, ast.AugAssign), _Walker._assignment),
     **dict.fromkeys((ast.Import, ast.ImportFrom), _Walker._import),
@@ -565,17 +529,13 @@ _STATEMENTS: dict[type[ast.stmt], Any] = {
     ast.Match: _Walker._match,
 }
 _BINDING = frozenset(
-    {
-        ast.FunctionDef,
-        ast.AsyncFunctionDef,
-        ast.ClassDef,
-        ast.Assign,
-        ast.AnnAssign,
-        ast.AugAssign,
-        ast.Delete,
-    }
-    | {ast.Import, ast.ImportFrom, ast.With, ast.AsyncWith, ast.For, ast.AsyncFor}
-    | {getattr(ast, "TypeAlias", ast.Import)}  # of Python 3.12
+    getattr(ast, name, ast.Import)  # TypeAlias is of Python 3.12
+    for name in words_in(
+        """
+        AnnAssign Assign AsyncFor AsyncFunctionDef AsyncWith AugAssign ClassDef Delete For FunctionDef Import
+        ImportFrom TypeAlias With
+        """
+    )
 )
 
 

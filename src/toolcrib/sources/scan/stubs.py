@@ -27,9 +27,8 @@ from toolcrib.sources.scan.source_file import (
     arguments_of,
     defaults_of,
     first_line,
-    show,
 )
-from toolcrib.sources.scan.values import DEFAULT, HINT, NotYet, Trail, Unresolved, is_foreign_context
+from toolcrib.sources.scan.values import HINT, Trail, Unresolved, is_foreign_context
 
 _ITERATORS = ("Generator", "Iterable", "Iterator")
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -39,6 +38,7 @@ _CODES: dict[tuple[bool, str], CodeType] = {
     for is_async in (False, True)
     for gives, body in _BODIES.items()
 }
+_PLAIN: dict[str, Any] = {kind.__name__: kind for kind in (str, int, float, bool, list, dict)}
 _GLOBALS: dict[str, Any] = {"__builtins__": {}, "__name__": ""}
 """The globals of stubs: there are none."""
 
@@ -121,7 +121,7 @@ class Stubs:
         trail = Trail()
         try:
             made = self.classes.evaluator.value(node, site, trail)
-        except (NotYet, RecursionError):
+        except RecursionError:
             raise Unresolved("it refers to itself", getattr(node, "lineno", None)) from None
         for finding in trail.gather():
             raise Unresolved(finding.message, finding.line, hint=finding.hint)
@@ -140,7 +140,7 @@ class Stubs:
         and the Context of mcp and fastmcp. With `keeps_contexts` the latter stays, so that building the tool
         refuses it, as registering it with toolcrib's own decorator does."""
         self.classes.turn_to(file)
-        scope, path = file.scope_of(node), str(file.path)
+        scope, path = file.spots[id(node)].scope, str(file.path)
         dropped = set(drops)
         if drops_first:
             dropped.update(item.arg for item in (node.args.posonlyargs + node.args.args)[:1])
@@ -190,6 +190,12 @@ class Stubs:
                 continue
             text = annotation.id if type(annotation) is ast.Name else file.text_of(annotation) or ""
             read = known.get(text)
+            if (
+                read is None
+                and text in _PLAIN
+                and not any(place.stars or text in place.names for place in scope.visible())
+            ):
+                read = known[text] = _Read(_PLAIN[text], False, 0)  # as most are
             if read is None or annotation.lineno < read.since:
                 trail = Trail()
                 names = _WORD.findall(text)
@@ -210,24 +216,17 @@ class Stubs:
         hints = self.classes.evaluator
         try:
             return hints.permit(node, site, trail)
-        except (NotYet, RecursionError) as error:
-            why = "it refers to itself" if isinstance(error, NotYet) else "it is nested too deeply"
-            hints.report(Unresolved(why, node.lineno), node, site, trail)
+        except RecursionError:
+            hints.report(Unresolved("it is nested too deeply", node.lineno), node, site, trail)
             return Any
 
     def _default(self, node: ast.expr, scope: Scope, tool: str, name: str, findings: list[Finding]) -> Any:
         trail = Trail()
         try:
             value = self.classes.evaluator.value(node, Site(scope), trail)
-        except (Unresolved, NotYet, RecursionError) as error:
-            why = error.message if isinstance(error, Unresolved) else "it refers to itself, or is too deep"
-            shown = show(node)
-            words = why if f"'{shown}'" in why else f"'{shown}': {why}"
-            text = f"The default of '{name}' is not known, so it is not shown: {words}"
-            line = getattr(error, "line", None) or node.lineno
-            hint = getattr(error, "hint", None) or "write a literal, or register the tool at run time"
+        except (Unresolved, RecursionError) as error:
             trail = Trail()
-            trail.note(DEFAULT, text, str(scope.file.path), line, hint)
+            trail.note_default(name, node, error, str(scope.file.path))
             value = UNKNOWN_DEFAULT
         findings += [replace(item, tool=tool, parameter=name) for item in trail.gather()]
         return value
@@ -243,12 +242,7 @@ def _unread(node: FunctionNode, scope: Scope) -> Iterator[str]:
 
 
 def _annotations(node: FunctionNode) -> list[tuple[str, ast.expr]]:
-    arguments = node.args
-    written = arguments.args
-    if arguments.posonlyargs or arguments.vararg or arguments.kwonlyargs or arguments.kwarg:
-        tail = [arguments.vararg, *arguments.kwonlyargs, arguments.kwarg]
-        written = arguments.posonlyargs + written + [item for item in tail if item is not None]
-    found = [(item.arg, item.annotation) for item in written if item.annotation is not None]
+    found = [(item.arg, item.annotation) for item in arguments_of(node.args) if item.annotation is not None]
     return found if node.returns is None else [*found, ("return", node.returns)]
 
 

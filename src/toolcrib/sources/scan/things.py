@@ -163,10 +163,7 @@ class Frame:
 
     def home(self, scope: Scope) -> tuple[int, ...]:
         """Return the key of the call in which the code of a scope runs."""
-        place: Scope | None = scope
-        while place is not None and place.kind != "function":
-            place = place.parent
-        return () if place is None else self.calls.get(id(place.node), self.key)
+        return () if scope.function is None else self.calls.get(id(scope.function.node), self.key)
 
 
 ROOT = Frame()
@@ -197,12 +194,8 @@ class Arguments:
         return replace(self, args=self.args[1:])
 
 
-def call_at(node: ast.Call, spot: Spot, frame: Frame) -> Arguments:
-    guesses = (*frame.guesses, *spot.guesses)
-    return Arguments(node.args, node.keywords, spot.scope, frame, node.lineno, id(node), guesses=guesses)
-
-
-def bare_call(node: ast.expr, spot: Spot, frame: Frame) -> Arguments:
-    """Return the arguments of a decorator that is not called."""
-    guesses = (*frame.guesses, *spot.guesses)
-    return Arguments((), (), spot.scope, frame, node.lineno, id(node), is_called=False, guesses=guesses)
+def call_at(node: ast.expr, spot: Spot, frame: Frame) -> Arguments:
+    """Return the arguments of a call; none for a decorator that is not called."""
+    is_called, guesses = isinstance(node, ast.Call), (*frame.guesses, *spot.guesses)
+    args, keywords = (node.args, node.keywords) if isinstance(node, ast.Call) else ((), ())
+    return Arguments(args, keywords, spot.scope, frame, node.lineno, id(node), is_called, guesses)

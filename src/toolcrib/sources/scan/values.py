@@ -15,7 +15,7 @@ import typing
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, reduce
 from typing import Annotated, Any, Literal
 
@@ -46,9 +46,6 @@ _WRITE_LITERAL = "write a literal, or register the tool at run time"
 class Unresolved(Exception):  # noqa: N818 - a state of things, which most callers go on from
     """The meaning of code cannot be known by reading it. `line` is where it is written."""
 
-    is_whole = False
-    """Whether nothing can stand for a part of it: then the whole of it is unresolved."""
-
     def __init__(self, message: str, line: int | None = None, *, hint: str | None = None) -> None:
         super().__init__(message)
         self.message = message
@@ -57,13 +54,7 @@ class Unresolved(Exception):  # noqa: N818 - a state of things, which most calle
 
 
 class Excessive(Unresolved):
-    """An expression is longer than anybody writes by hand."""
-
-    is_whole = True
-
-
-class NotYet(Exception):  # noqa: N818 - it is no error: the hint waits
-    """A class is met again while it is being made."""
+    """An expression is longer than anybody writes by hand: the whole of it is unresolved."""
 
 
 @dataclass(eq=False)
@@ -89,6 +80,14 @@ class Trail:
     def note(self, code: str, words: str, path: str, line: int | None, hint: str) -> None:
         self.findings.append(Finding(code, "warning", words, file=path, line=line, hint=hint))
 
+    def note_default(self, name: str, node: ast.expr, error: Exception, path: str) -> None:
+        """Report a default that is not known."""
+        why = error.message if isinstance(error, Unresolved) else "it is nested too deeply"
+        words = why if f"'{show(node)}'" in why else f"'{show(node)}': {why}"
+        text = f"The default of '{name}' is not known, so it is not shown: {words}"
+        line, hint = getattr(error, "line", None), getattr(error, "hint", None)
+        self.note(DEFAULT, text, path, line or node.lineno, hint or _WRITE_LITERAL)
+
     @contextmanager
     def following(self, binding: Binding, node: ast.expr) -> Iterator[None]:
         """Raise Unresolved where a name is followed within itself."""
@@ -112,12 +111,8 @@ class Trail:
         return list(found)
 
 
-def inert() -> None:
-    """Stands for a factory of defaults: that there is one counts, not what it makes."""
-
-
-def inert_check(value: Any = None) -> Any:
-    """Stands for a validator, or for the function of a `Depends`."""
+def inert(value: Any = None) -> Any:
+    """Stands for a factory of defaults, a validator, or the function of a `Depends`."""
     return value
 
 
@@ -157,7 +152,7 @@ class Evaluator:
         trail.depth += 1
         try:
             made = evaluate(self, node, site, trail)
-        except (Unresolved, NotYet):
+        except Unresolved:
             raise
         except Exception as error:  # constructors refuse in many ways, `re.error` among them
             raise Unresolved(f"'{show(node)}' cannot be evaluated: {error}", node.lineno) from None
@@ -237,7 +232,7 @@ class Evaluator:
             return self._of_class(scope, binding.name, value, node, trail)
         with trail.following(binding, node):
             made = self.value(value, meaning.site, trail)
-        if isinstance(made, _MUTABLE) and scope.file.is_changed(binding.name):
+        if isinstance(made, _MUTABLE) and binding.name in scope.file.changed:
             raise Unresolved(f"'{show(node)}' is changed after it is made", node.lineno)
         return made
 
@@ -264,7 +259,7 @@ class Evaluator:
         if dotted in known.CALLS:
             return self._construct(node, dotted, site, trail)
         if dotted in known.TAKES_CODE and len(node.args) == 1 and not node.keywords:
-            return known.find(dotted)(inert_check)
+            return known.find(dotted)(inert)
         method = node.func
         if isinstance(method, ast.Attribute) and method.attr == "model_json_schema" and not node.args:
             model = self.permit(method.value, site, trail)
@@ -280,16 +275,12 @@ class Evaluator:
             (item.arg or "**", item.value) for item in node.keywords
         ]
         for name, item in given:
-            is_code = dotted == "pydantic.Discriminator" and not isinstance(item, ast.Constant)
-            if is_code or isinstance(item, ast.Starred):
-                raise _computed(node)
             if name == "**":
                 keywords |= self.value(item, site, trail)
             elif dotted in _FIELDS:
                 self._take(name or "default", item, site, trail, keywords)
             else:
-                is_hint = dotted in known.TAKES_HINT and (name == "item_type" or not (name or places))
-                value = (self.permit if is_hint else self.value)(item, site, trail)
+                value = self.value(item, site, trail)
                 if name:
                     keywords[name] = value
                 else:
@@ -336,7 +327,7 @@ class Evaluator:
         try:
             return self.hint(node, site, trail)
         except Unresolved as error:
-            if error.is_whole and trail.depth:
+            if isinstance(error, Excessive) and trail.depth:
                 raise
             self.report(error, node, site, trail)
             return Any
@@ -353,7 +344,7 @@ class Evaluator:
             inner = parse_annotation(node.value, node.lineno)
             if inner is None:
                 raise Unresolved(f"{show(node)} is text that is no annotation", node.lineno)
-            return self.hint(inner, site.lazily(), trail)
+            return self.hint(inner, replace(site, lazy=True), trail)
         return node.value  # None, `...`, or what building refuses as it would at run time
 
     def _hint_named(self, node: ast.Name | ast.Attribute, site: Site, trail: Trail) -> Any:
@@ -375,11 +366,7 @@ class Evaluator:
         with trail.following(binding, node):
             if isinstance(binding.value, ast.Call):
                 return self._variable(meaning, binding.value, trail)
-            made = self.hint(binding.value, meaning.site, trail)  # type: ignore[arg-type]
-        if binding.kind == "alias":  # of Python 3.12
-            alias = typing.TypeAliasType(binding.name, made)  # type: ignore[attr-defined,unused-ignore]
-            return self._variables.setdefault(id(binding), alias)
-        return made
+            return self.hint(binding.value, meaning.site, trail)  # type: ignore[arg-type]
 
     def _variable(self, place: BoundName, call: ast.Call, trail: Trail) -> Any:
         """Return a TypeVar or NewType, once for all who use it; the value of any other call."""
@@ -423,19 +410,13 @@ class Evaluator:
         except TypeError:
             return typing.Union[tuple(hints)]  # noqa: UP007 - built from a tuple
 
-    def _hint_list(self, node: ast.List, site: Site, trail: Trail) -> Any:
-        return [self.permit(item, site, trail) for item in node.elts]  # the parameters of a Callable
-
-    def _hint_call(self, node: ast.Call, site: Site, trail: Trail) -> Any:
-        return self.value(node, site, trail)
-
     def _hint_subscript(self, node: ast.Subscript, site: Site, trail: Trail) -> Any:
         base = self.hint(node.value, site, trail)
         parts = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
         if len(parts) > MAX_VALUES or any(isinstance(part, ast.Starred | ast.Slice) for part in parts):
             raise Unresolved(f"'{show(node)}' cannot be read", node.lineno)
         if _is(base, "Literal"):
-            return Literal[tuple(value for part in parts for value in self._literal(part, site, trail))]
+            return Literal[tuple(self.value(part, site, trail) for part in parts)]
         if _is(base, "Annotated"):
             return self._annotated(node, parts, site, trail)
         if _is(base, "ClassVar"):
@@ -454,18 +435,6 @@ class Evaluator:
                 return base[argument]
         except Exception as error:  # each kind of class refuses in its own way
             raise TypeError(str(error)) from None
-
-    def _literal(self, part: ast.expr, site: Site, trail: Trail) -> Iterator[Any]:
-        """Yield the values of a part of a Literal, which may be another Literal or an alias of one."""
-        if isinstance(part, ast.Constant):
-            yield part.value
-            return
-        place = self.names.find(part, site).meaning
-        is_alias = isinstance(place, BoundName) and isinstance(place.binding.value, ast.Subscript)
-        if is_alias or isinstance(part, ast.Subscript):
-            yield from typing.get_args(self.hint(part, site, trail))
-        else:
-            yield self.value(part, site, trail)
 
     def _annotated(self, node: ast.Subscript, parts: list[ast.expr], site: Site, trail: Trail) -> Any:
         if len(parts) < 2:
@@ -503,8 +472,9 @@ _HINTS: dict[type[ast.expr], Callable[[Evaluator, Any, Site, Trail], Any]] = {
     ast.Attribute: Evaluator._hint_named,
     ast.Subscript: Evaluator._hint_subscript,
     ast.BinOp: Evaluator._hint_union,
-    ast.List: Evaluator._hint_list,
-    ast.Call: Evaluator._hint_call,
+    # The parameters of a Callable:
+    ast.List: lambda self, node, site, trail: [self.permit(item, site, trail) for item in node.elts],
+    ast.Call: Evaluator.value,
 }
 
 

@@ -145,6 +145,14 @@ def test_a_parameter_needs_a_description_and_a_type() -> None:
     ]
 
 
+def test_a_context_without_a_hint_is_told_its_type() -> None:
+    def look_up(word: str, ctx):  # type: ignore[no-untyped-def]
+        """Look a word up in the book."""
+
+    hints = [finding.hint for finding in advice(look_up) if finding.code == "untyped-parameter"]
+    assert hints == ["add a type hint: `ctx: Context`"]
+
+
 def test_an_explicit_schema_is_checked_in_the_same_way() -> None:
     schema = {
         "type": "object",

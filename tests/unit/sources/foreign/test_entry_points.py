@@ -653,7 +653,11 @@ RELOADED = (
 )
 
 
-@pytest.mark.parametrize("text", [RELOADED, LOW_LEVEL.replace("database closed", "ended v1")])
+@pytest.mark.parametrize(
+    "text",
+    [RELOADED, pytest.param(LOW_LEVEL.replace("database closed", "ended v1"), marks=pytest.mark.long)],
+    ids=["high_level", "low_level"],
+)
 def test_a_program_that_changes_is_started_again_and_the_old_one_ended(tmp_path: Path, text: str) -> None:
     file = tmp_path / "greeter.py"
     file.write_text(text)

@@ -36,7 +36,7 @@ async def person(_: Any, params: Any) -> types.ElicitResult:
     return types.ElicitResult(action="accept", content=content)
 
 
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@pytest.mark.parametrize("mode", [pytest.param("legacy", marks=pytest.mark.long), "auto"])
 async def test_a_tool_of_theirs_asks_a_person_at_the_other_end_of_a_pipe(mode: str) -> None:
     command = StdioServerParameters(
         command=sys.executable,

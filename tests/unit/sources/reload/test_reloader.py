@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from tests.support.reload_folder import Workshop, complaints, source, workshop
-from toolcrib import Finding
+from toolcrib import Finding, collect
 from toolcrib.registry.registry import Change
 from toolcrib.sources.reload import reloader as reloading
+from toolcrib.sources.targets import parse_target
 
 
 @pytest.fixture
@@ -266,3 +267,19 @@ async def test_a_load_whose_caller_was_cancelled_is_undone(shop: Workshop) -> No
         await asyncio.sleep(0.01)
     assert await shop.reloader.check_now()  # the next one finds the import system free
     assert await shop.say() == "two"
+
+
+async def test_the_samples_are_a_target_beside_a_file_that_is_reloaded(shop: Workshop) -> None:
+    def load_with_samples() -> Any:
+        tools, findings, paths = shop.load_targets()
+        samples = collect("toolcrib.samples")
+        found = parse_target("toolcrib.samples").find_paths()
+        return [*tools, *samples.tools], [*findings, *samples.findings], [*paths, *found]
+
+    shop.load = load_with_samples
+    for answer in ("two", "three"):
+        shop.write(crib_tools=source(answer))
+        assert await shop.reloader.check_now()
+        assert await shop.say() == answer
+        assert await shop.say("echo", message="x") == "Echo: x"
+    assert sys.modules["toolcrib.samples"] is sys.modules["toolcrib.sources.samples"]

@@ -157,7 +157,7 @@ def test_pydantic_is_loaded_only_where_a_file_means_it(tmp_path: Path) -> None:
         "import sys; from pathlib import Path\n"
         "from toolcrib.sources.scan.files import Library\n"
         "from toolcrib.sources.scan.stubs import Stubs\n"
-        f"library = Library([{str(tmp_path)!r}]); file = library.file({str(tmp_path / 'plain.py')!r})\n"
+        f"library = Library([{str(tmp_path)!r}]); file = library.file(Path({str(tmp_path / 'plain.py')!r}))\n"
         "Stubs(library).make(file.tree.body[1], file)\n"
         "print('pydantic' in sys.modules)\n"
     )
@@ -166,11 +166,12 @@ def test_pydantic_is_loaded_only_where_a_file_means_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="the syntax is of Python 3.12")
-def test_a_type_statement_is_an_alias(tmp_path: Path) -> None:
+def test_a_type_statement_and_type_parameters_are_announced(tmp_path: Path) -> None:
     reader = read(tmp_path, "type Ids = list[int]\ndef tool[T: int](x: Ids, y: T): ...\n")
     found = reader.stub(definition_of(reader)).findings
     assert [(item.code, item.parameter) for item in found] == [
         ("unresolved-hint", None),
+        ("unresolved-hint", "x"),
         ("unresolved-hint", "y"),
     ]
     made = reader.hint(expression("Ids"))

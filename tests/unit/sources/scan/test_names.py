@@ -21,7 +21,7 @@ def lay(folder: Path, files: dict[str, str]) -> None:
 
 def reader_of(folder: Path, name: str, *roots: Path) -> Reader:
     library = Library(roots or (folder,))
-    return Reader(library.file(folder / name), library)
+    return Reader(library.file((folder / name).resolve()), library)
 
 
 def parameters(reader: Reader, name: str = "tool") -> tuple[list[object], list[str]]:
@@ -121,7 +121,7 @@ class TestAcrossFiles:
         lay(tmp_path, {"models.py": MODELS, "server.py": "from models import Color\ndef tool(c: Color): ..."})
         reader = reader_of(tmp_path, "server.py", tmp_path / "server.py")
         assert parameters(reader) == ([COLOR], [])
-        assert {path.name for path in reader.library.files_read} == {"server.py", "models.py"}
+        assert {path.name for path in reader.library.files} == {"server.py", "models.py"}
 
     def test_a_source_folder_is_where_imports_begin(self, tmp_path: Path) -> None:
         lay(
@@ -164,7 +164,7 @@ class TestTheRoots:
         for name in ("in/pkg/t.py", "in/u.py"):
             reader = reader_of(tmp_path, name, tmp_path / "in")
             assert "unresolved-hint" in parameters(reader)[1]
-            assert tmp_path / "secret.py" not in reader.library.files_read
+            assert tmp_path / "secret.py" not in reader.library.files
 
     def test_links_in_circles_are_survived(self, tmp_path: Path) -> None:
         lay(tmp_path, {"t.py": "from a.a.a import X\nfrom loop import Y\ndef tool(x: X, y: Y): ..."})
@@ -195,27 +195,25 @@ class TestTheRoots:
     def test_a_file_is_read_once_and_refused_each_time(self, tmp_path: Path) -> None:
         lay(tmp_path, {"a.py": "x = 1", "bad.py": "def"})
         library = Library([tmp_path])
-        assert library.file(tmp_path / "a.py") is library.file(str(tmp_path / "a.py"))
+        assert library.file(tmp_path / "a.py") is library.file(tmp_path / "a.py")
         for _ in range(2):
             with pytest.raises(SourceError):
                 library.file(tmp_path / "bad.py")
-        assert len(library.files_read) == 2
+        assert len(library.files) == 2
 
 
 @pytest.mark.parametrize(
-    ("path", "name", "package"),
+    ("path", "name"),
     [
-        ("a.py", "a", ""),
-        ("pkg/__init__.py", "pkg", "pkg"),
-        ("pkg/b.py", "pkg.b", "pkg"),
-        ("pkg/sub/__init__.py", "pkg.sub", "pkg.sub"),
-        ("pkg/sub/c.py", "pkg.sub.c", "pkg.sub"),
-        ("loose/d.py", "d", ""),
+        ("a.py", "a"),
+        ("pkg/__init__.py", "pkg"),
+        ("pkg/b.py", "pkg.b"),
+        ("pkg/sub/__init__.py", "pkg.sub"),
+        ("pkg/sub/c.py", "pkg.sub.c"),
+        ("loose/d.py", "d"),
     ],
 )
-def test_a_file_has_the_name_that_importing_gives_it(
-    path: str, name: str, package: str, tmp_path: Path
-) -> None:
+def test_a_file_has_the_name_that_importing_gives_it(path: str, name: str, tmp_path: Path) -> None:
     lay(tmp_path, {"pkg/__init__.py": "", "pkg/sub/__init__.py": "", path: ""})
     file = Library([tmp_path]).file(tmp_path / path)
-    assert (file.name, file.package) == (name, package)
+    assert file.name == name

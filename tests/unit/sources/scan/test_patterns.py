@@ -158,6 +158,17 @@ def test_a_name_that_is_answered_and_not_listed_is_announced(tmp_path: Path) -> 
     assert any("'hidden'" in finding.message for finding in found.findings)
 
 
+def test_annotations_icons_and_meta_of_a_record_are_read(tmp_path: Path) -> None:
+    more = (
+        "annotations=ToolAnnotations(readOnlyHint=True), icons=[Icon(src='https://x/i.png')], _meta={'k': 1}"
+    )
+    body = f"return [Tool(name='shown', inputSchema={{'type': 'object'}}, {more})]"
+    text = LOW_LEVEL.replace("import Tool\n", "import Icon, Tool, ToolAnnotations\n").format(body=body)
+    made = scan(lay(tmp_path, server=text)).tools[0].definition
+    assert (made.annotations, made.icons) == ({"readOnlyHint": True}, [{"src": "https://x/i.png"}])
+    assert made.meta == {"k": 1}
+
+
 @pytest.mark.parametrize(
     "body",
     ["return TOOLS", "return [make('x')]", "return [Tool(name=n, inputSchema={}) for n in NAMES]", "pass"],

@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from tests.support.repository import Repository as Made
-from toolcrib.catalog import git
-from toolcrib.catalog.git import Repository
+from toolcrib.cli import diff as command
+from toolcrib.cli.diff import Repository
 from toolcrib.errors import ConfigurationError
 
 
@@ -73,7 +73,7 @@ def test_names_that_lead_out_of_the_folder_are_left_out(made: Made, tmp_path: Pa
 def test_too_many_files_are_refused_unless_a_folder_is_named(
     made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(git, "MAX_FILES", 2)
+    monkeypatch.setattr(command, "MAX_FILES", 2)
     commit = made.commit(a="", b="", shop__c="", shop__d="")
     found = Repository.around(made.folder)
     (tmp_path / "out").mkdir()
