@@ -61,6 +61,19 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.unfreeze = lambda: None  # a server that ends here thaws what it froze, which would be all of this
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _forget_modules(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
+    """Forget modules that tests imported from their folders: the next file may have a `tools.py`, too."""
+    before = set(sys.modules)
+    yield
+    folders = str(tmp_path_factory.getbasetemp())
+    for name in set(sys.modules) - before:
+        module = sys.modules[name]
+        places = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
+        if any(str(place).startswith(folders) for place in places):
+            del sys.modules[name]
+
+
 @pytest.fixture
 def _own_providers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget the providers of agents that a test registers."""
