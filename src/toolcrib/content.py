@@ -1,11 +1,11 @@
-"""Results of tools besides plain data: images, audio, files, links, and `Result` itself."""
+"""Results besides plain data: images, audio, files, links, messages of prompts, and `Result` itself."""
 
 from __future__ import annotations
 
 import base64
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from toolcrib.errors import CallError
@@ -69,7 +69,7 @@ class File(_Media):
     """The content of a file: as text where its media type is text, else in base64."""
 
     kind = "resource"
-    __slots__ = ("uri",)
+    __slots__ = ("is_named", "uri")
 
     def __init__(
         self,
@@ -82,6 +82,7 @@ class File(_Media):
         if isinstance(data, str):
             data, mime_type = data.encode(), mime_type or "text/plain"
         super().__init__(data, path=path, mime_type=mime_type)
+        self.is_named = uri is not None
         self.uri = uri or (self.path.resolve().as_uri() if self.path is not None else "file:///unnamed")
 
     def to_block(self) -> Block:
@@ -116,6 +117,14 @@ class Link:
 
 
 MEDIA = (_Media, Link)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a prompt: text, an image or another content, by the user or the assistant."""
+
+    content: Any
+    role: Literal["user", "assistant"] = "user"
 
 
 def text_block(text: str) -> Block:

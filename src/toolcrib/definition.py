@@ -252,6 +252,8 @@ MCP = NameRule(
     128,
     "must contain only letters, digits, underscores, hyphens, dots",
 )
+URI = NameRule("uri", re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[!-~]+"), 8192, "must be a URI")
+"""Resources are named by their URIs."""
 NAME_RULES: Mapping[str, NameRule] = MappingProxyType({rule.label: rule for rule in (STRICT, PORTABLE, MCP)})
 
 

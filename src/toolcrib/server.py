@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, Self, TypedDict, TypeVar, Unpack, overload
 
 from toolcrib import __version__, logs
 from toolcrib.content import Result, text_block
@@ -27,6 +27,7 @@ from toolcrib.dispatch.tool_search import DEFAULT_BUDGET_TOKENS, SearchMode, Too
 from toolcrib.errors import (
     BatchError,
     BindError,
+    CallError,
     ConfigurationError,
     DefinitionError,
     Finding,
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from toolcrib.config.settings import Policy
     from toolcrib.policy.enforcer import PolicyEnforcer
     from toolcrib.protocol.methods import Method
+    from toolcrib.registry.prompts import PromptFields
+    from toolcrib.registry.resources import ResourceFields
     from toolcrib.transports.http.routes import Route
     from toolcrib.transports.serving import Transports
 
@@ -55,9 +58,20 @@ logger = logging.getLogger("toolcrib")
 
 F = TypeVar("F", bound=Callable[..., Any])
 M = TypeVar("M", bound=Middleware)
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
 Transport = Callable[["MCPServer"], Awaitable[None]]
 STARTED = "Cannot register tools after server has started"
 STOPPING = "Server is shutting down, registration not allowed"
+
+
+class Completed(Protocol[P, R]):
+    """A function behind a prompt or a resource: itself, with a decorator for functions that complete its
+    arguments."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+    def complete(self, argument: str) -> Callable[[F], F]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +79,7 @@ class ServerSettings:
     """The settings of a server.
 
     A server is sealed when it starts, unless it is `dynamic`. `switches` turn groups of tools on and off.
-    Clients see `version` (by default toolcrib's), `title`, `instructions`, `website_url` and `icons` (as MCP
+    Clients see `version` (by default toolcrib's), `title`, `instructions`, `description`, `website_url` and `icons` (as MCP
     writes them); `page_size` splits long lists; `unknown_tool_code` is for clients that expect -32601.
     `log_arguments` logs the values of arguments, not only their names. `errors="hide"` keeps the messages of
     exceptions in tools of other libraries' servers from callers; by default they are shown as that library
@@ -85,6 +99,7 @@ class ServerSettings:
     version: str | None = None
     title: str | None = None
     instructions: str | None = None
+    description: str | None = None
     website_url: str | None = None
     icons: Sequence[Mapping[str, Any]] = ()
     page_size: int | None = None
@@ -110,6 +125,7 @@ class SettingFields(TypedDict, total=False):
     version: str | None
     title: str | None
     instructions: str | None
+    description: str | None
     website_url: str | None
     icons: Sequence[Mapping[str, Any]]
     page_size: int | None
@@ -135,9 +151,8 @@ _OTHER_SETTINGS = {
     "stateless_http": "clients of 2026-07-28 need no session; use keeps_sessions=False for others",
 }
 """What servers of mcp and fastmcp take under other names."""
-_NO_RESOURCES = "toolcrib serves tools only: no resources and prompts"
 _OTHER_ATTRIBUTES = {
-    **dict.fromkeys(("resource", "add_resource", "prompt", "add_prompt"), _NO_RESOURCES),
+    "add_prompt": "use server.prompt(function)",
     **dict.fromkeys(("mount", "import_server"), "use server.add(other, namespace=...)"),
     **dict.fromkeys(("http_app", "streamable_http_app", "sse_app"), "use server.asgi()"),
     **dict.fromkeys(("run_async", "run_http_async", "run_stdio_async"), "use await server.run(...)"),
@@ -152,7 +167,7 @@ _OTHER_ATTRIBUTES = {
 }
 """What servers of mcp and fastmcp have under other names."""
 _PROTOCOL_SETTINGS = (
-    *("title", "instructions", "website_url", "icons", "page_size", "unknown_tool_code"),
+    *("title", "instructions", "description", "website_url", "icons", "page_size", "unknown_tool_code"),
     *("log_arguments", "key", "keeps_sessions"),
 )
 
@@ -298,7 +313,10 @@ class MCPServer:
         if switches or self.switches:
             self._switch(batch, switches or {})
         if include or exclude:
-            batch.tools = select(batch.tools, include, exclude)
+            kept = select(batch.everything, include, exclude)
+            batch.tools = [tool for tool in kept if tool.kind == "tool"]
+            batch.resources = [tool for tool in kept if tool.kind == "resource"]
+            batch.prompts = [tool for tool in kept if tool.kind == "prompt"]
         register = self._register_one if batch.single and batch.tools else self._register_many
         report = register(batch, on_duplicate, strict)
         for finding in batch.findings:
@@ -322,6 +340,11 @@ class MCPServer:
             text = f"Nothing registered, {len(errors)} refused: {errors[0]}"
             raise BatchError(text, batch.findings)
         report = self.registry.add_all(batch.tools, on_duplicate=on_duplicate, strict=strict)
+        for registry, others in ((self.resources, batch.resources), (self.prompts, batch.prompts)):
+            if others:
+                further = registry.add_all(others, on_duplicate=on_duplicate, strict=strict)
+                report.others += further.registered
+                report.findings += further.findings
         report.findings[:0] = batch.findings
         for finding in report.errors:
             logger.warning("Error during tool registration: %s", finding)
@@ -343,6 +366,104 @@ class MCPServer:
         self._unused_switches -= matching
         batch.findings += [report_unused_switch(name) for name in given if name not in matching]
 
+    # --- resources and prompts ---
+
+    @property
+    def resources(self) -> ToolRegistry:
+        """The resources and templates, by URI."""
+        return self.dispatcher.resources
+
+    @property
+    def prompts(self) -> ToolRegistry:
+        """The prompts, by name."""
+        return self.dispatcher.prompts
+
+    def resource(self, uri: str, **options: Unpack[ResourceFields]) -> Callable[[Callable[P, R]], Completed[P, R]]:
+        """Publish what a function returns under a URI: `@server.resource("orders://{id}")`.
+
+        The parameters of the function are the variables of the URI. Returns the function; its attribute
+        `complete` registers functions that complete variables: `@order.complete("id")`.
+        """
+        from toolcrib.registry.resources import make_resource  # start-up time: many servers have none
+
+        def register(function: Callable[P, R]) -> Completed[P, R]:
+            return self._add_feature(self.resources, function, lambda: make_resource(uri, function, options))
+
+        return register
+
+    def add_resource(self, uri: str, content: Any, **options: Unpack[ResourceFields]) -> None:
+        """Publish fixed content under a URI: text, bytes, data, a `File`, or the `Path` of a file or folder.
+
+        Of a folder, every file is a resource below the URI; files outside of it cannot be read.
+        """
+        from toolcrib.registry.resources import add_static  # start-up time, as above
+
+        self._check_open()
+        for made in add_static(uri, content, options):
+            self.resources.add(made)
+
+    @overload
+    def prompt(self, function: Callable[P, R], /) -> Completed[P, R]: ...
+    @overload
+    def prompt(
+        self, name: str | None = None, /, **options: Unpack[PromptFields]
+    ) -> Callable[[Callable[P, R]], Completed[P, R]]: ...
+    def prompt(self, first: Any = None, /, **options: Unpack[PromptFields]) -> Any:
+        """Offer a function as a prompt: it returns text, messages, or a list of these.
+
+        Works bare, with a name, and with options. Returns the function; its attribute `complete` registers
+        functions that complete arguments: `@plan_trip.complete("city")`.
+        """
+        from toolcrib.registry.prompts import make_prompt  # start-up time, as above
+
+        def register(function: Any) -> Any:
+            name = None if callable(first) else first
+            return self._add_feature(self.prompts, function, lambda: make_prompt(function, name, options))
+
+        return register(first) if callable(first) else register
+
+    def _add_feature(self, registry: ToolRegistry, function: Any, make: Callable[[], Any]) -> Any:
+        """Register a resource or a prompt, and return its function."""
+        self._check_open()
+        try:
+            made = registry.add(make())
+        except DefinitionError as error:
+            if not is_searching():
+                raise
+            self.registry.refused.extend(error.all_findings)
+            return function
+        from toolcrib.registry.completion import completer_of
+
+        try:
+            function.complete = partial(completer_of, made)
+        except (AttributeError, TypeError):
+            pass  # a method or another object without attributes of its own
+        return function
+
+    async def resource_changed(self, uri: str) -> None:
+        """Tell the clients that have subscribed to a resource that it has changed."""
+        if self._transports is not None:
+            self._transports.announce_update(uri)
+
+    async def read(self, uri: str, *, principal: Principal = LOCAL) -> list[dict[str, Any]]:
+        """Return the contents of a resource. Raises ToolNotFoundError, and CallError where reading fails."""
+        from toolcrib.registry.resources import find_resource  # start-up time, as above
+
+        found = find_resource(self.resources.snapshot, uri)
+        resource, values = (None, None) if found is None else found
+        result = await self.dispatcher.run(resource, uri, values, principal=principal)
+        return [{"uri": uri, **item} for item in raise_failure(result).content]
+
+    async def get_prompt(
+        self, name: str, arguments: Mapping[str, str] | None = None, *, principal: Principal = LOCAL
+    ) -> list[dict[str, Any]]:
+        """Return the messages of a prompt. Raises ToolNotFoundError, and CallError where making them fails."""
+        prompt = self.prompts.try_get(name)
+        result = await self.dispatcher.run(prompt, name, arguments, principal=principal)
+        return raise_failure(result).content
+
+    # --- tool objects ---
+
     def register_tool(self, tool: MCPTool) -> None:
         """Register one tool object under strict rules, or raise and register nothing."""
         self._check_open()
@@ -360,6 +481,10 @@ class MCPServer:
     def _tools(self) -> dict[str, Any]:
         """The registered objects by name."""
         return {tool.name: tool.origin for tool in self.registry}
+
+    @property
+    def _registries(self) -> tuple[ToolRegistry, ...]:
+        return self.registry, self.resources, self.prompts
 
     def _check_open(self) -> None:
         if self._shutting_down:
@@ -476,12 +601,13 @@ class MCPServer:
         for name in sorted(self._unused_switches):
             logger.warning("%s", report_unused_switch(name))
         try:
-            if self.dynamic:
-                self.registry.reopen()
-                self.registry.eager = True  # problems must be found before clients see a tool
-                self.registry.check()
-            else:
-                self.registry.seal(STARTED)
+            for registry in self._registries:
+                if self.dynamic:
+                    registry.reopen()
+                    registry.eager = True  # problems must be found before clients see a tool
+                    registry.check()
+                else:
+                    registry.seal(STARTED)
             if self.enforcer is not None:
                 self._check_policy(self.enforcer)
             if self.dispatcher.pipeline is not None:
@@ -498,7 +624,7 @@ class MCPServer:
             raise
 
     def _check_policy(self, enforcer: PolicyEnforcer) -> None:
-        tools = self.registry.published()
+        tools = self.dispatcher.published()
         if self.dynamic:
             enforcer.warn_unmatched(tools)  # the tools that are meant may be added later
         elif wrong := enforcer.check(tools):
@@ -511,7 +637,8 @@ class MCPServer:
         May be called from any thread and more than once.
         """
         self._shutting_down = self.dispatcher.is_stopped = True
-        self.registry.close(STOPPING)
+        for registry in self._registries:
+            registry.close(STOPPING)
         if self._transports is not None:
             self._transports.close()
         try:
@@ -642,7 +769,8 @@ class MCPServer:
                 if not was_stopped:
                     self._forget_stop()
                 if not (was_stopped or was_sealed):
-                    self.registry.reopen()
+                    for registry in self._registries:
+                        registry.reopen()
 
     def run(self, transport: str | Transport = "stdio", **options: Any) -> Any:
         """Run until stopped: blocks, or returns an awaitable inside an event loop.
@@ -700,6 +828,13 @@ class MCPServer:
                 await asyncio.gather(serving, ended, return_exceptions=True)
             if not serving.cancelled():
                 serving.result()  # raises the exception of the transport
+
+
+def raise_failure(result: Result) -> Result:
+    """Return a result, or raise the error that it reports."""
+    if result.is_error:
+        raise result.error or CallError(result.text)
+    return result
 
 
 def report_unused_switch(name: str) -> Finding:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, Unpack, overload, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, Unpack, overload, runtime_checkable
 
 from toolcrib.definition import (
     MAX_DESCRIPTION_BYTES,
@@ -144,9 +144,11 @@ class Tool:
 
     `origin` is the object that was registered, `owner` the application it belongs to. `long_name` is the
     full form of a name that had to be shortened; both can be called. `namespace` is the prefix that the
-    source asks for. `adoption` is set for tools of other libraries' servers.
+    source asks for. `adoption` is set for tools of other libraries' servers. `kind` tells resources and
+    prompts, which are run like tools, from them.
     """
 
+    kind: ClassVar[Literal["tool", "resource", "prompt"]] = "tool"
     __slots__ = (
         "_build",
         "_built",
@@ -226,6 +228,11 @@ class Tool:
     @property
     def version(self) -> str | None:
         return self.options.version
+
+    @property
+    def reference(self) -> str:
+        """The name in records and counts: `prompt:NAME` and `resource:URI`, but plain names of tools."""
+        return self.name if self.kind == "tool" else f"{self.kind}:{self.name}"
 
     @property
     def is_async(self) -> bool:

@@ -329,7 +329,7 @@ class ValueGenerator:
             return self._fitting(_parser.parse(schema["pattern"]), low)
         text = self._random.choice(_TEXTS)
         text = text if len(text) >= low else (text or "a") * low
-        return text[: max(low, self._random.randint(low, schema.get("maxLength", low + 100)))]
+        return text[: self._random.randint(low, max(low, schema.get("maxLength", low + 100)))]
 
     def _fitting(self, pattern: Any, low: int = 0) -> str:
         """Return a text that is likely to match a parsed pattern."""

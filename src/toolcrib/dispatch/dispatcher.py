@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.content import BUILT_IN, Result, text_block
 from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Context, InputNeeded, Principal, find_misuse
-from toolcrib.definition import MAX_TIMEOUT_S, Mirrored
+from toolcrib.definition import MAX_TIMEOUT_S, URI, Mirrored
 from toolcrib.dispatch.crash_log import CrashReporter, Raised
 from toolcrib.dispatch.deadline import run_steps
 from toolcrib.dispatch.lifespan import Applications
@@ -250,7 +250,8 @@ KEPT_STATS = 1000
 
 
 class Dispatcher:
-    """Calls the tools of one registry. `server` is passed to handlers that ask for it."""
+    """Calls the tools of one registry, and what is behind the resources and prompts of the same server, which
+    are passed to `run`. `server` is passed to handlers that ask for it."""
 
     def __init__(
         self,
@@ -260,6 +261,8 @@ class Dispatcher:
         timeout_s: float | None = DEFAULT_TIMEOUT_S,
     ) -> None:
         self.registry = registry
+        self.resources = ToolRegistry(name_rule=URI, confusable="allow")
+        self.prompts = ToolRegistry(name_rule=registry.rule)
         self.server = server
         self.timeout_s = None if timeout_s is None else _check_limit(timeout_s)
         self.runner = Runner()
@@ -273,20 +276,30 @@ class Dispatcher:
         self._seen: Snapshot | None = None
         self._plans: dict[str, Plan] = {}
         self._plan_of: dict[Tool, Plan] = {}
-        self._viewed: tuple[Snapshot, tuple[Tool, ...]] | None = None
+        self._viewed: dict[ToolRegistry, tuple[Snapshot, tuple[Tool, ...]]] = {}
 
     @property
     def depends_on_principal(self) -> bool:
         """Whether two callers may see different tools."""
         return self.pipeline is not None and self.pipeline.depends_on_principal
 
-    def view(self, principal: Principal = LOCAL) -> tuple[Tool, ...]:
-        """Return the tools that a principal may see and call: the same object until they change."""
-        snapshot = self.registry.snapshot
-        viewed = self._viewed
+    def view(
+        self, principal: Principal = LOCAL, registry: ToolRegistry | None = None
+    ) -> tuple[Tool, ...]:
+        """Return the tools that a principal may see and call: the same object until they change.
+
+        `registry` is another one than that of the tools: of resources or prompts.
+        """
+        registry = registry or self.registry
+        snapshot = registry.snapshot
+        viewed = self._viewed.get(registry)
         if viewed is None or viewed[0] is not snapshot:
-            viewed = self._viewed = (snapshot, tuple(self.registry.published()))
+            viewed = self._viewed[registry] = (snapshot, tuple(registry.published()))
         return viewed[1] if self.pipeline is None else self.pipeline.view(principal, viewed[1])
+
+    def published(self) -> list[Tool]:
+        """Return everything that clients may see: tools, resources and prompts."""
+        return [tool for each in (self.registry, self.resources, self.prompts) for tool in each.published()]
 
     def is_visible(self, principal: Principal, tool: Tool) -> bool:
         """Return whether a principal may see a tool."""
@@ -296,6 +309,8 @@ class Dispatcher:
 
     def _is_there(self, tool: Tool, principal: Principal) -> bool:
         """Return whether an older version is reachable: it is for principals that see the newest one."""
+        if tool.kind != "tool":
+            return True
         newest = self.registry.snapshot.find(tool.name) or tool
         if newest is tool or self.pipeline is None or self.pipeline.is_visible(principal, newest):
             return True
@@ -376,17 +391,62 @@ class Dispatcher:
                     call = Call(self.pipeline.next_id(), name, None, arguments, principal, channel)
                     await self.pipeline.reject_unknown(call)
                 raise
+        return await self._start(plan, name, arguments, principal, channel, timeout_s)
+
+    async def run(
+        self,
+        tool: Tool | None,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        *,
+        principal: Principal = LOCAL,
+        channel: Channel = NO_CHANNEL,
+    ) -> Result:
+        """Run what is not in the registry of tools, a resource or a prompt, through the same middleware.
+
+        `name` is what the caller asked for, and `tool` is None where there is no such thing. Raises
+        ToolNotFoundError.
+        """
+        if self.is_stopped:
+            stopped = ToolBusyError(f"'{name}' cannot be read: the server has stopped.")
+            return Result([text_block(str(stopped))], is_error=True, error=stopped)
+        if tool is None:
+            if self.pipeline is not None:
+                call = Call(self.pipeline.next_id(), name, None, arguments, principal, channel)
+                await self.pipeline.reject_unknown(call)
+            raise ToolNotFoundError(name)
+        plan = self._plan_of.get(tool)
+        if plan is None:
+            plan = self._plan_of[tool] = Plan(tool, self.stats.setdefault(tool.reference, ToolStats()))
+        return await self._start(plan, name, arguments, principal, channel, None)
+
+    def run_bare(
+        self, tool: Tool, arguments: Mapping[str, Any], *, principal: Principal = LOCAL
+    ) -> Awaitable[Result]:
+        """Run a function of a server that is not called by clients itself, without middleware."""
+        plan = Plan(tool, ToolStats())
+        return self._perform(plan, arguments, principal, plan.timeout_s, NO_CHANNEL)
+
+    def _start(
+        self,
+        plan: Plan,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        principal: Principal,
+        channel: Channel,
+        timeout_s: float | None,
+    ) -> Awaitable[Result]:
         limit = self.timeout_s if plan.timeout_s is None else plan.timeout_s
         if timeout_s is not None:
             limit = _shorten(limit, timeout_s)
         if self.pipeline is None:
-            return await self._perform(plan, arguments, principal, limit, channel)
+            return self._perform(plan, arguments, principal, limit, channel)
         id_ = self.pipeline.next_id()
         call = Call(id_, name, plan.tool, arguments, principal, channel, limit, plan.is_search_tool)
         chain = plan.chain
         if chain is None:
             chain = plan.chain = self._compose(plan, self.pipeline)
-        return await chain(call)
+        return chain(call)
 
     def _compose(self, plan: Plan, pipeline: Pipeline) -> Next:
         """Return the middleware chain of one tool."""

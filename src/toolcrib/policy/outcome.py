@@ -84,7 +84,7 @@ class OutcomeMiddleware:
         if logger.isEnabledFor(logging.INFO):
             fields = {
                 "call_id": call.id,
-                "tool_name": call.name if call.tool is None else call.tool.name,
+                "tool_name": call.name if call.tool is None else call.tool.reference,
                 "principal": call.principal.name,
                 "outcome": call.outcome,
                 "error_code": call.code,

@@ -7,13 +7,14 @@ the way that the peer's revision defines.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolcrib.content import Result, text_block
 from toolcrib.context import LOCAL, RESERVED, InputNeeded, Principal, Question
@@ -53,6 +54,7 @@ LATE_QUESTION_S = 0.5
 ASK_S = 600.0
 """How long a question to a legacy client stays open."""
 
+C = TypeVar("C", bound="ToolCall")
 MAX_LOGGED_NAMES = 50
 MAX_LOGGED_NAME = 64
 MAX_LOGGED_VALUES = 2000
@@ -259,12 +261,9 @@ class ToolCall(PendingRequest):
         try:
             if logger.isEnabledFor(logging.INFO):
                 log_call(self.name, self.arguments, values=engine.settings.log_arguments)
-            result = await engine.dispatcher.call(
-                self.name, self.arguments, principal=self.peer.principal, channel=self
-            )
+            result = await self._dispatch()
         except ToolNotFoundError:
-            code = engine.settings.unknown_tool_code
-            return error_reply(self.id, RPCError(code, f"Unknown tool: {self.name}", status=200))
+            return error_reply(self.id, self._not_found())
         except InputNeeded as needed:
             if self.revision.modern and needed.questions:
                 return self._reply_with_questions(needed.questions)
@@ -280,6 +279,14 @@ class ToolCall(PendingRequest):
         if result.error is not None and (reply := self._error_reply(result.error)) is not None:
             return reply
         return self._encode(result)
+
+    def _dispatch(self) -> Awaitable[Result]:
+        return self.engine.dispatcher.call(
+            self.name, self.arguments, principal=self.peer.principal, channel=self
+        )
+
+    def _not_found(self) -> RPCError:
+        return RPCError(self.engine.settings.unknown_tool_code, f"Unknown tool: {self.name}", status=200)
 
     async def _wait(self, limit: CallLimit) -> None:
         try:
@@ -439,6 +446,45 @@ class ToolCall(PendingRequest):
         return [self.peer.binding, self.name, self.arguments or {}]
 
 
+# --- results that are awaited ----------------------------------------------------------------------------
+
+
+class AwaitedResult(PendingRequest):
+    """A result that is awaited."""
+
+    __slots__ = ("_engine", "_outcome", "_revision")
+
+    def __init__(
+        self, engine: Engine, peer: Peer, id_: Id, revision: Revision, outcome: Awaitable[Mapping[str, Any]]
+    ) -> None:
+        super().__init__(peer, id_)
+        self._engine = engine
+        self._revision = revision
+        self._outcome = outcome
+
+    async def run(self) -> Reply:
+        try:
+            return encode_mapping(self._engine, self.id, self._revision, await self._outcome)
+        except RPCError as error:
+            return messages.error_reply(self.id, error)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        super().close()
+        if inspect.iscoroutine(self._outcome):
+            self._outcome.close()  # no effect on one that has ended
+
+
+def encode_mapping(engine: Engine, id_: Id, revision: Revision, result: Mapping[str, Any]) -> Reply:
+    """Return the reply with a result that is a mapping."""
+    content = dict(result)
+    if revision.modern:
+        content.setdefault("resultType", "complete")
+        content["_meta"] = {**content.get("_meta", {}), **engine.server_meta}
+    return Reply(messages.encode_result(id_, codec.encode(content)))
+
+
 # --- the method --------------------------------------------------------------------------------------
 
 
@@ -451,20 +497,28 @@ def call_tool(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: d
     name, arguments = read_call(params)
     if (search := dispatcher.tool_search) is not None and name in search.call_tools:
         name, arguments = search.forward(name, arguments, peer.principal) or (name, arguments)
+    call = ToolCall(engine, peer, id_, revision, name, arguments, *read_envelope(peer, revision, params))
+    return begin(call, params)
+
+
+def read_envelope(
+    peer: Peer, revision: Revision, params: dict[str, Any]
+) -> tuple[Mapping[str, Any], Id | None, str | None, str | None]:
+    """Return the client's capabilities, the progress token, the log level and the trace of a request."""
     if revision.modern:
         meta = params["_meta"]
         level, token = read_options(params)
-        capabilities = meta[messages.CAPABILITIES]
-    else:
-        meta = params.get("_meta", {})
-        level, token = None, read_token(meta)
-        capabilities = {} if peer.session is None else peer.session.capabilities
-    call = ToolCall(
-        engine, peer, id_, revision, name, arguments, capabilities, token, level, meta.get("traceparent")
-    )
-    if revision.modern and ("requestState" in params or "inputResponses" in params):
-        _read_answers(engine, call, params)
-    if peer.inflight is not None:
+        return meta[messages.CAPABILITIES], token, level, meta.get("traceparent")
+    meta = params.get("_meta", {})
+    capabilities = {} if peer.session is None else peer.session.capabilities
+    return capabilities, read_token(meta), None, meta.get("traceparent")
+
+
+def begin(call: C, params: dict[str, Any]) -> C:
+    """Give a request the answers that came with it, and add it to those in flight."""
+    if call.revision.modern and ("requestState" in params or "inputResponses" in params):
+        _read_answers(call.engine, call, params)
+    if call.peer.inflight is not None:
         call.register()
     return call
 

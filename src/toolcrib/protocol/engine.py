@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolcrib.dispatch.dispatcher import Dispatcher
-from toolcrib.protocol import legacy, messages, modern
+from toolcrib.protocol import completion, legacy, messages, modern
 from toolcrib.protocol.calls import CallLimit, Peer, PendingRequest
-from toolcrib.protocol.lists import ToolListCache
+from toolcrib.protocol.lists import ListCache
 from toolcrib.protocol.messages import INVALID_REQUEST, PARSE_ERROR, VERSION, Reply, RPCError, error_reply
 from toolcrib.protocol.methods import METHODS, Method, methods_of
 from toolcrib.protocol.questions import StateSealer
@@ -44,6 +44,7 @@ class EngineSettings:
     version: str
     title: str | None = None
     instructions: str | None = None
+    description: str | None = None
     website_url: str | None = None
     icons: Sequence[Mapping[str, Any]] = ()
     dynamic: bool = False
@@ -69,17 +70,22 @@ class Engine:
         self.dispatcher = dispatcher
         self.settings = settings
         named = {"name": settings.name, "version": settings.version, "title": settings.title}
-        shown = {"websiteUrl": settings.website_url, "icons": list(settings.icons)}
+        shown = {
+            "description": settings.description,
+            "websiteUrl": settings.website_url,
+            "icons": list(settings.icons),
+        }
         # Every result of 2026-07-28 names its server; icons may be long, so they are sent once.
         self.server_meta = {messages.SERVER_INFO: {key: value for key, value in named.items() if value}}
         self.server_info = {key: value for key, value in {**named, **shown}.items() if value}
         self.ttl_ms = DYNAMIC_TTL_MS if settings.dynamic else SEALED_TTL_MS
-        self.tool_lists = ToolListCache(settings.page_size)
+        self.lists = ListCache(settings.page_size)
         self.sealer = StateSealer(settings.key, now=wall)
         self.sessions = Sessions(now)
         self.pipes: set[Session] = set()
         self.subscriptions: set[Subscription] = set()
         self.call_limit = CallLimit()
+        self.completion_limit = completion.make_limiter()
         self.encoded_meta = codec.preencode(self.server_meta)
         self._late_questions: set[str] = set()
         self._methods: tuple[Method, ...] = METHODS
@@ -172,17 +178,28 @@ class Engine:
     def cache_scope(self) -> str:
         return "private" if self.dispatcher.depends_on_principal else "public"
 
-    def announce_change(self) -> None:
-        """Notify all clients that listen that the list of tools has changed."""
-        self.tool_lists.clear()
-        if not self.dispatcher.has_list_changed():
+    def announce_change(self, kind: str = "tools") -> None:
+        """Notify all clients that listen that the list of tools, resources or prompts has changed."""
+        self.lists.clear()
+        if kind == "tools" and not self.dispatcher.has_list_changed():
             return  # other tools can be found by search now, but the list is what it was
-        method = "notifications/tools/list_changed"
+        method = f"notifications/{kind}/list_changed"
         for subscription in list(self.subscriptions):
-            subscription.announce(method, "toolsListChanged")
+            subscription.announce(method, f"{kind}ListChanged")
         message = messages.encode_notification(method)
         for session in (*self.pipes, *self.sessions):
             if session.is_open and session.notify is not None:
+                session.notify(message)
+
+    def announce_update(self, uri: str) -> None:
+        """Notify the clients that have subscribed to a resource that its contents have changed."""
+        method, params = "notifications/resources/updated", {"uri": uri}
+        for subscription in list(self.subscriptions):
+            if uri in subscription.uris:
+                subscription.announce(method, "resourceSubscriptions", params)
+        message = messages.encode_notification(method, params)
+        for session in (*self.pipes, *self.sessions):
+            if uri in session.subscribed and session.is_open and session.notify is not None:
                 session.notify(message)
 
     def is_first_late_question(self, tool: str) -> bool:

@@ -75,7 +75,7 @@ def initialize(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: 
             raise RPCError(INVALID_REQUEST, "Invalid request: initialized already")
         session.open(revision, capabilities)
     newer: tuple[str, ...] = () if revision.structured_output else ("title",)
-    newer += () if revision.icons else ("websiteUrl", "icons")
+    newer += () if revision.icons else ("description", "websiteUrl", "icons")
     info = {key: value for key, value in engine.server_info.items() if key not in newer}
     result: dict[str, Any] = {
         "protocolVersion": revision.name,

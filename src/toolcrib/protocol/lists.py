@@ -1,4 +1,4 @@
-"""Results of tools/list, encoded once per set of tools and revision.
+"""Results of tools/list and the other lists, encoded once per set of entries and revision.
 
 A page is kept as bytes, so that serving it costs a copy. Cursors are opaque and derived from the list itself:
 every worker understands the cursors of the others, and a cursor of another list is refused.
@@ -9,30 +9,56 @@ from __future__ import annotations
 import base64
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from toolcrib.protocol.messages import INVALID_PARAMS, RPCError
+from toolcrib.protocol import messages
+from toolcrib.protocol.messages import INVALID_PARAMS, Id, Reply, RPCError
 from toolcrib.protocol.revisions import Revision
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
+
+if TYPE_CHECKING:
+    from toolcrib.protocol.engine import Engine
 
 logger = logging.getLogger("toolcrib")
 
 MAX_LISTS = 64
 """Encoded lists that are kept: one for each revision and visible set of tools."""
 
+Shape = Callable[[Any, Revision], Mapping[str, Any] | None]
+
+
+def _shape_resource(resource: Any, revision: Revision) -> Mapping[str, Any] | None:
+    return None if resource.template else revision.shape_entry(resource.to_wire())
+
+
+def _shape_template(resource: Any, revision: Revision) -> Mapping[str, Any] | None:
+    return revision.shape_entry(resource.to_wire()) if resource.template else None
+
+
+SHAPES: Mapping[str, Shape] = {
+    "tools": lambda tool, revision: revision.shape_tool(tool.definition),
+    "resources": _shape_resource,
+    "resourceTemplates": _shape_template,
+    "prompts": lambda prompt, revision: revision.shape_entry(prompt.to_wire()),
+}
+"""How an entry of each list looks in a revision; None for one that is not in it."""
+
 
 class _Pages(dict[str | None, bytes]):
     """One list for one revision: pages of the form `"tools":[...]`, by cursor."""
 
-    def __init__(self, tools: Sequence[Tool], revision: Revision, size: int | None) -> None:
-        self.tools = tools  # held, so that no other list gets the same id()
-        encoded = [codec.write(revision.shape_tool(tool.definition)) for tool in tools]
+    def __init__(self, key: str, entries: Sequence[Tool], revision: Revision, size: int | None) -> None:
+        self.entries = entries  # held, so that no other list gets the same id()
+        shape = SHAPES[key]
+        shaped = (shape(entry, revision) for entry in entries)
+        encoded = [codec.write(item) for item in shaped if item is not None]
         step = size or max(1, len(encoded))
         digest = hashlib.sha256(b"\n".join(encoded)).digest()[:12] if len(encoded) > step else b""
         cursor: str | None = None
         for number, start in enumerate(range(0, max(1, len(encoded)), step), start=1):
-            page = b'"tools":[' + b",".join(encoded[start : start + step]) + b"]"
+            page = b'"%b":[%b]' % (key.encode(), b",".join(encoded[start : start + step]))
             following = base64.urlsafe_b64encode(digest + number.to_bytes(4, "big"))
             if start + step < len(encoded):
                 page += b',"nextCursor":"' + following + b'"'
@@ -40,27 +66,37 @@ class _Pages(dict[str | None, bytes]):
             cursor = following.decode()
 
 
-class ToolListCache:
-    """Encoded lists, by revision and visible set of tools."""
+class ListCache:
+    """Encoded lists, by kind, revision and visible set of entries."""
 
     def __init__(self, page_size: int | None = None) -> None:
         self.page_size = page_size
-        self._lists: dict[tuple[int, str], _Pages] = {}
+        self._lists: dict[tuple[str, int, str], _Pages] = {}
 
-    def page(self, tools: Sequence[Tool], revision: Revision, cursor: str | None) -> bytes:
-        """Return one page. `tools` must be the same object as long as it holds the same tools."""
-        key = (id(tools), revision.name)
-        pages = self._lists.get(key)
-        if pages is None or pages.tools is not tools:
+    def page(self, key: str, entries: Sequence[Tool], revision: Revision, cursor: str | None) -> bytes:
+        """Return one page. `entries` must be the same object as long as it holds the same."""
+        known = (key, id(entries), revision.name)
+        pages = self._lists.get(known)
+        if pages is None or pages.entries is not entries:
             while len(self._lists) >= MAX_LISTS:
                 del self._lists[next(iter(self._lists))]
-            pages = self._lists[key] = _Pages(tools, revision, self.page_size)
+            pages = self._lists[known] = _Pages(key, entries, revision, self.page_size)
         if cursor not in pages:
             raise RPCError(INVALID_PARAMS, "Invalid cursor: list again from the start", status=200)
         return pages[cursor]
 
     def clear(self) -> None:
         self._lists.clear()
+
+
+def list_reply(engine: Engine, id_: Id, revision: Revision, page: bytes) -> Reply:
+    """Return the reply with one page of a list."""
+    if not revision.modern:
+        return Reply(messages.encode_result(id_, b"{" + page + b"}"))
+    return Reply(
+        b'{"jsonrpc":"2.0","id":%b,"result":{"resultType":"complete","ttlMs":%d,"cacheScope":"%b","_meta":%b,%b}}'
+        % (messages.encode_id(id_), engine.ttl_ms, engine.cache_scope.encode(), engine.encoded_meta, page)
+    )
 
 
 def log_list(tools: Sequence[Tool], cursor: str | None) -> None:

@@ -20,10 +20,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.context import Principal
-from toolcrib.protocol import messages
-from toolcrib.protocol.calls import Peer, PendingRequest, call_tool, read_cursor, read_options
+from toolcrib.protocol import completion, messages, prompts, resources
+from toolcrib.protocol.calls import (
+    AwaitedResult,
+    Peer,
+    PendingRequest,
+    call_tool,
+    encode_mapping,
+    read_cursor,
+    read_options,
+)
 from toolcrib.protocol.legacy import initialize, ping, set_level
-from toolcrib.protocol.lists import log_list
+from toolcrib.protocol.lists import list_reply, log_list
 from toolcrib.protocol.messages import ACCEPTED, Id, Reply, RPCError
 from toolcrib.protocol.revisions import LEGACY, MODERN, Revision
 from toolcrib.protocol.subscriptions import listen
@@ -68,14 +76,9 @@ def list_tools(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: 
     if revision.modern:
         read_options(params)
     tools, cursor = engine.dispatcher.shown(peer.principal), read_cursor(params)
-    page = engine.tool_lists.page(tools, revision, cursor)
+    page = engine.lists.page("tools", tools, revision, cursor)
     log_list(tools, cursor)
-    if not revision.modern:
-        return Reply(messages.encode_result(id_, b"{" + page + b"}"))
-    return Reply(
-        b'{"jsonrpc":"2.0","id":%b,"result":{"resultType":"complete","ttlMs":%d,"cacheScope":"%b","_meta":%b,%b}}'
-        % (messages.encode_id(id_), engine.ttl_ms, engine.cache_scope.encode(), engine.encoded_meta, page)
-    )
+    return list_reply(engine, id_, revision, page)
 
 
 def cancel(engine: Engine, peer: Peer, id_: None, revision: Revision, params: Params) -> Reply:  # noqa: ARG001
@@ -153,47 +156,12 @@ def simple_method(
             logger.exception("the method %s failed", name)
             raise RPCError(messages.INTERNAL_ERROR, "Internal error", status=500) from None
         if not inspect.isawaitable(outcome):
-            return _encode(engine, id_, revision, outcome)
-        pending = _PendingResult(engine, peer, id_, revision, outcome)
+            return encode_mapping(engine, id_, revision, outcome)
+        pending = AwaitedResult(engine, peer, id_, revision, outcome)
         pending.register()
         return pending
 
     return Method(name, handle, chosen, capability)
-
-
-class _PendingResult(PendingRequest):
-    """A result that is awaited."""
-
-    __slots__ = ("_engine", "_outcome", "_revision")
-
-    def __init__(
-        self, engine: Engine, peer: Peer, id_: Id, revision: Revision, outcome: Awaitable[Mapping[str, Any]]
-    ) -> None:
-        super().__init__(peer, id_)
-        self._engine = engine
-        self._revision = revision
-        self._outcome = outcome
-
-    async def run(self) -> Reply:
-        try:
-            return _encode(self._engine, self.id, self._revision, await self._outcome)
-        except RPCError as error:
-            return messages.error_reply(self.id, error)
-        finally:
-            self.close()
-
-    def close(self) -> None:
-        super().close()
-        if inspect.iscoroutine(self._outcome):
-            self._outcome.close()  # no effect on one that has ended
-
-
-def _encode(engine: Engine, id_: Id, revision: Revision, result: Mapping[str, Any]) -> Reply:
-    content = dict(result)
-    if revision.modern:
-        content.setdefault("resultType", "complete")
-        content["_meta"] = {**content.get("_meta", {}), **engine.server_meta}
-    return Reply(messages.encode_result(id_, codec.encode(content)))
 
 
 # --- the table ---------------------------------------------------------------------------------------
@@ -201,6 +169,22 @@ def _encode(engine: Engine, id_: Id, revision: Revision, result: Mapping[str, An
 
 def _tools_capability(engine: Engine) -> Mapping[str, Any]:
     return {"tools": {"listChanged": True} if engine.settings.dynamic else {}}
+
+
+def _resources_capability(engine: Engine) -> Mapping[str, Any]:
+    if not resources.is_served(engine):
+        return {}
+    return {"resources": {"subscribe": True} | ({"listChanged": True} if engine.settings.dynamic else {})}
+
+
+def _prompts_capability(engine: Engine) -> Mapping[str, Any]:
+    if not prompts.is_served(engine):
+        return {}
+    return {"prompts": {"listChanged": True} if engine.settings.dynamic else {}}
+
+
+def _completions_capability(engine: Engine) -> Mapping[str, Any]:
+    return {"completions": {}} if completion.is_served(engine) else {}
 
 
 METHODS: tuple[Method, ...] = (
@@ -212,6 +196,14 @@ METHODS: tuple[Method, ...] = (
     Method("initialize", initialize, LEGACY_ONLY, before_initialize=True),
     Method("ping", ping, LEGACY_ONLY, before_initialize=True),
     Method("logging/setLevel", set_level, LEGACY_ONLY),
+    Method("resources/list", resources.list_resources, capability=_resources_capability),
+    Method("resources/templates/list", resources.list_templates),
+    Method("resources/read", resources.read),
+    Method("resources/subscribe", resources.subscribe, LEGACY_ONLY),
+    Method("resources/unsubscribe", resources.unsubscribe, LEGACY_ONLY),
+    Method("prompts/list", prompts.list_prompts, capability=_prompts_capability),
+    Method("prompts/get", prompts.get),
+    Method("completion/complete", completion.complete, capability=_completions_capability),
 )
 
 

@@ -51,6 +51,17 @@ class Revision:
             wire["outputSchema"] = _as_object(wire["outputSchema"])
         return wire
 
+    def shape_entry(self, wire: dict[str, Any]) -> dict[str, Any]:
+        """Return a resource, a template or a prompt as this revision lists it."""
+        if not self.icons:
+            wire.pop("icons", None)
+        if not self.structured_output:
+            for key in ("title", "_meta"):
+                wire.pop(key, None)
+            if "annotations" in wire:
+                wire["annotations"] = {k: v for k, v in wire["annotations"].items() if k != "lastModified"}
+        return wire
+
     def shape_content(self, blocks: list[Block]) -> list[Block]:
         """Return content blocks with those that this revision does not know as text."""
         if self.structured_output and self.audio:

@@ -49,6 +49,8 @@ class Session:
         self.can_ask = True
         self.capabilities: Mapping[str, Any] = {}
         self.level: str = DEFAULT_LEVEL
+        self.subscribed: set[str] = set()
+        """URIs of resources whose changes the client wants to know."""
         self.inflight: dict[Id, PendingRequest] = {}
         self.notify: Callable[[bytes], None] | None = None
         self.used = 0.0

@@ -10,7 +10,7 @@ from toolcrib.context import ANONYMOUS, LOCAL
 from toolcrib.protocol import messages
 from toolcrib.protocol.calls import Peer, PendingRequest, read_options
 from toolcrib.protocol.messages import INVALID_PARAMS, Id, Reply, RPCError
-from toolcrib.protocol.modern import method_not_found
+from toolcrib.protocol.resources import is_known
 from toolcrib.protocol.revisions import Revision
 from toolcrib.validation import codec
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 MAX_PER_PRINCIPAL = 16
 MAX_LISTENERS = 1_000
+MAX_URIS = 100
 
 
 class Subscription(PendingRequest):
@@ -27,7 +28,8 @@ class Subscription(PendingRequest):
     def __init__(self, engine: Engine, peer: Peer, id_: Id, wanted: Mapping[str, Any]) -> None:
         super().__init__(peer, id_)
         self.engine = engine
-        self.granted = {"toolsListChanged": True} if wanted.get("toolsListChanged") is True else {}
+        self.granted = grant(engine, peer, wanted)
+        self.uris = frozenset(self.granted.get("resourceSubscriptions", ()))
         self._ended: asyncio.Event = asyncio.Event()
         self._is_acknowledged = False
 
@@ -42,12 +44,12 @@ class Subscription(PendingRequest):
         result = {"resultType": "complete", "_meta": meta}
         return Reply(messages.encode_result(self.id, codec.write(result)))
 
-    def announce(self, method: str, kind: str) -> None:
+    def announce(self, method: str, kind: str, params: Mapping[str, Any] | None = None) -> None:
         """Notify the client of a change, if it wants to know of this kind."""
         if self._is_acknowledged and kind in self.granted:
-            self._notify(method, {})
+            self._notify(method, params or {})
 
-    def _notify(self, method: str, params: dict[str, Any]) -> None:
+    def _notify(self, method: str, params: Mapping[str, Any]) -> None:
         tagged = {**params, "_meta": {messages.SUBSCRIPTION: self.id}}
         self.peer.send(messages.encode_notification(method, tagged))
 
@@ -59,9 +61,27 @@ class Subscription(PendingRequest):
         self.engine.subscriptions.discard(self)
 
 
+def grant(engine: Engine, peer: Peer, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return as much of what a client wants to know as can change, perhaps nothing.
+
+    Raise RPCError for a filter of the wrong type.
+    """
+    granted: dict[str, Any] = {}
+    for kind in ("tools", "prompts", "resources"):
+        if wanted.get(f"{kind}ListChanged") is True and engine.settings.dynamic:
+            granted[f"{kind}ListChanged"] = True
+    uris = wanted.get("resourceSubscriptions", [])
+    if type(uris) is not list or not all(type(uri) is str for uri in uris):
+        text = "Invalid params: resourceSubscriptions must be a list of strings"
+        raise RPCError(INVALID_PARAMS, text, status=200)
+    if len(uris) > MAX_URIS:
+        text = f"Invalid params: at most {MAX_URIS} resourceSubscriptions"
+        raise RPCError(INVALID_PARAMS, text, status=200)
+    known = [uri for uri in dict.fromkeys(uris) if is_known(engine, peer, uri)]
+    return granted | ({"resourceSubscriptions": known} if known else {})
+
+
 def listen(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: dict[str, Any]) -> Subscription:  # noqa: ARG001
-    if not engine.settings.dynamic:
-        raise method_not_found("subscriptions/listen")
     read_options(params)
     wanted = params.get("notifications")
     if type(wanted) is not dict:

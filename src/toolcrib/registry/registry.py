@@ -52,6 +52,8 @@ class Report:
 
     registered: list[Tool] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+    others: list[Tool] = field(default_factory=list)
+    """Resources and prompts that were registered with the tools."""
 
     @property
     def errors(self) -> list[Finding]:

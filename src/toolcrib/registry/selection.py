@@ -1,6 +1,6 @@
-"""Select tools by name, glob, regular expression, tag, namespace or annotation.
+"""Select tools, resources and prompts by name, glob, regular expression, tag, namespace or annotation.
 
-A selector is a name or glob (`github_*`), `tag:NAME`, `namespace:NAME`, `hint:NAME` (an annotation, or
+A selector is a name or glob (`github_*`), the same of one kind (`tool:NAME`, `resource:URI`, `prompt:NAME`), `tag:NAME`, `namespace:NAME`, `hint:NAME` (an annotation, or
 `hint:not-NAME` for tools without it), or `re:PATTERN` (the whole name must match). The long form of a
 shortened name and aliases count as names; tags and namespaces take globs too. Excluding wins, and a selector
 that matches no tool is an error.
@@ -16,6 +16,7 @@ from toolcrib.errors import ConfigurationError, DefinitionError, ErrorCollector,
 from toolcrib.registry.index import spellings
 from toolcrib.tool import Tool
 
+KINDS = ("tool", "resource", "prompt")
 HINTS = ("read-only", "destructive", "idempotent", "open-world")
 
 
@@ -57,7 +58,9 @@ def _matching(tools: list[Tool], selectors: Sequence[str], problems: ErrorCollec
 def parse_selector(selector: str) -> Callable[[Tool], bool]:
     """Return a predicate that matches tools. Raises ConfigurationError."""
     kind, colon, rest = selector.partition(":")
-    if not colon:
+    if kind in KINDS and colon:
+        return lambda tool: tool.kind == kind and any(fnmatchcase(name, rest) for name in spellings(tool))
+    if not colon or rest.startswith("//"):
         return lambda tool: any(fnmatchcase(name, selector) for name in spellings(tool))
     if kind == "tag":
         return lambda tool: any(fnmatchcase(tag, rest) for tag in tags_of(tool))
@@ -71,7 +74,7 @@ def parse_selector(selector: str) -> Callable[[Tool], bool]:
         except re.error as error:
             raise ConfigurationError(f"selector {selector!r} is not a valid pattern: {error}") from None
         return lambda tool: any(pattern.fullmatch(name) for name in spellings(tool))
-    hint = "use a name with globs, tag:, namespace:, hint: or re:"
+    hint = "use a name with globs, tool:, resource:, prompt:, tag:, namespace:, hint: or re:"
     raise ConfigurationError(f"unknown kind of selector: {selector!r}", hint=hint)
 
 

@@ -174,7 +174,7 @@ class ToolResults:
     def _check_whole(self, result: Result, convert: Convert | None = None) -> Result:
         """Check a Result made by the author like any other; an error needs no structured data."""
         content, meta = to_plain(result.content), to_plain(result.meta)
-        if not isinstance(content, list) or not all(_is_block(block) for block in content):
+        if not isinstance(content, list) or not all(is_block(block) for block in content):
             raise self._error("its content is not a list of blocks")
         if not isinstance(meta, dict | None):
             raise self._error("its meta is not a dict")
@@ -225,7 +225,7 @@ def _is_mcp_shaped(value: dict[Any, Any]) -> bool:
     return (
         isinstance(blocks, list)
         and ("isError" in value or value.keys() <= _MCP_KEYS)
-        and all(_is_block(block) for block in blocks)
+        and all(is_block(block) for block in blocks)
         and isinstance(value.get("isError", False), bool)
         and isinstance(value.get("_meta"), dict | None)
     )
@@ -238,7 +238,7 @@ def _read_mcp(value: dict[str, Any]) -> Result:
     return Result(content, value.get("structuredContent"), is_error, is_structured, value.get("_meta"))
 
 
-def _is_block(block: Any) -> bool:
+def is_block(block: Any) -> bool:
     if not isinstance(block, dict):
         return False
     kind = block.get("type")

@@ -120,6 +120,7 @@ def collect(
         )
     if namespace is not None:
         batch.tools = [_add_namespace(tool, namespace) for tool in batch.tools]
+        batch.prompts = [_add_namespace(prompt, namespace) for prompt in batch.prompts]
     if switches:
         batch.switch(switches)
     return batch

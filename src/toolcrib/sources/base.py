@@ -32,16 +32,25 @@ from toolcrib.tool import Tool
 
 @dataclass(slots=True)
 class Batch:
-    """The tools of a target, and findings about those that cannot be read. If `single`, the target is one
-    tool, and `server.add` raises its problems instead of reporting them."""
+    """The tools of a target, its resources and prompts, and findings about those that cannot be read. If
+    `single`, the target is one tool, and `server.add` raises its problems instead of reporting them."""
 
     tools: list[Tool] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     single: bool = False
+    resources: list[Tool] = field(default_factory=list)
+    prompts: list[Tool] = field(default_factory=list)
 
     def extend(self, other: Batch) -> None:
         self.tools += other.tools
         self.findings += other.findings
+        self.resources += other.resources
+        self.prompts += other.prompts
+
+    @property
+    def everything(self) -> list[Tool]:
+        """Tools, resources and prompts."""
+        return [*self.tools, *self.resources, *self.prompts]
 
     def switch(self, switches: Mapping[str, bool]) -> set[str]:
         """Turn groups on and off; return the switches that match a group."""

@@ -67,7 +67,21 @@ class RegistrySource(MemorySource):
                 tool = tool.with_options(enabled=entry.enabled)
             batch.tools.append(options.apply(tool))
         batch.findings += () if registry is None else registry.refused
+        batch.resources = _enabled(getattr(target, "resources", None))
+        batch.prompts = _enabled(getattr(target, "prompts", None))
         return batch
+
+
+def _enabled(registry: Any) -> list[Tool]:
+    """Return the resources or prompts of a server, enabled or disabled as they are there."""
+    if not isinstance(registry, ToolRegistry):
+        return []
+    return [
+        entry.tool
+        if entry.enabled is entry.tool.options.enabled
+        else entry.tool.with_options(enabled=entry.enabled)
+        for entry in registry.entries()
+    ]
 
 
 def registry_of(value: Any) -> ToolRegistry | None:

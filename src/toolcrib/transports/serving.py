@@ -11,6 +11,7 @@ import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.context import LOCAL, Principal
@@ -94,7 +95,8 @@ class Transports:
         if enforcer is not None and enforcer.telemetry is not None:
             self._add_gauges(enforcer.telemetry, dispatcher)
         self._registry = dispatcher.registry
-        self._unsubscribe: Callable[[], None] | None = None
+        self._unsubscribe: list[Callable[[], None]] = []
+        self._changes: set[str] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -107,37 +109,55 @@ class Transports:
     # --- announcing changes ---
 
     def open(self) -> None:
-        """Announce changes of the tools from now on. Called on the loop that serves."""
+        """Announce changes of the lists from now on. Called on the loop that serves."""
         self._loop = asyncio.get_running_loop()
-        if self.engine.settings.dynamic and self._unsubscribe is None:
-            self._unsubscribe = self._registry.subscribe(self._changed)
+        if self.engine.settings.dynamic and not self._unsubscribe:
+            dispatcher = self.engine.dispatcher
+            lists = {
+                "tools": self._registry,
+                "resources": dispatcher.resources,
+                "prompts": dispatcher.prompts,
+            }
+            self._unsubscribe = [
+                registry.subscribe(partial(self._changed, kind)) for kind, registry in lists.items()
+            ]
 
     def close(self) -> None:
-        if self._unsubscribe is not None:
-            self._unsubscribe()
-            self._unsubscribe = None
+        for unsubscribe in self._unsubscribe:
+            unsubscribe()
+        self._unsubscribe = []
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         self.engine.close()
 
-    def _changed(self, _: object) -> None:
+    def _changed(self, kind: str, _: object) -> None:
         """Schedule an announcement. May be called from any thread."""
+        self._call(self._schedule, kind)
+
+    def announce_update(self, uri: str) -> None:
+        """Tell clients that a resource has changed. May be called from any thread."""
+        self._call(self.engine.announce_update, uri)
+
+    def _call(self, function: Callable[[str], None], argument: str) -> None:
         if self._loop is not None:
             try:
-                self._loop.call_soon_threadsafe(self._schedule)
+                self._loop.call_soon_threadsafe(function, argument)
             except RuntimeError:
                 pass  # the loop has ended, and all clients with it
 
-    def _schedule(self) -> None:
+    def _schedule(self, kind: str) -> None:
+        self._changes.add(kind)
         if self._timer is None and self._loop is not None:
             self._timer = self._loop.call_later(COALESCE_S, self._announce)
 
     def _announce(self) -> None:
         self._timer = None
+        changes, self._changes = self._changes, set()
         if self._enforcer is not None:
-            self._enforcer.warn_unmatched(self._registry.published())
-        self.engine.announce_change()
+            self._enforcer.warn_unmatched(self.engine.dispatcher.published())
+        for kind in sorted(changes):
+            self.engine.announce_change(kind)
 
     # --- transports ---
 

@@ -29,7 +29,7 @@ from toolcrib.tool import Tool
 
 DEFAULT = "default"
 Views = tuple[tuple[Tool, ...], dict[Principal, tuple[Tool, ...]], dict[tuple[Tool, ...], tuple[Tool, ...]]]
-"""All tools, which of them each principal sees, and every such selection once."""
+"""All tools of a kind, which of them each principal sees, and every such selection once."""
 MAX_DECISIONS = 65_536
 MAX_CALLERS = 10_000
 MAX_VIEWS = 1_000
@@ -272,14 +272,12 @@ class Access:
             found += match.check(tools)
         return found
 
-    def clear(self, tools: tuple[Tool, ...] = ()) -> Views:
-        """Drop all cached decisions and the tools they refer to. Returns new views of `tools`."""
+    def clear(self) -> None:
+        """Drop all cached decisions and the tools they refer to."""
         self._decisions: dict[tuple[Principal, Tool], Decision] = {}
         self._by_rules: dict[tuple[Any, ...], Decision] = {}
         self._about: dict[Tool, tuple[list[CompiledRule], list[str]]] = {}
-        views: Views = (tools, {}, {})
-        self._views = views
-        return views
+        self._views: dict[str, Views] = {}
 
     # --- visible and callable ---
 
@@ -297,9 +295,13 @@ class Access:
 
     def view(self, principal: Principal, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
         """Return the tools that a principal may see: the same object for all who may see the same."""
-        views = self._views  # taken once: another thread may replace it
-        if tools is not views[0]:
-            views = self.clear(tools)  # decisions must not keep removed tools alive
+        if not tools:
+            return tools
+        views = self._views.get(tools[0].kind)  # taken once: another thread may replace it
+        if views is None or tools is not views[0]:
+            if views is not None:
+                self.clear()  # decisions must not keep removed tools alive
+            views = self._views[tools[0].kind] = (tools, {}, {})
         _, by_principal, shared = views
         who = principal if self.depends_on_principal else LOCAL
         view = by_principal.get(who)

@@ -583,7 +583,7 @@ class RequiredRecord:
         else:
             is_recorded = await self._log.prove()
         if not is_recorded:
-            name = call.name if tool is None else tool.name
+            name = call.name if tool is None else tool.reference
             raise AuditUnavailableError(
                 f"Tool '{name}' cannot run now: its calls must be recorded, and the audit log is unavailable."
             )
@@ -597,7 +597,7 @@ def call_facts(log: AuditLog, call: Call, arguments: Any) -> dict[str, Any]:
         "id": call.id,
         "request": call.channel.request,
         "principal": call.principal.name,
-        "tool": call.name if tool is None else tool.name,
+        "tool": call.name if tool is None else tool.reference,
         "version": None if tool is None else tool.version,
         "definition": None if tool is None else tool.definition.fingerprint,
         "arguments_bytes": call.arguments_bytes,

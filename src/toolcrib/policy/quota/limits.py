@@ -73,7 +73,7 @@ class CompiledLimit:
         if "principal" in parts:
             start.append(f"principal={principal.name}")
         if "tool" in parts:
-            start.append(f"tool={tool.name.casefold()}")  # as in the registry: versions and cases share
+            start.append(f"tool={tool.reference.casefold()}")  # as in the registry: versions and cases share
         # Tools without a tag share one count: a limit per tag is not meant to leave them unlimited.
         tags = dict.fromkeys(tags_of(tool)) or [""]
         ends = [[f"tag={tag}"] for tag in tags] if "tag" in parts else [[]]
@@ -125,7 +125,7 @@ class CallLimits:
     def __init__(self, limits: list[CompiledLimit], principal: Principal, tool: Tool, share: int = 1) -> None:
         self._made_of = (limits, principal, tool)
         self._local: CallLimits | None = None
-        self.tool_name = tool.name
+        self.tool_name = tool.reference
         keyed = [(limit, limit.keys(principal, tool)) for limit in limits]
         self.rates = tuple(each for limit, keys in keyed for each in limit.rates(keys, share))
         self.budgets = tuple(each for limit, keys in keyed for each in limit.budgets(keys, share))

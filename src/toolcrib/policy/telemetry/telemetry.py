@@ -46,7 +46,7 @@ class TelemetryMiddleware:
 
     async def __call__(self, call: Call, next: Next) -> Result:
         # The name of an unknown tool is the caller's text, and is not reported.
-        tool = None if call.tool is None else call.tool.name
+        tool = None if call.tool is None else call.tool.reference
         metrics, tracing = self._metrics, self._tracing
         if metrics is not None:
             metrics.begin()

@@ -1,0 +1,114 @@
+"""completion/complete: values for the arguments of prompts and resource templates.
+
+What a client may not see is not completed either, because suggestions tell what there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.dispatch.rate_limit import RateLimiter
+from toolcrib.errors import CallError
+from toolcrib.protocol import prompts, resources
+from toolcrib.protocol.calls import AwaitedResult, Peer, encode_mapping, read_options
+from toolcrib.protocol.messages import INTERNAL_ERROR, INVALID_PARAMS, Id, Reply, RPCError
+from toolcrib.protocol.modern import method_not_found
+from toolcrib.protocol.revisions import Revision
+
+if TYPE_CHECKING:
+    from toolcrib.protocol.engine import Engine
+    from toolcrib.registry.completion import Completions
+
+Params = dict[str, Any]
+MAX_COMPLETIONS = 200
+PERIOD_S = 5.0
+
+
+def make_limiter() -> RateLimiter:
+    """Return the limit on completions per principal: people type, but not that fast."""
+    return RateLimiter(MAX_COMPLETIONS, PERIOD_S)
+
+
+def is_served(engine: Engine) -> bool:
+    """Whether the server has something with arguments to complete."""
+    return prompts.is_served(engine) or resources.is_served(engine)
+
+
+def complete(
+    engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params
+) -> Reply | AwaitedResult:
+    if not is_served(engine):
+        raise method_not_found("completion/complete")
+    if revision.modern:
+        read_options(params)
+    name, value, known = _read_argument(params)
+    target = _find_target(engine, peer, params.get("ref"), revision)
+    if name not in target.arguments.schema["properties"]:
+        raise _invalid(f"'{target.name}' has no argument '{name[:80]}'")
+    if engine.completion_limit.take(peer.principal.binding) is not None:
+        raise RPCError(INTERNAL_ERROR, "Too many completions: slow down", status=429)
+    from toolcrib.registry.completion import choices_of, rank  # loaded with the first prompt
+
+    completer = target.completers.get(name)
+    if completer is None:
+        return encode_mapping(engine, id_, revision, _to_wire(rank(choices_of(target, name), value)))
+    pending = AwaitedResult(engine, peer, id_, revision, _run(engine, peer, completer, value, known))
+    pending.register()
+    return pending
+
+
+async def _run(engine: Engine, peer: Peer, completer: Any, value: str, known: Mapping[str, str]) -> Any:
+    from toolcrib.registry.completion import bind_completer, rank
+
+    arguments = bind_completer(completer, value, known)
+    result = await engine.dispatcher.run_bare(completer, arguments, principal=peer.principal)
+    if result.is_error:
+        text = str(result.error) if isinstance(result.error, CallError) else "Internal error"
+        raise RPCError(INTERNAL_ERROR, text, status=200)
+    values = result.structured_content
+    return _to_wire(rank(values if isinstance(values, list) else [], value))
+
+
+def _to_wire(found: Completions) -> dict[str, Any]:
+    has_more = found.total > len(found.values)
+    return {"completion": {"values": found.values, "total": found.total, "hasMore": has_more}}
+
+
+def _find_target(engine: Engine, peer: Peer, ref: Any, revision: Revision) -> Any:
+    """Return the prompt or resource that a reference names, if the client may see it."""
+    kind = ref.get("type") if type(ref) is dict else None
+    key = {"ref/prompt": "name", "ref/resource": "uri"}.get(kind) if type(kind) is str else None
+    text = ref.get(key) if key is not None else None
+    if type(text) is not str:
+        raise _invalid("ref must be a ref/prompt with a name or a ref/resource with a uri")
+    dispatcher = engine.dispatcher
+    if kind == "ref/prompt":
+        found = dispatcher.prompts.try_get(text)
+        error = prompts.unknown_prompt(text)
+    else:
+        found = dispatcher.resources.try_get(text)
+        if found is None and (matched := resources.find(engine, text)) is not None:
+            found = matched.resource
+        error = resources.not_found(text, revision)
+    if found is None or not dispatcher.is_visible(peer.principal, found):
+        raise error
+    return found
+
+
+def _read_argument(params: Params) -> tuple[str, str, dict[str, str]]:
+    """Return the name of the argument, what was typed, and the arguments that are known already."""
+    argument = params.get("argument")
+    name = argument.get("name") if type(argument) is dict else None
+    value = argument.get("value") if type(argument) is dict else None
+    if type(name) is not str or type(value) is not str:
+        raise _invalid("argument must have a name and a value, both strings")
+    context = params.get("context")
+    known = context.get("arguments", {}) if type(context) is dict else {}
+    if type(known) is not dict:
+        raise _invalid("context.arguments must be an object")
+    return name, value, {key: text for key, text in known.items() if type(text) is str}
+
+
+def _invalid(problem: str) -> RPCError:
+    return RPCError(INVALID_PARAMS, f"Invalid params: {problem}", status=200)

@@ -1,0 +1,77 @@
+"""prompts/list and prompts/get."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.content import Result
+from toolcrib.protocol.calls import Peer, begin, read_call, read_cursor, read_envelope, read_options
+from toolcrib.protocol.lists import list_reply
+from toolcrib.protocol.messages import INVALID_PARAMS, Id, Reply, RPCError
+from toolcrib.protocol.modern import method_not_found
+from toolcrib.protocol.resources import FeatureRequest
+from toolcrib.protocol.revisions import Revision
+
+if TYPE_CHECKING:
+    from toolcrib.protocol.engine import Engine
+
+Params = dict[str, Any]
+
+
+class PromptGet(FeatureRequest):
+    """One prompts/get."""
+
+    __slots__ = ()
+
+    def _not_found(self) -> RPCError:
+        return unknown_prompt(self.name)
+
+    def _shape(self, result: Result) -> dict[str, Any]:
+        messages = result.content
+        if not (self.revision.structured_output and self.revision.audio):
+            shape = self.revision.shape_content
+            messages = [{**item, "content": shape([item["content"]])[0]} for item in messages]
+        wire: dict[str, Any] = {"messages": messages}
+        description = result.structured_content
+        if description is None and self.target is not None:
+            description = self.target.definition.description
+        return {"description": description, **wire} if description else wire
+
+    @property
+    def binding(self) -> list[Any]:
+        return [self.peer.binding, "prompts/get", self.name, self.arguments or {}]
+
+
+def is_served(engine: Engine) -> bool:
+    """Whether the server has prompts."""
+    return len(engine.dispatcher.prompts) > 0
+
+
+def unknown_prompt(name: str) -> RPCError:
+    return RPCError(INVALID_PARAMS, f"Unknown prompt: {name[:200]}", status=200)
+
+
+def list_prompts(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> Reply:
+    if not is_served(engine):
+        raise method_not_found("prompts/list")
+    if revision.modern:
+        read_options(params)
+    dispatcher = engine.dispatcher
+    entries = dispatcher.view(peer.principal, dispatcher.prompts)
+    page = engine.lists.page("prompts", entries, revision, read_cursor(params))
+    return list_reply(engine, id_, revision, page)
+
+
+def get(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> PromptGet:
+    if not is_served(engine):
+        raise method_not_found("prompts/get")
+    name, arguments = read_call(params)
+    for key, value in (arguments or {}).items():
+        if type(value) is not str:
+            text = f"Invalid params: the argument '{key[:80]}' must be a string"
+            raise RPCError(INVALID_PARAMS, text, status=200)
+    request = PromptGet(
+        engine, peer, id_, revision, name, arguments, *read_envelope(peer, revision, params)
+    )
+    request.target = engine.dispatcher.prompts.try_get(name)
+    return begin(request, params)

@@ -1,0 +1,189 @@
+"""resources/list, resources/templates/list, resources/read, and subscriptions of legacy clients."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.content import Result
+from toolcrib.errors import (
+    CannotAskError,
+    InsufficientScopeError,
+    InvalidArgumentsError,
+    NotConfirmedError,
+    ThrottledError,
+)
+from toolcrib.protocol import messages
+from toolcrib.protocol.calls import Peer, ToolCall, begin, read_cursor, read_envelope, read_options
+from toolcrib.protocol.lists import list_reply
+from toolcrib.protocol.messages import INTERNAL_ERROR, INVALID_PARAMS, Id, Reply, RPCError, error_reply
+from toolcrib.protocol.modern import method_not_found
+from toolcrib.protocol.revisions import Revision
+from toolcrib.tool import Tool
+from toolcrib.validation import codec
+
+if TYPE_CHECKING:
+    from toolcrib.protocol.engine import Engine
+    from toolcrib.registry.resources import Found, Resource
+
+NOT_FOUND = -32002
+"""The code of an unknown resource before 2026-07-28."""
+MAX_SUBSCRIBED = 100
+MAX_URI = 65_536
+
+Params = dict[str, Any]
+
+
+class FeatureRequest(ToolCall):
+    """A request that runs a resource or a prompt. Its failures are JSON-RPC errors: it has no `isError`."""
+
+    __slots__ = ("target",)
+    target: Tool | None
+
+    def _dispatch(self) -> Awaitable[Result]:
+        return self.engine.dispatcher.run(
+            self.target, self.name, self.arguments, principal=self.peer.principal, channel=self
+        )
+
+    def _error_reply(self, error: Exception) -> Reply:
+        reply = super()._error_reply(error)
+        if reply is not None:
+            return reply
+        code = INVALID_PARAMS if isinstance(error, InvalidArgumentsError) else INTERNAL_ERROR
+        details = getattr(error, "details", None)
+        data: Mapping[str, Any] | None = None
+        if isinstance(error, InvalidArgumentsError):
+            data = {"problems": details}
+        elif isinstance(error, ThrottledError | InsufficientScopeError | CannotAskError | NotConfirmedError):
+            data = {"code": error.code, **(details or {})}
+        return error_reply(self.id, RPCError(code, str(error), data=data, status=200))
+
+    def _encode(self, result: Result) -> Reply:
+        if result.is_error:
+            text = result.text or "Internal error"
+            return error_reply(self.id, RPCError(INTERNAL_ERROR, text, status=200))
+        wire = self._shape(result)
+        if self.revision.modern:
+            wire = {"resultType": "complete", **wire, "_meta": self.engine.encoded_meta}
+        return Reply(codec.write({"jsonrpc": "2.0", "id": self.id, "result": wire}))
+
+    def _shape(self, result: Result) -> dict[str, Any]:
+        raise NotImplementedError
+
+
+class ResourceRead(FeatureRequest):
+    """One resources/read."""
+
+    __slots__ = ()
+
+    def _not_found(self) -> RPCError:
+        return not_found(self.name, self.revision)
+
+    def _shape(self, result: Result) -> dict[str, Any]:
+        items = [item if "uri" in item else {"uri": self.name, **item} for item in result.content]
+        if not self.revision.structured_output:
+            items = [{key: value for key, value in item.items() if key != "_meta"} for item in items]
+        wire: dict[str, Any] = {"contents": items}
+        if self.revision.modern:
+            resource: Any = self.target
+            ttl_ms = resource.ttl_ms
+            is_public = resource.is_static and ttl_ms and self.engine.cache_scope == "public"
+            wire |= {"ttlMs": ttl_ms or 0, "cacheScope": "public" if is_public else "private"}
+        return wire
+
+    @property
+    def binding(self) -> list[Any]:
+        return [self.peer.binding, "resources/read", self.name]
+
+
+def is_served(engine: Engine) -> bool:
+    """Whether the server has resources."""
+    return len(engine.dispatcher.resources) > 0
+
+
+def find(engine: Engine, uri: str) -> Found | None:
+    """Return the resource of a URI, with the variables in it."""
+    if len(uri) > MAX_URI:
+        return None
+    from toolcrib.registry.resources import find_resource  # start-up time: loaded with the first resource
+
+    return find_resource(engine.dispatcher.resources.snapshot, uri)
+
+
+def is_known(engine: Engine, peer: Peer, uri: str) -> bool:
+    """Whether there is a resource of this URI that the client may see."""
+    found = find(engine, uri) if is_served(engine) else None
+    return found is not None and engine.dispatcher.is_visible(peer.principal, found.resource)
+
+
+def not_found(uri: str, revision: Revision) -> RPCError:
+    code = INVALID_PARAMS if revision.modern else NOT_FOUND
+    return RPCError(code, f"Resource not found: {uri[:200]}", data={"uri": uri[:MAX_URI]}, status=200)
+
+
+# --- the methods -------------------------------------------------------------------------------------
+
+
+def list_resources(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> Reply:
+    return _list("resources", engine, peer, id_, revision, params)
+
+
+def list_templates(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> Reply:
+    return _list("resourceTemplates", engine, peer, id_, revision, params)
+
+
+def _list(key: str, engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> Reply:
+    _check_served(engine, "resources/list" if key == "resources" else "resources/templates/list")
+    if revision.modern:
+        read_options(params)
+    dispatcher = engine.dispatcher
+    entries = dispatcher.view(peer.principal, dispatcher.resources)
+    page = engine.lists.page(key, entries, revision, read_cursor(params))
+    return list_reply(engine, id_, revision, page)
+
+
+def read(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> ResourceRead:
+    _check_served(engine, "resources/read")
+    uri = _read_uri(params)
+    found = find(engine, uri)
+    values = None if found is None else found.values
+    request = ResourceRead(
+        engine, peer, id_, revision, uri, values, *read_envelope(peer, revision, params)
+    )
+    request.target = None if found is None else found.resource
+    return begin(request, params)
+
+
+def subscribe(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> Reply:
+    _check_served(engine, "resources/subscribe")
+    uri, session = _read_uri(params), peer.session
+    if session is None:
+        text = "Invalid request: subscribing needs a session, send initialize first"
+        raise RPCError(messages.INVALID_REQUEST, text)
+    if not is_known(engine, peer, uri):
+        raise not_found(uri, revision)
+    if uri not in session.subscribed and len(session.subscribed) >= MAX_SUBSCRIBED:
+        text = f"Too many subscriptions: at most {MAX_SUBSCRIBED} in a session"
+        raise RPCError(INTERNAL_ERROR, text, status=200)
+    session.subscribed.add(uri)
+    return Reply(messages.encode_result(id_, b"{}"))
+
+
+def unsubscribe(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> Reply:  # noqa: ARG001
+    _check_served(engine, "resources/unsubscribe")
+    uri = _read_uri(params)
+    if peer.session is not None:
+        peer.session.subscribed.discard(uri)
+    return Reply(messages.encode_result(id_, b"{}"))
+
+
+def _check_served(engine: Engine, method: str) -> None:
+    if not is_served(engine):
+        raise method_not_found(method)
+
+
+def _read_uri(params: Params) -> str:
+    uri = params.get("uri")
+    if type(uri) is not str:
+        raise RPCError(INVALID_PARAMS, "Invalid params: uri is required, and must be a string", status=200)
+    return uri

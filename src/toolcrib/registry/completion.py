@@ -1,0 +1,115 @@
+"""Completion: values for the arguments of prompts and of resource templates.
+
+They come from a function per argument (`@prompt.complete("city")`), or else from the hints: `Literal`, enums
+and bool. A function takes `value`, what the user has typed, and may take other arguments of the prompt by
+their names, as far as they are known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from toolcrib.errors import InvalidToolError
+from toolcrib.tool import Tool
+
+MAX_VALUES = 100
+TIMEOUT_S = 1.0
+_MAX_LENGTH = 1_000
+Completers = dict[str, Tool]
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Completable(Protocol):
+    """A prompt or a resource: it has arguments, and functions that complete them."""
+
+    name: str
+    completers: Completers
+
+    @property
+    def arguments(self) -> Any: ...
+
+
+class Completions(NamedTuple):
+    """The best values, and how many there are in all."""
+
+    values: list[str]
+    total: int
+
+
+def completer_of(target: Completable, argument: str) -> Callable[[F], F]:
+    """Return a decorator for the function that completes an argument. Raises InvalidToolError."""
+    known = list(target.arguments.schema["properties"])
+    if argument not in known:
+        hint = f"arguments: {', '.join(known) or 'none'}"
+        raise InvalidToolError(f"'{target.name}' has no argument '{argument}'", tool=target.name, hint=hint)
+
+    def register(function: F) -> F:
+        made = Tool.from_function(function, name=f"complete_{argument}", timeout_s=TIMEOUT_S)
+        parameters = made.arguments.schema["properties"]
+        if "value" not in parameters:
+            hint = "its first parameter is the text so far: def complete(value: str) -> list[str]"
+            raise InvalidToolError("A completion function needs a parameter 'value'", source=made.source, hint=hint)
+        for name in parameters.keys() - {"value", "arguments"} - set(known):
+            hint = f"it may take value, arguments and: {', '.join(known)}"
+            raise InvalidToolError(f"A completion function takes '{name}'", source=made.source, hint=hint)
+        target.completers[argument] = made
+        return function
+
+    return register
+
+
+def bind_completer(completer: Tool, value: str, known: Mapping[str, str]) -> dict[str, Any]:
+    """Return the arguments of a completion function."""
+    given: dict[str, Any] = {"arguments": dict(known), **known, "value": value}
+    return {name: given[name] for name in completer.arguments.schema["properties"] if name in given}
+
+
+def choices_of(target: Completable, argument: str) -> list[str]:
+    """Return the values that the hint of an argument names."""
+    schema = target.arguments.schema
+    found: list[Any] = []
+    _collect_choices(schema["properties"].get(argument, {}), schema.get("$defs", {}), found)
+    return list(dict.fromkeys(_spell(value) for value in found))
+
+
+def _collect_choices(schema: Any, definitions: Mapping[str, Any], found: list[Any], depth: int = 0) -> None:
+    if not isinstance(schema, Mapping) or depth > 8:
+        return
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        _collect_choices(definitions.get(reference.rpartition("/")[2]), definitions, found, depth + 1)
+    if "const" in schema:
+        found.append(schema["const"])
+    found.extend(schema.get("enum", ()))
+    if schema.get("type") == "boolean":
+        found.extend((True, False))
+    for key in ("anyOf", "oneOf"):
+        for part in schema.get(key, ()):
+            _collect_choices(part, definitions, found, depth + 1)
+
+
+def _spell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else str(value)
+
+
+def rank(values: Iterable[Any], typed: str) -> Completions:
+    """Return values in order: those that begin with what was typed, then those with a word that does, then
+    those that contain it. Where none does, all of them: the function may know better."""
+    texts = list(dict.fromkeys(_spell(value)[:_MAX_LENGTH] for value in values if value is not None))
+    wanted = typed.casefold()
+    ranked = [(_rank_of(text.casefold(), wanted), text) for text in texts]
+    matching = [item for item in ranked if item[0] < 3] or ranked
+    matching.sort(key=lambda item: item[0])
+    return Completions([text for _, text in matching[:MAX_VALUES]], len(matching))
+
+
+def _rank_of(text: str, wanted: str) -> int:
+    if text.startswith(wanted):
+        return 0
+    if any(word.startswith(wanted) for word in re.split(r"[\W_]+", text)):
+        return 1
+    return 2 if wanted in text else 3

@@ -1,0 +1,169 @@
+"""Prompts: messages that a server offers by name, made by a function from its arguments.
+
+A prompt is a tool with another form on the wire: its arguments come as strings, and what it returns becomes
+messages instead of a result (docs/decisions/0033).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypedDict
+
+from toolcrib.content import MEDIA, Block, Message, Result, text_block
+from toolcrib.definition import OptionFields, RunMode, ToolOptions
+from toolcrib.errors import InvalidToolError
+from toolcrib.registry.completion import Completers
+from toolcrib.schema.function import ToolParts, build_function
+from toolcrib.schema.parameters import HandlerInfo, check_parameters, inspect_handler, name_of
+from toolcrib.schema.pydantic_types import to_plain
+from toolcrib.schema.result import ToolResults, is_block
+from toolcrib.tool import Tool
+from toolcrib.validation import codec
+
+ROLES = ("user", "assistant")
+
+
+class PromptFields(TypedDict, total=False):
+    """The options of a prompt, as keyword arguments of `server.prompt`."""
+
+    title: str | None
+    description: str | None
+    tags: Sequence[str]
+    icons: Sequence[Mapping[str, Any]]
+    meta: Mapping[str, Any]
+    scopes: Sequence[str]
+    audit: Literal["required"] | None
+    enabled: bool
+    group: str | None
+    run: RunMode
+    timeout_s: float | None
+    max_threads: int | None
+    version: str | None
+
+
+class PromptTemplate(Tool):
+    """A prompt with its arguments and the function that makes its messages."""
+
+    kind = "prompt"
+    __slots__ = ("completers",)
+
+    def __init__(self, info: HandlerInfo, name: str, options: ToolOptions, origin: Any) -> None:
+        super().__init__(info, name, options, _build, origin)
+        self.completers: Completers = {}
+
+    @property
+    def results(self) -> ToolResults:
+        if self._results is None:
+            parts = (self._built or self._build_once())[1]
+            self._results = PromptResults(self.name, None, parts.dump, trusted=True)
+        return self._results
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the prompt as the newest revision lists it."""
+        wire: dict[str, Any] = {"name": self.name}
+        given = {
+            "title": self.options.title,
+            "description": self.definition.description,
+            "arguments": self._list_arguments(),
+            "icons": list(self.options.icons),
+            "_meta": dict(self.options.meta),
+        }
+        return wire | {key: value for key, value in given.items() if value not in (None, "", {}, [])}
+
+    def _list_arguments(self) -> list[dict[str, Any]]:
+        schema = self.arguments.schema
+        required = schema.get("required", ())
+        found = []
+        for name, shape in schema["properties"].items():
+            entry: dict[str, Any] = {"name": name}
+            words = " ".join(filter(None, (shape.get("description", ""), _describe_form(shape, schema))))
+            if words:
+                entry["description"] = words
+            if name in required:
+                entry["required"] = True
+            found.append(entry)
+        return found
+
+
+def make_prompt(function: Callable[..., Any], name: str | None, fields: PromptFields) -> PromptTemplate:
+    """Make a prompt of a function. Raise DefinitionError where it cannot be one."""
+    if not callable(function):
+        raise InvalidToolError(f"A prompt needs a function, got {type(function).__name__}")
+    name = name or name_of(function)
+    if not name:
+        raise InvalidToolError("A lambda needs a name", hint='give one: server.prompt("name")(...)')
+    given: OptionFields = {**fields}
+    options = ToolOptions().override(given)
+    if options.run == "process":
+        raise InvalidToolError("A prompt cannot run in a process", tool=name, hint="use run='thread'")
+    info = inspect_handler(function, name)
+    check_parameters(info, name)
+    return PromptTemplate(info, name, options, function)
+
+
+def _build(info: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
+    parts = build_function(info, name, options)
+    parts.drop_output_schema()
+    return parts
+
+
+def _describe_form(shape: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+    """Return how to write an argument that is not a plain string, "" for one that is."""
+    reference = shape.get("$ref")
+    if isinstance(reference, str):
+        shape = schema.get("$defs", {}).get(reference.rpartition("/")[2], {})
+    if "enum" in shape:
+        return f"(one of: {', '.join(str(value) for value in shape['enum'])})"
+    kind = shape.get("type")
+    if kind in ("array", "object"):
+        return f"(JSON {kind})"
+    if kind in ("integer", "number", "boolean"):
+        return f"({'true or false' if kind == 'boolean' else kind})"
+    return ""
+
+
+class PromptResults(ToolResults):
+    """Makes messages of what a prompt returns: text, content, messages, or a list of these."""
+
+    __slots__ = ("description",)
+
+    def _finish(self, value: Any) -> Result:
+        if isinstance(value, Result):
+            return value
+        if type(value) is dict and isinstance(value.get("messages"), list):
+            made = self._messages(value["messages"])
+            if isinstance(value.get("description"), str):
+                made.structured_content = value["description"]
+            return made
+        return self._messages(value if isinstance(value, list | tuple) else [value])
+
+    def _structured(self, data: Any) -> Result:
+        return self._messages([data])
+
+    def _messages(self, items: Sequence[Any]) -> Result:
+        made = [self._message(item) for item in items]
+        self._check_size(len(codec.encode(made)))
+        return Result(made)
+
+    def _message(self, item: Any) -> Block:
+        if isinstance(item, Message):
+            return {"role": item.role, "content": self._content(item.content)}
+        if isinstance(item, dict) and item.keys() >= {"role", "content"}:
+            if item["role"] not in ROLES:
+                raise self._error(f"{item['role']!r:.40} is no role; roles are user and assistant")
+            return {"role": item["role"], "content": self._content(item["content"])}
+        return {"role": "user", "content": self._content(item)}
+
+    def _content(self, value: Any) -> Block:
+        if isinstance(value, str):
+            return text_block(self._check_text(str.__str__(value)))
+        if isinstance(value, MEDIA):
+            return value.to_block()
+        if is_block(value):
+            plain: Block = to_plain(value)
+            return plain
+        return text_block(codec.encode(self._to_json_data(value)).decode())
+
+    def _error(self, reason: str) -> Any:
+        error = super()._error(reason)
+        return type(error)(f"Prompt '{self.name}' returned something that cannot be sent: {reason}")

@@ -1,0 +1,403 @@
+"""Resources: what a server publishes under a URI or a URI template, made by a function or fixed.
+
+A resource is a tool with another form on the wire: its name is its URI, its arguments are the variables of
+its template, and what it returns becomes contents instead of a result (docs/decisions/0033).
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypedDict
+
+from toolcrib.content import MEDIA, Block, File, Link, Result
+from toolcrib.definition import URI, OptionFields, RunMode, ToolOptions, check_text
+from toolcrib.errors import InvalidToolError, Location
+from toolcrib.registry.completion import Completers
+from toolcrib.registry.folders import FileReader, Folder, is_text
+from toolcrib.registry.index import Snapshot
+from toolcrib.registry.uri_template import URITemplate, is_template, screen
+from toolcrib.schema.function import ToolParts, build_function
+from toolcrib.schema.parameters import HandlerInfo, check_parameters, inspect_handler, name_of
+from toolcrib.schema.result import ToolResults
+from toolcrib.tool import Tool
+from toolcrib.validation import codec
+
+STATIC_TTL_MS = 3_600_000
+JSON_TYPE = "application/json"
+_CONTENTS = frozenset({"uri", "mimeType", "text", "blob", "_meta"})
+_OWN_FIELDS = ("mime_type", "size", "annotations", "ttl_ms", "unscreened")
+
+
+class ResourceFields(TypedDict, total=False):
+    """The options of a resource, as keyword arguments of `server.resource` and `server.add_resource`."""
+
+    name: str | None
+    title: str | None
+    description: str | None
+    mime_type: str | None
+    size: int | None
+    annotations: Mapping[str, Any]
+    ttl_ms: int | None
+    unscreened: Sequence[str]
+    tags: Sequence[str]
+    icons: Sequence[Mapping[str, Any]]
+    meta: Mapping[str, Any]
+    scopes: Sequence[str]
+    audit: Literal["required"] | None
+    enabled: bool
+    group: str | None
+    run: RunMode
+    timeout_s: float | None
+    max_threads: int | None
+
+
+class Resource(Tool):
+    """A resource, or a template of resources.
+
+    `label` is the name that clients show, `template` is None for a single URI. `annotations` are those of MCP
+    (`audience`, `priority`, `lastModified`). Clients may keep what they read for `ttl_ms`. `unscreened` are
+    variables that may hold `..`, absolute paths and NUL.
+    """
+
+    kind = "resource"
+    __slots__ = (
+        "annotations",
+        "completers",
+        "is_static",
+        "label",
+        "mime_type",
+        "size",
+        "template",
+        "ttl_ms",
+        "unscreened",
+    )
+
+    def __init__(self, info: HandlerInfo, uri: str, options: ToolOptions, origin: Any) -> None:
+        super().__init__(info, uri, options, _build, origin)
+        self.label = uri
+        self.template: URITemplate | None = None
+        self.mime_type: str | None = None
+        self.size: int | None = None
+        self.annotations: Mapping[str, Any] = {}
+        self.ttl_ms: int | None = None
+        self.unscreened: frozenset[str] = frozenset()
+        self.completers: Completers = {}
+        self.is_static = False
+
+    @property
+    def results(self) -> ToolResults:
+        if self._results is None:
+            parts = (self._built or self._build_once())[1]
+            self._results = ResourceResults(self, parts.dump)
+        return self._results
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the entry of the resource in a list, as the newest revision has it."""
+        wire: dict[str, Any] = {"uriTemplate" if self.template else "uri": self.name, "name": self.label}
+        given = {
+            "title": self.options.title,
+            "description": self._describe(),
+            "mimeType": self.mime_type,
+            "size": self.size,
+            "annotations": dict(self.annotations),
+            "icons": list(self.options.icons),
+            "_meta": dict(self.options.meta),
+        }
+        return wire | {key: value for key, value in given.items() if value not in (None, "", {}, [])}
+
+    def _describe(self) -> str:
+        if self.is_static:  # nothing has to be built
+            return self.options.description or ""
+        return self.definition.description
+
+    def match(self, uri: str) -> dict[str, Any] | None:
+        """Return the variables in a URI of this template; None for another URI, or values that are
+        refused."""
+        if self.template is None:
+            return {} if uri == self.name else None
+        values = self.template.match(uri)
+        return None if values is None or screen(values, self.unscreened) is not None else values
+
+
+def _build(info: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
+    parts = build_function(info, name, options)
+    parts.drop_output_schema()
+    return parts
+
+
+# --- making resources ----------------------------------------------------------------------------------
+
+
+def make_resource(uri: str, function: Callable[..., Any], fields: ResourceFields) -> Resource:
+    """Make a resource of a function; its parameters are the variables of a template.
+
+    Raise DefinitionError for an invalid URI or template, and where variables and parameters do not agree.
+    """
+    if not callable(function):
+        raise InvalidToolError(f"A resource needs a function, got {type(function).__name__}")
+    check_uri(uri)
+    info = inspect_handler(function, uri)
+    check_parameters(info, uri)
+    made = _configure(Resource(info, uri, _options(fields), function), fields)
+    made.label = fields.get("name") or name_of(function) or uri
+    if is_template(uri):
+        made.template = URITemplate(uri)
+    variables = () if made.template is None else made.template.variables
+    _check_variables(made, variables, frozenset(() if made.template is None else made.template.optional))
+    return made
+
+
+def add_static(uri: str, content: Any, fields: ResourceFields) -> list[Resource]:
+    """Make resources of fixed content: text, bytes, data, a `File`, or the path of a file or folder."""
+    if isinstance(content, Path):
+        return _folder(uri, content, fields) if content.is_dir() else [_file(uri, content, fields)]
+    if isinstance(content, Link):
+        raise InvalidToolError("A Link cannot be a resource", hint="give the content itself, or a path")
+    check_uri(uri, allows_template=False)
+    made = _static(uri, lambda: content, fields)
+    if made.ttl_ms is None:
+        made.ttl_ms = STATIC_TTL_MS
+    if made.mime_type is None:
+        made.mime_type = _type_of(content)
+    return [made]
+
+
+def _static(uri: str, read: Callable[[], Any], fields: ResourceFields) -> Resource:
+    made = _configure(Resource(HandlerInfo(read), uri, _options(fields, run="inline"), read), fields)
+    made.is_static = True
+    made.label = fields.get("name") or uri.rstrip("/").rpartition("/")[2] or uri
+    if made.options.description:
+        check_text(made.options.description, f"The description of resource '{uri}'", uri)
+    return made
+
+
+def _file(uri: str, path: Path, fields: ResourceFields) -> Resource:
+    check_uri(uri, allows_template=False)
+    reader = FileReader(path)
+    if not path.is_file():
+        raise InvalidToolError(f"There is no file {path}", hint="give the path of a file or a folder")
+
+    def read() -> File:
+        data, mime_type = reader.read()
+        return File(data, mime_type=fields.get("mime_type") or mime_type)
+
+    made = _static(uri, read, {"run": "thread", **fields})
+    made.mime_type = made.mime_type or reader.mime_type
+    return made
+
+
+def _folder(uri: str, path: Path, fields: ResourceFields) -> list[Resource]:
+    """Make a template for the files of a folder, and a resource of each that is there now."""
+    base = uri if uri.endswith("/") else f"{uri}/"
+    check_uri(f"{base}x", allows_template=False)
+    folder = Folder(path)
+    label = fields.get("name") or path.name
+
+    def read(path: str) -> File:
+        data, mime_type = folder.read(path)
+        return File(data, mime_type=fields.get("mime_type") or mime_type)
+
+    read.__doc__ = fields.get("description") or f"A file in {label}, by its path"
+    shared: ResourceFields = {"run": "thread", **fields}
+    template = make_resource(f"{base}{{+path}}", read, {**shared, "name": label})
+    template.completers["path"] = _complete_paths(folder)
+    found = [template]
+    assert template.template is not None  # its URI has a variable  # noqa: S101
+    for entry in folder.files():
+        where = template.template.expand({"path": entry.path})
+        own = _static(where, _reader(folder, entry.path), {**shared, "name": entry.path})
+        own.mime_type, own.size = fields.get("mime_type") or entry.mime_type, entry.size
+        found.append(own)
+    return found
+
+
+def _reader(folder: Folder, path: str) -> Callable[[], File]:
+    def read() -> File:
+        data, mime_type = folder.read(path)
+        return File(data, mime_type=mime_type)
+
+    return read
+
+
+def _complete_paths(folder: Folder) -> Tool:
+    def complete(value: str) -> list[str]:
+        found = [entry.path for entry in folder.files()]
+        return [path for path in found if value.casefold() in path.casefold()]
+
+    return Tool.from_function(complete, run="thread")
+
+
+def check_uri(uri: Any, *, allows_template: bool = True) -> None:
+    """Raise InvalidToolError unless this is a URI with a scheme."""
+    if not isinstance(uri, str):
+        raise InvalidToolError(f"The URI of a resource must be a string, got {type(uri).__name__}")
+    if not 1 <= len(uri) <= URI.max_length:
+        text = f"The URI of a resource must have 1 to {URI.max_length} characters, got {len(uri)}"
+        raise InvalidToolError(text)
+    if URI.pattern.fullmatch(uri) is None:
+        hint = "begin with a scheme, and encode other characters: orders://list, orders://{id}"
+        raise InvalidToolError(f"Not a URI: {uri!r:.200}", hint=hint)
+    if not allows_template and is_template(uri):
+        hint = "use a function: @server.resource(...)"
+        raise InvalidToolError(f"Fixed content needs a URI without variables, got {uri!r:.200}", hint=hint)
+
+
+def _options(fields: ResourceFields, **more: Any) -> ToolOptions:
+    known: OptionFields = {**more, **{k: v for k, v in fields.items() if k not in (*_OWN_FIELDS, "name")}}  # type: ignore[typeddict-item]
+    options = ToolOptions(read_only=True).override(known)
+    if options.run == "process":
+        raise InvalidToolError("A resource cannot run in a process", hint="use run='thread'")
+    return options
+
+
+def _configure(made: Resource, fields: ResourceFields) -> Resource:
+    made.mime_type = fields.get("mime_type")
+    made.size = fields.get("size")
+    made.annotations = fields.get("annotations") or {}
+    made.ttl_ms = fields.get("ttl_ms")
+    made.unscreened = frozenset(fields.get("unscreened") or ())
+    return made
+
+
+def _check_variables(made: Resource, variables: Sequence[str], optional: frozenset[str]) -> None:
+    """Raise InvalidToolError where the template and the parameters of the function do not fit together."""
+    arguments = made.arguments
+    known = {name: name not in arguments.schema.get("required", ()) for name in arguments.schema["properties"]}
+    for name in variables:
+        if name not in known:
+            raise _mismatch(made, f"its function has no parameter '{name}'", "add it, or rename the variable")
+        if name in optional and not known[name]:
+            raise _mismatch(made, f"'{name}' may be missing in a URI", "give the parameter a default")
+    for name, has_default in known.items():
+        if name not in variables and not has_default:
+            hint = f"add {{{name}}} to the URI, or give the parameter a default"
+            raise _mismatch(made, f"its parameter '{name}' is not in the URI", hint)
+    for name in made.unscreened - set(variables):
+        raise _mismatch(made, f"unscreened names '{name}', which is no variable", None)
+
+
+def _mismatch(made: Resource, problem: str, hint: str | None) -> InvalidToolError:
+    text = f"Resource '{made.name}' cannot be read: {problem}"
+    return InvalidToolError(text, tool=made.name, source=made.source, hint=hint)
+
+
+# --- finding resources ---------------------------------------------------------------------------------
+
+
+class Found(NamedTuple):
+    """A resource, and the variables of a URI."""
+
+    resource: Resource
+    values: dict[str, Any]
+
+
+def find_resource(snapshot: Snapshot, uri: str) -> Found | None:
+    """Return the resource of a URI: the one of exactly this URI, else the first template that matches."""
+    exact = snapshot.index.get(uri)
+    if exact is not None and exact.newest is not None:
+        resource = exact.newest.tool
+        if isinstance(resource, Resource) and resource.template is None:
+            return Found(resource, {})
+    for tool in snapshot.tools:
+        if isinstance(tool, Resource) and tool.template is not None:
+            values = tool.match(uri)
+            if values is not None:
+                return Found(tool, values)
+    return None
+
+
+def find_overlaps(resources: Iterable[Resource], made: Resource) -> Iterator[Location]:
+    """Yield the locations of templates that match the same URIs as `made`, where that is certain."""
+    for other in resources:
+        if made.template and other.template and other.template.skeleton == made.template.skeleton:
+            yield other.source
+
+
+# --- contents ------------------------------------------------------------------------------------------
+
+
+class ResourceResults(ToolResults):
+    """Makes contents of what a resource returns: text, bytes, data, files, or a list with files in it."""
+
+    __slots__ = ("mime_type",)
+
+    def __init__(self, resource: Resource, dump: Any) -> None:
+        super().__init__(resource.name, None, dump, trusted=True)
+        self.mime_type = resource.mime_type
+
+    def _finish(self, value: Any) -> Result:
+        if isinstance(value, Result):
+            return value
+        if type(value) is dict and isinstance(value.get("contents"), list):
+            value = value["contents"]
+            if not all(map(_is_contents, value)):
+                raise self._error("its contents are not a list of objects with a uri and text or blob")
+        if isinstance(value, list | tuple) and any(map(_is_item, value)):
+            return self._contents(value)
+        return self._contents([value])
+
+    def _structured(self, data: Any) -> Result:
+        return self._contents([data])
+
+    def _contents(self, values: Sequence[Any]) -> Result:
+        items = [self._item(value) for value in values]
+        self._check_size(sum(len(item.get("text") or item.get("blob") or "") for item in items))
+        return Result(items)
+
+    def _item(self, value: Any) -> Block:
+        if isinstance(value, str):
+            return {"mimeType": self.mime_type or "text/plain", "text": self._check_text(str.__str__(value))}
+        if isinstance(value, bytes | bytearray | memoryview):
+            return self._encode_bytes(bytes(value))
+        if isinstance(value, Link):
+            raise self._error("a Link is not content; return the content itself")
+        if isinstance(value, MEDIA):
+            return _read_media(value)
+        if _is_contents(value):
+            return dict(value)
+        if value is None:
+            return {"mimeType": self.mime_type or "text/plain", "text": ""}
+        text = codec.encode(self._to_json_data(value)).decode()
+        return {"mimeType": self.mime_type or JSON_TYPE, "text": text}
+
+    def _encode_bytes(self, data: bytes) -> Block:
+        if self.mime_type is not None and is_text(self.mime_type):
+            return {"mimeType": self.mime_type, "text": data.decode("utf-8", "replace")}
+        mime_type = self.mime_type or "application/octet-stream"
+        return {"mimeType": mime_type, "blob": base64.b64encode(data).decode()}
+
+    def _error(self, reason: str) -> Any:
+        error = super()._error(reason)
+        return type(error)(f"Resource '{self.name}' returned something that cannot be sent: {reason}")
+
+
+def _read_media(value: Any) -> Block:
+    block: Block = value.to_block()
+    if block["type"] != "resource":
+        return {"mimeType": block["mimeType"], "blob": block["data"]}
+    own: Block = block["resource"]
+    if not value.is_named:
+        del own["uri"]  # it has that of the resource
+    return own
+
+
+def _is_item(value: Any) -> bool:
+    """Whether a value in a list makes the list several contents, rather than data."""
+    return isinstance(value, (bytes, bytearray, memoryview, *MEDIA)) or _is_contents(value)
+
+
+def _is_contents(value: Any) -> bool:
+    if not isinstance(value, dict) or not isinstance(value.get("uri"), str):
+        return False
+    return value.keys() <= _CONTENTS and isinstance(value.get("text"), str) != isinstance(value.get("blob"), str)
+
+
+def _type_of(content: Any) -> str | None:
+    if isinstance(content, str):
+        return "text/plain"
+    if isinstance(content, File):
+        return content.mime_type
+    return None if isinstance(content, bytes | bytearray | memoryview) else JSON_TYPE
+
