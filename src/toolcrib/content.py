@@ -16,6 +16,19 @@ BUILT_IN = frozenset({bool, dict, float, int, list, str, tuple, type(None)})
 """The types of nearly all results; they are neither awaited nor iterated."""
 
 
+_TEXT_TYPES = frozenset({"json", "javascript", "sql", "toml", "xml", "yaml", "x-ndjson"})
+
+
+def is_text_type(mime_type: str) -> bool:
+    """Whether data of a media type is sent as text."""
+    kind = mime_type.partition(";")[0].strip().lower()
+    return (
+        kind.startswith("text/")
+        or kind.removeprefix("application/") in _TEXT_TYPES
+        or kind.endswith(("+json", "+xml"))
+    )
+
+
 class _Media:
     """Bytes, or a file to read them from, with a media type."""
 
@@ -88,7 +101,7 @@ class File(_Media):
     def to_block(self) -> Block:
         raw = self.read()
         resource: Block = {"uri": self.uri, "mimeType": self.mime_type}
-        if self.mime_type.startswith("text/") or self.mime_type == "application/json":
+        if is_text_type(self.mime_type):
             resource["text"] = raw.decode("utf-8", "replace")
         else:
             resource["blob"] = base64.b64encode(raw).decode()

@@ -12,7 +12,18 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, Self, TypedDict, TypeVar, Unpack, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
 from toolcrib import __version__, logs
 from toolcrib.content import Result, text_block
@@ -79,14 +90,14 @@ class ServerSettings:
     """The settings of a server.
 
     A server is sealed when it starts, unless it is `dynamic`. `switches` turn groups of tools on and off.
-    Clients see `version` (by default toolcrib's), `title`, `instructions`, `description`, `website_url` and `icons` (as MCP
-    writes them); `page_size` splits long lists; `unknown_tool_code` is for clients that expect -32601.
-    `log_arguments` logs the values of arguments, not only their names. `errors="hide"` keeps the messages of
-    exceptions in tools of other libraries' servers from callers; by default they are shown as that library
-    shows them. Those of toolcrib's own tools are always hidden. Several processes that serve together share a
-    `key`, which signs the state of calls that wait for an answer, and set `keeps_sessions=False`. A list of
-    more than `search_budget_tokens` is replaced by two tools that search and call the others, unless `search`
-    is "never"; with "always", every list is.
+    Clients see `version` (by default toolcrib's), `title`, `instructions`, `description`, `website_url` and
+    `icons` (as MCP writes them); `page_size` splits long lists; `unknown_tool_code` is for clients that
+    expect -32601. `log_arguments` logs the values of arguments, not only their names. `errors="hide"` keeps
+    the messages of exceptions in tools of other libraries' servers from callers; by default they are shown as
+    that library shows them. Those of toolcrib's own tools are always hidden. Several processes that serve
+    together share a `key`, which signs the state of calls that wait for an answer, and set
+    `keeps_sessions=False`. A list of more than `search_budget_tokens` is replaced by two tools that search
+    and call the others, unless `search` is "never"; with "always", every list is.
     """
 
     dynamic: bool = False
@@ -378,7 +389,9 @@ class MCPServer:
         """The prompts, by name."""
         return self.dispatcher.prompts
 
-    def resource(self, uri: str, **options: Unpack[ResourceFields]) -> Callable[[Callable[P, R]], Completed[P, R]]:
+    def resource(
+        self, uri: str, **options: Unpack[ResourceFields]
+    ) -> Callable[[Callable[P, R]], Completed[P, R]]:
         """Publish what a function returns under a URI: `@server.resource("orders://{id}")`.
 
         The parameters of the function are the variables of the URI. Returns the function; its attribute
@@ -387,7 +400,10 @@ class MCPServer:
         from toolcrib.registry.resources import make_resource  # start-up time: many servers have none
 
         def register(function: Callable[P, R]) -> Completed[P, R]:
-            return self._add_feature(self.resources, function, lambda: make_resource(uri, function, options))
+            made: Completed[P, R] = self._add_feature(
+                self.resources, function, lambda: make_resource(uri, function, options)
+            )
+            return made
 
         return register
 
@@ -426,7 +442,7 @@ class MCPServer:
         """Register a resource or a prompt, and return its function."""
         self._check_open()
         try:
-            made = registry.add(make())
+            made: Any = registry.add(make())
         except DefinitionError as error:
             if not is_searching():
                 raise
@@ -457,7 +473,7 @@ class MCPServer:
     async def get_prompt(
         self, name: str, arguments: Mapping[str, str] | None = None, *, principal: Principal = LOCAL
     ) -> list[dict[str, Any]]:
-        """Return the messages of a prompt. Raises ToolNotFoundError, and CallError where making them fails."""
+        """Return the messages of a prompt. Raises ToolNotFoundError, or CallError where that fails."""
         prompt = self.prompts.try_get(name)
         result = await self.dispatcher.run(prompt, name, arguments, principal=principal)
         return raise_failure(result).content

@@ -12,7 +12,17 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, Unpack, overload, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Literal,
+    Protocol,
+    TypeVar,
+    Unpack,
+    overload,
+    runtime_checkable,
+)
 
 from toolcrib.definition import (
     MAX_DESCRIPTION_BYTES,
@@ -228,6 +238,11 @@ class Tool:
     @property
     def version(self) -> str | None:
         return self.options.version
+
+    @property
+    def label(self) -> str:
+        """The kind and the name, for messages."""
+        return f"{self.kind.capitalize()} '{self.name}'"
 
     @property
     def reference(self) -> str:

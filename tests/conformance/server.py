@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 
-from tests.conformance import questions, tools
+from tests.conformance import features, questions, tools
 from toolcrib import MCPServer
 
 HTTP_STACKS = ("own", "asgi")
@@ -21,6 +21,7 @@ def make_server() -> MCPServer:
         "conformance", version="1.0.0", dynamic=True, instructions="Tools for tests of the wire."
     )
     server.add(tools, questions, strict=True)
+    features.register(server)
     return server
 
 

@@ -235,7 +235,7 @@ class _RunningCall:
                 del cancellation
         if self.is_expired:
             raise ToolTimeoutError(
-                f"Tool '{self.slots.name}' did not finish within {self.timeout_s:g} s."
+                f"{self.slots.label} did not finish within {self.timeout_s:g} s."
             ) from None
         if error is not None:
             try:

@@ -70,7 +70,9 @@ class Plan:
         run = tool.options.run
         self.tool = tool
         self.stats = stats
-        self.slots = ToolSlots(tool.name, max_threads=tool.options.max_threads or DEFAULT_THREADS)
+        self.slots = ToolSlots(
+            tool.name, label=tool.label, max_threads=tool.options.max_threads or DEFAULT_THREADS
+        )
         self.handler = tool.handler
         needs_owner = tool.adoption is None or tool.adoption.needs_server
         self.owner = tool.owner if needs_owner else None
@@ -138,9 +140,7 @@ def failed(
     reported = _explain(plan, error.error if isinstance(error, Raised) else error, crashes, given, call_id)
     text = _message_of(reported)
     if text is None or len(text) > plan.results.max_bytes:
-        reported = InvalidResultError(
-            f"Tool '{plan.tool.name}' failed, and its error message cannot be sent."
-        )
+        reported = InvalidResultError(f"{plan.tool.label} failed, and its error message cannot be sent.")
         text = str(reported)
     return Result([text_block(text)], is_error=True, error=reported)
 
@@ -164,12 +164,12 @@ def _explain(
         return foreign
     misuse = find_misuse(cause)
     if misuse is not None:
-        return ContextError(f"Tool '{plan.tool.name}' has an error: {misuse} (reference {reference}).")
+        return ContextError(f"{plan.tool.label} has an error: {misuse} (reference {reference}).")
     if isinstance(error, DefinitionError):
         hint = (error.hint if error.tool == plan.tool.name else None) or "see the log of the server"
-        text = f"Tool '{plan.tool.name}' cannot run as it is defined: {hint} (reference {reference})."
+        text = f"{plan.tool.label} cannot run as it is defined: {hint} (reference {reference})."
         return ToolCrashedError(text)
-    return ToolCrashedError(f"Tool '{plan.tool.name}' failed unexpectedly (reference {reference}).")
+    return ToolCrashedError(f"{plan.tool.label} failed unexpectedly (reference {reference}).")
 
 
 def _read_form(schema: Any) -> tuple[Mapping[str, Any], Convert | None]:
@@ -197,7 +197,7 @@ def _hide_crash(plan: Plan, result: Result, crashes: CrashReporter, call_id: str
         return result
     reference = call_id or secrets.token_hex(4)
     crashes.report(plan.tool.name, ToolCrashedError(result.text), reference)
-    hidden = ToolCrashedError(f"Tool '{plan.tool.name}' failed unexpectedly (reference {reference}).")
+    hidden = ToolCrashedError(f"{plan.tool.label} failed unexpectedly (reference {reference}).")
     return Result([text_block(str(hidden))], is_error=True, error=hidden)
 
 
@@ -283,9 +283,7 @@ class Dispatcher:
         """Whether two callers may see different tools."""
         return self.pipeline is not None and self.pipeline.depends_on_principal
 
-    def view(
-        self, principal: Principal = LOCAL, registry: ToolRegistry | None = None
-    ) -> tuple[Tool, ...]:
+    def view(self, principal: Principal = LOCAL, registry: ToolRegistry | None = None) -> tuple[Tool, ...]:
         """Return the tools that a principal may see and call: the same object until they change.
 
         `registry` is another one than that of the tools: of resources or prompts.
@@ -610,7 +608,7 @@ class Dispatcher:
                 plan.slots, settle(plan, outcome), left, self.runner.abandoned_count, None, outlive
             )
         except ToolTimeoutError:
-            raise ToolTimeoutError(f"Tool '{plan.tool.name}' did not finish within {limit:g} s.") from None
+            raise ToolTimeoutError(f"{plan.tool.label} did not finish within {limit:g} s.") from None
         return result
 
     def _work(self, plan: Plan, checked: dict[str, Any], context: Context | None) -> Any:

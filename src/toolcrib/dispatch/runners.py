@@ -146,8 +146,11 @@ class ToolSlots:
     take up threads without bound.
     """
 
-    def __init__(self, name: str, max_threads: int = 32, max_queue: int = 1000) -> None:
+    def __init__(
+        self, name: str, *, label: str | None = None, max_threads: int = 32, max_queue: int = 1000
+    ) -> None:
         self.name = name
+        self.label = label or f"Tool '{name}'"
         self.max_threads = max_threads
         self.max_queue = max_queue
         self.on_loop: list[None] = []
@@ -190,7 +193,7 @@ class ToolSlots:
             tell = is_stuck and self.stuck.take(time.monotonic())
         if not is_stuck:
             raise ToolBusyError(
-                f"Tool '{self.name}' is busy: {self.max_queue} calls are waiting already. Try again later."
+                f"{self.label} is busy: {self.max_queue} calls are waiting already. Try again later."
             )
         if tell:
             logger.warning(
@@ -201,7 +204,7 @@ class ToolSlots:
                 extra={"tool_name": self.name, "abandoned": self.abandoned},
             )
         raise ToolBusyError(
-            f"Tool '{self.name}' is busy: {self.max_threads} earlier calls ran out of time and still "
+            f"{self.label} is busy: {self.max_threads} earlier calls ran out of time and still "
             "hold its threads. Try again later."
         )
 
@@ -279,9 +282,9 @@ class Runner:
             if clock is not None:
                 clock.stop()
         if job.stage is not Stage.ENDED and self._abandon(job, on_abandon):
-            raise ToolTimeoutError(f"Tool '{slots.name}' did not finish within {timeout_s:g} s.")
+            raise ToolTimeoutError(f"{slots.label} did not finish within {timeout_s:g} s.")
         if job.is_refused:
-            raise ToolBusyError(f"Tool '{slots.name}' is busy: no thread can be started. Try again later.")
+            raise ToolBusyError(f"{slots.label} is busy: no thread can be started. Try again later.")
         error, job.error = job.error, None
         if error is not None:
             try:

@@ -24,7 +24,7 @@ from toolcrib.validation import codec
 
 if TYPE_CHECKING:
     from toolcrib.protocol.engine import Engine
-    from toolcrib.registry.resources import Found, Resource
+    from toolcrib.registry.resources import Found
 
 NOT_FOUND = -32002
 """The code of an unknown resource before 2026-07-28."""
@@ -147,9 +147,7 @@ def read(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params
     uri = _read_uri(params)
     found = find(engine, uri)
     values = None if found is None else found.values
-    request = ResourceRead(
-        engine, peer, id_, revision, uri, values, *read_envelope(peer, revision, params)
-    )
+    request = ResourceRead(engine, peer, id_, revision, uri, values, *read_envelope(peer, revision, params))
     request.target = None if found is None else found.resource
     return begin(request, params)
 

@@ -50,7 +50,9 @@ def completer_of(target: Completable, argument: str) -> Callable[[F], F]:
         parameters = made.arguments.schema["properties"]
         if "value" not in parameters:
             hint = "its first parameter is the text so far: def complete(value: str) -> list[str]"
-            raise InvalidToolError("A completion function needs a parameter 'value'", source=made.source, hint=hint)
+            raise InvalidToolError(
+                "A completion function needs a parameter 'value'", source=made.source, hint=hint
+            )
         for name in parameters.keys() - {"value", "arguments"} - set(known):
             hint = f"it may take value, arguments and: {', '.join(known)}"
             raise InvalidToolError(f"A completion function takes '{name}'", source=made.source, hint=hint)

@@ -7,7 +7,7 @@ messages instead of a result (docs/decisions/0033).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, cast
 
 from toolcrib.content import MEDIA, Block, Message, Result, text_block
 from toolcrib.definition import OptionFields, RunMode, ToolOptions
@@ -92,8 +92,7 @@ def make_prompt(function: Callable[..., Any], name: str | None, fields: PromptFi
     name = name or name_of(function)
     if not name:
         raise InvalidToolError("A lambda needs a name", hint='give one: server.prompt("name")(...)')
-    given: OptionFields = {**fields}
-    options = ToolOptions().override(given)
+    options = ToolOptions().override(cast(OptionFields, fields))
     if options.run == "process":
         raise InvalidToolError("A prompt cannot run in a process", tool=name, hint="use run='thread'")
     info = inspect_handler(function, name)
@@ -103,6 +102,7 @@ def make_prompt(function: Callable[..., Any], name: str | None, fields: PromptFi
 
 def _build(info: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
     parts = build_function(info, name, options)
+    parts.arguments.kind = "prompt"
     parts.drop_output_schema()
     return parts
 
@@ -125,7 +125,8 @@ def _describe_form(shape: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
 class PromptResults(ToolResults):
     """Makes messages of what a prompt returns: text, content, messages, or a list of these."""
 
-    __slots__ = ("description",)
+    kind = "Prompt"
+    __slots__ = ()
 
     def _finish(self, value: Any) -> Result:
         if isinstance(value, Result):
@@ -163,7 +164,3 @@ class PromptResults(ToolResults):
             plain: Block = to_plain(value)
             return plain
         return text_block(codec.encode(self._to_json_data(value)).decode())
-
-    def _error(self, reason: str) -> Any:
-        error = super()._error(reason)
-        return type(error)(f"Prompt '{self.name}' returned something that cannot be sent: {reason}")

@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypedDict
 
-from toolcrib.content import MEDIA, Block, File, Link, Result
+from toolcrib.content import MEDIA, Block, File, Link, Result, is_text_type
 from toolcrib.definition import URI, OptionFields, RunMode, ToolOptions, check_text
 from toolcrib.errors import InvalidToolError, Location
 from toolcrib.registry.completion import Completers
-from toolcrib.registry.folders import FileReader, Folder, is_text
 from toolcrib.registry.index import Snapshot
 from toolcrib.registry.uri_template import URITemplate, is_template, screen
 from toolcrib.schema.function import ToolParts, build_function
@@ -56,17 +55,17 @@ class ResourceFields(TypedDict, total=False):
 class Resource(Tool):
     """A resource, or a template of resources.
 
-    `label` is the name that clients show, `template` is None for a single URI. `annotations` are those of MCP
-    (`audience`, `priority`, `lastModified`). Clients may keep what they read for `ttl_ms`. `unscreened` are
-    variables that may hold `..`, absolute paths and NUL.
+    `display_name` is the name that clients show, `template` is None for a single URI. `annotations` are those
+    of MCP (`audience`, `priority`, `lastModified`). Clients may keep what they read for `ttl_ms`.
+    `unscreened` are variables that may hold `..`, absolute paths and NUL.
     """
 
     kind = "resource"
     __slots__ = (
         "annotations",
         "completers",
+        "display_name",
         "is_static",
-        "label",
         "mime_type",
         "size",
         "template",
@@ -76,7 +75,7 @@ class Resource(Tool):
 
     def __init__(self, info: HandlerInfo, uri: str, options: ToolOptions, origin: Any) -> None:
         super().__init__(info, uri, options, _build, origin)
-        self.label = uri
+        self.display_name = uri
         self.template: URITemplate | None = None
         self.mime_type: str | None = None
         self.size: int | None = None
@@ -95,7 +94,10 @@ class Resource(Tool):
 
     def to_wire(self) -> dict[str, Any]:
         """Return the entry of the resource in a list, as the newest revision has it."""
-        wire: dict[str, Any] = {"uriTemplate" if self.template else "uri": self.name, "name": self.label}
+        wire: dict[str, Any] = {
+            "uriTemplate" if self.template else "uri": self.name,
+            "name": self.display_name,
+        }
         given = {
             "title": self.options.title,
             "description": self._describe(),
@@ -123,6 +125,7 @@ class Resource(Tool):
 
 def _build(info: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
     parts = build_function(info, name, options)
+    parts.arguments.kind = "resource"
     parts.drop_output_schema()
     return parts
 
@@ -141,7 +144,7 @@ def make_resource(uri: str, function: Callable[..., Any], fields: ResourceFields
     info = inspect_handler(function, uri)
     check_parameters(info, uri)
     made = _configure(Resource(info, uri, _options(fields), function), fields)
-    made.label = fields.get("name") or name_of(function) or uri
+    made.display_name = fields.get("name") or name_of(function) or uri
     if is_template(uri):
         made.template = URITemplate(uri)
     variables = () if made.template is None else made.template.variables
@@ -167,13 +170,15 @@ def add_static(uri: str, content: Any, fields: ResourceFields) -> list[Resource]
 def _static(uri: str, read: Callable[[], Any], fields: ResourceFields) -> Resource:
     made = _configure(Resource(HandlerInfo(read), uri, _options(fields, run="inline"), read), fields)
     made.is_static = True
-    made.label = fields.get("name") or uri.rstrip("/").rpartition("/")[2] or uri
+    made.display_name = fields.get("name") or uri.rstrip("/").rpartition("/")[2] or uri
     if made.options.description:
         check_text(made.options.description, f"The description of resource '{uri}'", uri)
     return made
 
 
 def _file(uri: str, path: Path, fields: ResourceFields) -> Resource:
+    from toolcrib.registry.folders import FileReader  # few servers publish files
+
     check_uri(uri, allows_template=False)
     reader = FileReader(path)
     if not path.is_file():
@@ -190,6 +195,8 @@ def _file(uri: str, path: Path, fields: ResourceFields) -> Resource:
 
 def _folder(uri: str, path: Path, fields: ResourceFields) -> list[Resource]:
     """Make a template for the files of a folder, and a resource of each that is there now."""
+    from toolcrib.registry.folders import Folder  # few servers publish files
+
     base = uri if uri.endswith("/") else f"{uri}/"
     check_uri(f"{base}x", allows_template=False)
     folder = Folder(path)
@@ -213,7 +220,7 @@ def _folder(uri: str, path: Path, fields: ResourceFields) -> list[Resource]:
     return found
 
 
-def _reader(folder: Folder, path: str) -> Callable[[], File]:
+def _reader(folder: Any, path: str) -> Callable[[], File]:
     def read() -> File:
         data, mime_type = folder.read(path)
         return File(data, mime_type=mime_type)
@@ -221,7 +228,7 @@ def _reader(folder: Folder, path: str) -> Callable[[], File]:
     return read
 
 
-def _complete_paths(folder: Folder) -> Tool:
+def _complete_paths(folder: Any) -> Tool:
     def complete(value: str) -> list[str]:
         found = [entry.path for entry in folder.files()]
         return [path for path in found if value.casefold() in path.casefold()]
@@ -264,7 +271,9 @@ def _configure(made: Resource, fields: ResourceFields) -> Resource:
 def _check_variables(made: Resource, variables: Sequence[str], optional: frozenset[str]) -> None:
     """Raise InvalidToolError where the template and the parameters of the function do not fit together."""
     arguments = made.arguments
-    known = {name: name not in arguments.schema.get("required", ()) for name in arguments.schema["properties"]}
+    known = {
+        name: name not in arguments.schema.get("required", ()) for name in arguments.schema["properties"]
+    }
     for name in variables:
         if name not in known:
             raise _mismatch(made, f"its function has no parameter '{name}'", "add it, or rename the variable")
@@ -321,6 +330,7 @@ def find_overlaps(resources: Iterable[Resource], made: Resource) -> Iterator[Loc
 class ResourceResults(ToolResults):
     """Makes contents of what a resource returns: text, bytes, data, files, or a list with files in it."""
 
+    kind = "Resource"
     __slots__ = ("mime_type",)
 
     def __init__(self, resource: Resource, dump: Any) -> None:
@@ -363,14 +373,10 @@ class ResourceResults(ToolResults):
         return {"mimeType": self.mime_type or JSON_TYPE, "text": text}
 
     def _encode_bytes(self, data: bytes) -> Block:
-        if self.mime_type is not None and is_text(self.mime_type):
+        if self.mime_type is not None and is_text_type(self.mime_type):
             return {"mimeType": self.mime_type, "text": data.decode("utf-8", "replace")}
         mime_type = self.mime_type or "application/octet-stream"
         return {"mimeType": mime_type, "blob": base64.b64encode(data).decode()}
-
-    def _error(self, reason: str) -> Any:
-        error = super()._error(reason)
-        return type(error)(f"Resource '{self.name}' returned something that cannot be sent: {reason}")
 
 
 def _read_media(value: Any) -> Block:
@@ -391,7 +397,9 @@ def _is_item(value: Any) -> bool:
 def _is_contents(value: Any) -> bool:
     if not isinstance(value, dict) or not isinstance(value.get("uri"), str):
         return False
-    return value.keys() <= _CONTENTS and isinstance(value.get("text"), str) != isinstance(value.get("blob"), str)
+    return value.keys() <= _CONTENTS and isinstance(value.get("text"), str) != isinstance(
+        value.get("blob"), str
+    )
 
 
 def _type_of(content: Any) -> str | None:
@@ -400,4 +408,3 @@ def _type_of(content: Any) -> str | None:
     if isinstance(content, File):
         return content.mime_type
     return None if isinstance(content, bytes | bytearray | memoryview) else JSON_TYPE
-

@@ -1,7 +1,8 @@
 """Select tools, resources and prompts by name, glob, regular expression, tag, namespace or annotation.
 
-A selector is a name or glob (`github_*`), the same of one kind (`tool:NAME`, `resource:URI`, `prompt:NAME`), `tag:NAME`, `namespace:NAME`, `hint:NAME` (an annotation, or
-`hint:not-NAME` for tools without it), or `re:PATTERN` (the whole name must match). The long form of a
+A selector is a name or glob (`github_*`), the same for one kind (`tool:NAME`, `resource:URI`, `prompt:NAME`),
+`tag:NAME`, `namespace:NAME`, `hint:NAME` (an annotation, or `hint:not-NAME` for tools without it), or
+`re:PATTERN` (the whole name must match). The name of a resource is its URI or template. The long form of a
 shortened name and aliases count as names; tags and namespaces take globs too. Excluding wins, and a selector
 that matches no tool is an error.
 """

@@ -81,6 +81,7 @@ class ToolArguments:
 
     name: str
     """The name of the tool, for error messages."""
+    kind: str = "tool"
     schema: Schema
     trusted: bool = True
     """The schema was made by this library from type hints."""
@@ -261,7 +262,7 @@ class ToolArguments:
         return Problem("", "arguments do not fit the schema, and are too large to say where", "")
 
     def _error(self, problems: list[Problem]) -> InvalidArgumentsError:
-        message = f"Invalid arguments for tool '{self.name}'"
+        message = f"Invalid arguments for {self.kind} '{self.name}'"
         lines = [str(problem) for problem in problems]
         if len(lines) == 1:
             message += f": {lines[0]}"

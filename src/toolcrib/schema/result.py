@@ -47,6 +47,7 @@ _WAY_OUT = "ask for less at a time; the tool can return a part per call, or a Li
 class ToolResults:
     """Checks the results of one tool and makes each a Result. The validator is compiled at first use."""
 
+    kind = "Tool"
     __slots__ = ("_validator", "dump", "max_bytes", "name", "schema", "trusted")
 
     def __init__(self, name: str, schema: Schema | None, dump: Convert | None, *, trusted: bool) -> None:
@@ -196,7 +197,9 @@ class ToolResults:
         return self._check_whole(made)
 
     def _error(self, reason: str) -> InvalidResultError:
-        return InvalidResultError(f"Tool '{self.name}' returned a result that cannot be sent: {reason}")
+        return InvalidResultError(
+            f"{self.kind} '{self.name}' returned a result that cannot be sent: {reason}"
+        )
 
 
 def _is_raised_here(error: Exception) -> bool:

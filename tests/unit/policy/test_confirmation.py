@@ -20,7 +20,7 @@ from tests.support.policy_server import (
     Voice,
     open_bench,
 )
-from toolcrib import Context
+from toolcrib import Context, Tool
 from toolcrib.context import Answer, Form, InputNeeded, NullChannel, Question, Reply
 from toolcrib.errors import NotConfirmedError
 from toolcrib.policy import Limit, Rule
@@ -29,6 +29,8 @@ from toolcrib.policy.access.middleware import MAX_NAMED, MAX_SHOWN, confirm
 WIPE = {"what": "disk"}
 RULES = [Rule(confirm=["wipe"])]
 UNASKED = "Tool 'wipe' was not run: the person did not agree."
+
+TOOL = Tool.from_function(lambda: None, name="wipe")
 
 
 class Person(NullChannel):
@@ -56,7 +58,7 @@ async def burn_never(mark: str, ttl_s: float) -> bool:
 
 async def ask_about(arguments: dict[str, Any], words: str | None = None) -> str:
     person = Person(Answer("accept"))
-    await confirm("wipe", arguments, words, person, burn_gladly)
+    await confirm(TOOL, arguments, words, person, burn_gladly)
     [question] = person.asked
     assert isinstance(question, Form)
     assert question.schema == {"type": "object", "properties": {}}
@@ -98,14 +100,14 @@ async def test_long_arguments_and_many_are_cut() -> None:
 @pytest.mark.parametrize("answer", [Answer("decline"), Answer("cancel"), []])
 async def test_only_a_yes_is_a_yes(answer: Any) -> None:
     with pytest.raises(NotConfirmedError) as caught:
-        await confirm("wipe", {}, None, Person(answer), burn_gladly)
+        await confirm(TOOL, {}, None, Person(answer), burn_gladly)
     assert str(caught.value) == UNASKED
     assert caught.value.details is None
 
 
 async def test_a_yes_whose_mark_was_used_before_is_asked_for_again() -> None:
     with pytest.raises(InputNeeded) as caught:
-        await confirm("wipe", {}, None, Person(Answer("accept"), "mark"), burn_never)
+        await confirm(TOOL, {}, None, Person(Answer("accept"), "mark"), burn_never)
     assert list(caught.value.questions) == [CONFIRM]
 
 
@@ -116,14 +118,14 @@ async def test_the_mark_that_is_burned_is_that_of_the_state_and_outlives_it() ->
         burned.append((mark, ttl_s))
         return True
 
-    await confirm("wipe", {}, None, Person(Answer("accept"), "mark"), burn)
-    await confirm("wipe", {}, None, Person(Answer("accept")), burn)
+    await confirm(TOOL, {}, None, Person(Answer("accept"), "mark"), burn)
+    await confirm(TOOL, {}, None, Person(Answer("accept")), burn)
     assert burned == [("mark", 900.0)]
 
 
 async def test_where_nobody_can_be_asked_it_does_not_run() -> None:
     with pytest.raises(NotConfirmedError, match="requires confirmation by a person, and nobody can be asked"):
-        await confirm("wipe", {}, None, NullChannel(), burn_gladly)
+        await confirm(TOOL, {}, None, NullChannel(), burn_gladly)
 
 
 # --- 2026-07-28 --------------------------------------------------------------------------------------

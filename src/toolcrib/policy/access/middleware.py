@@ -61,7 +61,7 @@ class AccessMiddleware:
             raise _refuse(call, call.tool, decision)
         if not decision.is_final:
             call.sees_converted = decision.rules.compares_received
-            call.checks = (_ArgumentCheck(call.tool.name, decision, self._use_once), *call.checks)
+            call.checks = (_ArgumentCheck(call.tool, decision, self._use_once), *call.checks)
         return next(call)
 
 
@@ -75,7 +75,7 @@ class _ArgumentCheck:
 
     __slots__ = ("_decision", "_tool", "_use_once")
 
-    def __init__(self, tool: str, decision: Decision, use_once: UseOnce) -> None:
+    def __init__(self, tool: Tool, decision: Decision, use_once: UseOnce) -> None:
         self._tool = tool
         self._decision = decision
         self._use_once = use_once
@@ -106,13 +106,13 @@ class _ArgumentCheck:
         call.rule = judgement.rule
         if not judgement.is_allowed:
             call.decision = "denied"
-            problem = f"Tool '{self._tool}' may not be called with these arguments"
+            problem = f"{self._tool.label} may not be called with these arguments"
             raise DeniedError(f"{problem}: {judgement.because}" if judgement.because else f"{problem}.")
         return judgement
 
 
 async def confirm(
-    tool: str,
+    tool: Tool,
     arguments: dict[str, Any],
     words: str | None,
     channel: Channel,
@@ -130,19 +130,19 @@ async def confirm(
     if sent is not None and sent is not arguments:
         shown = codec.digest(arguments)
         key = key if shown == codec.digest(sent) else f"{key}.{shown}"
-    question = Form(_question(tool, arguments, words))
+    question = Form(_question(tool.name, arguments, words))
     try:
         replies = await channel.ask({key: question})
     except CannotAskError as error:
         reason = str(error).removeprefix("Cannot ask the user: ")
-        message = f"Tool '{tool}' requires confirmation by a person, and nobody can be asked: {reason}"
+        message = f"{tool.label} requires confirmation by a person, and nobody can be asked: {reason}"
         raise NotConfirmedError(message, details=error.details) from None
     mark = channel.resumes
     if mark is not None and not await use_once(mark, STATE_S):
         raise InputNeeded({key: question})  # this yes was for a call that was made already
     answer = replies[key]
     if not isinstance(answer, Answer) or not answer:
-        raise NotConfirmedError(f"Tool '{tool}' was not run: the person did not agree.")
+        raise NotConfirmedError(f"{tool.label} was not run: the person did not agree.")
 
 
 def _question(tool: str, arguments: dict[str, Any], words: str | None) -> str:
@@ -168,5 +168,5 @@ def _refuse(call: Call, tool: Tool, decision: Decision) -> Exception:
     """A tool that a principal may never call does not exist for it; a missing scope is named."""
     if not decision.is_visible:
         return ToolNotFoundError(call.name)
-    problem = f"Tool '{tool.name}' requires a scope that you do not have: {' '.join(decision.missing)}"
+    problem = f"{tool.label} requires a scope that you do not have: {' '.join(decision.missing)}"
     return InsufficientScopeError(problem, details={"scopes": list(decision.missing)})

@@ -583,9 +583,9 @@ class RequiredRecord:
         else:
             is_recorded = await self._log.prove()
         if not is_recorded:
-            name = call.name if tool is None else tool.reference
+            label = f"Tool '{call.name}'" if tool is None else tool.label
             raise AuditUnavailableError(
-                f"Tool '{name}' cannot run now: its calls must be recorded, and the audit log is unavailable."
+                f"{label} cannot run now: its calls must be recorded, and the audit log is unavailable."
             )
         return await next(call)
 
