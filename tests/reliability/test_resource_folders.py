@@ -68,6 +68,14 @@ def test_a_folder_whose_name_begins_like_the_root_is_outside(root: Path) -> None
     assert refused(Folder(root), "link.txt")
 
 
+def test_a_file_outside_is_not_taken_for_one_inside_with_the_same_name(root: Path) -> None:
+    other = root.parent / "toor"
+    other.mkdir()
+    (other / "fine.txt").write_bytes(SECRET)
+    (root / "link.txt").symlink_to(other / "fine.txt")
+    assert refused(Folder(root), "link.txt")
+
+
 def test_a_link_within_the_root_is_read(root: Path) -> None:
     (root / "link.txt").symlink_to("sub/target.txt")
     (root / "folder").symlink_to(root / "sub")
@@ -180,7 +188,13 @@ def test_a_link_that_is_swapped_all_the_time_never_gives_the_secret(root: Path) 
     assert b"fine" in read
 
 
-def test_a_fifo_a_socket_and_a_folder_are_neither_listed_nor_opened(root: Path) -> None:
+def test_a_fifo_a_socket_and_a_folder_are_neither_listed_nor_opened(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real_open, opened = os.open, list[object]()
+    monkeypatch.setattr(
+        folders.os, "open", lambda *given, **more: opened.append(given[0]) or real_open(*given, **more)
+    )
     os.mkfifo(root / "fifo.txt")
     (root / "link.txt").symlink_to("fifo.txt")
     with socket.socket(socket.AF_UNIX) as listener, contextlib.chdir(root):  # the path of a socket is short
@@ -191,6 +205,8 @@ def test_a_fifo_a_socket_and_a_folder_are_neither_listed_nor_opened(root: Path) 
         assert refused(folder, name)
     with pytest.raises(FileUnavailableError):
         FileReader(root / "fifo.txt").read()
+    assert "fifo.txt" not in opened
+    assert "socket.txt" not in opened
 
 
 def test_a_fifo_that_replaces_a_file_after_the_check_does_not_block(
@@ -202,6 +218,7 @@ def test_a_fifo_that_replaces_a_file_after_the_check_does_not_block(
         if path == "fine.txt":
             (root / "fine.txt").unlink()
             os.mkfifo(root / "fine.txt")
+            assert flags & os.O_NONBLOCK, "would block"
         return real_open(path, flags, *given, **options)
 
     monkeypatch.setattr(folders.os, "open", swap_and_open)
@@ -221,8 +238,9 @@ def test_a_file_that_grows_while_it_is_read_is_too_large(root: Path, monkeypatch
     real_read, total = os.read, [0]
 
     def grow_and_read(descriptor: int, count: int) -> bytes:
-        with (root / "fine.txt").open("ab") as file:
-            file.write(b"x" * count)
+        if total[0] < 10 * folders.CHUNK:
+            with (root / "fine.txt").open("ab") as file:
+                file.write(b"x" * count)
         data = real_read(descriptor, count)
         total[0] += len(data)
         return data

@@ -213,6 +213,7 @@ def test_without_relative_opening_links_are_resolved_and_contained(
     monkeypatch.setattr(folders, "CAN_OPEN_RELATIVE", False)
     (root / "in.md").symlink_to("a/b/c.md")
     (root / "out.md").symlink_to(root.parent / "secret.md")
+    (root / "up").symlink_to("..")
     (root.parent / "secret.md").write_text("secret")
     folder = Folder(root, include="**/*.md")
     assert paths(folder) == ["a-b.md", "a/b/c.md", "in.md", "index.md", "node_modules/x/y.md"]

@@ -123,6 +123,7 @@ def test_a_uri_matches_where_an_expansion_could_have_made_it(
         ("logs://api?utm=%zz", {"service": "api"}),
         ("logs://api?level=%zz", None),
         ("logs://api?level=1#part", None),
+        ("logs://api?utm=1#part", None),
         ("logs://api#part", None),
         ("logs://api&level=1", None),
     ],
