@@ -24,6 +24,8 @@
     └── CallError                                a call failed; becomes an `isError` result
         ├── ToolError                            raised by a tool; its text is shown as it is
         │   └── APIError                         an HTTP API returned an error
+        ├── FileUnavailableError (OSError)       a file of a resource is missing, or outside its folder
+        │   └── FileTooLargeError                a file of a resource is larger than its limit
         ├── InvalidArgumentsError                arguments do not fit the published schema
         ├── InvalidResultError                   the result does not fit the output schema
         ├── ToolTimeoutError (TimeoutError)      the deadline passed
@@ -403,6 +405,17 @@ class APIError(ToolError):
         self.status = status
         self.body = body
         self.reached = reached
+
+
+class FileUnavailableError(CallError, OSError):
+    """A file of a resource is missing, outside its folder, or not a regular file. No message has an absolute
+    path."""
+
+    code = "file-unavailable"
+
+
+class FileTooLargeError(FileUnavailableError):
+    code = "file-too-large"
 
 
 class InvalidArgumentsError(CallError):
