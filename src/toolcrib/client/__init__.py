@@ -5,6 +5,16 @@ async with Client("http://127.0.0.1:8000/mcp") as client:
 """
 
 from toolcrib.client.client import Client
+from toolcrib.client.features import (
+    PromptArgument,
+    PromptMessage,
+    PromptResult,
+    RemotePrompt,
+    RemoteResource,
+    RemoteTemplate,
+    ResourceContents,
+    Suggestions,
+)
 from toolcrib.client.http import HttpTransport, LegacySseTransport
 from toolcrib.client.tools import RemoteTool
 from toolcrib.client.transport import MemoryTransport, Pipe, StdioTransport, Transport
@@ -15,7 +25,15 @@ __all__ = [
     "LegacySseTransport",
     "MemoryTransport",
     "Pipe",
+    "PromptArgument",
+    "PromptMessage",
+    "PromptResult",
+    "RemotePrompt",
+    "RemoteResource",
+    "RemoteTemplate",
     "RemoteTool",
+    "ResourceContents",
     "StdioTransport",
+    "Suggestions",
     "Transport",
 ]
