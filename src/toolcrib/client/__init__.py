@@ -16,6 +16,7 @@ from toolcrib.client.features import (
     Suggestions,
 )
 from toolcrib.client.http import HttpTransport, LegacySseTransport
+from toolcrib.client.tasks import TaskHandle, TaskStatus
 from toolcrib.client.tools import RemoteTool
 from toolcrib.client.transport import MemoryTransport, Pipe, StdioTransport, Transport
 
@@ -35,5 +36,7 @@ __all__ = [
     "ResourceContents",
     "StdioTransport",
     "Suggestions",
+    "TaskHandle",
+    "TaskStatus",
     "Transport",
 ]

@@ -46,6 +46,8 @@ from toolcrib.client.session import (
     Session,
     negotiate,
 )
+from toolcrib.client.tasks import EXTENSION as TASKS
+from toolcrib.client.tasks import TaskChannel, TaskHandle
 from toolcrib.client.tools import RemoteTool, read_result, read_tools
 from toolcrib.client.transport import SessionEndedError, StdioTransport, Transport
 from toolcrib.content import Result
@@ -70,6 +72,7 @@ MAX_PAGES = 1000
 MAX_ENTRIES = 100_000
 _MAX_QUESTIONS = 100
 _HEADER_MISMATCH, _UNKNOWN_METHOD, _INVALID_PARAMS = -32020, -32601, -32602
+_TEMPORARY_STATUSES = (408, 425, 429)
 _UNKNOWN_TOOL = re.compile(r"(unknown|no such|not found|does not exist|doesn't exist)", re.IGNORECASE)
 
 
@@ -77,7 +80,8 @@ class Client:
     """A connection to one MCP server.
 
     The target is a URL, a command as a list of arguments (no shell), or a `Transport`. `protocol` is "auto"
-    or the version to require. `on_ask`, `on_sample` and `folders` answer requests from the server.
+    or the version to require. `on_ask`, `on_sample` and `folders` answer requests from the server. With
+    `tasks=False` the server is told not to make tasks of calls (2026-07-28).
     """
 
     def __init__(
@@ -91,6 +95,7 @@ class Client:
         on_sample: Sample | None = None,
         folders: Iterable[str | Path | Folder] | None = None,
         info: Mapping[str, Any] | None = None,
+        tasks: bool = True,
     ) -> None:
         if protocol != "auto" and protocol not in VERSIONS:
             raise ConfigurationError(
@@ -103,6 +108,7 @@ class Client:
         self._transport = _make_transport(target, headers)
         self._input_handlers = InputHandlers(on_ask, on_sample, folders)
         self._info = dict(info or {"name": "toolcrib", "version": _own_version()})
+        self._extensions: dict[str, Any] = {TASKS: {}} if tasks else {}
         self._session: Session | None = None
         self._peer: Peer | None = None
         self._watcher: ChangeWatcher | None = None
@@ -135,7 +141,9 @@ class Client:
             raise
 
     async def _connect_with(self, protocol: str) -> None:
-        self._session = Session(self._transport, self._info, self._input_handlers, self._on_change)
+        self._session = Session(
+            self._transport, self._info, self._input_handlers, self._on_change, self._extensions
+        )
         await self._transport.start(self._session)
         self._peer = await negotiate(self._session, protocol, self.timeout_s)
 
@@ -298,15 +306,66 @@ class Client:
     ) -> Result:
         """Call a tool. Raises ToolNotFoundError and ClientError; an error of the tool itself is a result.
 
-        `timeout_s` does not count the time that a person needs to answer questions.
+        `timeout_s` does not count the time that a person needs to answer questions. If the server makes a
+        task of the call, this waits for its end, without a `timeout_s` for as long as it takes. A task that
+        is not waited for any longer is cancelled.
         """
         listeners = await self._listen_to(on_progress, on_log)
+        started, left_s = await self._start_call(name, arguments, timeout_s, listeners)
+        if isinstance(started, Result):
+            return started
+        try:
+            return await started.result(timeout_s=None if timeout_s is None else left_s)
+        except BaseException:
+            if not started.is_done:
+                await started.cancel_quietly()
+            raise
+
+    async def start(
+        self, name: str, arguments: Mapping[str, Any] | None = None, *, timeout_s: float | None = None
+    ) -> TaskHandle:
+        """Call a tool without waiting for the end of its task. Raises as `call` does.
+
+        The server decides whether the call becomes a task. If not, this waits for its result, which the
+        handle then has already.
+        """
+        started, _ = await self._start_call(name, arguments, timeout_s, NO_LISTENERS)
+        if isinstance(started, Result):
+            return TaskHandle.ended(started, self._task_channel())
+        return started
+
+    def task(self, task_id: str) -> TaskHandle:
+        """Return the handle of a task that was started earlier, by this client or another."""
+        return TaskHandle.of_id(task_id, self._task_channel())
+
+    async def _start_call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        timeout_s: float | None,
+        listeners: Listeners,
+    ) -> tuple[Result | TaskHandle, float]:
+        """Return the result of a call or its task, and the time left."""
         params = {"name": name, "arguments": dict(arguments or {})}
 
         async def send(params: dict[str, Any], limit_s: float) -> dict[str, Any]:
             return await self._call_once(params, limit_s, listeners)
 
-        return read_result(await self._run_rounds(send, params, timeout_s), self.label)
+        kinds = ("complete", "task") if self._extensions else ("complete",)
+        result, left_s = await self._run_rounds(send, params, timeout_s, kinds)
+        if self._get_peer().is_modern and result.get("resultType") == "task":
+            return TaskHandle(result, self._task_channel()), left_s
+        return read_result(result, self.label), left_s
+
+    def _task_channel(self) -> TaskChannel:
+        return TaskChannel(self.label, self._request, self._answer_all, self._may_retry)
+
+    def _may_retry(self, error: ClientError) -> bool:
+        """Return whether a request that failed may succeed when it is sent again."""
+        if self._session is None or self._session.is_closed:
+            return False
+        status = error.status if isinstance(error, TransportError) else None
+        return status is None or status >= 500 or status in _TEMPORARY_STATUSES
 
     async def read(
         self,
@@ -439,15 +498,17 @@ class Client:
         async def send(params: dict[str, Any], limit_s: float) -> dict[str, Any]:
             return await self._request(method, params, timeout_s=limit_s, listeners=listeners)
 
-        return await self._run_rounds(send, params, timeout_s)
+        return (await self._run_rounds(send, params, timeout_s))[0]
 
     async def _run_rounds(
         self,
         send: Callable[[dict[str, Any], float], Awaitable[dict[str, Any]]],
         params: dict[str, Any],
         timeout_s: float | None,
-    ) -> dict[str, Any]:
-        """Send a request, and again with answers as long as the server asks; return the last result."""
+        kinds: tuple[str, ...] = ("complete",),
+    ) -> tuple[dict[str, Any], float]:
+        """Send a request, and again with answers as long as the server asks. Return the result, of one of
+        these kinds, and the time left."""
         is_modern = self._get_peer().is_modern
         left_s = timeout_s or self.timeout_s
         answers: dict[str, Any] = {}
@@ -456,8 +517,8 @@ class Client:
             result = await send({**params, **answers}, max(left_s, 0.001))
             left_s -= time.monotonic() - started
             kind = result.get("resultType", "complete") if is_modern else "complete"
-            if kind == "complete":
-                return result
+            if kind in kinds:
+                return result, left_s
             if kind != "input_required":
                 raise InvalidResponseError(f"{self.label} returned the unknown resultType {kind!r:.40}")
             answers = await self._answer_inputs(result, turn)
@@ -494,9 +555,14 @@ class Client:
         if not questions and state is not None:
             await asyncio.sleep(min(0.05 * 2**turn, 2))  # the server asks to retry later
             return again
-        if not isinstance(questions, Mapping) or not 0 < len(questions) <= _MAX_QUESTIONS:
+        if not isinstance(questions, Mapping) or not questions:
             raise InvalidResponseError(f"{self.label} requires input but asks no questions")
-        replies = again["inputResponses"] = {}
+        return {**again, "inputResponses": await self._answer_all(questions)}
+
+    async def _answer_all(self, questions: Mapping[str, Any]) -> dict[str, Any]:
+        if len(questions) > _MAX_QUESTIONS:
+            raise InvalidResponseError(f"{self.label} asks more than {_MAX_QUESTIONS} questions at once")
+        replies: dict[str, Any] = {}
         for key, question in questions.items():
             question = question if isinstance(question, Mapping) else {}
             try:
@@ -507,7 +573,7 @@ class Client:
                 raise InvalidResponseError(
                     f"{self.label} asked for input that is not available: {error}"
                 ) from None
-        return again
+        return replies
 
     async def _listen_to(self, on_progress: OnProgress | None, on_log: OnLog | None) -> Listeners:
         if on_log is not None:

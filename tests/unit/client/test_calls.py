@@ -167,9 +167,8 @@ async def test_content_that_is_none_is_an_error(result: dict[str, Any]) -> None:
 
 
 async def test_a_kind_of_result_nobody_asked_for_is_an_error() -> None:
-    task = {"resultType": "task", "taskId": "1", "status": "working"}
-    async with modern(tools_call=task).client() as client:
-        with pytest.raises(InvalidResponseError, match="the unknown resultType 'task'"):
+    async with modern(tools_call={"resultType": "job", "jobId": "1"}).client() as client:
+        with pytest.raises(InvalidResponseError, match="the unknown resultType 'job'"):
             await client.call("t")
 
 
