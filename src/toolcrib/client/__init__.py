@@ -16,6 +16,7 @@ from toolcrib.client.features import (
     Suggestions,
 )
 from toolcrib.client.http import HttpTransport, LegacySseTransport
+from toolcrib.client.skills import RemoteSkill, SkillFile
 from toolcrib.client.tasks import TaskHandle, TaskStatus
 from toolcrib.client.tools import RemoteTool
 from toolcrib.client.transport import MemoryTransport, Pipe, StdioTransport, Transport
@@ -31,9 +32,11 @@ __all__ = [
     "PromptResult",
     "RemotePrompt",
     "RemoteResource",
+    "RemoteSkill",
     "RemoteTemplate",
     "RemoteTool",
     "ResourceContents",
+    "SkillFile",
     "StdioTransport",
     "Suggestions",
     "TaskHandle",

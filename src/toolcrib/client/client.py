@@ -46,6 +46,8 @@ from toolcrib.client.session import (
     Session,
     negotiate,
 )
+from toolcrib.client.skills import EXTENSION as SKILLS
+from toolcrib.client.skills import MAIN_FILE, RemoteSkill, parse_skill, verify_file
 from toolcrib.client.tasks import EXTENSION as TASKS
 from toolcrib.client.tasks import TaskChannel, TaskHandle
 from toolcrib.client.tools import RemoteTool, read_result, read_tools
@@ -259,10 +261,11 @@ class Client:
         noun: str,
         read: Callable[[dict[str, Any]], Iterable[T]],
         name_of: Callable[[T], str],
+        **params: Any,
     ) -> dict[str, T]:
         """Return the entries of all pages by name. The first of two with the same name counts."""
         found: dict[str, T] = {}
-        async for page in self._list_pages(method):
+        async for page in self._list_pages(method, params):
             for item in read(page):
                 name = name_of(item)
                 if name in found:
@@ -275,7 +278,7 @@ class Client:
                     raise InvalidResponseError(f"{self.label} lists more than {MAX_ENTRIES} {noun}s")
         return found
 
-    async def _list_pages(self, method: str, **params: Any) -> AsyncGenerator[dict[str, Any], None]:
+    async def _list_pages(self, method: str, params: dict[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
         capability = method.partition("/")[0]
         seen: set[str] = set()
         for _ in range(MAX_PAGES):
@@ -409,6 +412,67 @@ class Client:
         if context:
             params["context"] = {"arguments": dict(context)}
         return read_suggestions(await self._request("completion/complete", params), self.label)
+
+    # --- skills ---
+
+    async def list_skills(self) -> list[RemoteSkill]:
+        """Return the skills of all pages. Invalid entries are skipped with a warning.
+
+        A server may serve skills that it does not list; `get_skill` finds them.
+        """
+        if self._skill_settings() is None:
+            return []
+        found = await self._list(
+            "skills/list",
+            "skill",
+            lambda page: read_items(page.get("skills"), self.label, "skill", parse_skill),
+            lambda skill: skill.uri,
+        )
+        return list(found.values())
+
+    async def get_skill(self, uri: str) -> RemoteSkill:
+        """Return the current entry of a skill, by the URI of its SKILL.md. Raises ClientError."""
+        if self._skill_settings() is None:
+            raise ClientError(f"{self.label} has no skills")
+        item = (await self._request("skills/get", {"uri": uri})).get("skill")
+        try:
+            skill = parse_skill(item if isinstance(item, Mapping) else {})
+        except ValueError as error:
+            raise InvalidResponseError(f"{self.label} returned an invalid skill: {error}") from None
+        if skill.uri != uri:
+            raise InvalidResponseError(f"{self.label} returned another skill than {uri[:200]}")
+        return skill
+
+    async def read_skill(self, skill: RemoteSkill, file: str = MAIN_FILE) -> ResourceContents:
+        """Read a file of a skill, by its path or URI, and verify it.
+
+        The content must have the size and digest of the entry, and SKILL.md its frontmatter; this needs
+        PyYAML (`toolcrib[yaml]`). Raises ClientError, and ValueError for a file that the entry does not list.
+        """
+        uri = skill.uri_of(file)
+        return verify_file(skill, uri, await self.read(uri), self.label)
+
+    async def read_directory(self, uri: str) -> list[RemoteResource]:
+        """Return the files and folders in a folder; a folder has the type `inode/directory`.
+
+        Raises ClientError, also if the server does not support it.
+        """
+        if (self._skill_settings() or {}).get("directoryRead") is not True:
+            raise ClientError(f"{self.label} does not support reading directories")
+        found = await self._list(
+            "resources/directory/read",
+            "resource",
+            lambda page: read_items(page.get("resources"), self.label, "resource", parse_resource),
+            lambda resource: resource.uri,
+            uri=uri,
+        )
+        return list(found.values())
+
+    def _skill_settings(self) -> Mapping[str, Any] | None:
+        """Return the settings of the skills extension, None if the server does not have it."""
+        extensions = self.capabilities.get("extensions")
+        settings = extensions.get(SKILLS) if isinstance(extensions, Mapping) else None
+        return settings if isinstance(settings, Mapping) else None
 
     async def request(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Send a request of any method, such as one that `MCPServer.add_method` serves; return its result."""

@@ -86,9 +86,22 @@ async def test_prompts_are_listed_got_and_completed(client: Client) -> None:
 async def test_all_pages_are_listed(client: Client) -> None:
     async with client:
         uris = [resource.uri for resource in await client.list_resources()]
-        assert uris == ["note://static", "note://picture", "note://third"]
+        assert {"note://static", "note://picture", "note://third"} <= set(uris)
         assert [prompt.name for prompt in await client.list_prompts()] == ["greet", "second", "last"]
         assert await client.subscribe("note://static", print) is False
+
+
+@for_each(("fastmcp", "2026-07-28"))
+async def test_skills_are_listed_got_and_read(client: Client) -> None:
+    async with client:
+        (skill,) = await client.list_skills()
+        assert (skill.name, skill.description) == ("tea-making", "Make a pot of tea")
+        assert await client.get_skill(skill.uri) == skill
+        assert "Boil water" in ((await client.read_skill(skill)).text or "")
+        leaves = await client.read_skill(skill, "references/LEAVES.md")
+        assert leaves.text == "Green, black and żółta.\n"
+        with pytest.raises(RemoteError):
+            await client.get_skill("skill://coffee/SKILL.md")
 
 
 @for_each(*(case for case in CASES if case[0] == "mcp"))

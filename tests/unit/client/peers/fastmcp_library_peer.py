@@ -5,9 +5,12 @@ from __future__ import annotations
 import logging
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 from fastmcp import FastMCP
+from fastmcp.server.providers.skills import SkillsDirectoryProvider
+from fastmcp.skills.extension import SkillsExtension
 
 warnings.simplefilter("ignore")
 logging.disable(logging.CRITICAL)
@@ -61,6 +64,10 @@ def last() -> str:
 def complete(ref: Any, argument: Any, context: Any) -> list[str]:
     return [name for name in NAMES if name.startswith(argument.value)]
 
+
+skills = SkillsDirectoryProvider(Path(__file__).parent / "skills", experimental_skills=True)
+server.add_provider(skills)
+server.add_extension(SkillsExtension(providers=[skills]))
 
 if __name__ == "__main__":
     if sys.argv[1] == "stdio":
