@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
@@ -231,11 +232,7 @@ class _ListenStream:
             self.resolve({})
 
     async def _listen(self, wanted: Mapping[str, Any]) -> None:
-        pause_s = _FIRST_PAUSE_S
-
         def acknowledge(granted: Any) -> None:
-            nonlocal pause_s
-            pause_s = _FIRST_PAUSE_S
             self._acknowledged += 1
             self.resolve(wanted if granted is None else granted if isinstance(granted, Mapping) else {})
             self.end_older()
@@ -245,11 +242,15 @@ class _ListenStream:
         listeners = Listeners(on_acknowledged=acknowledge)
         params = {"notifications": wanted}
         label = self._session.transport.label
+        pause_s = _FIRST_PAUSE_S
         while True:
+            started = time.monotonic()
             try:
                 await self._session.request(
                     "subscriptions/listen", params, timeout_s=None, listeners=listeners
                 )
+                if self.granted.done() and not self.granted.result():
+                    return  # the server announces nothing
             except RemoteError as error:
                 logger.debug("%s does not announce changes: %s", label, error)
                 return
@@ -257,6 +258,8 @@ class _ListenStream:
                 logger.debug("%s: subscription interrupted: %s", label, error)
             if self._session.is_closed:
                 return
+            if time.monotonic() - started > _LONGEST_PAUSE_S:
+                pause_s = _FIRST_PAUSE_S
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 

@@ -177,6 +177,38 @@ async def test_what_was_missed_while_a_stream_was_broken_is_told(monkeypatch: py
         assert await asyncio.wait_for(heard.get(), 5) == "a://1"
 
 
+async def test_a_server_that_grants_nothing_and_ends_the_stream_is_asked_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def listen(puppet: Puppet, message: dict[str, Any]) -> None:
+        grant(puppet, message, {})
+        puppet.answer(message, {"resultType": "complete"})
+
+    monkeypatch.setattr("toolcrib.client.changes._FIRST_PAUSE_S", 0.001)
+    puppet = modern(listen)
+    async with puppet.client() as client:
+        assert await client.on_tools_changed(lambda: None) is False
+        for _ in range(3):
+            await asyncio.sleep(0.005)
+            await client.call("t")
+    assert len(filters(puppet)) == 1
+
+
+async def test_streams_that_end_at_once_are_opened_less_and_less_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def listen(puppet: Puppet, message: dict[str, Any]) -> None:
+        grant(puppet, message)
+        puppet.answer(message, {"resultType": "complete"})
+
+    monkeypatch.setattr("toolcrib.client.changes._FIRST_PAUSE_S", 0.01)
+    puppet = modern(listen)
+    async with puppet.client() as client:
+        assert await client.on_tools_changed(lambda: None)
+        await asyncio.sleep(0.3)
+    assert 2 <= len(filters(puppet)) <= 6  # after 10, 30, 70, 150 and 310 ms
+
+
 @pytest.mark.parametrize("make", [modern, legacy])
 async def test_a_server_that_announces_nothing_is_not_asked(make: Any) -> None:
     puppet = make()
