@@ -19,7 +19,8 @@
     │   ├── TransportError (ConnectionError)          no connection, or it was refused or lost
     │   ├── ResponseTimeoutError (TimeoutError)         no answer in time
     │   ├── InvalidResponseError                       the answer is not MCP
-    │   └── RemoteError                          the answer is a JSON-RPC error
+    │   ├── RemoteError                          the answer is a JSON-RPC error
+    │   └── TaskCancelledError                   the task of a call was cancelled
     ├── AgentError                               a model gave no answer; `kind` says why
     └── CallError                                a call failed; becomes an `isError` result
         ├── ToolError                            raised by a tool; its text is shown as it is
@@ -362,6 +363,12 @@ class RemoteError(ClientError):
         self.message = message
         self.rpc_code = rpc_code
         self.data = data
+
+
+class TaskCancelledError(ClientError):
+    """A call that became a task was cancelled, by this client or by the server."""
+
+    code = "task-cancelled"
 
 
 class AgentError(ToolcribError):
