@@ -25,6 +25,7 @@ class RawPipe:
     def __init__(self, server: MCPServer, version: str = MODERN, principal: Principal = LOCAL) -> None:
         self.version = version
         self.capabilities: Mapping[str, Any] = {}
+        self.offered: Mapping[str, Any] = {}  # the capabilities of the server
         self.meta: dict[str, Any] = {}
         self.messages: list[dict[str, Any]] = []
         self._arrived = asyncio.Event()
@@ -35,8 +36,8 @@ class RawPipe:
         self.messages.append(json.loads(data))
         self._arrived.set()
 
-    async def open(self, capabilities: Mapping[str, Any]) -> dict[str, Any]:
-        """Initialize a legacy client, or note what a modern one can do; return the server's capabilities."""
+    async def open(self, capabilities: Mapping[str, Any]) -> None:
+        """Initialize a legacy client, or discover the server of a modern one."""
         self.capabilities = capabilities
         if self.version == MODERN:
             found = await self.ask("server/discover")
@@ -45,7 +46,7 @@ class RawPipe:
             opening = {"protocolVersion": self.version, "capabilities": capabilities, "clientInfo": info}
             found = await self.ask("initialize", opening)
             self.send({"method": "notifications/initialized"})
-        return dict(found["result"]["capabilities"])
+        self.offered = found["result"]["capabilities"]
 
     def send(self, message: Mapping[str, Any]) -> None:
         self._pipe.feed(json.dumps({"jsonrpc": "2.0", **message}).encode())
