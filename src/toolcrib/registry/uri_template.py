@@ -89,6 +89,8 @@ class _Variable:
 
     def read(self, raw: str) -> Value | None:
         """Return the value of a part of a URI, or None if it cannot be one."""
+        if raw.isalnum() and not self.is_exploded and self.symbol != ";":
+            return raw  # most values: nothing in them has a meaning in a URI
         separator = self.operator.separator
         if any(end in raw for end in self.operator.ends if not (self.is_exploded and end == separator)):
             return None
@@ -210,6 +212,8 @@ class URITemplate:
             return [] if text == first else None
         if len(text) < len(first) + len(last) or not (text.startswith(first) and text.endswith(last)):
             return None
+        if len(self._path) == 1:
+            return [text[len(first) : len(text) - len(last)]]
         after = _cut_at(text[len(first) : len(text) - len(last)][::-1], self._right)
         before = None if after is None else _cut_at(after.pop()[::-1], self._left)
         if after is None or before is None:
@@ -347,6 +351,8 @@ def screen(values: Mapping[str, str | Sequence[str]], exempt: frozenset[str] = f
 
 
 def _find_danger(path: str) -> str | None:
+    if path.isalnum():
+        return None  # most values
     if "\0" in path:
         return "contains a NUL character"
     if any(part.strip() == ".." for part in path.replace("\\", "/").split("/")):
