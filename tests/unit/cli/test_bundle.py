@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from tests.support.node import Node, node
-from toolcrib import MCPServer, tool
 from toolcrib.client import Client
 
 from .conftest import ADD, CommandLine
@@ -38,6 +37,24 @@ Homepage = "https://shop.example.com"
 Documentation = "https://shop.example.com/docs"
 Repository = "https://github.com/ana/shop-tools"
 Issues = "https://github.com/ana/shop-tools/issues"
+"""
+
+SERVER = """
+from toolcrib import MCPServer
+
+server = MCPServer("shop")
+
+
+@server.tool
+def find_order(number: int) -> str:
+    '''Find an order.'''
+    return "x"
+
+
+@server.prompt
+def complain(order: int, tone: str = "polite") -> str:
+    '''Write a complaint.'''
+    return f"Write a {tone} complaint about order {order}."
 """
 
 
@@ -308,27 +325,17 @@ def test_variables_become_user_settings(project: CommandLine) -> None:
     }
 
 
-def test_prompts_of_a_server_are_listed(project: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    @tool
-    def greet(name: str) -> str:
-        """Write a greeting.
-
-        Args:
-            name: Whom to greet
-        """
-        return name
-
-    server = MCPServer("prompts")
-    server.add(greet)
-    monkeypatch.setattr(MCPServer, "prompts", list(server.registry), raising=False)
-    found = project.json("bundle", "--json")["manifest"]
+def test_prompts_of_a_server_are_listed(lone: CommandLine) -> None:
+    lone.write("shop.py", SERVER)
+    found = lone.json("bundle", "shop.py", "--author", "Ana", "--description", "D", "--json")["manifest"]
+    assert [each["name"] for each in found["tools"]] == ["find_order"]
     assert found["prompts_generated"] is True
     assert found["prompts"] == [
         {
-            "name": "greet",
-            "description": "Write a greeting",
-            "arguments": ["name"],
-            "text": "Write a greeting",
+            "name": "complain",
+            "description": "Write a complaint",
+            "arguments": ["order", "tone"],
+            "text": "Write a complaint",
         }
     ]
 
@@ -468,10 +475,11 @@ async def test_a_real_host_opens_validates_and_starts_a_bundle(node: Node, proje
 
 def test_a_real_host_accepts_the_bundle_of_one_file(node: Node, lone: CommandLine) -> None:
     mcpb = Mcpb(node)
-    assert lone.run("bundle", "tools.py", "--author", "Ana").exit_code == 0
-    mcpb.run("unpack", "tools-0.1.0.mcpb", "unpacked")
+    lone.write("shop.py", f'"""Orders."""\n{SERVER}')
+    assert lone.run("bundle", "shop.py", "--author", "Ana").exit_code == 0
+    mcpb.run("unpack", "shop-0.1.0.mcpb", "unpacked")
     folder = lone.folder / "unpacked"
     assert "Manifest schema validation passes!" in mcpb.run("validate", str(folder))
-    assert mcpb.config(folder)["args"][-1] == "tools.py"
+    assert mcpb.config(folder)["args"][-1] == "shop.py"
     mcpb.run("pack", str(folder), "again.mcpb")
-    assert sorted(names(lone.folder / "again.mcpb")) == ["manifest.json", "pyproject.toml", "tools.py"]
+    assert sorted(names(lone.folder / "again.mcpb")) == ["manifest.json", "pyproject.toml", "shop.py"]

@@ -25,7 +25,7 @@ from typing import Any
 import click
 
 from toolcrib import __version__
-from toolcrib.cli.load import Loaded, load
+from toolcrib.cli.load import Loaded, load_for_serving
 from toolcrib.cli.options import Command, CommandError, Targets, json_option, targets_argument
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.publication.project import (
@@ -45,6 +45,7 @@ from toolcrib.config.atomic_file import write_file
 from toolcrib.config.fields import parse_toml
 from toolcrib.errors import ConfigurationError
 from toolcrib.sources.targets import Target, default_target, parse_target
+from toolcrib.tool import Tool
 
 EXAMPLES = """
 toolcrib bundle                            the targets of toolcrib.toml
@@ -125,7 +126,8 @@ def bundle(
     if output is not None and output.suffix != ".mcpb":
         raise CommandError(f"Not the name of a bundle: {output}", f"use -o {output.with_suffix('.mcpb')}")
     found = [parse_target(target) for target in targets or [default_target()]]
-    loaded = load(targets, terminal)
+    with terminal.log.muted():
+        loaded = load_for_serving(targets, terminal)
     tools = loaded.build_tools(terminal)
     project = find_project(targets)
     report = Report([*loaded.errors])
@@ -571,7 +573,7 @@ def make_manifest(
     icons: Mapping[str, Any],
 ) -> dict[str, Any]:
     urls = project.urls
-    prompts = [_describe_prompt(each) for each in getattr(loaded.server, "prompts", ())]
+    prompts = [_describe_prompt(each) for each in loaded.server.prompts]
     repository = project.repository
     keywords = project.table.get("keywords")
     made: dict[str, Any] = {
@@ -612,11 +614,10 @@ def _summarize(description: str | None) -> str:
     return " ".join((description or "").strip().partition("\n\n")[0].split())
 
 
-def _describe_prompt(prompt: Any) -> dict[str, Any]:
+def _describe_prompt(prompt: Tool) -> dict[str, Any]:
     """Return a prompt for the manifest; its text is made by the server, as `prompts_generated` says."""
-    definition = prompt.definition
-    summary = _summarize(definition.description)
-    arguments = list((definition.input_schema or {}).get("properties", {}))
+    summary = _summarize(prompt.definition.description)
+    arguments = list(prompt.arguments.schema.get("properties", {}))
     made = {
         "name": prompt.name,
         "description": summary,
