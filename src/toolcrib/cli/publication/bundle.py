@@ -148,7 +148,7 @@ def bundle(
     icons = contents.add_icon(icon or project.config.publish.icon, report)
     server = _make_server(contents, found, targets.arguments, variables)
     manifest = make_manifest(facts, project, server, loaded, variables, icons)
-    report.print(terminal)
+    report.show(terminal)
     if report.errors:
         terminal.message("note", f"No bundle written: {count(len(report.errors), 'problem')}")
         return 1

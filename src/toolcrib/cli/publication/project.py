@@ -50,7 +50,7 @@ class Report:
     def errors(self) -> list[Finding]:
         return [finding for finding in self.findings if finding.level == "error"]
 
-    def print(self, terminal: Terminal) -> None:
+    def show(self, terminal: Terminal) -> None:
         for finding in sorted(self.findings, key=lambda finding: finding.level):
             terminal.finding(finding)
 

@@ -115,7 +115,7 @@ def publish(
         check_document(document, report)
         if not no_package:
             check_ownership(project, document["name"], report)
-    report.print(terminal)
+    report.show(terminal)
     if report.errors:
         terminal.message("note", f"{file} not written: {count(len(report.errors), 'problem')}")
         return 1
@@ -185,7 +185,7 @@ def _check(file: Path, targets: Targets, as_json: bool, terminal: Terminal) -> i
             }
         )
         return 1 if report.errors else 0
-    report.print(terminal)
+    report.show(terminal)
     if not report.errors:
         terminal.message("note", f"{file} is valid: {document['name']} {document['version']}")
     return 1 if report.errors else 0
