@@ -133,6 +133,7 @@ class PublishConfig(Settings):
         None, regex=r"[A-Za-z0-9.-]+/[A-Za-z0-9._-]+", expected="a name such as io.github.ana/shop"
     )
     description: str | None = None
+    author: str | None = None
     repository: str | None = None
     icon: Path | None = None
     environment: tuple[VariableConfig, ...] = ()

@@ -370,12 +370,22 @@ def test_everything_that_is_missing_is_explained_at_once(lone: CommandLine) -> N
     assert done.exit_code == 1
     assert done.stderr.splitlines() == [
         "error: There is no description",
-        "hint: use --description TEXT",
+        "hint: write description under [publish] in toolcrib.toml, or use --description TEXT",
         "error: There is no author",
-        "hint: use --author NAME",
+        "hint: write author under [publish] in toolcrib.toml, or use --author NAME",
         "note: No bundle written: 2 problems",
     ]
     assert not list(lone.folder.glob("*.mcpb"))
+
+
+def test_a_bundle_without_options_takes_everything_from_toolcrib_toml(lone: CommandLine) -> None:
+    facts = '[publish]\nauthor = "Ana"\ndescription = "Sums"\n'
+    lone.write("toolcrib.toml", f'[server]\nname = "sums"\nversion = "3"\ntargets = ["tools.py"]\n{facts}')
+    found = lone.json("bundle", "--json")
+    assert found["file"] == "sums-3.mcpb"
+    assert found["manifest"]["author"] == {"name": "Ana"}
+    assert found["manifest"]["description"] == "Sums"
+    assert found["files"] == ["manifest.json", "pyproject.toml", "toolcrib.toml", "tools.py"]
 
 
 def test_a_project_must_depend_on_toolcrib(project: CommandLine) -> None:

@@ -529,6 +529,13 @@ def test_a_broken_pyproject_is_named(project: CommandLine) -> None:
     assert "pyproject.toml:1: not valid TOML" in done.stderr
 
 
+def test_the_default_of_a_secret_would_be_published(project: CommandLine) -> None:
+    project.write("toolcrib.toml", '[[publish.environment]]\nname = "A"\nsecret = true\ndefault = "x"\n')
+    done = project.run("publish")
+    assert done.exit_code == 2
+    assert "toolcrib.toml:4: publish.environment[1].default: must not be set for a secret" in done.stderr
+
+
 def test_the_readme_may_be_a_table(project: CommandLine) -> None:
     for readme in (
         '{text = "mcp-name: io.github.ana/shop-tools"}',

@@ -38,6 +38,7 @@ from toolcrib.cli.publication.project import (
     find_project,
     folder_of,
     has_settings,
+    place_of,
 )
 from toolcrib.cli.text import count, shorten_list
 from toolcrib.config import VariableConfig
@@ -427,11 +428,11 @@ class Facts:
         if first.kind == "settings":
             stem = folder_of(first).name
         name = given["name"] or project.name or project.config.name or stem
-        place = describe_file(project.pyproject)
-        where = f"write it under [project] in {place}, or use" if project.pyproject else "use"
         version = given["version"] or project.version or project.config.version
         if version is None and project.pyproject is not None:
-            report.error("The version is unknown", f"{where} --version 1.2.3")
+            report.error(
+                "The version is unknown", f"write {place_of(project, 'version')}, or use --version 1.2.3"
+            )
         description = (
             given["description"]
             or project.config.publish.description
@@ -439,15 +440,12 @@ class Facts:
             or _first_line(first)
         )
         if not description:
-            report.error("There is no description", f"{where} --description TEXT")
+            hint = f"write {place_of(project, 'description')}, or use --description TEXT"
+            report.error("There is no description", hint)
         author = {"name": given["author"]} if given["author"] else project.author
         if not author:
-            where = (
-                f'write authors = [{{name = "..."}}] under [project] in {place}, or use'
-                if project.pyproject
-                else "use"
-            )
-            report.error("There is no author", f"{where} --author NAME")
+            key = "author" if project.pyproject is None else 'authors = [{name = "..."}]'
+            report.error("There is no author", f"write {place_of(project, key)}, or use --author NAME")
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._") or "server"
         return cls(name, version or FIRST_VERSION, description or "", author or {})
 

@@ -114,6 +114,8 @@ class Project:
     @property
     def author(self) -> dict[str, str] | None:
         """The first author who has a name."""
+        if self.config.publish.author:
+            return {"name": self.config.publish.author}
         authors = self.table.get("authors")
         for each in authors if isinstance(authors, list) else ():
             if isinstance(each, Mapping) and isinstance(each.get("name"), str) and each["name"].strip():
@@ -251,6 +253,13 @@ def collect_variables(config: Config, env: Sequence[str], secrets: Sequence[str]
 
 def describe_file(path: Path | None) -> str:
     return PYPROJECT if path is None else shorten_paths(str(path))
+
+
+def place_of(project: Project, key: str) -> str:
+    """Return where to write a fact that is missing: in `pyproject.toml` if there is one."""
+    if project.pyproject is not None:
+        return f"{key} under [project] in {describe_file(project.pyproject)}"
+    return f"{key} under [{'server' if key == 'version' else 'publish'}] in {FILE_NAME}"
 
 
 # --- the imports of files ----------------------------------------------------------------------------

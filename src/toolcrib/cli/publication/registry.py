@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from toolcrib.cli.publication.project import Project, Report, describe_file, forge_of, owner_of
+from toolcrib.cli.publication.project import Project, Report, describe_file, forge_of, owner_of, place_of
 from toolcrib.config import VariableConfig
 from toolcrib.errors import suggest
 from toolcrib.validation.validator import Problem, Validator
@@ -273,8 +273,7 @@ def _find_name(
 def _find_description(project: Project, options: PublishOptions, report: Report) -> str:
     text = options.description or project.config.publish.description or project.text("description")
     if not text:
-        place = describe_file(project.pyproject)
-        hint = f"write it as description under [project] in {place}, or use --description TEXT"
+        hint = f"write {place_of(project, 'description')}, or use --description TEXT"
         report.error("The server has no description", hint)
     elif len(text) > MAX_DESCRIPTION:
         hint = (
@@ -290,8 +289,13 @@ def _find_version(project: Project, options: PublishOptions, report: Report) -> 
     place = describe_file(project.pyproject)
     if not version and not (options.package and project.pyproject is None):  # that is reported already
         is_dynamic = "version" in project.table.get("dynamic", ())
-        reason = "it is dynamic, and the package is not installed here" if is_dynamic else f"none in {place}"
-        report.error(f"The version is unknown: {reason}", "use --version 1.2.3")
+        reason = ": it is dynamic, and the package is not installed here" if is_dynamic else ""
+        hint = (
+            "use --version 1.2.3"
+            if is_dynamic
+            else f"write {place_of(project, 'version')}, or use --version 1.2.3"
+        )
+        report.error(f"The version is unknown{reason}", hint)
     served = project.config.version
     if version and served and served != version:
         hint = f"remove version under [server], or make it {version}"
@@ -304,8 +308,10 @@ def _find_version(project: Project, options: PublishOptions, report: Report) -> 
 def _find_repository(project: Project, options: PublishOptions, report: Report) -> dict[str, str] | None:
     url = options.repository or project.repository
     if url is None:
-        place = describe_file(project.pyproject)
-        hint = f'add Repository = "https://github.com/OWNER/NAME" under [project.urls] in {place}'
+        hint = f"write {place_of(project, 'repository')}, or use --repository https://github.com/OWNER/NAME"
+        if project.pyproject is not None:
+            place = describe_file(project.pyproject)
+            hint = f'add Repository = "https://github.com/OWNER/NAME" under [project.urls] in {place}'
         report.warn("No repository is named: users cannot look at the source", hint)
         return None
     url = url.removeprefix("git+")
