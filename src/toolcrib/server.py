@@ -45,7 +45,7 @@ from toolcrib.tool import MCPTool, Tool, merge_options
 
 if TYPE_CHECKING:
     from toolcrib.client import Client
-    from toolcrib.config.settings import Policy
+    from toolcrib.config.settings import Policy, Tasks
     from toolcrib.policy.enforcer import PolicyEnforcer
     from toolcrib.protocol.methods import Method
     from toolcrib.transports.http.routes import Route
@@ -72,7 +72,7 @@ class ServerSettings:
     shows them. Those of toolcrib's own tools are always hidden. Several processes that serve together share a
     `key`, which signs the state of calls that wait for an answer, and set `keeps_sessions=False`. A list of
     more than `search_budget_tokens` is replaced by two tools that search and call the others, unless `search`
-    is "never"; with "always", every list is.
+    is "never"; with "always", every list is. `tasks` are the settings of tools with the option `task`.
     """
 
     dynamic: bool = False
@@ -95,6 +95,7 @@ class ServerSettings:
     keeps_sessions: bool = True
     search: SearchMode = "auto"
     search_budget_tokens: int = DEFAULT_BUDGET_TOKENS
+    tasks: Tasks | None = None
 
 
 class SettingFields(TypedDict, total=False):
@@ -120,6 +121,7 @@ class SettingFields(TypedDict, total=False):
     keeps_sessions: bool
     search: SearchMode
     search_budget_tokens: int
+    tasks: Tasks | None
 
 
 _SETTING_NAMES = tuple(SettingFields.__annotations__)
@@ -153,7 +155,7 @@ _OTHER_ATTRIBUTES = {
 """What servers of mcp and fastmcp have under other names."""
 _PROTOCOL_SETTINGS = (
     *("title", "instructions", "website_url", "icons", "page_size", "unknown_tool_code"),
-    *("log_arguments", "key", "keeps_sessions"),
+    *("log_arguments", "key", "keeps_sessions", "tasks"),
 )
 
 
@@ -515,6 +517,8 @@ class MCPServer:
         if self._transports is not None:
             self._transports.close()
         try:
+            if self._transports is not None:
+                await self._transports.engine.tasks.close()
             await self.dispatcher.applications.close_all()
         finally:
             self.dispatcher.close()

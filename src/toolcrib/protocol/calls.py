@@ -11,7 +11,7 @@ import json
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -259,9 +259,7 @@ class ToolCall(PendingRequest):
         try:
             if logger.isEnabledFor(logging.INFO):
                 log_call(self.name, self.arguments, values=engine.settings.log_arguments)
-            result = await engine.dispatcher.call(
-                self.name, self.arguments, principal=self.peer.principal, channel=self
-            )
+            result = await self._dispatch()
         except ToolNotFoundError:
             code = engine.settings.unknown_tool_code
             return error_reply(self.id, RPCError(code, f"Unknown tool: {self.name}", status=200))
@@ -280,6 +278,11 @@ class ToolCall(PendingRequest):
         if result.error is not None and (reply := self._error_reply(result.error)) is not None:
             return reply
         return self._encode(result)
+
+    def _dispatch(self) -> Coroutine[Any, Any, Result]:
+        return self.engine.dispatcher.call(
+            self.name, self.arguments, principal=self.peer.principal, channel=self
+        )
 
     async def _wait(self, limit: CallLimit) -> None:
         try:
@@ -459,7 +462,10 @@ def call_tool(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: d
         meta = params.get("_meta", {})
         level, token = None, read_token(meta)
         capabilities = {} if peer.session is None else peer.session.capabilities
-    call = ToolCall(
+    kind = ToolCall
+    if dispatcher.registry.has_tasks and revision.modern:
+        kind = engine.tasks.choose(name, peer.principal, capabilities)
+    call = kind(
         engine, peer, id_, revision, name, arguments, capabilities, token, level, meta.get("traceparent")
     )
     if revision.modern and ("requestState" in params or "inputResponses" in params):
