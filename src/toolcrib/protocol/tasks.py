@@ -173,26 +173,27 @@ class TaskCall(ToolCall):
     def stop(self) -> None:
         """Cancel the tool. What it returns is dropped."""
         if not self._is_stopped and not self._work.done():
-            self._is_stopped = True
-            self._work.cancel()
+            self._is_stopped = True  # once: a second cancellation would cut off the tool's clean-up
+            self._work.get_loop().call_soon_threadsafe(self._work.cancel)
 
     # --- the channel of the call ---
 
     def progress(self, progress: float, total: float | None, message: str | None) -> None:
-        if not self.task_id:
-            super().progress(progress, total, message)
-            return
         share = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
         self._message = (message or share)[:MAX_MESSAGE]
-        if self._note_timer is None:
+        if not self.task_id:
+            super().progress(progress, total, message)
+        elif self._note_timer is None:
             loop = asyncio.get_running_loop()
-            self._note_timer = loop.call_at(self._noted_at + NOTE_S, self._write_message)
+            self._note_timer = loop.call_at(self._noted_at + NOTE_S, self.write_message)
 
-    def _write_message(self) -> None:
+    def write_message(self) -> None:
+        """Write what the tool has last said about its progress."""
         self._note_timer = None
         self._noted_at = asyncio.get_running_loop().time()
         id_, message = self.task_id, self._message
-        self.engine.tasks.store.post(lambda file: file.note(id_, message))
+        if message:
+            self.engine.tasks.store.post(lambda file: file.note(id_, message))
 
     def log(self, level: str, data: Any) -> None:
         if self.task_id:
@@ -304,7 +305,7 @@ class TaskManager:
     def store(self) -> TaskStore:
         from toolcrib.dispatch.task_store import TaskStore  # delayed: loads SQLite
 
-        return TaskStore(Path(self.settings.file), self._receive_signals)
+        return TaskStore(Path(self.settings.file).absolute(), self._receive_signals)
 
     @property
     def is_open(self) -> bool:
@@ -338,11 +339,15 @@ class TaskManager:
             row = await self.store.create(task, settings.max_open, most)
             request.task_id = row.id
             self._running[row.id] = request
+            request.write_message()
             if (pipeline := self._engine.dispatcher.pipeline) is not None:
                 await pipeline.announce_task(call)
-        except (OSError, TooManyTasksError) as error:
+        except TooManyTasksError as error:
+            self._warn("a call of '%s' does not become a task: %s", request.name, error)
+            return None
+        except OSError as error:
             self.store.discard(task.id)  # it may be written after we have stopped waiting
-            self._warn("a call of '%s' stays a call: %s", request.name, error)
+            self._warn("a call of '%s' does not become a task: %s", request.name, error)
             return None
         except BaseException:  # the client has left: nobody would ask for the task
             self._running.pop(task.id, None)
@@ -357,12 +362,12 @@ class TaskManager:
         """Write the end of a task, until it is written or the task has expired."""
         until = time.monotonic() + self.settings.ttl_s
         try:
-            while time.monotonic() < until and self._running:
+            while time.monotonic() < until and id_ in self._running:
                 try:
                     await self.store.run(lambda file: file.finish(id_, status, outcome))
                     return
                 except OSError as error:
-                    self._warn("the end of a task cannot be written%s: %s", "", error)
+                    self._warn("the end of a task cannot be written: %s", error)
                     await asyncio.sleep(RETRY_S)
         finally:
             self._running.pop(id_, None)
@@ -382,7 +387,7 @@ class TaskManager:
         try:
             return await self.store.run(act)
         except OSError as error:
-            self._warn("a request about a task failed%s: %s", "", error)
+            self._warn("a request about a task failed: %s", error)
             problem = "The tasks of this server cannot be read now: try again later"
             raise RPCError(INTERNAL_ERROR, problem, status=503) from None
 
@@ -452,8 +457,9 @@ class TaskManager:
         await self.store.leave()
         for call in list(self._running.values()):
             call.stop()
-        if self._finishing:
-            await asyncio.wait(self._finishing, timeout=CLOSE_S)
+        loop = asyncio.get_running_loop()
+        if finishing := [task for task in self._finishing if task.get_loop() is loop]:
+            await asyncio.wait(finishing, timeout=CLOSE_S)
         self._running.clear()
         await self.store.close()
 
