@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import itertools
 import json
 import time
@@ -150,11 +151,17 @@ class HTTPTaskClient:
         return self.request("tasks/get", taskId=id_)
 
     def until(self, id_: str, *statuses: str, wait_s: float = 30.0) -> dict[str, Any]:
+        """Return the task as soon as it has one of these statuses. A worker may be killed meanwhile."""
         end = time.monotonic() + wait_s
-        while (task := self.get(id_))["status"] not in (statuses or ENDS):
-            assert time.monotonic() < end, task
+        while time.monotonic() < end:
+            try:
+                task = self.get(id_)
+            except (OSError, http.client.HTTPException):
+                continue
+            if task["status"] in (statuses or ENDS):
+                return task
             time.sleep(0.05)
-        return task
+        raise AssertionError(f"{task} is not {statuses or ENDS}")
 
 
 def _result_of(message: dict[str, Any]) -> dict[str, Any]:
