@@ -272,7 +272,7 @@ class TaskFile:
             self._touch(db, id_)
 
     def withdraw(self, id_: str, keys: Iterable[str]) -> None:
-        """Remove questions that nobody waits for any more."""
+        """Remove questions that are no longer asked."""
         with self._transaction() as db:
             db.executemany("DELETE FROM questions WHERE task = ? AND key = ?", [(id_, key) for key in keys])
             self._touch(db, id_)
