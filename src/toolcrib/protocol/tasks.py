@@ -115,6 +115,8 @@ class TaskCall(ToolCall):
             if not work.done():
                 work.cancel()
                 await asyncio.wait((work,))
+            if not work.cancelled():
+                work.exception()  # mark as retrieved
             raise
 
     def _begin(self, call: Call) -> None:
@@ -332,8 +334,9 @@ class TaskManager:
         from toolcrib.dispatch.task_store import NewTask, TooManyTasksError  # delayed: loads SQLite
 
         settings, principal = self.settings, request.peer.principal
+        tool = request.name if call.tool is None else call.tool.name
         digest = codec.digest(request.arguments or {})
-        task = NewTask(principal.binding, request.name, digest, round(settings.ttl_s * 1000))
+        task = NewTask(principal.binding, tool, digest, round(settings.ttl_s * 1000))
         most = None if principal is LOCAL else settings.max_open_per_principal  # it stands for many clients
         try:
             row = await self.store.create(task, settings.max_open, most)
