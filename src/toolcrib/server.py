@@ -67,7 +67,7 @@ from toolcrib.tool import MCPTool, Tool, merge_options
 
 if TYPE_CHECKING:
     from toolcrib.client import Client
-    from toolcrib.config.settings import Policy
+    from toolcrib.config.settings import Policy, Tasks
     from toolcrib.policy.enforcer import PolicyEnforcer
     from toolcrib.protocol.methods import Method
     from toolcrib.registry.prompts import PromptFields
@@ -109,7 +109,7 @@ class ServerSettings:
     `keeps_sessions=False`. A list of more than `search_budget_tokens` is replaced by two tools that search
     and call the others, unless `search` is "never"; with "always", every list is. A result of more than
     `max_result_tokens` loses whole items from the end of its longest list; with `large_results="link"` the
-    whole is kept for an hour, and linked.
+    whole is kept for an hour, and linked. `tasks` are the settings of tools with the option `task`.
     """
 
     dynamic: bool = False
@@ -135,6 +135,7 @@ class ServerSettings:
     search_budget_tokens: int = DEFAULT_BUDGET_TOKENS
     max_result_tokens: int | None = None
     large_results: LargeResults = "shorten"
+    tasks: Tasks | None = None
 
     def __post_init__(self) -> None:
         if self.max_result_tokens is not None and not is_result_budget(self.max_result_tokens):
@@ -171,6 +172,7 @@ class SettingFields(TypedDict, total=False):
     search_budget_tokens: int
     max_result_tokens: int | None
     large_results: LargeResults
+    tasks: Tasks | None
 
 
 _SETTING_NAMES = tuple(SettingFields.__annotations__)
@@ -203,7 +205,7 @@ _OTHER_ATTRIBUTES = {
 """What servers of mcp and fastmcp have under other names."""
 _PROTOCOL_SETTINGS = (
     *("title", "instructions", "description", "website_url", "icons", "page_size", "unknown_tool_code"),
-    *("log_arguments", "key", "keeps_sessions"),
+    *("log_arguments", "key", "keeps_sessions", "tasks"),
 )
 
 
@@ -682,6 +684,8 @@ class MCPServer:
         if self._transports is not None:
             self._transports.close()
         try:
+            if self._transports is not None:
+                await self._transports.engine.tasks.close()
             await self.dispatcher.applications.close_all()
         finally:
             self.dispatcher.close()

@@ -13,7 +13,7 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -116,6 +116,15 @@ class Plan:
         if self.server is not None:
             values[self.server] = server
         return [values.pop(name, default) for name, default in self.positional], values
+
+
+@dataclass(frozen=True, slots=True)
+class LongCall:
+    """A call that may become a task. `timeout_s` is the limit of a tool without its own; `on_start` is called
+    right before the tool is."""
+
+    timeout_s: float
+    on_start: Callable[[Call], None]
 
 
 def tool_modules(tool: Tool) -> list[tuple[str, str]]:
@@ -381,6 +390,17 @@ class Dispatcher:
                 return self._perform(plan, arguments, principal, limit, channel)
         return self._call(name, arguments, principal, channel, timeout_s)
 
+    def call_long(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        principal: Principal,
+        channel: Channel,
+        long: LongCall,
+    ) -> Coroutine[Any, Any, Result]:
+        """Return a coroutine like `call`, for a call that may become a task."""
+        return self._call(name, arguments, principal, channel, None, long)
+
     async def _call(
         self,
         name: str,
@@ -388,6 +408,7 @@ class Dispatcher:
         principal: Principal,
         channel: Channel,
         timeout_s: float | None,
+        long: LongCall | None = None,
     ) -> Result:
         if self.is_stopped:
             stopped = ToolBusyError(f"Tool '{name}' cannot run: the server has stopped.")
@@ -398,7 +419,7 @@ class Dispatcher:
         if plan is None:
             meant = self.forward(name, arguments, principal)
             if meant is not None:
-                return await self.call(*meant, principal=principal, channel=channel, timeout_s=timeout_s)
+                return await self._call(*meant, principal, channel, timeout_s, long)
             try:
                 plan = self._plan(name, principal)
                 if self.pipeline is not None and not self._is_there(plan.tool, principal):
@@ -408,7 +429,7 @@ class Dispatcher:
                     call = Call(self.pipeline.next_id(), name, None, arguments, principal, channel)
                     await self.pipeline.reject_unknown(call)
                 raise
-        return await self._start(plan, name, arguments, principal, channel, timeout_s)
+        return await self._start(plan, name, arguments, principal, channel, timeout_s, long)
 
     async def run(
         self,
@@ -452,14 +473,20 @@ class Dispatcher:
         principal: Principal,
         channel: Channel,
         timeout_s: float | None,
+        long: LongCall | None = None,
     ) -> Awaitable[Result]:
         limit = self.timeout_s if plan.timeout_s is None else plan.timeout_s
+        if long is not None and plan.timeout_s is None:
+            limit = long.timeout_s
         if timeout_s is not None:
             limit = _shorten(limit, timeout_s)
-        if self.pipeline is None:
+        if self.pipeline is None and long is None:
             return self._perform(plan, arguments, principal, limit, channel)
-        id_ = self.pipeline.next_id()
+        id_ = secrets.token_hex(4) if self.pipeline is None else self.pipeline.next_id()
         call = Call(id_, name, plan.tool, arguments, principal, channel, limit, plan.is_search_tool)
+        call.on_start = None if long is None else long.on_start
+        if self.pipeline is None:
+            return self._perform(plan, arguments, principal, limit, channel, call)
         chain = plan.chain
         if chain is None:
             chain = plan.chain = self._compose(plan, self.pipeline)
@@ -509,7 +536,7 @@ class Dispatcher:
             if call is not None:
                 if call.checks:
                     given, clock = await self._run_checks(plan, call, checked, limit)
-                call.has_run = True
+                call.begin()
             if plan.owner is not None and not self.applications.is_open(plan.owner):
                 await self.applications.open_for(plan.tool, limit, call_id)
             if plan.context is not None:

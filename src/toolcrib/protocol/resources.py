@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.content import Result
@@ -47,7 +47,7 @@ class FeatureRequest(ToolCall):
     __slots__ = ("target",)
     target: Tool | None
 
-    def _dispatch(self) -> Awaitable[Result]:
+    def _dispatch(self) -> Coroutine[Any, Any, Result]:
         return self.engine.dispatcher.run(
             self.target, self.name, self.arguments, principal=self.peer.principal, channel=self
         )
