@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +23,8 @@ from toolcrib.dispatch.dispatcher import LongCall
 from toolcrib.dispatch.rate_limit import LogLimiter
 from toolcrib.errors import CannotAskError
 from toolcrib.protocol import messages, questions
-from toolcrib.protocol.calls import Peer, PendingRequest, ToolCall, read_options
-from toolcrib.protocol.messages import INTERNAL_ERROR, INVALID_PARAMS, Id, Reply, RPCError, error_reply
+from toolcrib.protocol.calls import AwaitedResult, Peer, ToolCall, read_options
+from toolcrib.protocol.messages import INTERNAL_ERROR, INVALID_PARAMS, Id, Reply, RPCError
 from toolcrib.protocol.modern import method_not_found
 from toolcrib.protocol.revisions import Revision
 from toolcrib.validation import codec
@@ -474,35 +474,16 @@ def _format_time(ms: int) -> str:
 # --- the methods -------------------------------------------------------------------------------------
 
 
-class TaskRequest(PendingRequest):
-    """A request about a task."""
-
-    def __init__(
-        self, engine: Engine, peer: Peer, id_: Id, act: Callable[[], Awaitable[dict[str, Any]]]
-    ) -> None:
-        super().__init__(peer, id_)
-        self._engine = engine
-        self._act = act
-
-    async def run(self) -> Reply:
-        try:
-            result = await self._act()
-        except RPCError as error:
-            return error_reply(self.id, error)
-        finally:
-            self.close()
-        result = {"resultType": "complete", **result, "_meta": self._engine.server_meta}
-        return Reply(messages.encode_result(self.id, codec.write(result)))
-
-
 def _request(
     engine: Engine,
     peer: Peer,
     id_: Id,
+    revision: Revision,
     method: str,
     params: dict[str, Any],
-    act: Callable[[TaskManager, Principal, str], Awaitable[dict[str, Any]]],
-) -> TaskRequest:
+    act: Callable[[str], Coroutine[Any, Any, dict[str, Any]]],
+) -> AwaitedResult:
+    """Return the request that does `act` with the id of the task."""
     if not engine.dispatcher.registry.has_tasks:
         raise method_not_found(method)
     read_options(params)
@@ -511,33 +492,34 @@ def _request(
     task_id = params.get("taskId")
     if type(task_id) is not str:
         raise RPCError(INVALID_PARAMS, "Invalid params: taskId is required, and must be a string", status=200)
-    request = TaskRequest(engine, peer, id_, partial(act, engine.tasks, peer.principal, task_id))
+    request = AwaitedResult(engine, peer, id_, revision, act(task_id))
     request.register()
     return request
 
 
-def get_task(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: dict[str, Any]) -> TaskRequest:  # noqa: ARG001
-    async def act(tasks: TaskManager, principal: Principal, task_id: str) -> dict[str, Any]:
-        return tasks.describe(await tasks.find(task_id, principal))
+def get_task(
+    engine: Engine, peer: Peer, id_: Id, revision: Revision, params: dict[str, Any]
+) -> AwaitedResult:
+    """Return the state of a task."""
+    tasks = engine.tasks
 
-    return _request(engine, peer, id_, "tasks/get", params, act)
+    async def act(task_id: str) -> dict[str, Any]:
+        return tasks.describe(await tasks.find(task_id, peer.principal))
+
+    return _request(engine, peer, id_, revision, "tasks/get", params, act)
 
 
 def update_task(
-    engine: Engine,
-    peer: Peer,
-    id_: Id,
-    revision: Revision,  # noqa: ARG001
-    params: dict[str, Any],
-) -> TaskRequest:
+    engine: Engine, peer: Peer, id_: Id, revision: Revision, params: dict[str, Any]
+) -> AwaitedResult:
     """Answer questions of a task. Answers to questions that are not open are ignored."""
-    given = params.get("inputResponses")
+    tasks, binding, given = engine.tasks, peer.binding, params.get("inputResponses")
 
-    async def act(tasks: TaskManager, principal: Principal, task_id: str) -> dict[str, Any]:
+    async def act(task_id: str) -> dict[str, Any]:
         if type(given) is not dict or len(codec.write(given)) > questions.MAX_ANSWERS_BYTES:
             problem = f"inputResponses must be an object of at most {questions.MAX_ANSWERS_BYTES} bytes"
             raise RPCError(INVALID_PARAMS, f"Invalid params: {problem}", status=200)
-        row = await tasks.find(task_id, principal)
+        row = await tasks.find(task_id, peer.principal)
         answers: dict[str, bytes] = {}
         for key in given.keys() & row.questions.keys():
             question = questions.read_request(codec.decode(row.questions[key]))
@@ -546,27 +528,24 @@ def update_task(
                 raise RPCError(INVALID_PARAMS, f"Invalid params: {problem}", status=200)
             answers[key] = codec.write(given[key])
         if answers:
-            await tasks.run(lambda file: file.answer(task_id, principal.binding, answers))
+            await tasks.run(lambda file: file.answer(task_id, binding, answers))
         return {}
 
-    return _request(engine, peer, id_, "tasks/update", params, act)
+    return _request(engine, peer, id_, revision, "tasks/update", params, act)
 
 
 def cancel_task(
-    engine: Engine,
-    peer: Peer,
-    id_: Id,
-    revision: Revision,  # noqa: ARG001
-    params: dict[str, Any],
-) -> TaskRequest:
+    engine: Engine, peer: Peer, id_: Id, revision: Revision, params: dict[str, Any]
+) -> AwaitedResult:
     """Cancel a task; one that has ended stays as it is."""
+    tasks, binding = engine.tasks, peer.binding
 
-    async def act(tasks: TaskManager, principal: Principal, task_id: str) -> dict[str, Any]:
-        await tasks.find(task_id, principal)
-        await tasks.run(lambda file: file.cancel(task_id, principal.binding))
+    async def act(task_id: str) -> dict[str, Any]:
+        await tasks.find(task_id, peer.principal)
+        await tasks.run(lambda file: file.cancel(task_id, binding))
         return {}
 
-    return _request(engine, peer, id_, "tasks/cancel", params, act)
+    return _request(engine, peer, id_, revision, "tasks/cancel", params, act)
 
 
 def tasks_capability(engine: Engine) -> Mapping[str, Any]:
