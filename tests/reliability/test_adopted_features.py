@@ -111,7 +111,7 @@ def replaced() -> Any:
     return server
 
 
-SERVERS = {
+SERVERS: dict[str, Any] = {
     "a subclass of mcp": lambda: OfficialSubclass("x"),
     "middleware of mcp": lambda: OfficialServer("x", middleware=[deny]),
     "a replaced handler": replaced,

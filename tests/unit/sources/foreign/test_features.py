@@ -12,12 +12,16 @@ from fastmcp import Client as FastClient
 from fastmcp import FastMCP
 from mcp.client.client import Client
 from mcp.server.lowlevel import Server
+from mcp.server.mcpserver import Context
 from mcp.server.mcpserver import MCPServer as OfficialServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp.shared.exceptions import MCPError
+from pydantic import BaseModel
 
+from tests.unit.sources.foreign.answering_client import Person
 from toolcrib import MCPServer
 from toolcrib.client import Client as OwnClient
+from toolcrib.context import Answer
 from toolcrib.errors import InvalidArgumentsError, NotFoundError, RemoteError
 from toolcrib.sources.foreign import bridge
 
@@ -38,7 +42,7 @@ def _session_kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
 
 
 def official() -> Any:
-    server = OfficialServer("official")
+    server: Any = OfficialServer("official")
     annotations = types.Annotations(audience=["user"], priority=0.5)
     server.resource(
         "shop://hours",
@@ -369,6 +373,44 @@ async def test_a_resource_that_its_library_calls_unknown_raises_the_same_in_pyth
     async with ours:
         with pytest.raises(NotFoundError):
             await ours.read("orders://5/missing")
+
+
+# --- their Context ------------------------------------------------------------------------------------
+
+
+class Sure(BaseModel):
+    sure: bool
+
+
+def asking() -> Any:
+    server: Any = OfficialServer("asking")
+
+    @server.resource("slow://{part}")
+    async def slow(part: str, ctx: Context) -> str:
+        await ctx.report_progress(1, 2, part)
+        answer = await ctx.elicit("Sure?", Sure)
+        return f"{part}: {answer.action}"
+
+    @server.prompt()
+    async def ask(topic: str, ctx: Context) -> str:
+        answer = await ctx.elicit("Sure?", Sure)
+        return f"{topic}: {answer.action}"
+
+    return server
+
+
+async def test_questions_and_progress_reach_the_caller() -> None:
+    ours = MCPServer("ours")
+    ours.add(asking())
+    async with ours:
+        person = Person(Answer("accept", {"sure": True}), Answer("decline"))
+        resource, prompt = ours.resources.get("slow://{part}"), ours.prompts.get("ask")
+        read = await ours.dispatcher.run(resource, "slow://a", {"uri": "slow://a"}, channel=person)
+        got = await ours.dispatcher.run(prompt, "ask", {"topic": "tea"}, channel=Person(Answer("decline")))
+
+    assert person.told == [(1, 2, "a")]
+    assert read.content == [{"uri": "slow://a", "mimeType": "text/plain", "text": "a: accept"}]
+    assert got.content[0]["content"]["text"] == "tea: decline"
 
 
 # --- how they are registered -------------------------------------------------------------------------
