@@ -272,8 +272,14 @@ def shorten_name(name: str, max_length: int) -> str:
 RunMode = Literal["auto", "inline", "thread", "process"]
 Extra = Literal["refuse", "ignore"]
 EXTRAS: tuple[Extra, ...] = ("refuse", "ignore")
+LargeResults = Literal["shorten", "link"]
+LARGE_RESULTS: tuple[LargeResults, ...] = ("shorten", "link")
+TaskMode = Literal["never", "when-long", "always"]
+TASK_MODES: tuple[TaskMode, ...] = ("never", "when-long", "always")
 
 MAX_TIMEOUT_S = 3600.0
+MIN_RESULT_TOKENS = 200
+"""A smaller budget for results would hardly hold the note about what is missing."""
 
 
 class OptionFields(TypedDict, total=False):
@@ -298,8 +304,11 @@ class OptionFields(TypedDict, total=False):
     enabled: bool
     run: RunMode
     timeout_s: float | None
+    task: TaskMode
     max_threads: int | None
     max_convert_ms: float | None
+    max_result_tokens: int | None
+    large_results: LargeResults | None
     extra: Extra
     repair: bool
     icons: Sequence[Mapping[str, Any]]
@@ -323,10 +332,14 @@ class ToolOptions:
 
     `read_only`, `destructive`, `idempotent` and `open_world` are annotations for clients. `group` belongs to
     the switch `enable_{group}_tools`. `run` says where sync code runs: "thread" (the default for `def`),
-    "inline" for code that never blocks, "process" for code that must be killable. `extra="ignore"` drops
+    "inline" for code that never blocks, "process" for code that must be killable. `task` says when a call is
+    answered with a task, for clients that can follow one: "never", "when-long", where it takes longer than
+    a moment, or "always". `extra="ignore"` drops
     unknown argument names instead of refusing them. `repair=False` turns off the correction of common
     mistakes in arguments. `max_convert_ms` limits the estimated time to convert the arguments of one call; by
-    default it depends on their size. A policy requires `scopes` of callers, and an audit record of
+    default it depends on their size. Of a result with more than `max_result_tokens` (0: no limit), the caller
+    gets as much as fits, or a link to the whole, as `large_results` says; both are by default those of the
+    server. A policy requires `scopes` of callers, and an audit record of
     each call where `audit="required"`. `icons` and `meta` are sent to clients unchanged (MCP's `icons`
     and `_meta`); `metadata` is not sent. `bind` fixes arguments to values and `hide` leaves them at their
     defaults, so that clients neither see nor send them; `rename` publishes them under other names.
@@ -351,8 +364,11 @@ class ToolOptions:
     enabled: bool = True
     run: RunMode = "auto"
     timeout_s: float | None = None
+    task: TaskMode = "never"
     max_threads: int | None = None
     max_convert_ms: float | None = None
+    max_result_tokens: int | None = None
+    large_results: LargeResults | None = None
     extra: Extra = "refuse"
     repair: bool = True
     icons: Sequence[Mapping[str, Any]] = ()
@@ -423,7 +439,6 @@ _OTHER_OPTIONS = {
     "run_in_thread": "use run='thread' or run='inline'",
     "serializer": "return the text, or a toolcrib.Result",
     "structured_output": "leave out the hint of the result for a tool without output schema",
-    "task": "tasks are not supported: calls report progress with ctx.progress",
 }
 
 
@@ -468,6 +483,7 @@ _OPTION_TYPES: dict[str, tuple[Any, str]] = {
     "icons": ((list, tuple), "a list of dicts"),
     **dict.fromkeys(("tags", "aliases", "scopes", "hide"), _STRINGS),
     **dict.fromkeys(("timeout_s", "max_threads", "max_convert_ms"), _NUMBER),
+    "max_result_tokens": ((int, type(None)), "a whole number of tokens"),
 }
 
 
@@ -485,6 +501,8 @@ def _check_options(options: ToolOptions) -> None:
         raise _option_error(options, "run", "must be 'auto', 'inline', 'thread' or 'process'")
     if options.audit not in (None, "required"):
         raise _option_error(options, "audit", "must be 'required' or None")
+    if options.task not in TASK_MODES:
+        raise _option_error(options, "task", "must be 'never', 'when-long' or 'always'")
     if options.extra not in EXTRAS:
         raise _option_error(options, "extra", "must be 'refuse' or 'ignore'")
     if options.timeout_s is not None and not 0 < options.timeout_s <= MAX_TIMEOUT_S:
@@ -492,8 +510,18 @@ def _check_options(options: ToolOptions) -> None:
     for name in ("max_threads", "max_convert_ms"):
         if getattr(options, name) is not None and not getattr(options, name) >= 1:
             raise _option_error(options, name, "must be at least 1")
+    if options.large_results not in (None, *LARGE_RESULTS):
+        raise _option_error(options, "large_results", "must be 'shorten' or 'link'")
+    if options.max_result_tokens and not is_result_budget(options.max_result_tokens):
+        text = f"must be at least {MIN_RESULT_TOKENS}, or 0 for no limit"
+        raise _option_error(options, "max_result_tokens", text)
     if options.read_only and options.destructive:
         raise InvalidToolError("A tool cannot be both read_only and destructive", tool=_name_of(options))
+
+
+def is_result_budget(tokens: Any) -> bool:
+    """Return whether this is a number of tokens that results can be held to."""
+    return isinstance(tokens, int) and not isinstance(tokens, bool) and tokens >= MIN_RESULT_TOKENS
 
 
 def _option_error(options: ToolOptions, option: str, problem: str) -> InvalidToolError:

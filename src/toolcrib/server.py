@@ -28,7 +28,17 @@ from typing import (
 from toolcrib import __version__, logs
 from toolcrib.content import Result, text_block
 from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Principal
-from toolcrib.definition import STRICT, GivenOptions, NameRule, OptionFields, ToolDefinition
+from toolcrib.definition import (
+    LARGE_RESULTS,
+    MIN_RESULT_TOKENS,
+    STRICT,
+    GivenOptions,
+    LargeResults,
+    NameRule,
+    OptionFields,
+    ToolDefinition,
+    is_result_budget,
+)
 from toolcrib.dispatch.dispatcher import DEFAULT_TIMEOUT_S, Dispatcher
 from toolcrib.dispatch.event_loop import is_in_loop, run_loop
 from toolcrib.dispatch.lifespan import CallerStates, Lifespan
@@ -57,7 +67,7 @@ from toolcrib.tool import MCPTool, Tool, merge_options
 
 if TYPE_CHECKING:
     from toolcrib.client import Client
-    from toolcrib.config.settings import Policy
+    from toolcrib.config.settings import Policy, Tasks
     from toolcrib.policy.enforcer import PolicyEnforcer
     from toolcrib.protocol.methods import Method
     from toolcrib.registry.prompts import PromptFields
@@ -97,7 +107,9 @@ class ServerSettings:
     that library shows them. Those of toolcrib's own tools are always hidden. Several processes that serve
     together share a `key`, which signs the state of calls that wait for an answer, and set
     `keeps_sessions=False`. A list of more than `search_budget_tokens` is replaced by two tools that search
-    and call the others, unless `search` is "never"; with "always", every list is.
+    and call the others, unless `search` is "never"; with "always", every list is. A result of more than
+    `max_result_tokens` loses whole items from the end of its longest list; with `large_results="link"` the
+    whole is kept for an hour, and linked. `tasks` are the settings of tools with the option `task`.
     """
 
     dynamic: bool = False
@@ -121,6 +133,17 @@ class ServerSettings:
     keeps_sessions: bool = True
     search: SearchMode = "auto"
     search_budget_tokens: int = DEFAULT_BUDGET_TOKENS
+    max_result_tokens: int | None = None
+    large_results: LargeResults = "shorten"
+    tasks: Tasks | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_result_tokens is not None and not is_result_budget(self.max_result_tokens):
+            problem = f"must be at least {MIN_RESULT_TOKENS} tokens or None, got {self.max_result_tokens!r}"
+            raise ConfigurationError(problem, key="max_result_tokens")
+        if self.large_results not in LARGE_RESULTS:
+            problem = f"must be 'shorten' or 'link', got {self.large_results!r}"
+            raise ConfigurationError(problem, key="large_results")
 
 
 class SettingFields(TypedDict, total=False):
@@ -147,6 +170,9 @@ class SettingFields(TypedDict, total=False):
     keeps_sessions: bool
     search: SearchMode
     search_budget_tokens: int
+    max_result_tokens: int | None
+    large_results: LargeResults
+    tasks: Tasks | None
 
 
 _SETTING_NAMES = tuple(SettingFields.__annotations__)
@@ -179,7 +205,7 @@ _OTHER_ATTRIBUTES = {
 """What servers of mcp and fastmcp have under other names."""
 _PROTOCOL_SETTINGS = (
     *("title", "instructions", "description", "website_url", "icons", "page_size", "unknown_tool_code"),
-    *("log_arguments", "key", "keeps_sessions"),
+    *("log_arguments", "key", "keeps_sessions", "tasks"),
 )
 
 
@@ -221,6 +247,9 @@ class MCPServer:
             confusable=given.confusable,
         )
         self.dispatcher = Dispatcher(self.registry, server=self, timeout_s=given.timeout_s)
+        self.dispatcher.max_result_tokens = given.max_result_tokens
+        self.dispatcher.large_results = given.large_results
+        self.dispatcher.keeps_results = given.keeps_sessions
         self.dispatcher.crashes.shows_values = given.log_arguments
         self.dispatcher.crashes.hides_adopted = given.errors == "hide"
         self.publish_search(given.search, given.search_budget_tokens)
@@ -463,10 +492,7 @@ class MCPServer:
 
     async def read(self, uri: str, *, principal: Principal = LOCAL) -> list[dict[str, Any]]:
         """Return the contents of a resource. Raises ToolNotFoundError, and CallError where reading fails."""
-        from toolcrib.registry.resources import find_resource  # start-up time, as above
-
-        found = find_resource(self.resources.snapshot, uri)
-        resource, values = (None, None) if found is None else found
+        resource, values = self.dispatcher.find_resource(uri)
         result = await self.dispatcher.run(resource, uri, values, principal=principal)
         return [{"uri": uri, **item} for item in raise_failure(result).content]
 
@@ -658,6 +684,8 @@ class MCPServer:
         if self._transports is not None:
             self._transports.close()
         try:
+            if self._transports is not None:
+                await self._transports.engine.tasks.close()
             await self.dispatcher.applications.close_all()
         finally:
             self.dispatcher.close()

@@ -34,7 +34,7 @@ from toolcrib.sources.targets import SAMPLES, Target, default_target, parse_targ
 from toolcrib.tool import Tool
 
 SAMPLE_NOTE = "these are the sample tools; name a file, folder or module to use yours"
-_IDENTITY = ("version", "title", "instructions", "page_size", "log_arguments", "errors")
+_IDENTITY = ("version", "title", "instructions", "page_size", "log_arguments", "errors", "tasks")
 
 
 @dataclass(slots=True)
@@ -118,6 +118,7 @@ def load(targets: Sequence[str], terminal: Terminal, *, timeout_s: float | None 
         if loader.missing:
             raise first_error(loader.missing[:1])
         server = loader.make_server(dynamic=False, timeout_s=timeout_s)
+        server.dispatcher.keeps_results = False  # this process ends with the call
         try:
             apply_policy(server, loader.configs)
         except ConfigurationError as error:
@@ -153,6 +154,7 @@ def load_for_serving(
     settings = {key: value for key in _IDENTITY if (value := loader.first_setting(key)) is not None}
     adopted = identity_of(found) if (found := _find_adopted(tools)) is not None else {}
     server.settings = replace(server.settings, **{**adopted, **settings, **identity})
+    server.dispatcher.keeps_results = server.settings.keeps_sessions
     _configure_search(server, search, loader.configs)
     if not loader.is_own(server):
         loaded.findings += server.registry.add_all(tools).findings
@@ -235,6 +237,9 @@ class TargetLoader:
         limit_s = timeout_s or self.first_setting("timeout_s")
         if limit_s is not None:
             server.dispatcher.timeout_s = limit_s
+        for key in ("max_result_tokens", "large_results"):
+            if (value := self.first_setting(key)) is not None:
+                setattr(server.dispatcher, key, value)
         return server
 
     def reject(self, error: ConfigurationError) -> None:
@@ -378,6 +383,8 @@ def _copy_settings(own: MCPServer, dynamic: bool) -> MCPServer:
         on_duplicate=registry.on_duplicate,
         separator=registry.separator,
         timeout_s=own.dispatcher.timeout_s,
+        max_result_tokens=own.dispatcher.max_result_tokens,
+        large_results=own.dispatcher.large_results,
         policy=None if own.enforcer is None else own.enforcer.policy,
     )
     server.publish_search(*(("never", None) if search is None else (search.mode, search.budget_tokens)))

@@ -13,13 +13,13 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.content import BUILT_IN, Result, text_block
 from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Context, InputNeeded, Principal, find_misuse
-from toolcrib.definition import MAX_TIMEOUT_S, URI, Mirrored
+from toolcrib.definition import MAX_TIMEOUT_S, URI, LargeResults, Mirrored
 from toolcrib.dispatch.crash_log import CrashReporter, Raised
 from toolcrib.dispatch.deadline import run_steps
 from toolcrib.dispatch.lifespan import Applications
@@ -42,6 +42,8 @@ from toolcrib.registry.registry import ToolRegistry
 from toolcrib.tool import Tool
 
 if TYPE_CHECKING:
+    from toolcrib.dispatch.large_results import KeptResults, ResultBudget
+    from toolcrib.registry.resources import ResourceFinder
     from toolcrib.schema.received import Received
     from toolcrib.schema.result import ResultConverter
     from toolcrib.schema.shapes import Convert
@@ -65,7 +67,7 @@ class ToolStats:
 class Plan:
     """Everything that a call of one tool needs, prepared once."""
 
-    def __init__(self, tool: Tool, stats: ToolStats) -> None:
+    def __init__(self, tool: Tool, stats: ToolStats, budget: ResultBudget | None = None) -> None:
         arguments = tool.arguments
         run = tool.options.run
         self.tool = tool
@@ -79,6 +81,7 @@ class Plan:
         self.mirrored = tool.definition.mirrored
         self.arguments = arguments
         self.results = tool.results
+        self.budget = budget
         self.timeout_s = tool.options.timeout_s
         self.context = arguments.context
         self.server = arguments.server
@@ -113,6 +116,15 @@ class Plan:
         if self.server is not None:
             values[self.server] = server
         return [values.pop(name, default) for name, default in self.positional], values
+
+
+@dataclass(frozen=True, slots=True)
+class LongCall:
+    """A call that may become a task. `timeout_s` is the limit of a tool without its own; `on_start` is called
+    right before the tool is."""
+
+    timeout_s: float
+    on_start: Callable[[Call], None]
 
 
 def tool_modules(tool: Tool) -> list[tuple[str, str]]:
@@ -270,12 +282,18 @@ class Dispatcher:
         self.applications = Applications((registry, self.resources, self.prompts), self.crashes)
         self.pipeline: Pipeline | None = None
         self.tool_search: ToolSearch | None = None
+        self.max_result_tokens: int | None = None
+        self.large_results: LargeResults = "shorten"
+        self.keeps_results = True
+        """Whether large results may be kept: not where another process may be asked for them."""
+        self.kept_results: KeptResults | None = None
         self.is_stopped = False
         self.stats: dict[str, ToolStats] = {}
         self._lock = threading.Lock()
         self._seen: Snapshot | None = None
         self._plans: dict[str, Plan] = {}
         self._plan_of: dict[Tool, Plan] = {}
+        self._finder: ResourceFinder | None = None
         self._viewed: dict[ToolRegistry, tuple[Snapshot, tuple[Tool, ...]]] = {}
 
     @property
@@ -288,12 +306,22 @@ class Dispatcher:
 
         `registry` is another one than that of the tools: of resources or prompts.
         """
-        registry = registry or self.registry
+        registry = self.registry if registry is None else registry
         snapshot = registry.snapshot
         viewed = self._viewed.get(registry)
         if viewed is None or viewed[0] is not snapshot:
             viewed = self._viewed[registry] = (snapshot, tuple(registry.published()))
         return viewed[1] if self.pipeline is None else self.pipeline.view(principal, viewed[1])
+
+    def find_resource(self, uri: str) -> tuple[Tool, dict[str, Any]] | tuple[None, None]:
+        """Return the resource of a URI with the variables in it; None for both where there is none."""
+        if self._finder is None:
+            if not self.resources:
+                return None, None
+            from toolcrib.registry.resources import ResourceFinder  # start-up time: many servers have none
+
+            self._finder = ResourceFinder(self.resources)
+        return self._finder.find(uri) or (None, None)
 
     def published(self) -> list[Tool]:
         """Return everything that clients may see: tools, resources and prompts."""
@@ -362,6 +390,17 @@ class Dispatcher:
                 return self._perform(plan, arguments, principal, limit, channel)
         return self._call(name, arguments, principal, channel, timeout_s)
 
+    def call_long(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        principal: Principal,
+        channel: Channel,
+        long: LongCall,
+    ) -> Coroutine[Any, Any, Result]:
+        """Return a coroutine like `call`, for a call that may become a task."""
+        return self._call(name, arguments, principal, channel, None, long)
+
     async def _call(
         self,
         name: str,
@@ -369,6 +408,7 @@ class Dispatcher:
         principal: Principal,
         channel: Channel,
         timeout_s: float | None,
+        long: LongCall | None = None,
     ) -> Result:
         if self.is_stopped:
             stopped = ToolBusyError(f"Tool '{name}' cannot run: the server has stopped.")
@@ -379,7 +419,7 @@ class Dispatcher:
         if plan is None:
             meant = self.forward(name, arguments, principal)
             if meant is not None:
-                return await self.call(*meant, principal=principal, channel=channel, timeout_s=timeout_s)
+                return await self._call(*meant, principal, channel, timeout_s, long)
             try:
                 plan = self._plan(name, principal)
                 if self.pipeline is not None and not self._is_there(plan.tool, principal):
@@ -389,7 +429,7 @@ class Dispatcher:
                     call = Call(self.pipeline.next_id(), name, None, arguments, principal, channel)
                     await self.pipeline.reject_unknown(call)
                 raise
-        return await self._start(plan, name, arguments, principal, channel, timeout_s)
+        return await self._start(plan, name, arguments, principal, channel, timeout_s, long)
 
     async def run(
         self,
@@ -433,14 +473,20 @@ class Dispatcher:
         principal: Principal,
         channel: Channel,
         timeout_s: float | None,
+        long: LongCall | None = None,
     ) -> Awaitable[Result]:
         limit = self.timeout_s if plan.timeout_s is None else plan.timeout_s
+        if long is not None and plan.timeout_s is None:
+            limit = long.timeout_s
         if timeout_s is not None:
             limit = _shorten(limit, timeout_s)
-        if self.pipeline is None:
+        if self.pipeline is None and long is None:
             return self._perform(plan, arguments, principal, limit, channel)
-        id_ = self.pipeline.next_id()
+        id_ = secrets.token_hex(4) if self.pipeline is None else self.pipeline.next_id()
         call = Call(id_, name, plan.tool, arguments, principal, channel, limit, plan.is_search_tool)
+        call.on_start = None if long is None else long.on_start
+        if self.pipeline is None:
+            return self._perform(plan, arguments, principal, limit, channel, call)
         chain = plan.chain
         if chain is None:
             chain = plan.chain = self._compose(plan, self.pipeline)
@@ -490,7 +536,7 @@ class Dispatcher:
             if call is not None:
                 if call.checks:
                     given, clock = await self._run_checks(plan, call, checked, limit)
-                call.has_run = True
+                call.begin()
             if plan.owner is not None and not self.applications.is_open(plan.owner):
                 await self.applications.open_for(plan.tool, limit, call_id)
             if plan.context is not None:
@@ -510,7 +556,7 @@ class Dispatcher:
             if result.is_error:
                 stats.errors += 1
                 result = _hide_crash(plan, result, self.crashes, call_id)
-            return result
+            return result if plan.budget is None else plan.budget.fit(result, principal)
         except (CallError, DefinitionError, Raised) as error:
             if isinstance(error, Raised):
                 raise_questions(error.error)
@@ -649,13 +695,36 @@ class Dispatcher:
             except DefinitionError as error:
                 self.registry.quarantine(tool, error)
                 raise ToolNotFoundError(name) from error  # a tool that cannot be built is not published
-            plan = Plan(tool, self.stats.setdefault(tool.name, ToolStats()))
+            plan = Plan(tool, self.stats.setdefault(tool.name, ToolStats()), self._budget(tool))
         with self._lock:
             if self._seen is snapshot:  # otherwise the tool may have been removed meanwhile
                 plan = self._plan_of.setdefault(tool, plan)
                 if name == tool.name and (search is None or not is_search_name(name)):
                     self._plans[name] = plan  # for other names it depends on the principal
         return plan
+
+    @property
+    def may_keep_results(self) -> bool:
+        """Whether large results may be kept for their callers to read, as resources."""
+        if not self.keeps_results:
+            return False
+        if self.max_result_tokens or self.kept_results is not None:
+            return True
+        return any(tool.options.max_result_tokens for tool in self.registry.snapshot.tools)
+
+    def _budget(self, tool: Tool) -> ResultBudget | None:
+        """Return the budget for the results of a tool: its own, or that of the server."""
+        options = tool.options
+        own = options.max_result_tokens
+        most = self.max_result_tokens if own is None else own
+        if not most:
+            return None
+        from toolcrib.dispatch.large_results import KeptResults, ResultBudget  # few servers have a budget
+
+        with self._lock:
+            if self.keeps_results and self.kept_results is None:
+                self.kept_results = KeptResults()
+        return ResultBudget(tool, most, options.large_results or self.large_results, self.kept_results)
 
     def _refresh(self) -> None:
         """Keep the plans of tools that are still there; running calls keep the plan they have."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.content import Result
@@ -16,7 +16,15 @@ from toolcrib.errors import (
     ThrottledError,
 )
 from toolcrib.protocol import messages
-from toolcrib.protocol.calls import Peer, ToolCall, begin, read_cursor, read_envelope, read_options
+from toolcrib.protocol.calls import (
+    Peer,
+    ToolCall,
+    begin,
+    encode_mapping,
+    read_cursor,
+    read_envelope,
+    read_options,
+)
 from toolcrib.protocol.lists import list_reply
 from toolcrib.protocol.messages import INTERNAL_ERROR, INVALID_PARAMS, Id, Reply, RPCError, error_reply
 from toolcrib.protocol.modern import method_not_found
@@ -26,7 +34,6 @@ from toolcrib.validation import codec
 
 if TYPE_CHECKING:
     from toolcrib.protocol.engine import Engine
-    from toolcrib.registry.resources import Found
 
 NOT_FOUND = -32002
 """The code of an unknown resource before 2026-07-28."""
@@ -42,7 +49,7 @@ class FeatureRequest(ToolCall):
     __slots__ = ("target",)
     target: Tool | None
 
-    def _dispatch(self) -> Awaitable[Result]:
+    def _dispatch(self) -> Coroutine[Any, Any, Result]:
         return self.engine.dispatcher.run(
             self.target, self.name, self.arguments, principal=self.peer.principal, channel=self
         )
@@ -106,23 +113,19 @@ class ResourceRead(FeatureRequest):
 
 
 def is_served(engine: Engine) -> bool:
-    """Whether the server has resources."""
-    return len(engine.dispatcher.resources) > 0
+    """Whether the server has resources, or keeps results that are too large to send."""
+    return len(engine.dispatcher.resources) > 0 or engine.dispatcher.may_keep_results
 
 
-def find(engine: Engine, uri: str) -> Found | None:
+def find(engine: Engine, uri: str) -> tuple[Tool, dict[str, Any]] | tuple[None, None]:
     """Return the resource of a URI, with the variables in it."""
-    if len(uri) > MAX_URI:
-        return None
-    from toolcrib.registry.resources import find_resource  # start-up time: loaded with the first resource
-
-    return find_resource(engine.dispatcher.resources.snapshot, uri)
+    return (None, None) if len(uri) > MAX_URI else engine.dispatcher.find_resource(uri)
 
 
 def is_known(engine: Engine, peer: Peer, uri: str) -> bool:
     """Whether there is a resource of this URI that the client may see."""
-    found = find(engine, uri) if is_served(engine) else None
-    return found is not None and engine.dispatcher.is_visible(peer.principal, found.resource)
+    resource, _ = find(engine, uri)
+    return resource is not None and engine.dispatcher.is_visible(peer.principal, resource)
 
 
 def not_found(uri: str, revision: Revision) -> RPCError:
@@ -151,13 +154,16 @@ def _list(key: str, engine: Engine, peer: Peer, id_: Id, revision: Revision, par
     return list_reply(engine, id_, revision, page)
 
 
-def read(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> ResourceRead:
+def read(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> Reply | ResourceRead:
     _check_served(engine, "resources/read")
     uri = _read_uri(params)
-    found = find(engine, uri)
-    values = None if found is None else found.values
+    kept = engine.dispatcher.kept_results
+    if kept is not None and (contents := kept.find(peer.principal, uri)) is not None:
+        hints = {"ttlMs": 0, "cacheScope": "private"} if revision.modern else {}
+        return encode_mapping(engine, id_, revision, {"contents": contents, **hints})
+    resource, values = find(engine, uri)
     request = ResourceRead(engine, peer, id_, revision, uri, values, *read_envelope(peer, revision, params))
-    request.target = None if found is None else found.resource
+    request.target = resource
     return begin(request, params)
 
 

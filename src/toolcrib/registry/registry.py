@@ -207,6 +207,8 @@ class ToolRegistry:
         self._names = NameIndex()
         self.cached_snapshot: Snapshot | None = None
         """The snapshot if it is current, or None after a change; `snapshot` makes a new one."""
+        self.has_tasks = False
+        """Whether a tool was added whose calls may become tasks. Stays true."""
         self._revision = 0
         self._listed = 0
         self._closed: str | None = None
@@ -474,6 +476,8 @@ class ToolRegistry:
                 yield tool
 
     def _store(self, names: NameIndex, tool: Tool, mode: OnDuplicate) -> tuple[Tool, ChangeKind | None]:
+        if tool.options.task != "never":
+            self.has_tasks = True
         existing = names.find_exact(tool.name, tool.version)
         if existing is None:
             if len(names.groups) >= MAX_TOOLS:

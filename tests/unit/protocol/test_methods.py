@@ -115,6 +115,9 @@ def test_every_method_is_a_row_of_the_table() -> None:
         "ping",
         "server/discover",
         "subscriptions/listen",
+        "tasks/cancel",
+        "tasks/get",
+        "tasks/update",
         "tools/call",
         "tools/list",
     }
