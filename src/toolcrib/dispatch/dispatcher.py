@@ -165,7 +165,7 @@ def _explain(
     cause = error
     while isinstance(cause, BaseExceptionGroup) and len(cause.exceptions) == 1:
         cause = cause.exceptions[0]  # a task group wraps even a single error
-    if isinstance(cause, CallError):
+    if isinstance(cause, CallError) and not (crashes.hides_adopted and getattr(cause, "is_crash", False)):
         return cause
     foreign = _explain_adopted(plan, cause)
     if foreign is not None and not isinstance(foreign, ToolCrashedError):
@@ -279,7 +279,7 @@ class Dispatcher:
         self.timeout_s = None if timeout_s is None else _check_limit(timeout_s)
         self.runner = Runner()
         self.crashes = CrashReporter()
-        self.applications = Applications(registry, self.crashes)
+        self.applications = Applications((registry, self.resources, self.prompts), self.crashes)
         self.pipeline: Pipeline | None = None
         self.tool_search: ToolSearch | None = None
         self.max_result_tokens: int | None = None

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.dispatch.rate_limit import RateLimiter
-from toolcrib.errors import CallError
+from toolcrib.errors import CallError, RelayedError
 from toolcrib.protocol import prompts, resources
 from toolcrib.protocol.calls import AwaitedResult, Peer, encode_mapping, read_options
 from toolcrib.protocol.messages import INTERNAL_ERROR, INVALID_PARAMS, Id, Reply, RPCError
@@ -44,12 +44,12 @@ def complete(
         read_options(params)
     name, value, known = _read_argument(params)
     target = _find_target(engine, peer, params.get("ref"), revision)
-    if name not in target.arguments.schema["properties"]:
+    from toolcrib.registry.completion import choices_of, names_of, rank  # loaded with the first prompt
+
+    if name not in names_of(target):
         raise _invalid(f"'{target.name}' has no argument '{name[:80]}'")
     if engine.completion_limit.take(peer.principal.binding) is not None:
         raise RPCError(INTERNAL_ERROR, "Too many completions: slow down", status=429)
-    from toolcrib.registry.completion import choices_of, rank  # loaded with the first prompt
-
     completer = target.completers.get(name)
     if completer is None:
         return encode_mapping(engine, id_, revision, _to_wire(rank(choices_of(target, name), value)))
@@ -65,8 +65,11 @@ async def _run(engine: Engine, peer: Peer, completer: Any, value: str, known: Ma
     result = await engine.dispatcher.run_bare(completer, arguments, principal=peer.principal)
     if result.is_error:
         text = str(result.error) if isinstance(result.error, CallError) else "Internal error"
-        raise RPCError(INTERNAL_ERROR, text, status=200)
+        code = result.error.rpc_code if isinstance(result.error, RelayedError) else INTERNAL_ERROR
+        raise RPCError(code, text, status=200)
     values = result.structured_content
+    if isinstance(values, dict):  # the whole answer, of a server of another library
+        return {"completion": values}
     return _to_wire(rank(values if isinstance(values, list) else [], value))
 
 

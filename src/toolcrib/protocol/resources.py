@@ -11,6 +11,8 @@ from toolcrib.errors import (
     InsufficientScopeError,
     InvalidArgumentsError,
     NotConfirmedError,
+    NotFoundError,
+    RelayedError,
     ThrottledError,
 )
 from toolcrib.protocol import messages
@@ -56,6 +58,10 @@ class FeatureRequest(ToolCall):
         reply = super()._error_reply(error)
         if reply is not None:
             return reply
+        if isinstance(error, NotFoundError):
+            return error_reply(self.id, self._not_found())
+        if isinstance(error, RelayedError):
+            return error_reply(self.id, RPCError(error.rpc_code, str(error), data=error.data, status=200))
         code = INVALID_PARAMS if isinstance(error, InvalidArgumentsError) else INTERNAL_ERROR
         details = getattr(error, "details", None)
         data: Mapping[str, Any] | None = None
@@ -69,9 +75,12 @@ class FeatureRequest(ToolCall):
         if result.is_error:
             text = result.text or "Internal error"
             return error_reply(self.id, RPCError(INTERNAL_ERROR, text, status=200))
-        wire = self._shape(result)
+        wire, engine = self._shape(result), self.engine
         if self.revision.modern:
-            wire = {"resultType": "complete", **wire, "_meta": self.engine.encoded_meta}
+            meta = {**result.meta, **engine.server_meta} if result.meta else engine.encoded_meta
+            wire = {"resultType": "complete", **wire, "_meta": meta}
+        elif result.meta:
+            wire["_meta"] = result.meta
         return Reply(codec.write({"jsonrpc": "2.0", "id": self.id, "result": wire}))
 
     def _shape(self, result: Result) -> dict[str, Any]:
