@@ -272,8 +272,12 @@ def shorten_name(name: str, max_length: int) -> str:
 RunMode = Literal["auto", "inline", "thread", "process"]
 Extra = Literal["refuse", "ignore"]
 EXTRAS: tuple[Extra, ...] = ("refuse", "ignore")
+LargeResults = Literal["shorten", "link"]
+LARGE_RESULTS: tuple[LargeResults, ...] = ("shorten", "link")
 
 MAX_TIMEOUT_S = 3600.0
+MIN_RESULT_TOKENS = 200
+"""A smaller budget for results would hardly hold the note about what is missing."""
 
 
 class OptionFields(TypedDict, total=False):
@@ -300,6 +304,8 @@ class OptionFields(TypedDict, total=False):
     timeout_s: float | None
     max_threads: int | None
     max_convert_ms: float | None
+    max_result_tokens: int | None
+    large_results: LargeResults | None
     extra: Extra
     repair: bool
     icons: Sequence[Mapping[str, Any]]
@@ -326,7 +332,9 @@ class ToolOptions:
     "inline" for code that never blocks, "process" for code that must be killable. `extra="ignore"` drops
     unknown argument names instead of refusing them. `repair=False` turns off the correction of common
     mistakes in arguments. `max_convert_ms` limits the estimated time to convert the arguments of one call; by
-    default it depends on their size. A policy requires `scopes` of callers, and an audit record of
+    default it depends on their size. Of a result with more than `max_result_tokens` (0: no limit), the caller
+    gets as much as fits, or a link to the whole, as `large_results` says; both are by default those of the
+    server. A policy requires `scopes` of callers, and an audit record of
     each call where `audit="required"`. `icons` and `meta` are sent to clients unchanged (MCP's `icons`
     and `_meta`); `metadata` is not sent. `bind` fixes arguments to values and `hide` leaves them at their
     defaults, so that clients neither see nor send them; `rename` publishes them under other names.
@@ -353,6 +361,8 @@ class ToolOptions:
     timeout_s: float | None = None
     max_threads: int | None = None
     max_convert_ms: float | None = None
+    max_result_tokens: int | None = None
+    large_results: LargeResults | None = None
     extra: Extra = "refuse"
     repair: bool = True
     icons: Sequence[Mapping[str, Any]] = ()
@@ -468,6 +478,7 @@ _OPTION_TYPES: dict[str, tuple[Any, str]] = {
     "icons": ((list, tuple), "a list of dicts"),
     **dict.fromkeys(("tags", "aliases", "scopes", "hide"), _STRINGS),
     **dict.fromkeys(("timeout_s", "max_threads", "max_convert_ms"), _NUMBER),
+    "max_result_tokens": ((int, type(None)), "a whole number of tokens"),
 }
 
 
@@ -492,8 +503,18 @@ def _check_options(options: ToolOptions) -> None:
     for name in ("max_threads", "max_convert_ms"):
         if getattr(options, name) is not None and not getattr(options, name) >= 1:
             raise _option_error(options, name, "must be at least 1")
+    if options.large_results not in (None, *LARGE_RESULTS):
+        raise _option_error(options, "large_results", "must be 'shorten' or 'link'")
+    if options.max_result_tokens and not is_result_budget(options.max_result_tokens):
+        text = f"must be at least {MIN_RESULT_TOKENS}, or 0 for no limit"
+        raise _option_error(options, "max_result_tokens", text)
     if options.read_only and options.destructive:
         raise InvalidToolError("A tool cannot be both read_only and destructive", tool=_name_of(options))
+
+
+def is_result_budget(tokens: Any) -> bool:
+    """Return whether this is a number of tokens that results can be held to."""
+    return isinstance(tokens, int) and not isinstance(tokens, bool) and tokens >= MIN_RESULT_TOKENS
 
 
 def _option_error(options: ToolOptions, option: str, problem: str) -> InvalidToolError:

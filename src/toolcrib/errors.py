@@ -19,11 +19,14 @@
     │   ├── TransportError (ConnectionError)          no connection, or it was refused or lost
     │   ├── ResponseTimeoutError (TimeoutError)         no answer in time
     │   ├── InvalidResponseError                       the answer is not MCP
-    │   └── RemoteError                          the answer is a JSON-RPC error
+    │   ├── RemoteError                          the answer is a JSON-RPC error
+    │   └── TaskCancelledError                   the task of a call was cancelled
     ├── AgentError                               a model gave no answer; `kind` says why
     └── CallError                                a call failed; becomes an `isError` result
         ├── ToolError                            raised by a tool; its text is shown as it is
         │   └── APIError                         an HTTP API returned an error
+        ├── FileUnavailableError (OSError)       a file of a resource is missing, or outside its folder
+        │   └── FileTooLargeError                a file of a resource is larger than its limit
         ├── InvalidArgumentsError                arguments do not fit the published schema
         ├── InvalidResultError                   the result does not fit the output schema
         ├── ToolTimeoutError (TimeoutError)      the deadline passed
@@ -362,6 +365,12 @@ class RemoteError(ClientError):
         self.data = data
 
 
+class TaskCancelledError(ClientError):
+    """A call that became a task was cancelled, by this client or by the server."""
+
+    code = "task-cancelled"
+
+
 class AgentError(ToolcribError):
     """A model gave no answer. `kind` is "access", "busy", "crashed", "cut", "died", "failed", "garbled",
     "limit", "missing", "refused", "stalled" or "unreachable"."""
@@ -403,6 +412,17 @@ class APIError(ToolError):
         self.status = status
         self.body = body
         self.reached = reached
+
+
+class FileUnavailableError(CallError, OSError):
+    """A file of a resource is missing, outside its folder, or not a regular file. No message has an absolute
+    path."""
+
+    code = "file-unavailable"
+
+
+class FileTooLargeError(FileUnavailableError):
+    code = "file-too-large"
 
 
 class InvalidArgumentsError(CallError):

@@ -28,7 +28,17 @@ from typing import (
 from toolcrib import __version__, logs
 from toolcrib.content import Result, text_block
 from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Principal
-from toolcrib.definition import STRICT, GivenOptions, NameRule, OptionFields, ToolDefinition
+from toolcrib.definition import (
+    LARGE_RESULTS,
+    MIN_RESULT_TOKENS,
+    STRICT,
+    GivenOptions,
+    LargeResults,
+    NameRule,
+    OptionFields,
+    ToolDefinition,
+    is_result_budget,
+)
 from toolcrib.dispatch.dispatcher import DEFAULT_TIMEOUT_S, Dispatcher
 from toolcrib.dispatch.event_loop import is_in_loop, run_loop
 from toolcrib.dispatch.lifespan import CallerStates, Lifespan
@@ -98,7 +108,9 @@ class ServerSettings:
     that library shows them. Those of toolcrib's own tools are always hidden. Several processes that serve
     together share a `key`, which signs the state of calls that wait for an answer, and set
     `keeps_sessions=False`. A list of more than `search_budget_tokens` is replaced by two tools that search
-    and call the others, unless `search` is "never"; with "always", every list is.
+    and call the others, unless `search` is "never"; with "always", every list is. A result of more than
+    `max_result_tokens` loses whole items from the end of its longest list; with `large_results="link"` the
+    whole is kept for an hour, and linked.
     """
 
     dynamic: bool = False
@@ -122,6 +134,16 @@ class ServerSettings:
     keeps_sessions: bool = True
     search: SearchMode = "auto"
     search_budget_tokens: int = DEFAULT_BUDGET_TOKENS
+    max_result_tokens: int | None = None
+    large_results: LargeResults = "shorten"
+
+    def __post_init__(self) -> None:
+        if self.max_result_tokens is not None and not is_result_budget(self.max_result_tokens):
+            problem = f"must be at least {MIN_RESULT_TOKENS} tokens or None, got {self.max_result_tokens!r}"
+            raise ConfigurationError(problem, key="max_result_tokens")
+        if self.large_results not in LARGE_RESULTS:
+            problem = f"must be 'shorten' or 'link', got {self.large_results!r}"
+            raise ConfigurationError(problem, key="large_results")
 
 
 class SettingFields(TypedDict, total=False):
@@ -148,6 +170,8 @@ class SettingFields(TypedDict, total=False):
     keeps_sessions: bool
     search: SearchMode
     search_budget_tokens: int
+    max_result_tokens: int | None
+    large_results: LargeResults
 
 
 _SETTING_NAMES = tuple(SettingFields.__annotations__)
@@ -222,6 +246,9 @@ class MCPServer:
             confusable=given.confusable,
         )
         self.dispatcher = Dispatcher(self.registry, server=self, timeout_s=given.timeout_s)
+        self.dispatcher.max_result_tokens = given.max_result_tokens
+        self.dispatcher.large_results = given.large_results
+        self.dispatcher.keeps_results = given.keeps_sessions
         self.dispatcher.crashes.shows_values = given.log_arguments
         self.dispatcher.crashes.hides_adopted = given.errors == "hide"
         self.publish_search(given.search, given.search_budget_tokens)

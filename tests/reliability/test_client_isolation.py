@@ -206,7 +206,7 @@ def check_rest(served: Served) -> None:
     """What the server keeps for all of them holds nothing of any of them."""
     engine = served.server.transports.engine
     assert engine.call_limit.running == 0
-    assert not CANARY.search(repr(vars(engine.tool_lists)))
+    assert not CANARY.search(repr(vars(engine.lists)))
 
 
 def check_record(file: Path, secrets: list[str]) -> None:

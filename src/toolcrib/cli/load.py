@@ -136,6 +136,7 @@ def load(targets: Sequence[str], terminal: Terminal, *, timeout_s: float | None 
         if loader.missing:
             raise first_error(loader.missing[:1])
         server = loader.make_server(dynamic=False, timeout_s=timeout_s)
+        server.dispatcher.keeps_results = False  # this process ends with the call
         try:
             apply_policy(server, loader.configs)
         except ConfigurationError as error:
@@ -171,6 +172,7 @@ def load_for_serving(
     settings = {key: value for key in _IDENTITY if (value := loader.first_setting(key)) is not None}
     adopted = identity_of(found) if (found := _find_adopted(tools)) is not None else {}
     server.settings = replace(server.settings, **{**adopted, **settings, **identity})
+    server.dispatcher.keeps_results = server.settings.keeps_sessions
     _configure_search(server, search, loader.configs)
     for kind, registry in registries_of(server).items():
         if not loader.is_own(server):
@@ -255,6 +257,9 @@ class TargetLoader:
         limit_s = timeout_s or self.first_setting("timeout_s")
         if limit_s is not None:
             server.dispatcher.timeout_s = limit_s
+        for key in ("max_result_tokens", "large_results"):
+            if (value := self.first_setting(key)) is not None:
+                setattr(server.dispatcher, key, value)
         return server
 
     def reject(self, error: ConfigurationError) -> None:
@@ -405,6 +410,8 @@ def _copy_settings(own: MCPServer, dynamic: bool) -> MCPServer:
         on_duplicate=registry.on_duplicate,
         separator=registry.separator,
         timeout_s=own.dispatcher.timeout_s,
+        max_result_tokens=own.dispatcher.max_result_tokens,
+        large_results=own.dispatcher.large_results,
         policy=None if own.enforcer is None else own.enforcer.policy,
     )
     server.publish_search(*(("never", None) if search is None else (search.mode, search.budget_tokens)))

@@ -5,7 +5,19 @@ async with Client("http://127.0.0.1:8000/mcp") as client:
 """
 
 from toolcrib.client.client import Client
+from toolcrib.client.features import (
+    PromptArgument,
+    PromptMessage,
+    PromptResult,
+    RemotePrompt,
+    RemoteResource,
+    RemoteTemplate,
+    ResourceContents,
+    Suggestions,
+)
 from toolcrib.client.http import HttpTransport, LegacySseTransport
+from toolcrib.client.skills import RemoteSkill, SkillFile
+from toolcrib.client.tasks import TaskHandle, TaskStatus
 from toolcrib.client.tools import RemoteTool
 from toolcrib.client.transport import MemoryTransport, Pipe, StdioTransport, Transport
 
@@ -15,7 +27,19 @@ __all__ = [
     "LegacySseTransport",
     "MemoryTransport",
     "Pipe",
+    "PromptArgument",
+    "PromptMessage",
+    "PromptResult",
+    "RemotePrompt",
+    "RemoteResource",
+    "RemoteSkill",
+    "RemoteTemplate",
     "RemoteTool",
+    "ResourceContents",
+    "SkillFile",
     "StdioTransport",
+    "Suggestions",
+    "TaskHandle",
+    "TaskStatus",
     "Transport",
 ]

@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import re
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
+from toolcrib.client.changes import ChangeWatcher, OnChange, OnUpdate
+from toolcrib.client.features import (
+    PromptResult,
+    RemotePrompt,
+    RemoteResource,
+    RemoteTemplate,
+    ResourceContents,
+    Suggestions,
+    parse_prompt,
+    parse_resource,
+    parse_template,
+    read_contents,
+    read_items,
+    read_prompt_result,
+    read_suggestions,
+    write_arguments,
+    write_reference,
+)
 from toolcrib.client.http import HttpTransport, LegacySseTransport, argument_headers
 from toolcrib.client.session import (
     LEGACY,
@@ -29,6 +46,10 @@ from toolcrib.client.session import (
     Session,
     negotiate,
 )
+from toolcrib.client.skills import EXTENSION as SKILLS
+from toolcrib.client.skills import MAIN_FILE, RemoteSkill, parse_skill, verify_file
+from toolcrib.client.tasks import EXTENSION as TASKS
+from toolcrib.client.tasks import TaskChannel, TaskHandle
 from toolcrib.client.tools import RemoteTool, read_result, read_tools
 from toolcrib.client.transport import SessionEndedError, StdioTransport, Transport
 from toolcrib.content import Result
@@ -44,124 +65,25 @@ from toolcrib.errors import (
 
 logger = logging.getLogger("toolcrib")
 
-OnChange = Callable[[], object]
+T = TypeVar("T")
 
 DEFAULT_TIMEOUT_S = 60.0
 MAX_ROUNDS = 10
 """How many rounds of questions one call may take."""
 MAX_PAGES = 1000
-MAX_TOOLS = 100_000
+MAX_ENTRIES = 100_000
 _MAX_QUESTIONS = 100
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 _HEADER_MISMATCH, _UNKNOWN_METHOD, _INVALID_PARAMS = -32020, -32601, -32602
+_TEMPORARY_STATUSES = (408, 425, 429)
 _UNKNOWN_TOOL = re.compile(r"(unknown|no such|not found|does not exist|doesn't exist)", re.IGNORECASE)
-
-
-class ChangeWatcher:
-    """Call listeners when the server's tools change.
-
-    Legacy servers notify by themselves; a 2026-07-28 server is asked to with `subscriptions/listen`, which is
-    repeated when the stream breaks off."""
-
-    def __init__(self, session: Session, peer: Peer, timeout_s: float) -> None:
-        self._session = session
-        self._peer = peer
-        self._timeout_s = timeout_s
-        self._listeners: list[_Listener] = []
-        self._is_subscribed: asyncio.Future[bool] | None = None
-
-    def add(self, callback: OnChange) -> asyncio.Future[bool]:
-        """Add a callback. The future tells whether the server will announce changes."""
-        self._listeners.append(_Listener(callback, self._session))
-        if self._is_subscribed is None:
-            self._is_subscribed = asyncio.get_running_loop().create_future()
-            if self._session.spawn(self._listen()) is None:
-                self._resolve(False)
-        return asyncio.shield(self._is_subscribed)
-
-    def notify(self) -> None:
-        for listener in self._listeners:
-            listener.notify()
-
-    def _resolve(self, is_subscribed: bool) -> None:
-        if self._is_subscribed is not None and not self._is_subscribed.done():
-            self._is_subscribed.set_result(is_subscribed)
-
-    async def _listen(self) -> None:
-        timer = asyncio.get_running_loop().call_later(self._timeout_s, self._resolve, False)
-        try:
-            if self._peer.announces_changes and self._peer.is_modern:
-                await self._subscribe()
-            elif self._peer.announces_changes:
-                self._resolve(await self._session.transport.listen())
-        finally:
-            timer.cancel()
-            self._resolve(False)
-
-    async def _subscribe(self) -> None:
-        pause_s = _FIRST_PAUSE_S
-        is_first = True
-
-        def acknowledge() -> None:
-            nonlocal pause_s, is_first
-            pause_s = _FIRST_PAUSE_S
-            self._resolve(True)
-            if not is_first:
-                self.notify()  # changes during the interruption were not announced
-            is_first = False
-
-        subscription = {"notifications": {"toolsListChanged": True}}
-        listeners = Listeners(on_acknowledged=acknowledge)
-        while True:
-            try:
-                await self._session.request(
-                    "subscriptions/listen", subscription, timeout_s=None, listeners=listeners
-                )
-            except RemoteError as error:
-                logger.debug("%s does not announce changes: %s", self._session.transport.label, error)
-                return
-            except ClientError as error:
-                logger.debug("%s: subscription interrupted: %s", self._session.transport.label, error)
-            if self._session.is_closed:
-                return
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-
-
-class _Listener:
-    """Calls a callback. A coroutine function runs once at a time; changes meanwhile cause one more run."""
-
-    def __init__(self, callback: OnChange, session: Session) -> None:
-        self._callback = callback
-        self._session = session
-        self._is_running = self._is_due = False
-
-    def notify(self) -> None:
-        self._is_due = self._is_running
-        if self._is_running:
-            return
-        work = self._session.call_back(self._callback)
-        if inspect.iscoroutine(work):
-            self._is_running = self._session.spawn(self._finish(work)) is not None
-            if not self._is_running:
-                work.close()  # the session is closed or overloaded
-
-    async def _finish(self, work: Coroutine[Any, Any, object]) -> None:
-        try:
-            await work
-        except Exception as error:
-            self._session.report_callback(error)
-        finally:
-            self._is_running = False
-        if self._is_due:
-            self.notify()
 
 
 class Client:
     """A connection to one MCP server.
 
     The target is a URL, a command as a list of arguments (no shell), or a `Transport`. `protocol` is "auto"
-    or the version to require. `on_ask`, `on_sample` and `folders` answer requests from the server.
+    or the version to require. `on_ask`, `on_sample` and `folders` answer requests from the server. With
+    `tasks=False` the server is told not to make tasks of calls (2026-07-28).
     """
 
     def __init__(
@@ -175,6 +97,7 @@ class Client:
         on_sample: Sample | None = None,
         folders: Iterable[str | Path | Folder] | None = None,
         info: Mapping[str, Any] | None = None,
+        tasks: bool = True,
     ) -> None:
         if protocol != "auto" and protocol not in VERSIONS:
             raise ConfigurationError(
@@ -187,6 +110,7 @@ class Client:
         self._transport = _make_transport(target, headers)
         self._input_handlers = InputHandlers(on_ask, on_sample, folders)
         self._info = dict(info or {"name": "toolcrib", "version": _own_version()})
+        self._extensions: dict[str, Any] = {TASKS: {}} if tasks else {}
         self._session: Session | None = None
         self._peer: Peer | None = None
         self._watcher: ChangeWatcher | None = None
@@ -219,7 +143,9 @@ class Client:
             raise
 
     async def _connect_with(self, protocol: str) -> None:
-        self._session = Session(self._transport, self._info, self._input_handlers, self._on_tools_changed)
+        self._session = Session(
+            self._transport, self._info, self._input_handlers, self._on_change, self._extensions
+        )
         await self._transport.start(self._session)
         self._peer = await negotiate(self._session, protocol, self.timeout_s)
 
@@ -288,41 +214,89 @@ class Client:
 
     async def list_tools(self) -> list[RemoteTool]:
         """Return the tools of all pages. A tool with an invalid definition is skipped with a warning."""
-        found: dict[str, RemoteTool] = {}
-        async for tool in self._list_pages():
-            if tool.name in found:
-                logger.warning(
-                    "%s lists the tool '%.100s' twice; the second is ignored", self.label, tool.name
-                )
-                continue
-            found[tool.name] = tool
-            if len(found) > MAX_TOOLS:
-                raise InvalidResponseError(f"{self.label} lists more than {MAX_TOOLS} tools")
-        self._tools = found
+        over_http = self._transport.has_request_streams and self._get_peer().is_modern
+        self._tools = await self._list(
+            "tools/list",
+            "tool",
+            lambda page: read_tools(page.get("tools"), self.label, over_http=over_http),
+            lambda tool: tool.name,
+        )
+        return list(self._tools.values())
+
+    async def list_resources(self) -> list[RemoteResource]:
+        """Return the resources of all pages. Invalid entries are skipped with a warning."""
+        found = await self._list(
+            "resources/list",
+            "resource",
+            lambda page: read_items(page.get("resources"), self.label, "resource", parse_resource),
+            lambda resource: resource.uri,
+        )
         return list(found.values())
 
-    async def _list_pages(self) -> AsyncGenerator[RemoteTool, None]:
-        peer = self._get_peer()
-        over_http = self._transport.has_request_streams and peer.is_modern
+    async def list_resource_templates(self) -> list[RemoteTemplate]:
+        """Return the templates of all pages. Invalid entries are skipped with a warning."""
+        found = await self._list(
+            "resources/templates/list",
+            "resource template",
+            lambda page: read_items(
+                page.get("resourceTemplates"), self.label, "resource template", parse_template
+            ),
+            lambda template: template.uri_template,
+        )
+        return list(found.values())
+
+    async def list_prompts(self) -> list[RemotePrompt]:
+        """Return the prompts of all pages. Invalid entries are skipped with a warning."""
+        found = await self._list(
+            "prompts/list",
+            "prompt",
+            lambda page: read_items(page.get("prompts"), self.label, "prompt", parse_prompt),
+            lambda prompt: prompt.name,
+        )
+        return list(found.values())
+
+    async def _list(
+        self,
+        method: str,
+        noun: str,
+        read: Callable[[dict[str, Any]], Iterable[T]],
+        name_of: Callable[[T], str],
+        **params: Any,
+    ) -> dict[str, T]:
+        """Return the entries of all pages by name. The first of two with the same name counts."""
+        found: dict[str, T] = {}
+        async for page in self._list_pages(method, params):
+            for item in read(page):
+                name = name_of(item)
+                if name in found:
+                    logger.warning(
+                        "%s lists the %s '%.100s' twice; the second is ignored", self.label, noun, name
+                    )
+                    continue
+                found[name] = item
+                if len(found) > MAX_ENTRIES:
+                    raise InvalidResponseError(f"{self.label} lists more than {MAX_ENTRIES} {noun}s")
+        return found
+
+    async def _list_pages(self, method: str, params: dict[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
+        capability = method.partition("/")[0]
         seen: set[str] = set()
-        params: dict[str, Any] = {}
         for _ in range(MAX_PAGES):
             try:
-                page = await self._request("tools/list", params)
+                page = await self._request(method, params)
             except RemoteError as error:
-                if error.rpc_code == _UNKNOWN_METHOD and "tools" not in peer.capabilities:
+                if error.rpc_code == _UNKNOWN_METHOD and capability not in self.capabilities:
                     return
                 raise
-            for tool in read_tools(page.get("tools"), self.label, over_http=over_http):
-                yield tool
+            yield page
             cursor = page.get("nextCursor")
             if cursor is None:
                 return
             if not isinstance(cursor, str) or cursor in seen:
-                raise InvalidResponseError(f"{self.label} repeats a tools/list cursor")
+                raise InvalidResponseError(f"{self.label} repeats a {method} cursor")
             seen.add(cursor)
-            params = {"cursor": cursor}
-        raise InvalidResponseError(f"{self.label} lists its tools on more than {MAX_PAGES} pages")
+            params["cursor"] = cursor
+        raise InvalidResponseError(f"{self.label} sends more than {MAX_PAGES} pages of {method}")
 
     async def call(
         self,
@@ -335,40 +309,210 @@ class Client:
     ) -> Result:
         """Call a tool. Raises ToolNotFoundError and ClientError; an error of the tool itself is a result.
 
-        `timeout_s` does not count the time that a person needs to answer questions.
+        `timeout_s` does not count the time that a person needs to answer questions. If the server makes a
+        task of the call, this waits for its end, without a `timeout_s` for as long as it takes. A task that
+        is not waited for any longer is cancelled.
         """
-        peer = self._get_peer()
-        listeners = Listeners(on_progress, on_log)
-        if on_log is not None:
-            await self._request_log(peer)
-        left_s = timeout_s or self.timeout_s
-        asked = {"name": name, "arguments": dict(arguments or {})}
-        answers: dict[str, Any] = {}
-        for turn in range(MAX_ROUNDS):
-            started = time.monotonic()
-            result = await self._call_once({**asked, **answers}, max(left_s, 0.001), listeners)
-            left_s -= time.monotonic() - started
-            kind = result.get("resultType", "complete") if peer.is_modern else "complete"
-            if kind == "complete":
-                return read_result(result, self.label)
-            if kind != "input_required":
-                raise InvalidResponseError(f"{self.label} returned the unknown resultType {kind!r:.40}")
-            answers = await self._answer_inputs(result, turn)
-        raise InvalidResponseError(f"{self.label} asked for input {MAX_ROUNDS} times without a result")
+        listeners = await self._listen_to(on_progress, on_log)
+        started, left_s = await self._start_call(name, arguments, timeout_s, listeners)
+        if isinstance(started, Result):
+            return started
+        try:
+            return await started.result(timeout_s=None if timeout_s is None else left_s)
+        except BaseException:
+            if not started.is_done:
+                await started.cancel_quietly()
+            raise
+
+    async def start(
+        self, name: str, arguments: Mapping[str, Any] | None = None, *, timeout_s: float | None = None
+    ) -> TaskHandle:
+        """Call a tool without waiting for the end of its task. Raises as `call` does.
+
+        The server decides whether the call becomes a task. If not, this waits for its result, which the
+        handle then has already.
+        """
+        started, _ = await self._start_call(name, arguments, timeout_s, NO_LISTENERS)
+        if isinstance(started, Result):
+            return TaskHandle.ended(started, self._task_channel())
+        return started
+
+    def task(self, task_id: str) -> TaskHandle:
+        """Return the handle of a task that was started earlier, by this client or another."""
+        return TaskHandle.of_id(task_id, self._task_channel())
+
+    async def _start_call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        timeout_s: float | None,
+        listeners: Listeners,
+    ) -> tuple[Result | TaskHandle, float]:
+        """Return the result of a call or its task, and the time left."""
+        params = {"name": name, "arguments": dict(arguments or {})}
+
+        async def send(params: dict[str, Any], limit_s: float) -> dict[str, Any]:
+            return await self._call_once(params, limit_s, listeners)
+
+        kinds = ("complete", "task") if self._extensions else ("complete",)
+        result, left_s = await self._run_rounds(send, params, timeout_s, kinds)
+        if self._get_peer().is_modern and result.get("resultType") == "task":
+            return TaskHandle(result, self._task_channel()), left_s
+        return read_result(result, self.label), left_s
+
+    def _task_channel(self) -> TaskChannel:
+        return TaskChannel(self.label, self._request, self._answer_all, self._may_retry)
+
+    def _may_retry(self, error: ClientError) -> bool:
+        """Return whether a request that failed may succeed when it is sent again."""
+        if self._session is None or self._session.is_closed:
+            return False
+        status = error.status if isinstance(error, TransportError) else None
+        return status is None or status >= 500 or status in _TEMPORARY_STATUSES
+
+    async def read(
+        self,
+        uri: str,
+        *,
+        timeout_s: float | None = None,
+        on_progress: OnProgress | None = None,
+        on_log: OnLog | None = None,
+    ) -> list[ResourceContents]:
+        """Read a resource. It may have several items. Raises ClientError; RemoteError for an unknown URI."""
+        result = await self._get("resources/read", {"uri": uri}, timeout_s, on_progress, on_log)
+        return read_contents(result, self.label)
+
+    async def get_prompt(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout_s: float | None = None,
+        on_progress: OnProgress | None = None,
+        on_log: OnLog | None = None,
+    ) -> PromptResult:
+        """Get the messages of a prompt. Values that are not strings are sent as JSON. Raises ClientError."""
+        params = {"name": name, "arguments": write_arguments(arguments or {})}
+        result = await self._get("prompts/get", params, timeout_s, on_progress, on_log)
+        return read_prompt_result(result, self.label)
+
+    async def complete(
+        self,
+        ref: str | RemotePrompt | RemoteTemplate | Mapping[str, Any],
+        argument: str,
+        value: str,
+        context: Mapping[str, str] | None = None,
+    ) -> Suggestions:
+        """Return values for an argument of a prompt or a template, of which `value` is typed already.
+
+        `ref` is a prompt or its name, or a template or its URI template. `context` has the arguments that are
+        chosen already. Raises ClientError.
+        """
+        params = {"ref": write_reference(ref), "argument": {"name": argument, "value": value}}
+        if context:
+            params["context"] = {"arguments": dict(context)}
+        return read_suggestions(await self._request("completion/complete", params), self.label)
+
+    # --- skills ---
+
+    async def list_skills(self) -> list[RemoteSkill]:
+        """Return the skills of all pages. Invalid entries are skipped with a warning.
+
+        A server may serve skills that it does not list; `get_skill` finds them.
+        """
+        if self._skill_settings() is None:
+            return []
+        found = await self._list(
+            "skills/list",
+            "skill",
+            lambda page: read_items(page.get("skills"), self.label, "skill", parse_skill),
+            lambda skill: skill.uri,
+        )
+        return list(found.values())
+
+    async def get_skill(self, uri: str) -> RemoteSkill:
+        """Return the current entry of a skill, by the URI of its SKILL.md. Raises ClientError."""
+        if self._skill_settings() is None:
+            raise ClientError(f"{self.label} has no skills")
+        item = (await self._request("skills/get", {"uri": uri})).get("skill")
+        try:
+            skill = parse_skill(item if isinstance(item, Mapping) else {})
+        except ValueError as error:
+            raise InvalidResponseError(f"{self.label} returned an invalid skill: {error}") from None
+        if skill.uri != uri:
+            raise InvalidResponseError(f"{self.label} returned another skill than {uri[:200]}")
+        return skill
+
+    async def read_skill(self, skill: RemoteSkill, file: str = MAIN_FILE) -> ResourceContents:
+        """Read a file of a skill, by its path or URI, and verify it.
+
+        The content must have the size and digest of the entry, and SKILL.md its frontmatter; this needs
+        PyYAML (`toolcrib[yaml]`). Raises ClientError, and ValueError for a file that the entry does not list.
+        """
+        uri = skill.uri_of(file)
+        return verify_file(skill, uri, await self.read(uri), self.label)
+
+    async def read_directory(self, uri: str) -> list[RemoteResource]:
+        """Return the files and folders in a folder; a folder has the type `inode/directory`.
+
+        Raises ClientError, also if the server does not support it.
+        """
+        if (self._skill_settings() or {}).get("directoryRead") is not True:
+            raise ClientError(f"{self.label} does not support reading directories")
+        found = await self._list(
+            "resources/directory/read",
+            "resource",
+            lambda page: read_items(page.get("resources"), self.label, "resource", parse_resource),
+            lambda resource: resource.uri,
+            uri=uri,
+        )
+        return list(found.values())
+
+    def _skill_settings(self) -> Mapping[str, Any] | None:
+        """Return the settings of the skills extension, None if the server does not have it."""
+        extensions = self.capabilities.get("extensions")
+        settings = extensions.get(SKILLS) if isinstance(extensions, Mapping) else None
+        return settings if isinstance(settings, Mapping) else None
 
     async def request(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Send a request of any method, such as one that `MCPServer.add_method` serves; return its result."""
         return await self._request(method, params or {})
+
+    # --- changes ---
 
     def on_tools_changed(self, callback: OnChange) -> asyncio.Future[bool]:
         """Call `callback`, a function or coroutine function, whenever the server's tools change.
 
         The returned future is True once the server has agreed to announce changes, False if it never will.
         """
+        return self._get_watcher().watch_list("tools", callback)
+
+    def on_resources_changed(self, callback: OnChange) -> asyncio.Future[bool]:
+        """Call `callback` whenever the server's list of resources or templates changes."""
+        return self._get_watcher().watch_list("resources", callback)
+
+    def on_prompts_changed(self, callback: OnChange) -> asyncio.Future[bool]:
+        """Call `callback` whenever the server's list of prompts changes."""
+        return self._get_watcher().watch_list("prompts", callback)
+
+    async def subscribe(self, uri: str, callback: OnUpdate) -> bool:
+        """Call `callback`, a function or coroutine function, with the URI whenever this resource changes.
+
+        Returns False if the server does not announce changes of it. Several callbacks for one resource are
+        possible; `unsubscribe` removes them all.
+        """
+        return await self._get_watcher().subscribe(uri, callback)
+
+    async def unsubscribe(self, uri: str) -> None:
+        """Remove all callbacks for a resource."""
+        await self._get_watcher().unsubscribe(uri)
+
+    def _get_watcher(self) -> ChangeWatcher:
         if self._watcher is None:
-            peer = self._get_peer()
-            self._watcher = ChangeWatcher(self._get_session(), peer, self.timeout_s)
-        return self._watcher.add(callback)
+            self._watcher = ChangeWatcher(
+                self._get_session(), self._get_peer(), self._request, self.timeout_s
+            )
+        return self._watcher
 
     # --- sending and answering ---
 
@@ -391,6 +535,8 @@ class Client:
             async with self._reconnecting:
                 if self._peer is peer:
                     self._peer = await negotiate(session, peer.protocol_version, self.timeout_s)
+                    if self._watcher is not None:
+                        self._watcher.session_renewed()
         return await session.request(method, params, timeout_s=limit_s, headers=headers, listeners=listeners)
 
     def _get_session(self) -> Session:
@@ -398,9 +544,49 @@ class Client:
             raise TransportError(f"{self.label}: not connected")
         return self._session
 
-    def _on_tools_changed(self) -> None:
+    def _on_change(self, kind: str, uri: str | None) -> None:
         if self._watcher is not None:
-            self._watcher.notify()
+            self._watcher.changed(kind, uri)
+
+    async def _get(
+        self,
+        method: str,
+        params: dict[str, Any],
+        timeout_s: float | None,
+        on_progress: OnProgress | None,
+        on_log: OnLog | None,
+    ) -> dict[str, Any]:
+        """Send a request that the server may answer with questions."""
+        listeners = await self._listen_to(on_progress, on_log)
+
+        async def send(params: dict[str, Any], limit_s: float) -> dict[str, Any]:
+            return await self._request(method, params, timeout_s=limit_s, listeners=listeners)
+
+        return (await self._run_rounds(send, params, timeout_s))[0]
+
+    async def _run_rounds(
+        self,
+        send: Callable[[dict[str, Any], float], Awaitable[dict[str, Any]]],
+        params: dict[str, Any],
+        timeout_s: float | None,
+        kinds: tuple[str, ...] = ("complete",),
+    ) -> tuple[dict[str, Any], float]:
+        """Send a request, and again with answers as long as the server asks. Return the result, of one of
+        these kinds, and the time left."""
+        is_modern = self._get_peer().is_modern
+        left_s = timeout_s or self.timeout_s
+        answers: dict[str, Any] = {}
+        for turn in range(MAX_ROUNDS):
+            started = time.monotonic()
+            result = await send({**params, **answers}, max(left_s, 0.001))
+            left_s -= time.monotonic() - started
+            kind = result.get("resultType", "complete") if is_modern else "complete"
+            if kind in kinds:
+                return result, left_s
+            if kind != "input_required":
+                raise InvalidResponseError(f"{self.label} returned the unknown resultType {kind!r:.40}")
+            answers = await self._answer_inputs(result, turn)
+        raise InvalidResponseError(f"{self.label} asked for input {MAX_ROUNDS} times without a result")
 
     async def _call_once(
         self, params: dict[str, Any], limit_s: float, listeners: Listeners
@@ -433,9 +619,14 @@ class Client:
         if not questions and state is not None:
             await asyncio.sleep(min(0.05 * 2**turn, 2))  # the server asks to retry later
             return again
-        if not isinstance(questions, Mapping) or not 0 < len(questions) <= _MAX_QUESTIONS:
+        if not isinstance(questions, Mapping) or not questions:
             raise InvalidResponseError(f"{self.label} requires input but asks no questions")
-        replies = again["inputResponses"] = {}
+        return {**again, "inputResponses": await self._answer_all(questions)}
+
+    async def _answer_all(self, questions: Mapping[str, Any]) -> dict[str, Any]:
+        if len(questions) > _MAX_QUESTIONS:
+            raise InvalidResponseError(f"{self.label} asks more than {_MAX_QUESTIONS} questions at once")
+        replies: dict[str, Any] = {}
         for key, question in questions.items():
             question = question if isinstance(question, Mapping) else {}
             try:
@@ -446,10 +637,16 @@ class Client:
                 raise InvalidResponseError(
                     f"{self.label} asked for input that is not available: {error}"
                 ) from None
-        return again
+        return replies
 
-    async def _request_log(self, peer: Peer) -> None:
+    async def _listen_to(self, on_progress: OnProgress | None, on_log: OnLog | None) -> Listeners:
+        if on_log is not None:
+            await self._request_log()
+        return Listeners(on_progress, on_log)
+
+    async def _request_log(self) -> None:
         """Set the log level of a legacy session; 2026-07-28 sends it with every request."""
+        peer = self._get_peer()
         if self._log_requested or peer.is_modern or "logging" not in peer.capabilities:
             return
         self._log_requested = True

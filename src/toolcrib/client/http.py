@@ -38,7 +38,13 @@ _SHORT_S = 2.0
 _SHORTEST_PAUSE_S, _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 1.0, 30.0
 _ANY_END = re.compile(rb"\r\n|\n|\r(?=[^\n])")  # a trailing CR may be half of a CRLF
 _MAX_RETRY_DIGITS = 9
-_NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_NAMED_BY = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    **dict.fromkeys(("tasks/get", "tasks/update", "tasks/cancel"), "taskId"),
+}
+"""The parameter that is repeated in the header Mcp-Name, by method."""
 _PLAIN = re.compile(r"(?! )[\x20-\x7e]*(?<! )")
 _SENTINEL = re.compile(r"=\?base64\?.*\?=", re.DOTALL)
 _MARKUP = re.compile(r"<[^<>]*>")

@@ -51,6 +51,7 @@ _PREFIX = "io.modelcontextprotocol/"
 SERVER_INFO = f"{_PREFIX}serverInfo"
 SUBSCRIPTION = f"{_PREFIX}subscriptionId"
 _UNKNOWN, _INVALID, _INTERNAL, _UNSUPPORTED_VERSION = -32601, -32602, -32603, -32022
+_LIST_CHANGES = {f"notifications/{kind}/list_changed": kind for kind in ("tools", "prompts", "resources")}
 _ACCESS_STATUSES = (401, 403, 407)
 _CLOSE_S = 2.0
 _MAX_TASKS = 64
@@ -177,7 +178,8 @@ class Listeners:
 
     on_progress: OnProgress | None = None
     on_log: OnLog | None = None
-    on_acknowledged: Callable[[], object] | None = None
+    on_acknowledged: Callable[[Any], object] | None = None
+    """Called with the notifications that a server agrees to send for `subscriptions/listen`."""
 
 
 NO_LISTENERS = Listeners()
@@ -201,7 +203,10 @@ class Session:
     transport: Transport
     info: Mapping[str, Any]
     input_handlers: InputHandlers
-    on_tools_changed: Callable[[], object] = lambda: None
+    on_change: Callable[[str, str | None], object]
+    """Called with the kind of list that changed, or with "resource" and its URI."""
+    extensions: Mapping[str, Any] = field(default_factory=dict)
+    """Extensions of 2026-07-28 that the client declares."""
     version: str = LEGACY[0]
     capabilities: Mapping[str, Any] = field(default_factory=dict)
     _pending: dict[int, _Pending] = field(default_factory=dict)
@@ -223,6 +228,8 @@ class Session:
     def use_version(self, version: str) -> None:
         self.version = version
         self.capabilities = self.input_handlers.capabilities(version)
+        if self.is_modern and self.extensions:
+            self.capabilities = {**self.capabilities, "extensions": self.extensions}
 
     # --- requests ---
 
@@ -411,19 +418,31 @@ class Session:
             self._take_progress(params)
         elif method == "notifications/message":
             self._take_log(params, via)
-        elif method == "notifications/tools/list_changed":
-            self.call_back(self.on_tools_changed)
+        elif method in _LIST_CHANGES or method == "notifications/resources/updated":
+            self._take_change(method, params)
         elif method == "notifications/subscriptions/acknowledged":
-            meta = params.get("_meta")
-            request_id = meta.get(SUBSCRIPTION) if isinstance(meta, dict) else via
-            pending = self._pending.get(request_id) if type(request_id) is int else None
-            if pending is not None and pending.listeners.on_acknowledged is not None:
-                self.call_back(pending.listeners.on_acknowledged)
+            self._take_acknowledgement(params, via)
         elif method == "notifications/cancelled":
             request_id = params.get("requestId")
             question = self._questions.get(request_id) if isinstance(request_id, int | str) else None
             if question is not None:
                 question.cancel()
+
+    def _take_change(self, method: str, params: dict[str, Any]) -> None:
+        subscription = _subscription_of(params)
+        if type(subscription) is int and not self.is_pending(subscription):
+            return  # a subscription that has ended: another one announces the same
+        if method in _LIST_CHANGES:
+            self.call_back(self.on_change, _LIST_CHANGES[method], None)
+        elif isinstance(params.get("uri"), str):
+            self.call_back(self.on_change, "resource", params["uri"])
+
+    def _take_acknowledgement(self, params: dict[str, Any], via: int | None) -> None:
+        subscription = _subscription_of(params)
+        request_id = via if subscription is None else subscription
+        pending = self._pending.get(request_id) if type(request_id) is int else None
+        if pending is not None and pending.listeners.on_acknowledged is not None:
+            self.call_back(pending.listeners.on_acknowledged, params.get("notifications"))
 
     def _take_progress(self, params: dict[str, Any]) -> None:
         token, progress, total = params.get("progressToken"), params.get("progress"), params.get("total")
@@ -512,6 +531,12 @@ class Session:
                 limit.reschedule(now + left_s)
 
 
+def _subscription_of(params: Mapping[str, Any]) -> Any:
+    """Return the id of the `subscriptions/listen` that a notification belongs to."""
+    meta = params.get("_meta")
+    return meta.get(SUBSCRIPTION) if isinstance(meta, Mapping) else None
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -540,10 +565,10 @@ class Peer:
     def is_modern(self) -> bool:
         return self.protocol_version == MODERN
 
-    @property
-    def announces_changes(self) -> bool:
-        tools = self.capabilities.get("tools")
-        return isinstance(tools, Mapping) and tools.get("listChanged") is True
+    def supports(self, capability: str, feature: str) -> bool:
+        """Return whether the server announced a feature, such as `listChanged` of `tools`."""
+        announced = self.capabilities.get(capability)
+        return isinstance(announced, Mapping) and announced.get(feature) is True
 
 
 async def negotiate(session: Session, protocol: str, timeout_s: float) -> Peer:

@@ -82,7 +82,7 @@ def _read_tool(item: Any, label: str, over_http: bool) -> RemoteTool:
 def read_result(result: Mapping[str, Any], label: str) -> Result:
     """Parse the result of a call. Raises InvalidResponseError."""
     content = result.get("content", [])
-    if not isinstance(content, list) or not all(_is_block(item) for item in content):
+    if not isinstance(content, list) or not all(is_block(item) for item in content):
         raise InvalidResponseError(f"{label} returned invalid content")
     if "content" not in result and "structuredContent" not in result:
         raise InvalidResponseError(f"{label} returned a result without content")
@@ -97,7 +97,8 @@ def read_result(result: Mapping[str, Any], label: str) -> Result:
     )
 
 
-def _is_block(item: Any) -> bool:
+def is_block(item: Any) -> bool:
+    """Return whether an item of a result is a content block."""
     if not isinstance(item, dict) or not isinstance(item.get("type"), str):
         return False
     return item["type"] != "text" or isinstance(item.get("text"), str)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from toolcrib.config.fields import Settings, TableReader, names_of, parse_toml, setting, show
 from toolcrib.config.settings import Policy
-from toolcrib.definition import MAX_TIMEOUT_S
+from toolcrib.definition import MAX_TIMEOUT_S, MIN_RESULT_TOKENS
 from toolcrib.errors import ConfigurationError, Finding, Level, suggest
 from toolcrib.sources.targets import FILE_NAME, resolve_target
 
@@ -109,6 +109,8 @@ class Config(Settings):
     `namespace` is the prefix of every name, `timeout_s` the deadline of tools without their own (60 s),
     `page_size` the number of tools per page of a list (all). `log_arguments` logs values of arguments too.
     `errors = "hide"` hides the messages of exceptions in tools of `mcp` and `fastmcp` servers.
+    `max_result_tokens` is the budget for a result (none); one that is larger is shortened, or linked with
+    `large_results = "link"`.
     [catalog]: `cache` is the file in which built catalogs are kept.
     [log]: the format of log lines on stderr, by default text.
     [tools]: `include` and `exclude` select tools: names, globs, `tag:NAME`, `re:PATTERN`.
@@ -127,6 +129,10 @@ class Config(Settings):
     page_size: int | None = setting(None, key="server.page_size", least=1, most=100_000)
     log_arguments: bool | None = setting(None, key="server.log_arguments")
     errors: Literal["show", "hide"] | None = setting(None, key="server.errors")
+    max_result_tokens: int | None = setting(
+        None, key="server.max_result_tokens", least=MIN_RESULT_TOKENS, most=10_000_000
+    )
+    large_results: Literal["shorten", "link"] | None = setting(None, key="server.large_results")
     http: HTTPConfig = HTTPConfig()
     search: SearchConfig = SearchConfig()
     lint: LintConfig = LintConfig()

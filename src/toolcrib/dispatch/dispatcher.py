@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.content import BUILT_IN, Result, text_block
 from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Context, InputNeeded, Principal, find_misuse
-from toolcrib.definition import MAX_TIMEOUT_S, URI, Mirrored
+from toolcrib.definition import MAX_TIMEOUT_S, URI, LargeResults, Mirrored
 from toolcrib.dispatch.crash_log import CrashReporter, Raised
 from toolcrib.dispatch.deadline import run_steps
 from toolcrib.dispatch.lifespan import Applications
@@ -42,6 +42,7 @@ from toolcrib.registry.registry import ToolRegistry
 from toolcrib.tool import Tool
 
 if TYPE_CHECKING:
+    from toolcrib.dispatch.large_results import KeptResults, ResultBudget
     from toolcrib.schema.received import Received
     from toolcrib.schema.result import ResultConverter
     from toolcrib.schema.shapes import Convert
@@ -65,7 +66,7 @@ class ToolStats:
 class Plan:
     """Everything that a call of one tool needs, prepared once."""
 
-    def __init__(self, tool: Tool, stats: ToolStats) -> None:
+    def __init__(self, tool: Tool, stats: ToolStats, budget: ResultBudget | None = None) -> None:
         arguments = tool.arguments
         run = tool.options.run
         self.tool = tool
@@ -79,6 +80,7 @@ class Plan:
         self.mirrored = tool.definition.mirrored
         self.arguments = arguments
         self.results = tool.results
+        self.budget = budget
         self.timeout_s = tool.options.timeout_s
         self.context = arguments.context
         self.server = arguments.server
@@ -270,6 +272,11 @@ class Dispatcher:
         self.applications = Applications(registry, self.crashes)
         self.pipeline: Pipeline | None = None
         self.tool_search: ToolSearch | None = None
+        self.max_result_tokens: int | None = None
+        self.large_results: LargeResults = "shorten"
+        self.keeps_results = True
+        """Whether large results may be kept: not where another process may be asked for them."""
+        self.kept_results: KeptResults | None = None
         self.is_stopped = False
         self.stats: dict[str, ToolStats] = {}
         self._lock = threading.Lock()
@@ -511,7 +518,7 @@ class Dispatcher:
             if result.is_error:
                 stats.errors += 1
                 result = _hide_crash(plan, result, self.crashes, call_id)
-            return result
+            return result if plan.budget is None else plan.budget.fit(result, principal)
         except (CallError, DefinitionError, Raised) as error:
             if isinstance(error, Raised):
                 raise_questions(error.error)
@@ -650,13 +657,27 @@ class Dispatcher:
             except DefinitionError as error:
                 self.registry.quarantine(tool, error)
                 raise ToolNotFoundError(name) from error  # a tool that cannot be built is not published
-            plan = Plan(tool, self.stats.setdefault(tool.name, ToolStats()))
+            plan = Plan(tool, self.stats.setdefault(tool.name, ToolStats()), self._budget(tool))
         with self._lock:
             if self._seen is snapshot:  # otherwise the tool may have been removed meanwhile
                 plan = self._plan_of.setdefault(tool, plan)
                 if name == tool.name and (search is None or not is_search_name(name)):
                     self._plans[name] = plan  # for other names it depends on the principal
         return plan
+
+    def _budget(self, tool: Tool) -> ResultBudget | None:
+        """Return the budget for the results of a tool: its own, or that of the server."""
+        options = tool.options
+        own = options.max_result_tokens
+        most = self.max_result_tokens if own is None else own
+        if not most:
+            return None
+        from toolcrib.dispatch.large_results import KeptResults, ResultBudget  # few servers have a budget
+
+        with self._lock:
+            if self.keeps_results and self.kept_results is None:
+                self.kept_results = KeptResults()
+        return ResultBudget(tool, most, options.large_results or self.large_results, self.kept_results)
 
     def _refresh(self) -> None:
         """Keep the plans of tools that are still there; running calls keep the plan they have."""

@@ -313,7 +313,7 @@ class URITemplate:
 
     def _refuse(self, problem: str, hint: str) -> NoReturn:
         shown = self.text if len(self.text) <= 80 else f"{self.text[:77]}..."
-        raise InvalidToolError(f"URI template {shown!r} {problem}", hint=hint)
+        raise InvalidToolError(f"URI template {shown!r} {problem:.160}", hint=hint)
 
 
 def is_template(text: str) -> bool:

@@ -164,6 +164,14 @@ class ToolResults:
             details = "; ".join(problems) or "too large to say where"
             raise self._error(f"it does not fit the output schema ({details})")
 
+    def fits(self, data: Any) -> bool:
+        """Return whether structured data fits the output schema."""
+        try:
+            self._check_schema(data)
+        except InvalidResultError:
+            return False
+        return True
+
     def _check_text(self, text: str) -> str:
         self._check_size(len(text) if text.isascii() or len(text) > self.max_bytes else len(text.encode()))
         return text

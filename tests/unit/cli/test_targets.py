@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
+
+from toolcrib.cli.load import load_for_serving
+from toolcrib.cli.output import Terminal
 
 from .conftest import ADD, CommandLine
 
@@ -58,6 +63,30 @@ def test_the_file_includes_and_excludes(cli: CommandLine) -> None:
 def test_a_time_limit_in_the_file_holds_for_tools_without_one(cli: CommandLine) -> None:
     cli.write("toolcrib.toml", "[server]\ntimeout_s = 7\n")
     assert cli.json("show", "math_add", "--json")["timeout_s"] == 7
+
+
+def test_a_budget_for_results_in_the_file_holds_for_tools_without_one(cli: CommandLine) -> None:
+    cli.write(
+        "toolcrib.toml", '[server]\ntargets = ["rows.py"]\nmax_result_tokens = 300\nlarge_results = "link"\n'
+    )
+    cli.write(
+        "rows.py",
+        "from toolcrib import tool\n@tool\ndef rows() -> list[int]:\n    return list(range(1000))\n",
+    )
+    result = cli.json("call", "rows", "--json")
+    [cut] = result["_meta"]["toolcrib/shortened"]["arrays"]
+    assert (cut["path"], cut["total"]) == ("structuredContent", 1000)
+    assert result["structuredContent"] == list(range(cut["kept"]))
+    assert len(result["content"]) == 2  # no link: the process has ended
+
+
+def test_results_are_kept_by_a_process_that_serves_alone(cli: CommandLine) -> None:
+    file = cli.write("toolcrib.toml", "[server]\nmax_result_tokens = 300\n")
+    terminal = Terminal(io.StringIO(), io.StringIO(), debug=False)
+    dispatcher = load_for_serving([str(file)], terminal).server.dispatcher
+    assert (dispatcher.max_result_tokens, dispatcher.keeps_results) == (300, True)
+    worker = load_for_serving([str(file)], terminal, keeps_sessions=False).server.dispatcher
+    assert (worker.max_result_tokens, worker.keeps_results) == (300, False)
 
 
 def test_a_wrong_setting_is_a_finding_with_file_and_line(cli: CommandLine) -> None:

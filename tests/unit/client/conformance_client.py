@@ -1,5 +1,7 @@
 """The program with which the official suite tests our client: `python conformance_client.py URL`, with the
-scenario in the environment. Lists the tools and calls each, or makes the calls that the scenario asks for.
+scenario in the environment. Uses all that the server offers: lists the tools and calls each, or makes the
+calls that the scenario asks for; lists resources and prompts and reads each; lists skills, and reads them if
+the scenario is about their verification.
 """
 
 from __future__ import annotations
@@ -42,15 +44,43 @@ def example_of(tool: RemoteTool) -> dict[str, Any]:
     return {name: WORDS.get(field.get("type"), "x") for name, field in properties.items()}
 
 
+async def use_tools(client: Client) -> None:
+    tools = {tool.name: tool for tool in await client.list_tools()}
+    for name, arguments in calls_for(tools):
+        try:
+            await client.call(name, arguments)
+        except ClientError as error:
+            print(f"{name}: {error}", file=sys.stderr)
+
+
+async def use_resources(client: Client) -> None:
+    for resource in await client.list_resources():
+        await client.read(resource.uri)
+    await client.list_resource_templates()
+
+
+async def use_prompts(client: Client) -> None:
+    for prompt in await client.list_prompts():
+        await client.get_prompt(prompt.name, {argument.name: "x" for argument in prompt.arguments})
+
+
+async def use_skills(client: Client) -> None:
+    for skill in await client.list_skills():
+        if "verify" in os.environ["MCP_CONFORMANCE_SCENARIO"]:
+            await client.read_skill(skill)
+            for file in skill.files or ():
+                await client.read_skill(skill, file.uri)
+
+
 async def main(url: str) -> None:
     answers: dict[str, Any] = {"on_ask": accept, "on_sample": complete, "folders": ["/"]}
     async with Client(url, timeout_s=15, **answers) as client:
-        tools = {tool.name: tool for tool in await client.list_tools()}
-        for name, arguments in calls_for(tools):
-            try:
-                await client.call(name, arguments)
-            except ClientError as error:
-                print(f"{name}: {error}", file=sys.stderr)
+        await use_tools(client)
+        if "resources" in client.capabilities:
+            await use_resources(client)
+        if "prompts" in client.capabilities:
+            await use_prompts(client)
+        await use_skills(client)
 
 
 if __name__ == "__main__":

@@ -77,9 +77,9 @@ async def test_pages_and_tools_without_end_are_cut_off(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(client_module, "MAX_PAGES", 5)
     async with modern(tools_list=endless).client() as client:
-        with pytest.raises(InvalidResponseError, match="on more than 5 pages"):
+        with pytest.raises(InvalidResponseError, match="more than 5 pages of tools/list"):
             await client.list_tools()
-        monkeypatch.setattr(client_module, "MAX_TOOLS", 3)
+        monkeypatch.setattr(client_module, "MAX_ENTRIES", 3)
         with pytest.raises(InvalidResponseError, match="more than 3 tools"):
             await client.list_tools()
 
@@ -167,9 +167,8 @@ async def test_content_that_is_none_is_an_error(result: dict[str, Any]) -> None:
 
 
 async def test_a_kind_of_result_nobody_asked_for_is_an_error() -> None:
-    task = {"resultType": "task", "taskId": "1", "status": "working"}
-    async with modern(tools_call=task).client() as client:
-        with pytest.raises(InvalidResponseError, match="the unknown resultType 'task'"):
+    async with modern(tools_call={"resultType": "job", "jobId": "1"}).client() as client:
+        with pytest.raises(InvalidResponseError, match="the unknown resultType 'job'"):
             await client.call("t")
 
 
@@ -221,7 +220,9 @@ async def test_a_listed_tool_is_never_unknown() -> None:
 def listening(puppet: Puppet, message: dict[str, Any]) -> None:
     """Acknowledges a subscription, and tells of one change at once."""
     tag = {"io.modelcontextprotocol/subscriptionId": message["id"]}
-    puppet.notify("notifications/subscriptions/acknowledged", notifications={}, _meta=tag)
+    puppet.notify(
+        "notifications/subscriptions/acknowledged", notifications={"toolsListChanged": True}, _meta=tag
+    )
     puppet.notify("notifications/tools/list_changed", _meta=tag)
 
 
@@ -262,11 +263,13 @@ async def test_a_subscription_that_ends_is_made_again_and_what_was_missed_is_tol
 ) -> None:
     def reply(puppet: Puppet, message: dict[str, Any]) -> None:
         tag = {"io.modelcontextprotocol/subscriptionId": message["id"]}
-        puppet.notify("notifications/subscriptions/acknowledged", notifications={}, _meta=tag)
+        puppet.notify(
+            "notifications/subscriptions/acknowledged", notifications={"toolsListChanged": True}, _meta=tag
+        )
         if len(puppet.named("subscriptions/listen")) == 1:
             puppet.answer(message, {"resultType": "complete", "_meta": tag})
 
-    monkeypatch.setattr("toolcrib.client.client._FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr("toolcrib.client.changes._FIRST_PAUSE_S", 0.01)
     puppet = modern(subscriptions_listen=reply)
     rung = asyncio.Event()
     async with puppet.client() as client:

@@ -29,7 +29,7 @@ async def test_a_modern_server_is_met_with_one_question() -> None:
     for message in puppet.heard:
         meta = message["params"]["_meta"]
         assert meta[f"{META}protocolVersion"] == "2026-07-28"
-        assert meta[f"{META}clientCapabilities"] == {}
+        assert meta[f"{META}clientCapabilities"] == {"extensions": {f"{META}tasks": {}}}
         assert meta[f"{META}clientInfo"] == {"name": "me", "version": "7"}
 
 

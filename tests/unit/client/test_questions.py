@@ -168,7 +168,7 @@ async def test_only_what_is_answered_is_offered(version: str, spelt: Any) -> Non
         ({"on_sample": complete}, "sampling"),
     ):
         puppet = modern() if version == "2026-07-28" else legacy()
-        async with puppet.client(protocol=version, **answers):
+        async with puppet.client(protocol=version, tasks=False, **answers):
             params = puppet.heard[0]["params"]
         offered = params["_meta"][meta] if version == "2026-07-28" else params["capabilities"]
         expected = spelt if name == "elicitation" else {}
@@ -274,7 +274,7 @@ async def test_input_that_is_wanted_but_not_asked_for_is_an_error(wants: dict[st
     async with modern(tools_call={"resultType": "input_required", **wants}).client(on_ask=say_ada) as client:
         with pytest.raises(
             InvalidResponseError,
-            match=r"puppet (requires input but asks no questions|asked for input that is not available)",
+            match=r"puppet (requires input but asks no|asked for input that is not|asks more than 100) ",
         ):
             await client.call("t")
 

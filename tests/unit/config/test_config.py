@@ -40,13 +40,14 @@ def test_server_and_tools_are_read(tmp_path: Path) -> None:
 def test_all_server_and_http_keys_are_read(tmp_path: Path) -> None:
     text = (
         '[server]\nversion = "1.4"\ntitle = "The shop"\ninstructions = "In EUR"\npage_size = 100\n'
-        "log_arguments = true\n"
+        'log_arguments = true\nmax_result_tokens = 5000\nlarge_results = "link"\n'
         '[http]\nhost = "::1"\nport = 0\npath = "/a/b/"\nallowed_hosts = ["x.example"]\n'
         'allowed_origins = ["https://x.example"]\nworkers = 4\n'
     )
     config = parse_config(text, tmp_path / "toolcrib.toml")
     assert (config.version, config.title, config.instructions) == ("1.4", "The shop", "In EUR")
     assert (config.page_size, config.log_arguments) == (100, True)
+    assert (config.max_result_tokens, config.large_results) == (5000, "link")
     assert config.http == HTTPConfig("::1", 0, "/a/b", ("x.example",), ("https://x.example",), 4)
 
 
@@ -81,6 +82,8 @@ def test_an_empty_file_has_the_defaults(tmp_path: Path) -> None:
         ("[tools]\nenable_math = true\n", 2, "tools.enable_math", "unknown key"),
         ("[tools]\ninclude = {}\n", 2, "tools.include", "got {}"),
         ("[server]\npage_size = 0\n", 2, "server.page_size", "must be from 1 to 100000, got 0"),
+        ("[server]\nmax_result_tokens = 9\n", 2, "server.max_result_tokens", "must be from 200 to 10000000"),
+        ("[server]\nlarge_results = 1\n", 2, "server.large_results", "must be"),
         ("[server]\nlog_arguments = 1\n", 2, "server.log_arguments", "must be true or false"),
         ("[http]\nport = 70000\n", 2, "http.port", "must be from 0 to 65535, got 70000"),
         ("[http]\nport = '80'\n", 2, "http.port", "must be an integer, got '80'"),

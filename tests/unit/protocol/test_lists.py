@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from toolcrib import Tool
-from toolcrib.protocol.lists import MAX_LISTS, ToolListCache
+from toolcrib.protocol.lists import MAX_LISTS, ListCache
 from toolcrib.protocol.messages import INVALID_PARAMS, RPCError
 from toolcrib.protocol.revisions import LEGACY, MODERN
 
@@ -23,22 +23,22 @@ def read(page: bytes) -> dict[str, Any]:
 
 
 def test_without_a_page_size_there_is_one_page() -> None:
-    page = read(ToolListCache().page(tools(5), MODERN, None))
+    page = read(ListCache().page("tools", tools(5), MODERN, None))
     assert [tool["name"] for tool in page["tools"]] == ["t0", "t1", "t2", "t3", "t4"]
     assert "nextCursor" not in page
 
 
 def test_no_tools_are_an_empty_page() -> None:
-    assert read(ToolListCache(3).page((), MODERN, None)) == {"tools": []}
+    assert read(ListCache(3).page("tools", (), MODERN, None)) == {"tools": []}
 
 
 def test_following_the_cursors_gives_every_tool_once_and_in_order() -> None:
-    listings, listed = ToolListCache(3), tools(10)
+    listings, listed = ListCache(3), tools(10)
     names: list[str] = []
     cursor: str | None = None
     sizes = []
     while True:
-        page = read(listings.page(listed, MODERN, cursor))
+        page = read(listings.page("tools", listed, MODERN, cursor))
         names += [tool["name"] for tool in page["tools"]]
         sizes.append(len(page["tools"]))
         cursor = page.get("nextCursor")
@@ -49,13 +49,13 @@ def test_following_the_cursors_gives_every_tool_once_and_in_order() -> None:
 
 
 def test_the_same_list_gives_the_same_bytes() -> None:
-    listings, listed = ToolListCache(), tools(3)
-    assert listings.page(listed, MODERN, None) is listings.page(listed, MODERN, None)
+    listings, listed = ListCache(), tools(3)
+    assert listings.page("tools", listed, MODERN, None) is listings.page("tools", listed, MODERN, None)
 
 
 def test_another_worker_understands_the_cursor() -> None:
-    cursor = read(ToolListCache(2).page(tools(4), MODERN, None))["nextCursor"]
-    assert [tool["name"] for tool in read(ToolListCache(2).page(tools(4), MODERN, cursor))["tools"]] == [
+    cursor = read(ListCache(2).page("tools", tools(4), MODERN, None))["nextCursor"]
+    assert [tool["name"] for tool in read(ListCache(2).page("tools", tools(4), MODERN, cursor))["tools"]] == [
         "t2",
         "t3",
     ]
@@ -64,29 +64,29 @@ def test_another_worker_understands_the_cursor() -> None:
 @pytest.mark.parametrize("cursor", ["", "x", "AAAA", "AAAAAAAAAAAAAAAAAAAAAA==", "\u00e9", "=", "AAAA\n"])
 def test_a_cursor_that_is_none_is_refused(cursor: str) -> None:
     with pytest.raises(RPCError) as refused:
-        ToolListCache(2).page(tools(4), MODERN, cursor)
+        ListCache(2).page("tools", tools(4), MODERN, cursor)
     assert (refused.value.code, refused.value.status) == (INVALID_PARAMS, 200)
 
 
 def test_a_cursor_of_another_list_is_refused() -> None:
-    cursor = read(ToolListCache(2).page(tools(4), MODERN, None))["nextCursor"]
+    cursor = read(ListCache(2).page("tools", tools(4), MODERN, None))["nextCursor"]
     for other in (tools(5), tools(4)[:3]):
         with pytest.raises(RPCError):
-            ToolListCache(2).page(other, MODERN, cursor)
+            ListCache(2).page("tools", other, MODERN, cursor)
     with pytest.raises(RPCError):
-        ToolListCache().page(tools(4), MODERN, cursor)
+        ListCache().page("tools", tools(4), MODERN, cursor)
 
 
 def test_a_changed_set_of_tools_is_encoded_anew() -> None:
-    listings = ToolListCache()
-    listings.page(tools(2), MODERN, None)
-    assert len(read(listings.page(tools(3), MODERN, None))["tools"]) == 3
+    listings = ListCache()
+    listings.page("tools", tools(2), MODERN, None)
+    assert len(read(listings.page("tools", tools(3), MODERN, None))["tools"]) == 3
     listings.clear()
-    assert len(read(listings.page(tools(1), MODERN, None))["tools"]) == 1
+    assert len(read(listings.page("tools", tools(1), MODERN, None))["tools"]) == 1
 
 
 def test_only_so_many_lists_are_lists() -> None:
-    listings = ToolListCache()
+    listings = ListCache()
     for _ in range(MAX_LISTS * 3):
-        listings.page(tools(1), LEGACY["2024-11-05"], None)
+        listings.page("tools", tools(1), LEGACY["2024-11-05"], None)
     assert len(listings._lists) <= MAX_LISTS

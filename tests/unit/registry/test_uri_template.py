@@ -9,9 +9,15 @@ import pytest
 from toolcrib.errors import InvalidToolError
 from toolcrib.registry.uri_template import URITemplate, is_template, screen
 
-RFC_VALUES: dict[str, Any] = {
-    **{"var": "value", "hello": "Hello World!", "path": "/foo/bar", "x": "1024", "y": "768", "empty": ""},
-    **{"half": "50%", "base": "http://example.com/home/", "who": "fred", "v": "6", "undef_not": ""},
+RFC_VALUES = {
+    "var": "value",
+    "hello": "Hello World!",
+    "path": "/foo/bar",
+    "x": "1024",
+    "y": "768",
+    "empty": "",
+    "half": "50%",
+    "base": "http://example.com/home/",
 }
 
 
@@ -117,6 +123,7 @@ def test_a_uri_matches_where_an_expansion_could_have_made_it(
         ("logs://api?utm=%zz", {"service": "api"}),
         ("logs://api?level=%zz", None),
         ("logs://api?level=1#part", None),
+        ("logs://api?utm=1#part", None),
         ("logs://api#part", None),
         ("logs://api&level=1", None),
     ],
@@ -255,7 +262,7 @@ def test_anything_with_a_brace_is_meant_as_a_template() -> None:
 
 
 def test_a_value_that_is_missing_or_of_a_wrong_type_cannot_be_expanded() -> None:
-    with pytest.raises(ValueError, match="Missing value for 'a' of 'x://{a}'"):
+    with pytest.raises(ValueError, match=r"Missing value for 'a' of 'x://\{a\}'"):
         URITemplate("x://{a}").expand({})
     with pytest.raises(TypeError, match="'a' takes a string, got 1"):
         URITemplate("x://{a}").expand({"a": 1})  # type: ignore[dict-item]

@@ -1,0 +1,285 @@
+"""Parse the resources, prompts and completions that a server sends. Input is untrusted."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+from toolcrib.client.session import SERVER_INFO
+from toolcrib.client.tools import is_block
+from toolcrib.content import Block
+from toolcrib.errors import InvalidArgumentsError, InvalidResponseError
+from toolcrib.validation import codec
+
+logger = logging.getLogger("toolcrib")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class RemoteResource:
+    """A resource of another server; `wire` is its entry as received."""
+
+    uri: str
+    name: str
+    title: str | None = None
+    description: str = ""
+    mime_type: str | None = None
+    size: int | None = None
+    wire: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class RemoteTemplate:
+    """A template for the URIs of resources of another server; `wire` is its entry as received."""
+
+    uri_template: str
+    name: str
+    title: str | None = None
+    description: str = ""
+    mime_type: str | None = None
+    wire: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class PromptArgument:
+    """An argument of a prompt. Its value is a string."""
+
+    name: str
+    title: str | None = None
+    description: str = ""
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class RemotePrompt:
+    """A prompt of another server; `wire` is its entry as received."""
+
+    name: str
+    title: str | None = None
+    description: str = ""
+    arguments: tuple[PromptArgument, ...] = ()
+    wire: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class ResourceContents:
+    """One item of a resource: `text`, or `data` where it is binary."""
+
+    uri: str
+    mime_type: str | None = None
+    text: str | None = None
+    data: bytes | None = None
+    meta: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class PromptMessage:
+    """A message of a prompt; `content` is one content block."""
+
+    role: Literal["user", "assistant"]
+    content: Block
+
+    @property
+    def text(self) -> str:
+        """The text of a text block, else an empty string."""
+        return str(self.content["text"]) if self.content["type"] == "text" else ""
+
+
+@dataclass(frozen=True)
+class PromptResult:
+    """What a prompt expands to."""
+
+    description: str | None
+    messages: list[PromptMessage]
+    meta: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Suggestions:
+    """Values for an argument. `total` is how many there are, where the server knows it."""
+
+    values: list[str]
+    total: int | None = None
+    has_more: bool = False
+
+
+# --- lists -----------------------------------------------------------------------------------------------
+
+
+def read_items(items: Any, label: str, what: str, parse: Callable[[Mapping[str, Any]], T]) -> Iterator[T]:
+    """Yield the entries of one page of a list, skipping invalid ones with a warning."""
+    if not isinstance(items, list):
+        raise InvalidResponseError(f"{label} sent a list of {what}s without entries")
+    for item in items:
+        try:
+            if not isinstance(item, Mapping):
+                raise ValueError("not an object")
+            yield parse(item)
+        except ValueError as error:
+            logger.warning("%s lists an invalid %s: %s", label, what, error)
+
+
+def parse_resource(item: Mapping[str, Any]) -> RemoteResource:
+    """Parse an entry of resources/list. Raises ValueError."""
+    size = item.get("size")
+    uri = _required(item, "uri")
+    return RemoteResource(
+        uri,
+        _text(item, "name") or uri,
+        _text(item, "title"),
+        _text(item, "description") or "",
+        _text(item, "mimeType"),
+        size if type(size) is int else None,
+        item,
+    )
+
+
+def parse_template(item: Mapping[str, Any]) -> RemoteTemplate:
+    """Parse an entry of resources/templates/list. Raises ValueError."""
+    uri_template = _required(item, "uriTemplate")
+    return RemoteTemplate(
+        uri_template,
+        _text(item, "name") or uri_template,
+        _text(item, "title"),
+        _text(item, "description") or "",
+        _text(item, "mimeType"),
+        item,
+    )
+
+
+def parse_prompt(item: Mapping[str, Any]) -> RemotePrompt:
+    """Parse an entry of prompts/list. Raises ValueError."""
+    arguments = item.get("arguments")
+    listed = arguments if isinstance(arguments, list) else []
+    return RemotePrompt(
+        _required(item, "name"),
+        _text(item, "title"),
+        _text(item, "description") or "",
+        tuple(_parse_argument(argument) for argument in listed),
+        item,
+    )
+
+
+def _parse_argument(item: Any) -> PromptArgument:
+    if not isinstance(item, Mapping):
+        raise ValueError("an argument is not an object")
+    return PromptArgument(
+        _required(item, "name"),
+        _text(item, "title"),
+        _text(item, "description") or "",
+        item.get("required") is True,
+    )
+
+
+def _required(item: Mapping[str, Any], key: str) -> str:
+    value = item.get(key)
+    if not isinstance(value, str):
+        raise ValueError(f"missing {key}")
+    return value
+
+
+def _text(item: Mapping[str, Any], key: str) -> str | None:
+    value = item.get(key)
+    return value if isinstance(value, str) else None
+
+
+# --- results ---------------------------------------------------------------------------------------------
+
+
+def read_contents(result: Mapping[str, Any], label: str) -> list[ResourceContents]:
+    """Parse the result of resources/read. Raises InvalidResponseError."""
+    contents = result.get("contents")
+    if not isinstance(contents, list):
+        raise InvalidResponseError(f"{label} returned a resource without contents")
+    try:
+        return [_parse_contents(item) for item in contents]
+    except ValueError as error:
+        raise InvalidResponseError(f"{label} returned an invalid resource: {error}") from None
+
+
+def _parse_contents(item: Any) -> ResourceContents:
+    if not isinstance(item, Mapping):
+        raise ValueError("an item of the contents is not an object")
+    uri, text, blob, meta = _required(item, "uri"), item.get("text"), item.get("blob"), item.get("_meta")
+    if isinstance(text, str) == isinstance(blob, str):
+        raise ValueError(f"{uri[:200]} must have either text or blob")
+    return ResourceContents(
+        uri,
+        _text(item, "mimeType"),
+        text if isinstance(text, str) else None,
+        _decode(blob, uri) if isinstance(blob, str) else None,
+        meta if isinstance(meta, Mapping) else None,
+    )
+
+
+def _decode(blob: str, uri: str) -> bytes:
+    try:
+        return base64.b64decode(blob, validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError(f"the blob of {uri[:200]} is not base64") from None
+
+
+def read_prompt_result(result: Mapping[str, Any], label: str) -> PromptResult:
+    """Parse the result of prompts/get. Raises InvalidResponseError."""
+    messages, meta = result.get("messages"), result.get("_meta")
+    if not isinstance(messages, list):
+        raise InvalidResponseError(f"{label} returned a prompt without messages")
+    if not all(_is_message(item) for item in messages):
+        raise InvalidResponseError(f"{label} returned a prompt with an invalid message")
+    meta = {key: item for key, item in meta.items() if key != SERVER_INFO} if isinstance(meta, dict) else None
+    return PromptResult(
+        _text(result, "description"),
+        [PromptMessage(item["role"], item["content"]) for item in messages],
+        meta or None,
+    )
+
+
+def _is_message(item: Any) -> bool:
+    return (
+        isinstance(item, Mapping)
+        and item.get("role") in ("user", "assistant")
+        and is_block(item.get("content"))
+    )
+
+
+def read_suggestions(result: Mapping[str, Any], label: str) -> Suggestions:
+    """Parse the result of completion/complete. Raises InvalidResponseError."""
+    completion = result.get("completion")
+    values = completion.get("values") if isinstance(completion, Mapping) else None
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise InvalidResponseError(f"{label} returned a completion without values")
+    total = completion["total"] if isinstance(completion, Mapping) and "total" in completion else None
+    has_more = isinstance(completion, Mapping) and completion.get("hasMore") is True
+    return Suggestions(values, total if type(total) is int else None, has_more)
+
+
+# --- parameters ------------------------------------------------------------------------------------------
+
+
+def write_arguments(arguments: Mapping[str, Any]) -> dict[str, str]:
+    """Return the arguments of a prompt: strings as they are, other values as JSON text."""
+    try:
+        return {
+            name: value if isinstance(value, str) else codec.encode(value).decode()
+            for name, value in arguments.items()
+        }
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidArgumentsError(f"The arguments are not JSON: {error}") from None
+
+
+def write_reference(ref: str | RemotePrompt | RemoteTemplate | Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is completed, in the form of the wire. A string with "://" is a URI or a template."""
+    if isinstance(ref, RemotePrompt):
+        return {"type": "ref/prompt", "name": ref.name}
+    if isinstance(ref, RemoteTemplate):
+        return {"type": "ref/resource", "uri": ref.uri_template}
+    if isinstance(ref, Mapping):
+        return dict(ref)
+    if "://" in ref:
+        return {"type": "ref/resource", "uri": ref}
+    return {"type": "ref/prompt", "name": ref}
