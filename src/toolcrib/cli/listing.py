@@ -101,7 +101,7 @@ def list_tools(
             return 1 if loaded.errors else 0
         definitions = [tool.definition for tool in tools if tool.kind == "tool"]
         features, findings = [tool for tool in tools if tool.kind != "tool"], loaded.errors
-        disabled = [entry.tool for entry in (*loaded.entries, *loaded.features) if not entry.enabled]
+        disabled = [entry.tool for entry in loaded.everything if not entry.enabled]
         notes = []
         if disabled and not (tags or include or exclude):
             names = shorten_list([tool.name for tool in disabled])

@@ -63,8 +63,13 @@ class Loaded:
 
     @property
     def features(self) -> list[Entry]:
-        """Every resource and prompt, with disabled ones."""
+        """Every resource and prompt, with older versions and disabled ones."""
         return [*self.server.resources.entries(), *self.server.prompts.entries()]
+
+    @property
+    def everything(self) -> list[Entry]:
+        """Every tool, resource and prompt."""
+        return [*self.entries, *self.features]
 
     @property
     def errors(self) -> list[Finding]:

@@ -313,7 +313,7 @@ class Summary:
     @classmethod
     def of(cls, loaded: Loaded) -> Summary:
         server = loaded.server
-        entries = [entry for entry in (*loaded.entries, *loaded.features) if not entry.enabled]
+        entries = [entry for entry in loaded.everything if not entry.enabled]
         search = server.dispatcher.tool_search
         listing = None if search is None else search.listing()
         notice = None
