@@ -295,7 +295,7 @@ class Dispatcher:
 
         `registry` is another one than that of the tools: of resources or prompts.
         """
-        registry = registry or self.registry
+        registry = self.registry if registry is None else registry
         snapshot = registry.snapshot
         viewed = self._viewed.get(registry)
         if viewed is None or viewed[0] is not snapshot:
@@ -664,6 +664,15 @@ class Dispatcher:
                 if name == tool.name and (search is None or not is_search_name(name)):
                     self._plans[name] = plan  # for other names it depends on the principal
         return plan
+
+    @property
+    def may_keep_results(self) -> bool:
+        """Whether large results may be kept for their callers to read, as resources."""
+        if not self.keeps_results:
+            return False
+        if self.max_result_tokens or self.kept_results is not None:
+            return True
+        return any(tool.options.max_result_tokens for tool in self.registry.snapshot.tools)
 
     def _budget(self, tool: Tool) -> ResultBudget | None:
         """Return the budget for the results of a tool: its own, or that of the server."""

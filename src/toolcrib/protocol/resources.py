@@ -14,7 +14,15 @@ from toolcrib.errors import (
     ThrottledError,
 )
 from toolcrib.protocol import messages
-from toolcrib.protocol.calls import Peer, ToolCall, begin, read_cursor, read_envelope, read_options
+from toolcrib.protocol.calls import (
+    Peer,
+    ToolCall,
+    begin,
+    encode_mapping,
+    read_cursor,
+    read_envelope,
+    read_options,
+)
 from toolcrib.protocol.lists import list_reply
 from toolcrib.protocol.messages import INTERNAL_ERROR, INVALID_PARAMS, Id, Reply, RPCError, error_reply
 from toolcrib.protocol.modern import method_not_found
@@ -97,8 +105,8 @@ class ResourceRead(FeatureRequest):
 
 
 def is_served(engine: Engine) -> bool:
-    """Whether the server has resources."""
-    return len(engine.dispatcher.resources) > 0
+    """Whether the server has resources, or keeps results that are too large to send."""
+    return len(engine.dispatcher.resources) > 0 or engine.dispatcher.may_keep_results
 
 
 def find(engine: Engine, uri: str) -> Found | None:
@@ -142,9 +150,13 @@ def _list(key: str, engine: Engine, peer: Peer, id_: Id, revision: Revision, par
     return list_reply(engine, id_, revision, page)
 
 
-def read(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> ResourceRead:
+def read(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> Reply | ResourceRead:
     _check_served(engine, "resources/read")
     uri = _read_uri(params)
+    kept = engine.dispatcher.kept_results
+    if kept is not None and (contents := kept.find(peer.principal, uri)) is not None:
+        hints = {"ttlMs": 0, "cacheScope": "private"} if revision.modern else {}
+        return encode_mapping(engine, id_, revision, {"contents": contents, **hints})
     found = find(engine, uri)
     values = None if found is None else found.values
     request = ResourceRead(engine, peer, id_, revision, uri, values, *read_envelope(peer, revision, params))
