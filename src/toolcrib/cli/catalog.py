@@ -6,6 +6,7 @@ is responsible for it: no address is blocked.
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import os
 import re
@@ -30,10 +31,11 @@ from toolcrib.client.client import DEFAULT_TIMEOUT_S
 from toolcrib.client.session import VERSIONS
 from toolcrib.client.tools import read_tools
 from toolcrib.config import FILE_NAME, LockConfig
-from toolcrib.content import Result
+from toolcrib.content import Block, Result
 from toolcrib.definition import MCP, ToolDefinition
 from toolcrib.dispatch.tool_search import CALL, MAX_FOUND, SEARCH
 from toolcrib.errors import DefinitionError, Finding, SourceError, ToolNotFoundError
+from toolcrib.registry.selection import KINDS
 from toolcrib.sources.described import describe
 from toolcrib.sources.targets import is_address
 from toolcrib.tool import Tool
@@ -153,8 +155,36 @@ def source_options(*, target: bool = False, static: bool = True) -> Callable[[F]
     return decorate
 
 
+# --- completion for the shell --------------------------------------------------------------------------
+
+
 def complete_tools(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the name of a tool. The targets are read, not run: the user has only pressed a key."""
+    """Complete the name of a tool."""
+    return [name for kind, name in _scan_names(ctx) if kind == "tool" and name.startswith(incomplete)]
+
+
+def complete_resources(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the URI of a resource, or a template."""
+    return [name for kind, name in _scan_names(ctx) if kind == "resource" and name.startswith(incomplete)]
+
+
+def complete_prompts(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the name of a prompt."""
+    return [name for kind, name in _scan_names(ctx) if kind == "prompt" and name.startswith(incomplete)]
+
+
+def complete_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the name of anything, and the names of one kind after `tool:`, `resource:` or `prompt:`."""
+    found = list(_scan_names(ctx))
+    names = [*(name for _, name in found), *(f"{kind}:{name}" for kind, name in found)]
+    begun = incomplete.partition(":")[0] in KINDS and ":" in incomplete
+    shown = names if begun else names[: len(found)]
+    return list(dict.fromkeys(name for name in shown if name.startswith(incomplete)))
+
+
+def _scan_names(ctx: click.Context) -> Iterator[tuple[str, str]]:
+    """Yield kind and name of what is in the targets. They are read, not run: the user has only pressed a
+    key."""
     targets = Targets.of(ctx.params.get("targets") or (), ())
     try:
         with (
@@ -162,10 +192,39 @@ def complete_tools(ctx: click.Context, _: click.Parameter, incomplete: str) -> l
             redirect_stderr(nowhere),
             open_terminal(debug=False) as terminal,
         ):
-            found = ToolSource(targets, static=True).collect(terminal)
+            found = scan_targets(targets, terminal)
+            features = [feature for file in found.files for feature in _scan_features(Path(file))]
     except Exception:
-        return []  # there is no way to report it here
-    return [tool.name for tool in found.tools if tool.name.startswith(incomplete)]
+        return  # there is no way to report it here
+    yield from (("tool", tool.name) for tool in found.tools)
+    yield from features
+
+
+def _scan_features(file: Path) -> Iterator[tuple[str, str]]:
+    """Yield kind and name of what a file adds to a server: `@server.resource(URI)`, `server.add_resource(URI,
+    ...)` and `@server.prompt`."""
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.Call) and _attribute_of(node) in ("resource", "add_resource"):
+            if (uri := _first_text(node)) is not None:
+                yield "resource", uri
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for decorator in node.decorator_list:
+                if _attribute_of(decorator) == "prompt":
+                    yield "prompt", _first_text(decorator) or node.name
+
+
+def _attribute_of(node: ast.expr) -> str | None:
+    """Return `prompt` for `server.prompt` and for `server.prompt(...)`."""
+    function = node.func if isinstance(node, ast.Call) else node
+    return function.attr if isinstance(function, ast.Attribute) else None
+
+
+def _first_text(node: ast.expr) -> str | None:
+    first = node.args[0] if isinstance(node, ast.Call) and node.args else None
+    return first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else None
+
+
+# --- reading source ------------------------------------------------------------------------------------
 
 
 def static_option(function: F) -> F:
@@ -266,6 +325,20 @@ class Remote:
             return result
 
         return self.run(run, terminal, timeout_s)
+
+    def read(self, uri: str, timeout_s: float | None, terminal: Terminal) -> list[Block]:  # noqa: ARG002
+        """Return the contents of a resource, as MCP sends them."""
+        raise CommandError(f"Cannot read {uri} from a running server", "name a local target")
+
+    def get_prompt(
+        self,
+        name: str,
+        arguments: Mapping[str, str],  # noqa: ARG002
+        timeout_s: float | None,  # noqa: ARG002
+        terminal: Terminal,  # noqa: ARG002
+    ) -> dict[str, Any]:
+        """Return description and messages of a prompt, as MCP sends them."""
+        raise CommandError(f"Cannot get prompt '{name}' from a running server", "name a local target")
 
     def run(
         self,
