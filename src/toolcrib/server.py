@@ -491,10 +491,7 @@ class MCPServer:
 
     async def read(self, uri: str, *, principal: Principal = LOCAL) -> list[dict[str, Any]]:
         """Return the contents of a resource. Raises ToolNotFoundError, and CallError where reading fails."""
-        from toolcrib.registry.resources import find_resource  # start-up time, as above
-
-        found = find_resource(self.resources.snapshot, uri)
-        resource, values = (None, None) if found is None else found
+        resource, values = self.dispatcher.find_resource(uri)
         result = await self.dispatcher.run(resource, uri, values, principal=principal)
         return [{"uri": uri, **item} for item in raise_failure(result).content]
 

@@ -42,6 +42,8 @@ COMMANDS = {
     "export": "toolcrib.cli.export:export",
     "agent": "toolcrib.cli.agent:agent",
     "connect": "toolcrib.cli.connect.command:connect",
+    "publish": "toolcrib.cli.publication.publish:publish",
+    "bundle": "toolcrib.cli.publication.bundle:bundle",
     "lint": "toolcrib.cli.lint:lint",
     "lock": "toolcrib.cli.lock:lock",
     "diff": "toolcrib.cli.diff:diff",

@@ -43,6 +43,7 @@ from toolcrib.tool import Tool
 
 if TYPE_CHECKING:
     from toolcrib.dispatch.large_results import KeptResults, ResultBudget
+    from toolcrib.registry.resources import ResourceFinder
     from toolcrib.schema.received import Received
     from toolcrib.schema.result import ResultConverter
     from toolcrib.schema.shapes import Convert
@@ -283,6 +284,7 @@ class Dispatcher:
         self._seen: Snapshot | None = None
         self._plans: dict[str, Plan] = {}
         self._plan_of: dict[Tool, Plan] = {}
+        self._finder: ResourceFinder | None = None
         self._viewed: dict[ToolRegistry, tuple[Snapshot, tuple[Tool, ...]]] = {}
 
     @property
@@ -301,6 +303,16 @@ class Dispatcher:
         if viewed is None or viewed[0] is not snapshot:
             viewed = self._viewed[registry] = (snapshot, tuple(registry.published()))
         return viewed[1] if self.pipeline is None else self.pipeline.view(principal, viewed[1])
+
+    def find_resource(self, uri: str) -> tuple[Tool, dict[str, Any]] | tuple[None, None]:
+        """Return the resource of a URI with the variables in it; None for both where there is none."""
+        if self._finder is None:
+            if not self.resources:
+                return None, None
+            from toolcrib.registry.resources import ResourceFinder  # start-up time: many servers have none
+
+            self._finder = ResourceFinder(self.resources)
+        return self._finder.find(uri) or (None, None)
 
     def published(self) -> list[Tool]:
         """Return everything that clients may see: tools, resources and prompts."""

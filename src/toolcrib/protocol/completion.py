@@ -88,8 +88,8 @@ def _find_target(engine: Engine, peer: Peer, ref: Any, revision: Revision) -> An
         error = prompts.unknown_prompt(text)
     else:
         found = dispatcher.resources.try_get(text)
-        if found is None and (matched := resources.find(engine, text)) is not None:
-            found = matched.resource
+        if found is None:
+            found, _ = resources.find(engine, text)
         error = resources.not_found(text, revision)
     if found is None or not dispatcher.is_visible(peer.principal, found):
         raise error

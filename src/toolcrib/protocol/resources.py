@@ -32,7 +32,6 @@ from toolcrib.validation import codec
 
 if TYPE_CHECKING:
     from toolcrib.protocol.engine import Engine
-    from toolcrib.registry.resources import Found
 
 NOT_FOUND = -32002
 """The code of an unknown resource before 2026-07-28."""
@@ -109,19 +108,15 @@ def is_served(engine: Engine) -> bool:
     return len(engine.dispatcher.resources) > 0 or engine.dispatcher.may_keep_results
 
 
-def find(engine: Engine, uri: str) -> Found | None:
+def find(engine: Engine, uri: str) -> tuple[Tool, dict[str, Any]] | tuple[None, None]:
     """Return the resource of a URI, with the variables in it."""
-    if len(uri) > MAX_URI:
-        return None
-    from toolcrib.registry.resources import find_resource  # start-up time: loaded with the first resource
-
-    return find_resource(engine.dispatcher.resources.snapshot, uri)
+    return (None, None) if len(uri) > MAX_URI else engine.dispatcher.find_resource(uri)
 
 
 def is_known(engine: Engine, peer: Peer, uri: str) -> bool:
     """Whether there is a resource of this URI that the client may see."""
-    found = find(engine, uri) if is_served(engine) else None
-    return found is not None and engine.dispatcher.is_visible(peer.principal, found.resource)
+    resource, _ = find(engine, uri)
+    return resource is not None and engine.dispatcher.is_visible(peer.principal, resource)
 
 
 def not_found(uri: str, revision: Revision) -> RPCError:
@@ -157,10 +152,9 @@ def read(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params
     if kept is not None and (contents := kept.find(peer.principal, uri)) is not None:
         hints = {"ttlMs": 0, "cacheScope": "private"} if revision.modern else {}
         return encode_mapping(engine, id_, revision, {"contents": contents, **hints})
-    found = find(engine, uri)
-    values = None if found is None else found.values
+    resource, values = find(engine, uri)
     request = ResourceRead(engine, peer, id_, revision, uri, values, *read_envelope(peer, revision, params))
-    request.target = None if found is None else found.resource
+    request.target = resource
     return begin(request, params)
 
 

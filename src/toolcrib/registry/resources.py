@@ -16,6 +16,7 @@ from toolcrib.definition import URI, OptionFields, RunMode, ToolOptions, check_t
 from toolcrib.errors import InvalidToolError, Location
 from toolcrib.registry.completion import Completers
 from toolcrib.registry.index import Snapshot
+from toolcrib.registry.registry import ToolRegistry
 from toolcrib.registry.uri_template import URITemplate, is_template, screen
 from toolcrib.schema.function import ToolParts, build_function
 from toolcrib.schema.parameters import HandlerInfo, check_parameters, inspect_handler, name_of
@@ -120,7 +121,9 @@ class Resource(Tool):
         if self.template is None:
             return {} if uri == self.name else None
         values = self.template.match(uri)
-        return None if values is None or screen(values, self.unscreened) is not None else values
+        if values is None or screen(values, self.unscreened) is not None:
+            return None
+        return self.arguments.decode_texts(values)
 
 
 def _build(info: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
@@ -302,19 +305,30 @@ class Found(NamedTuple):
     values: dict[str, Any]
 
 
-def find_resource(snapshot: Snapshot, uri: str) -> Found | None:
-    """Return the resource of a URI: the one of exactly this URI, else the first template that matches."""
-    exact = snapshot.index.get(uri)
-    if exact is not None and exact.newest is not None:
-        resource = exact.newest.tool
-        if isinstance(resource, Resource) and resource.template is None:
-            return Found(resource, {})
-    for tool in snapshot.tools:
-        if isinstance(tool, Resource) and tool.template is not None:
-            values = tool.match(uri)
+class ResourceFinder:
+    """Finds the resources of a registry by URI. Keeps the templates of its present snapshot."""
+
+    def __init__(self, registry: ToolRegistry) -> None:
+        self._registry = registry
+        self._seen: Snapshot | None = None
+        self._templates: list[Resource] = []
+
+    def find(self, uri: str) -> Found | None:
+        """Return the resource of a URI: the one of exactly this URI, else the first template that matches."""
+        snapshot = self._registry.snapshot
+        exact = snapshot.index.get(uri)
+        if exact is not None and exact.newest is not None:
+            resource = exact.newest.tool
+            if isinstance(resource, Resource) and resource.template is None:
+                return Found(resource, {})
+        if snapshot is not self._seen:
+            found = [tool for tool in snapshot.tools if isinstance(tool, Resource) and tool.template]
+            self._templates, self._seen = found, snapshot
+        for template in self._templates:
+            values = template.match(uri)
             if values is not None:
-                return Found(tool, values)
-    return None
+                return Found(template, values)
+        return None
 
 
 def find_overlaps(resources: Iterable[Resource], made: Resource) -> Iterator[Location]:

@@ -90,6 +90,9 @@ COMMANDS = {
     "connect print": ("connect", "cursor", "tools.py", "--file", "mcp.json", "--print", "--json"),
     "connect remove": ("connect", "cursor", "tools.py", "--file", "mcp.json", "--remove", "--json"),
     "connect list": ("connect", "--list", "--json"),
+    "publish": ("publish", "tools.py", "--json"),
+    "publish check": ("publish", "--check", "--json"),
+    "bundle": ("bundle", "tools.py", "--json"),
     "audit tail": ("audit", "tail", "-n", "1", "--json"),
     "audit query": ("audit", "query", "--limit", "1", "--json"),
     "audit verify": ("audit", "verify", "--json"),
@@ -105,6 +108,15 @@ allow = ["add"]
 [audit]
 file = "audit.db"
 """
+PROJECT = """
+[project]
+name = "shop"
+version = "1"
+description = "A shop"
+authors = [{name = "Ana"}]
+dependencies = ["toolcrib"]
+scripts = {shop = "shop:main"}
+"""
 OLD = ADD.replace("b: int = 1", "b: int").replace("def add", "def plus") + ADD.replace("whole ", "")
 
 
@@ -117,6 +129,8 @@ def prepared(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     cli.write("shop.py", SHOP)
     cli.write("bad.py", "from toolcrib import tool\n\n@tool\ndef bad(*args: int) -> int:\n    return 1\n")
     cli.write("toolcrib.toml", SETTINGS)
+    cli.write("pyproject.toml", PROJECT)
+    cli.write("server.json", '{"name": "com.example/shop"}')
     assert cli.run("call", "-t", "toolcrib.toml", "add", "a=1").exit_code == 0
     return cli
 
