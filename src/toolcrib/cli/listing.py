@@ -8,10 +8,12 @@ from typing import Any
 import click
 
 from toolcrib.cli.catalog import (
+    RemoteFeature,
     ToolSource,
     check_remote_tools,
     complete_names,
-    find_remote_tool,
+    find_remote,
+    list_remote_features,
     list_remote_tools,
     scan_targets,
     source_options,
@@ -27,7 +29,7 @@ from toolcrib.cli.text import (
     shorten_list,
     suggest,
 )
-from toolcrib.client import RemoteTool
+from toolcrib.client import Client, RemoteTool
 from toolcrib.client.client import DEFAULT_TIMEOUT_S
 from toolcrib.errors import ConfigurationError
 from toolcrib.registry.selection import count_kinds, label_of, select, tags_of
@@ -84,16 +86,18 @@ def list_tools(
     remote = source.remote
     features: list[Tool] = []
     if remote is not None:
-        server, listed = remote.run(list_remote_tools, terminal)
+        server, listed, others = remote.run(_list_remote, terminal)
         by_tool = {describe(tool.definition): tool for tool in listed}
-        chosen = [by_tool[tool] for tool in _select(by_tool, tags, include, exclude)]
+        selected = _select([*by_tool, *others], tags, include, exclude)
+        chosen = [by_tool[tool] for tool in selected if tool in by_tool]
+        features = [tool for tool in selected if tool not in by_tool]
         findings = list(check_remote_tools(listed))
         if as_json:
-            data = {"tools": [_remote_json(tool) for tool in chosen]}
-            terminal.json({**data, "findings": [finding.to_json() for finding in findings]})
+            document = catalog_json(features, findings)
+            terminal.json({**document, "tools": [_remote_json(tool) for tool in chosen]})
             return 0
         definitions = [tool.definition for tool in chosen]
-        notes = [server if chosen else f"{server}: no tools"]
+        notes = [server if selected else f"{server}: no tools"]
     else:
         loaded = load(source.targets, terminal)
         built = [*loaded.build_tools(terminal), *loaded.build_features(terminal)]
@@ -120,6 +124,10 @@ def list_tools(
     for note in notes:
         terminal.message("note", note)
     return 1 if any(finding.level == "error" for finding in findings) else 0
+
+
+async def _list_remote(client: Client) -> tuple[str, list[RemoteTool], list[RemoteFeature]]:
+    return *await list_remote_tools(client), await list_remote_features(client)
 
 
 def _select(
@@ -157,8 +165,10 @@ def show(terminal: Terminal, name: str, source: ToolSource, as_json: bool) -> in
     details = {"Runs": "at the server"}
     feature: Tool | None = None
     if remote is not None:
-        remote_tool = remote.run(lambda client: find_remote_tool(client, name), terminal)
-        definition, data, run = remote_tool.definition, _remote_json(remote_tool), details["Runs"]
+        found = remote.run(lambda client: find_remote(client, name), terminal)
+        feature = found if isinstance(found, RemoteFeature) else None
+        data = tool_json(found) if isinstance(found, RemoteFeature) else _remote_json(found)
+        definition, run = found.definition, details["Runs"]
         timeout_s: float | None = DEFAULT_TIMEOUT_S
     else:
         loaded, tool, _ = load_named(name, source.targets, terminal)

@@ -579,12 +579,8 @@ def find_named(loaded: Loaded, kind: str, name: str) -> Named | None:
         return None if tool is None else Named(loaded, tool)
     if tool is not None and tool.name == name:  # the case of a URI matters
         return Named(loaded, tool)
-    if not len(loaded.server.resources):
-        return None
-    from toolcrib.registry.resources import find_resource  # loaded already, where there are resources
-
-    found = find_resource(loaded.server.resources.snapshot, name)
-    return None if found is None else Named(loaded, found.resource, found.values)
+    resource, values = loaded.server.dispatcher.find_resource(name)
+    return None if resource is None else Named(loaded, resource, values)
 
 
 def _is_place(name: str) -> bool:
