@@ -276,7 +276,7 @@ class TargetLoader:
         for target in targets or [default_target()]:
             kind = parse_target(target).kind
             if kind == "address":
-                hint = "list, show, search and call accept URLs"
+                hint = "list, show, search, call, read and prompt accept URLs"
                 self._add_missing(SourceError(f"Cannot load {target}: it is a running server", hint=hint))
             elif kind != "settings":
                 self.is_sample = self.is_sample or not targets
