@@ -220,7 +220,9 @@ class ToolArguments:
             return {name: value for name, value in arguments.items() if name in known}
         unknown = [name for name in arguments if name not in known][:_MAX_PROBLEMS]
         problems = [
-            Problem(show_name(name), "not a parameter of this tool", "", suggest_name(name, sorted(known)))
+            Problem(
+                show_name(name), f"not a parameter of this {self.kind}", "", suggest_name(name, sorted(known))
+            )
             for name in unknown
         ]
         missing = [name for name in self.schema.get("required", ()) if name not in arguments]

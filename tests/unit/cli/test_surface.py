@@ -12,7 +12,7 @@ from typing import Any
 import click
 import pytest
 
-from tests.unit.cli.conftest import ADD, CommandLine
+from tests.unit.cli.conftest import ADD, SHOP, CommandLine
 from toolcrib.cli import app
 
 DATA = Path(__file__).parent / "data"
@@ -69,6 +69,12 @@ COMMANDS = {
     "scan": ("scan", "tools.py", "bad.py", "--json"),
     "search": ("search", "-t", "tools.py", "whole", "numbers", "--json"),
     "call": ("call", "tools.py:add", "a=1", "--json"),
+    "list features": ("list", "shop.py", "--json"),
+    "show resource": ("show", "-t", "shop.py", "orders://17/invoice", "--json"),
+    "show prompt": ("show", "-t", "shop.py", "complain", "--json"),
+    "explain features": ("explain", "-t", "shop.py", "--json"),
+    "read": ("read", "-t", "shop.py", "orders://17/invoice", "--json"),
+    "prompt": ("prompt", "-t", "shop.py", "complain", "order=17", "--json"),
     "explain": ("explain", "-t", "toolcrib.toml", "--json"),
     "explain one": ("explain", "-t", "toolcrib.toml", "add", "a=1", "--json"),
     "export": ("export", "--to", "openai", "tools.py", "--json"),
@@ -120,6 +126,7 @@ def prepared(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     cli.write("old.py", OLD)
     assert cli.run("lock", "old.py", "--output", "old.lock").exit_code == 0
     cli.write("tools.py", ADD)
+    cli.write("shop.py", SHOP)
     cli.write("bad.py", "from toolcrib import tool\n\n@tool\ndef bad(*args: int) -> int:\n    return 1\n")
     cli.write("toolcrib.toml", SETTINGS)
     cli.write("pyproject.toml", PROJECT)
