@@ -322,12 +322,13 @@ class ErrorCollector:
 
 
 class ToolNotFoundError(ToolcribError, ValueError, LookupError):
-    """The tool does not exist, or the principal may not call it. The message never reveals other names."""
+    """The tool, resource or prompt does not exist, or the principal may not use it. The message never reveals
+    other names."""
 
     code = "unknown-tool"
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"Unknown tool: {name}")
+    def __init__(self, name: str, kind: str = "tool") -> None:
+        super().__init__(f"Unknown {kind}: {name}")
         self.name = name
 
 

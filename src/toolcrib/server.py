@@ -443,10 +443,14 @@ class MCPServer:
         from toolcrib.registry.resources import add_static  # start-up time, as above
 
         self._check_open()
+        made = add_static(uri, content, options)
         caller = sys._getframe(1)
-        for made in add_static(uri, content, options):
-            made.info.source = Location(caller.f_code.co_filename, caller.f_lineno)
-            self.resources.add(made)
+        for each in made:
+            each.info.source = Location(caller.f_code.co_filename, caller.f_lineno)
+        if len(made) == 1:
+            self.resources.add(made[0])
+        else:
+            self.resources.add_all(made, strict=True)
 
     @overload
     def prompt(self, function: Callable[P, R], /) -> Completed[P, R]: ...
@@ -494,7 +498,7 @@ class MCPServer:
     async def read(self, uri: str, *, principal: Principal = LOCAL) -> list[dict[str, Any]]:
         """Return the contents of a resource. Raises ToolNotFoundError, and CallError where reading fails."""
         resource, values = self.dispatcher.find_resource(uri)
-        result = await self.dispatcher.run(resource, uri, values, principal=principal)
+        result = await self.dispatcher.run(resource, uri, values, kind="resource", principal=principal)
         return [{"uri": uri, **item} for item in raise_failure(result).content]
 
     async def get_prompt(
@@ -502,7 +506,7 @@ class MCPServer:
     ) -> list[dict[str, Any]]:
         """Return the messages of a prompt. Raises ToolNotFoundError, or CallError where that fails."""
         prompt = self.prompts.try_get(name)
-        result = await self.dispatcher.run(prompt, name, arguments, principal=principal)
+        result = await self.dispatcher.run(prompt, name, arguments, kind="prompt", principal=principal)
         return raise_failure(result).content
 
     # --- tool objects ---
@@ -651,6 +655,11 @@ class MCPServer:
                     registry.check()
                 else:
                     registry.seal(STARTED)
+            if len(self.resources):
+                from toolcrib.registry.resources import find_overlaps  # start-up time, as above
+
+                for finding in find_overlaps(self.resources):
+                    logger.warning("%s", finding)
             if self.enforcer is not None:
                 self._check_policy(self.enforcer)
             if self.dispatcher.pipeline is not None:

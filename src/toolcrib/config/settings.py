@@ -69,7 +69,8 @@ EFFECTS: tuple[Effect, ...] = ("allow", "deny", "confirm")
 class Rule(Settings):
     """An access rule: exactly one of `allow`, `deny` and `confirm`, each a list of tools.
 
-    Tools are names or globs (`refund*`), `tag:NAME`, `namespace:NAME`, `hint:NAME` (an annotation:
+    Tools are names or globs (`refund*`), the same of one kind (`tool:NAME`, `resource:URI`, `prompt:NAME`;
+    a selector without a kind is for all of them), `tag:NAME`, `namespace:NAME`, `hint:NAME` (an annotation:
     read-only, destructive, idempotent, open-world; `hint:not-read-only` and so on for tools without it), each
     with globs, and `re:PATTERN`. `who` are principals with globs (`local`, `key:ana`, `oauth:*`) and
     `role:NAME`; empty means everybody. `when` are conditions on arguments, all of which must hold for the

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 MAX_BATCH = 100
 MAX_BATCH_CALLS = 20
 """Calls in one batch: a small request must not cause an unbounded amount of work."""
+CALLING = ("tools/call", "resources/read", "prompts/get", "completion/complete")
 SEALED_TTL_MS = 3_600_000
 DYNAMIC_TTL_MS = 60_000
 
@@ -236,7 +237,7 @@ def _check_batch(items: list[Any], peer: Peer) -> None:
     if len(items) > MAX_BATCH:
         raise RPCError(INVALID_REQUEST, f"Invalid request: a batch of more than {MAX_BATCH} messages")
     methods = [item.get("method") for item in items if isinstance(item, dict)]
-    if methods.count("tools/call") > MAX_BATCH_CALLS:
+    if sum(methods.count(method) for method in CALLING) > MAX_BATCH_CALLS:
         raise RPCError(INVALID_REQUEST, f"Invalid request: a batch of more than {MAX_BATCH_CALLS} calls")
     if "initialize" in methods:
         raise RPCError(INVALID_REQUEST, "Invalid request: initialize must not be in a batch")

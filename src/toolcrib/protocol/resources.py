@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from toolcrib.content import Result
 from toolcrib.errors import (
@@ -29,7 +29,7 @@ from toolcrib.protocol.lists import list_reply
 from toolcrib.protocol.messages import INTERNAL_ERROR, INVALID_PARAMS, Id, Reply, RPCError, error_reply
 from toolcrib.protocol.modern import method_not_found
 from toolcrib.protocol.revisions import Revision
-from toolcrib.tool import Tool
+from toolcrib.tool import Kind, Tool
 from toolcrib.validation import codec
 
 if TYPE_CHECKING:
@@ -46,13 +46,23 @@ Params = dict[str, Any]
 class FeatureRequest(ToolCall):
     """A request that runs a resource or a prompt. Its failures are JSON-RPC errors: it has no `isError`."""
 
+    kind: ClassVar[Kind]
     __slots__ = ("target",)
     target: Tool | None
 
     def _dispatch(self) -> Coroutine[Any, Any, Result]:
         return self.engine.dispatcher.run(
-            self.target, self.name, self.arguments, principal=self.peer.principal, channel=self
+            self.target,
+            self.name,
+            self.arguments,
+            kind=self.kind,
+            principal=self.peer.principal,
+            channel=self,
         )
+
+    def _drop(self, error: BaseException) -> None:
+        name = f"{self.kind}:{self.name}"
+        self.engine.dispatcher.reject(name, self.arguments, self.peer.principal, self, error)
 
     def _error_reply(self, error: Exception) -> Reply:
         reply = super()._error_reply(error)
@@ -90,6 +100,7 @@ class FeatureRequest(ToolCall):
 class ResourceRead(FeatureRequest):
     """One resources/read."""
 
+    kind = "resource"
     __slots__ = ()
 
     def _not_found(self) -> RPCError:
@@ -113,8 +124,11 @@ class ResourceRead(FeatureRequest):
 
 
 def is_served(engine: Engine) -> bool:
-    """Whether the server has resources, or keeps results that are too large to send."""
-    return len(engine.dispatcher.resources) > 0 or engine.dispatcher.may_keep_results
+    """Whether the server has resources, or has had some, or keeps results that are too large to send.
+
+    A client that was told of resources may list them when none is left.
+    """
+    return engine.dispatcher.resources.revision > 0 or engine.dispatcher.may_keep_results
 
 
 def find(engine: Engine, uri: str) -> tuple[Tool, dict[str, Any]] | tuple[None, None]:

@@ -69,10 +69,13 @@ def completer_of(target: Completable, argument: str) -> Callable[[F], F]:
     return register
 
 
-def bind_completer(completer: Tool, value: str, known: Mapping[str, str]) -> dict[str, Any]:
-    """Return the arguments of a completion function."""
+def bind_completer(completer: Tool, value: str, known: Mapping[str, str]) -> dict[str, Any] | None:
+    """Return the arguments of a completion function, or None where it needs one that is not known yet."""
     given: dict[str, Any] = {**known, "arguments": dict(known), "value": value}
-    return {name: given[name] for name in completer.arguments.schema["properties"] if name in given}
+    schema = completer.arguments.schema
+    if not given.keys() >= set(schema.get("required", ())):
+        return None
+    return {name: given[name] for name in schema["properties"] if name in given}
 
 
 def choices_of(target: Completable, argument: str) -> list[str]:
@@ -105,13 +108,14 @@ def _spell(value: Any) -> str:
     return value if isinstance(value, str) else str(value)
 
 
-def rank(values: Iterable[Any], typed: str) -> Completions:
+def rank(values: Iterable[Any], typed: str, *, strict: bool = False) -> Completions:
     """Return values in order: those that begin with what was typed, then those with a word that does, then
-    those that contain it. Where none does, all of them: the function may know better."""
+    those that contain it. Where none does, all of them, because a function may know better; `strict`: none.
+    """
     texts = list(dict.fromkeys(_spell(value)[:_MAX_LENGTH] for value in values if value is not None))
     wanted = typed.casefold()
     ranked = [(_rank_of(text.casefold(), wanted), text) for text in texts]
-    matching = [item for item in ranked if item[0] < 3] or ranked
+    matching = [item for item in ranked if item[0] < 3] or ([] if strict else ranked)
     matching.sort(key=lambda item: item[0])
     return Completions([text for _, text in matching[:MAX_VALUES]], len(matching))
 
