@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.task_client import EXTENSION, YES, RefusedError, TaskClient
 from toolcrib import Context, MCPServer, Principal, ToolError
-from toolcrib.context import Form
+from toolcrib.context import Answer, Form
 from toolcrib.errors import ConfigurationError, InvalidToolError
 from toolcrib.policy import Audit, Limit, Policy, Rule, Tasks
 from toolcrib.policy.audit import open_log
@@ -655,6 +655,25 @@ async def test_an_end_that_cannot_be_written_is_written_later(
 
 def _fail(*_: object) -> None:
     raise OSError("disk full")
+
+
+# --- our own client ----------------------------------------------------------------------------------
+
+
+async def test_our_client_waits_for_a_task_answers_its_questions_and_finds_it_again(tmp_path: Path) -> None:
+    async def answer(question: Any) -> Answer:
+        return Answer("accept", {"name": question.message})
+
+    shop = Shop(tmp_path, poll_s=0.05)
+    async with shop.server:
+        async with shop.server.connect(on_ask=answer) as client:
+            assert (await client.call("ask_later")).text == "Who are you? and And who else?"
+            started = await client.start("work", {"label": "a"})
+            assert started.id is not None
+            assert (await started.status()).state == "working"
+        shop.gate.set()
+        async with shop.server.connect() as client:
+            assert (await client.task(started.id).result()).text == "worked on a"
 
 
 # --- the plain path and the options ------------------------------------------------------------------
