@@ -76,7 +76,7 @@ async def _run(
         code = result.error.rpc_code if isinstance(result.error, RelayedError) else INTERNAL_ERROR
         raise RPCError(code, text, status=200)
     values = result.structured_content
-    if isinstance(values, dict):  # the whole answer, of a server of another library
+    if isinstance(values, dict) and "values" in values:  # the whole answer of a server of another library
         return {"completion": values}
     found = values if isinstance(values, list) else []
     return _to_wire(rank(_drop_hidden(engine, peer, target, name, found), arguments["value"]))
