@@ -53,12 +53,13 @@ from toolcrib.errors import (
     DefinitionError,
     Finding,
     InvalidToolError,
+    Location,
     RegistrationClosedError,
     ToolBusyError,
     suggest,
 )
 from toolcrib.registry.registry import OnDuplicate, Report, ToolRegistry
-from toolcrib.registry.selection import select
+from toolcrib.registry.selection import count_kinds, label_of, select
 from toolcrib.schema.parameters import locate
 from toolcrib.sources import Batch, Source, collect, objects
 from toolcrib.sources.foreign.interception import is_searching
@@ -67,7 +68,7 @@ from toolcrib.tool import MCPTool, Tool, merge_options
 
 if TYPE_CHECKING:
     from toolcrib.client import Client
-    from toolcrib.config.settings import Policy
+    from toolcrib.config.settings import Policy, Tasks
     from toolcrib.policy.enforcer import PolicyEnforcer
     from toolcrib.protocol.methods import Method
     from toolcrib.registry.prompts import PromptFields
@@ -109,7 +110,7 @@ class ServerSettings:
     `keeps_sessions=False`. A list of more than `search_budget_tokens` is replaced by two tools that search
     and call the others, unless `search` is "never"; with "always", every list is. A result of more than
     `max_result_tokens` loses whole items from the end of its longest list; with `large_results="link"` the
-    whole is kept for an hour, and linked.
+    whole is kept for an hour, and linked. `tasks` are the settings of tools with the option `task`.
     """
 
     dynamic: bool = False
@@ -135,6 +136,7 @@ class ServerSettings:
     search_budget_tokens: int = DEFAULT_BUDGET_TOKENS
     max_result_tokens: int | None = None
     large_results: LargeResults = "shorten"
+    tasks: Tasks | None = None
 
     def __post_init__(self) -> None:
         if self.max_result_tokens is not None and not is_result_budget(self.max_result_tokens):
@@ -171,6 +173,7 @@ class SettingFields(TypedDict, total=False):
     search_budget_tokens: int
     max_result_tokens: int | None
     large_results: LargeResults
+    tasks: Tasks | None
 
 
 _SETTING_NAMES = tuple(SettingFields.__annotations__)
@@ -203,7 +206,7 @@ _OTHER_ATTRIBUTES = {
 """What servers of mcp and fastmcp have under other names."""
 _PROTOCOL_SETTINGS = (
     *("title", "instructions", "description", "website_url", "icons", "page_size", "unknown_tool_code"),
-    *("log_arguments", "key", "keeps_sessions"),
+    *("log_arguments", "key", "keeps_sessions", "tasks"),
 )
 
 
@@ -352,9 +355,7 @@ class MCPServer:
             self._switch(batch, switches or {})
         if include or exclude:
             kept = select(batch.everything, include, exclude)
-            batch.tools = [tool for tool in kept if tool.kind == "tool"]
-            batch.resources = [tool for tool in kept if tool.kind == "resource"]
-            batch.prompts = [tool for tool in kept if tool.kind == "prompt"]
+            batch = Batch.of(kept, batch.findings, single=batch.single)
         register = self._register_one if batch.single and batch.tools else self._register_many
         report = register(batch, on_duplicate, strict)
         for finding in batch.findings:
@@ -443,6 +444,9 @@ class MCPServer:
 
         self._check_open()
         made = add_static(uri, content, options)
+        caller = sys._getframe(1)
+        for each in made:
+            each.info.source = Location(caller.f_code.co_filename, caller.f_lineno)
         if len(made) == 1:
             self.resources.add(made[0])
         else:
@@ -493,10 +497,7 @@ class MCPServer:
 
     async def read(self, uri: str, *, principal: Principal = LOCAL) -> list[dict[str, Any]]:
         """Return the contents of a resource. Raises ToolNotFoundError, and CallError where reading fails."""
-        from toolcrib.registry.resources import find_resource  # start-up time, as above
-
-        found = find_resource(self.resources.snapshot, uri)
-        resource, values = (None, None) if found is None else found
+        resource, values = self.dispatcher.find_resource(uri)
         result = await self.dispatcher.run(resource, uri, values, kind="resource", principal=principal)
         return [{"uri": uri, **item} for item in raise_failure(result).content]
 
@@ -693,6 +694,8 @@ class MCPServer:
         if self._transports is not None:
             self._transports.close()
         try:
+            if self._transports is not None:
+                await self._transports.engine.tasks.close()
             await self.dispatcher.applications.close_all()
         finally:
             self.dispatcher.close()
@@ -861,9 +864,8 @@ class MCPServer:
 
     def _print_start(self, urls: Sequence[str]) -> None:
         """Print where the server is. On stderr: stdout belongs to the program."""
-        tools = len(self.registry.published())
-        noun = "tool" if tools == 1 else "tools"
-        lines = [f"{self.name}: serving {tools} {noun} at", *(f"  {url}" for url in dict.fromkeys(urls))]
+        served = count_kinds(map(label_of, self.dispatcher.published()))
+        lines = [f"{self.name}: serving {served} at", *(f"  {url}" for url in dict.fromkeys(urls))]
         sys.stderr.write("\n".join([*lines, "Press Ctrl-C to stop the server.", ""]))
 
     async def _run(self, transport: Transport | None) -> None:

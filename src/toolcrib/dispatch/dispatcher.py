@@ -13,7 +13,7 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,7 @@ from toolcrib.tool import Kind, Tool
 
 if TYPE_CHECKING:
     from toolcrib.dispatch.large_results import KeptResults, ResultBudget
+    from toolcrib.registry.resources import ResourceFinder
     from toolcrib.schema.received import Received
     from toolcrib.schema.result import ResultConverter
     from toolcrib.schema.shapes import Convert
@@ -117,6 +118,15 @@ class Plan:
         return [values.pop(name, default) for name, default in self.positional], values
 
 
+@dataclass(frozen=True, slots=True)
+class LongCall:
+    """A call that may become a task. `timeout_s` is the limit of a tool without its own; `on_start` is called
+    right before the tool is."""
+
+    timeout_s: float
+    on_start: Callable[[Call], None]
+
+
 def tool_modules(tool: Tool) -> list[tuple[str, str]]:
     """Return modules that were loaded from files, which another process has to load first."""
     module = sys.modules.get(getattr(tool.info.function, "__module__", None) or "")
@@ -155,7 +165,7 @@ def _explain(
     cause = error
     while isinstance(cause, BaseExceptionGroup) and len(cause.exceptions) == 1:
         cause = cause.exceptions[0]  # a task group wraps even a single error
-    if isinstance(cause, CallError):
+    if isinstance(cause, CallError) and not (crashes.hides_adopted and getattr(cause, "is_crash", False)):
         return cause
     foreign = _explain_adopted(plan, cause)
     if foreign is not None and not isinstance(foreign, ToolCrashedError):
@@ -270,7 +280,7 @@ class Dispatcher:
         self.timeout_s = None if timeout_s is None else _check_limit(timeout_s)
         self.runner = Runner()
         self.crashes = CrashReporter()
-        self.applications = Applications(registry, self.crashes)
+        self.applications = Applications((registry, self.resources, self.prompts), self.crashes)
         self.pipeline: Pipeline | None = None
         self.tool_search: ToolSearch | None = None
         self.max_result_tokens: int | None = None
@@ -284,6 +294,7 @@ class Dispatcher:
         self._seen: Snapshot | None = None
         self._plans: dict[str, Plan] = {}
         self._plan_of: dict[Tool, Plan] = {}
+        self._finder: ResourceFinder | None = None
         self._feature_plans: dict[Tool, Plan] = {}  # of resources, prompts and functions that complete
         self._features_seen: tuple[Snapshot, Snapshot] | None = None
         self._viewed: dict[ToolRegistry, tuple[Snapshot, tuple[Tool, ...]]] = {}
@@ -304,6 +315,16 @@ class Dispatcher:
         if viewed is None or viewed[0] is not snapshot:
             viewed = self._viewed[registry] = (snapshot, tuple(registry.published()))
         return viewed[1] if self.pipeline is None else self.pipeline.view(principal, viewed[1])
+
+    def find_resource(self, uri: str) -> tuple[Tool, dict[str, Any]] | tuple[None, None]:
+        """Return the resource of a URI with the variables in it; None for both where there is none."""
+        if self._finder is None:
+            if not self.resources:
+                return None, None
+            from toolcrib.registry.resources import ResourceFinder  # start-up time: many servers have none
+
+            self._finder = ResourceFinder(self.resources)
+        return self._finder.find(uri) or (None, None)
 
     def published(self) -> list[Tool]:
         """Return everything that clients may see: tools, resources and prompts."""
@@ -372,6 +393,17 @@ class Dispatcher:
                 return self._perform(plan, arguments, principal, limit, channel)
         return self._call(name, arguments, principal, channel, timeout_s)
 
+    def call_long(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        principal: Principal,
+        channel: Channel,
+        long: LongCall,
+    ) -> Coroutine[Any, Any, Result]:
+        """Return a coroutine like `call`, for a call that may become a task."""
+        return self._call(name, arguments, principal, channel, None, long)
+
     async def _call(
         self,
         name: str,
@@ -379,6 +411,7 @@ class Dispatcher:
         principal: Principal,
         channel: Channel,
         timeout_s: float | None,
+        long: LongCall | None = None,
     ) -> Result:
         if self.is_stopped:
             stopped = ToolBusyError(f"Tool '{name}' cannot run: the server has stopped.")
@@ -389,7 +422,7 @@ class Dispatcher:
         if plan is None:
             meant = self.forward(name, arguments, principal)
             if meant is not None:
-                return await self.call(*meant, principal=principal, channel=channel, timeout_s=timeout_s)
+                return await self._call(*meant, principal, channel, timeout_s, long)
             try:
                 plan = self._plan(name, principal)
                 if self.pipeline is not None and not self._is_there(plan.tool, principal):
@@ -399,7 +432,7 @@ class Dispatcher:
                     call = Call(self.pipeline.next_id(), name, None, arguments, principal, channel)
                     await self.pipeline.reject_unknown(call)
                 raise
-        return await self._start(plan, name, arguments, principal, channel, timeout_s)
+        return await self._start(plan, name, arguments, principal, channel, timeout_s, long)
 
     async def run(
         self,
@@ -410,6 +443,7 @@ class Dispatcher:
         kind: Kind = "resource",
         principal: Principal = LOCAL,
         channel: Channel = NO_CHANNEL,
+        timeout_s: float | None = None,
     ) -> Result:
         """Run what is not in the registry of tools, a resource or a prompt, through the same middleware.
 
@@ -422,7 +456,7 @@ class Dispatcher:
         plan = None if tool is None else self._feature_plan(tool)
         try:
             if plan is not None:
-                return await self._start(plan, name, arguments, principal, channel, None)
+                return await self._start(plan, name, arguments, principal, channel, timeout_s)
             if self.pipeline is not None:
                 named = f"{kind}:{name}"  # no record may take it for a tool
                 call = Call(self.pipeline.next_id(), named, None, arguments, principal, channel)
@@ -475,14 +509,20 @@ class Dispatcher:
         principal: Principal,
         channel: Channel,
         timeout_s: float | None,
+        long: LongCall | None = None,
     ) -> Awaitable[Result]:
         limit = self.timeout_s if plan.timeout_s is None else plan.timeout_s
+        if long is not None and plan.timeout_s is None:
+            limit = long.timeout_s
         if timeout_s is not None:
             limit = _shorten(limit, timeout_s)
-        if self.pipeline is None:
+        if self.pipeline is None and long is None:
             return self._perform(plan, arguments, principal, limit, channel)
-        id_ = self.pipeline.next_id()
+        id_ = secrets.token_hex(4) if self.pipeline is None else self.pipeline.next_id()
         call = Call(id_, name, plan.tool, arguments, principal, channel, limit, plan.is_search_tool)
+        call.on_start = None if long is None else long.on_start
+        if self.pipeline is None:
+            return self._perform(plan, arguments, principal, limit, channel, call)
         chain = plan.chain
         if chain is None:
             chain = plan.chain = self._compose(plan, self.pipeline)
@@ -532,7 +572,7 @@ class Dispatcher:
             if call is not None:
                 if call.checks:
                     given, clock = await self._run_checks(plan, call, checked, limit)
-                call.has_run = True
+                call.begin()
             if plan.owner is not None and not self.applications.is_open(plan.owner):
                 await self.applications.open_for(plan.tool, limit, call_id)
             if plan.context is not None:
@@ -726,11 +766,7 @@ class Dispatcher:
         """Keep the plans of tools that are still there; running calls keep the plan they have."""
         with self._lock:
             snapshot = self.registry.snapshot
-            self._plan_of = {
-                tool: plan
-                for tool, plan in self._plan_of.items()
-                if tool in self.registry.versions(tool.name)
-            }
+            self._drop_plans()
             self._plans = {
                 name: plan for name, plan in self._plans.items() if snapshot.find(name) is plan.tool
             }
@@ -763,8 +799,20 @@ class Dispatcher:
             read_form=_read_form,
         )
 
+    def _drop_plans(self) -> None:
+        """Drop the plans of tools, resources and prompts that are no longer registered."""
+        registries = {"tool": self.registry, "resource": self.resources, "prompt": self.prompts}
+        self._plan_of = {
+            tool: plan
+            for tool, plan in self._plan_of.items()
+            if tool in registries[tool.kind].versions(tool.name)
+        }
+
     async def renew(self) -> None:
-        """End processes that have loaded old code, and close applications without tools, after a reload."""
+        """Forget old code, end processes that have loaded it, and close applications without tools, after a
+        reload."""
+        with self._lock:
+            self._drop_plans()
         self.runner.renew()
         await self.applications.close_unused()
 

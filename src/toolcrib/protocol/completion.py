@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.dispatch.rate_limit import RateLimiter
-from toolcrib.errors import CallError
+from toolcrib.errors import CallError, RelayedError
 from toolcrib.protocol import prompts, resources
 from toolcrib.protocol.calls import AwaitedResult, Peer, encode_mapping, read_options
 from toolcrib.protocol.messages import INTERNAL_ERROR, INVALID_PARAMS, Id, Reply, RPCError
@@ -44,11 +44,13 @@ def complete(
         read_options(params)
     name, value, known = _read_argument(params)
     target = _find_target(engine, peer, params.get("ref"), revision)
-    if name not in target.arguments.schema["properties"]:
+    from toolcrib.registry.completion import choices_of, names_of, rank  # loaded with the first prompt
+
+    if name not in names_of(target):
         raise _invalid(f"'{target.name}' has no argument '{name[:80]}'")
     if engine.completion_limit.take(peer.principal.binding) is not None:
         raise RPCError(INTERNAL_ERROR, "Too many completions: slow down", status=429)
-    from toolcrib.registry.completion import Completions, bind_completer, choices_of, rank  # start-up time
+    from toolcrib.registry.completion import Completions, bind_completer  # start-up time
 
     completer = target.completers.get(name)
     if completer is None:
@@ -71,8 +73,11 @@ async def _run(
     result = await engine.dispatcher.run_bare(completer, arguments, principal=peer.principal)
     if result.is_error:
         text = str(result.error) if isinstance(result.error, CallError) else "Internal error"
-        raise RPCError(INTERNAL_ERROR, text, status=200)
+        code = result.error.rpc_code if isinstance(result.error, RelayedError) else INTERNAL_ERROR
+        raise RPCError(code, text, status=200)
     values = result.structured_content
+    if isinstance(values, dict) and "values" in values:  # the whole answer of a server of another library
+        return {"completion": values}
     found = values if isinstance(values, list) else []
     return _to_wire(rank(_drop_hidden(engine, peer, target, name, found), arguments["value"]))
 
@@ -113,8 +118,8 @@ def _find_target(engine: Engine, peer: Peer, ref: Any, revision: Revision) -> An
         error = prompts.unknown_prompt(text)
     else:
         found = dispatcher.resources.try_get(text)
-        if found is None and (matched := resources.find(engine, text)) is not None:
-            found = matched.resource
+        if found is None:
+            found, _ = resources.find(engine, text)
         error = resources.not_found(text, revision)
     if found is None or not dispatcher.is_visible(peer.principal, found):
         raise error

@@ -35,6 +35,7 @@ from toolcrib.protocol.lists import list_reply, log_list
 from toolcrib.protocol.messages import ACCEPTED, Id, Reply, RPCError
 from toolcrib.protocol.revisions import LEGACY, MODERN, Revision
 from toolcrib.protocol.subscriptions import listen
+from toolcrib.protocol.tasks import cancel_task, get_task, tasks_capability, update_task
 from toolcrib.validation import codec
 
 if TYPE_CHECKING:
@@ -202,6 +203,9 @@ METHODS: tuple[Method, ...] = (
     Method("notifications/cancelled", cancel),
     Method("server/discover", discover, MODERN_ONLY),
     Method("subscriptions/listen", listen, MODERN_ONLY, _subscribe_capability),
+    Method("tasks/get", get_task, MODERN_ONLY, tasks_capability),
+    Method("tasks/update", update_task, MODERN_ONLY),
+    Method("tasks/cancel", cancel_task, MODERN_ONLY),
     Method("initialize", initialize, LEGACY_ONLY, before_initialize=True),
     Method("ping", ping, LEGACY_ONLY, before_initialize=True),
     Method("logging/setLevel", set_level, LEGACY_ONLY),

@@ -8,7 +8,7 @@ their names, as far as they are known.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from toolcrib.errors import InvalidToolError
@@ -38,9 +38,16 @@ class Completions(NamedTuple):
     total: int
 
 
+def names_of(target: Completable) -> Collection[str]:
+    """Return what can be completed: the variables of a template, or the arguments of a prompt."""
+    template = getattr(target, "template", None)
+    names: Collection[str] = target.arguments.schema["properties"] if template is None else template.variables
+    return names
+
+
 def completer_of(target: Completable, argument: str) -> Callable[[F], F]:
     """Return a decorator for the function that completes an argument. Raises InvalidToolError."""
-    known = list(target.arguments.schema["properties"])
+    known = list(names_of(target))
     if argument not in known:
         hint = f"arguments: {', '.join(known) or 'none'}"
         raise InvalidToolError(f"'{target.name}' has no argument '{argument}'", tool=target.name, hint=hint)
@@ -64,7 +71,7 @@ def completer_of(target: Completable, argument: str) -> Callable[[F], F]:
 
 def bind_completer(completer: Tool, value: str, known: Mapping[str, str]) -> dict[str, Any] | None:
     """Return the arguments of a completion function, or None where it needs one that is not known yet."""
-    given: dict[str, Any] = {"arguments": dict(known), **known, "value": value}
+    given: dict[str, Any] = {**known, "arguments": dict(known), "value": value}
     schema = completer.arguments.schema
     if not given.keys() >= set(schema.get("required", ())):
         return None

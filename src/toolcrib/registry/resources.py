@@ -7,6 +7,7 @@ its template, and what it returns becomes contents instead of a result (docs/dec
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import partial
@@ -18,6 +19,7 @@ from toolcrib.definition import URI, OptionFields, RunMode, ToolOptions, check_t
 from toolcrib.errors import Finding, InvalidToolError
 from toolcrib.registry.completion import TIMEOUT_S, Completers
 from toolcrib.registry.index import Snapshot, VersionGroup
+from toolcrib.registry.registry import ToolRegistry
 from toolcrib.registry.uri_template import URITemplate, is_template, screen
 from toolcrib.schema.function import ToolParts, build_function
 from toolcrib.schema.parameters import HandlerInfo, check_parameters, inspect_handler, name_of
@@ -27,6 +29,8 @@ from toolcrib.validation import codec
 
 STATIC_TTL_MS = 3_600_000
 JSON_TYPE = "application/json"
+_PLAIN = re.compile(r"[A-Za-z0-9._~:/-]*")
+"""URIs that can be written in one way only."""
 _CONTENTS = frozenset({"uri", "mimeType", "text", "blob", "_meta"})
 _OWN_FIELDS = ("mime_type", "size", "annotations", "ttl_ms", "unscreened")
 
@@ -122,7 +126,9 @@ class Resource(Tool):
         if self.template is None:
             return {} if uri == self.name else None
         values = self.template.match(uri)
-        return None if values is None or screen(values, self.unscreened) is not None else values
+        if values is None or screen(values, self.unscreened) is not None:
+            return None
+        return values
 
 
 def _build(info: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
@@ -296,22 +302,37 @@ class Found(NamedTuple):
     values: dict[str, Any]
 
 
-def find_resource(snapshot: Snapshot, uri: str) -> Found | None:
-    """Return the resource of a URI: the one of exactly this URI, else the first template that matches.
+class ResourceFinder:
+    """Finds the resources of a registry by URI. Keeps the templates of its present snapshot."""
 
-    A template does not stand in for a resource of its own that is disabled, nor for one whose URI is only
-    spelled with other escapes: rules may be about that one.
-    """
-    exact = find_exact(snapshot, uri)
-    if exact is not None:
-        return _enabled(exact)
-    for tool in snapshot.tools:
-        if isinstance(tool, Resource) and tool.template is not None:
-            values = tool.match(uri)
-            if values is not None:
-                exact = find_exact(snapshot, tool.template.expand(values))
-                return Found(tool, values) if exact is None else _enabled(exact)
-    return None
+    def __init__(self, registry: ToolRegistry) -> None:
+        self._registry = registry
+        self._seen: Snapshot | None = None
+        self._templates: list[Resource] = []
+
+    def find(self, uri: str) -> Found | None:
+        """Return the resource of a URI: the one of exactly this URI, else the first template that matches.
+
+        A template does not stand in for a resource of its own that is disabled, nor for one whose URI is only
+        spelled with other escapes: rules may be about that one.
+        """
+        snapshot = self._registry.snapshot
+        exact = find_exact(snapshot, uri)
+        if exact is not None:
+            return _enabled(exact)
+        if snapshot is not self._seen:
+            found = [tool for tool in snapshot.tools if isinstance(tool, Resource) and tool.template]
+            self._templates, self._seen = found, snapshot
+        for made in self._templates:
+            values = made.match(uri)
+            if values is None or made.template is None:
+                continue
+            if _PLAIN.fullmatch(uri) is None:
+                exact = find_exact(snapshot, made.template.expand(values))
+                if exact is not None:
+                    return _enabled(exact)
+            return Found(made, made.arguments.decode_texts(values))
+        return None
 
 
 def find_exact(snapshot: Snapshot, uri: str) -> VersionGroup | None:
@@ -336,7 +357,7 @@ def find_overlaps(resources: Iterable[Tool]) -> Iterator[Finding]:
         if other is not made:
             text = f"Resource '{made.name}' is never read: '{other.name}' matches the same URIs"
             yield Finding(
-                "overlapping-template",
+                "same-uris",
                 "warning",
                 text,
                 tool=made.name,

@@ -123,6 +123,9 @@ def test_every_method_is_a_row_of_the_table() -> None:
         "resources/unsubscribe",
         "server/discover",
         "subscriptions/listen",
+        "tasks/cancel",
+        "tasks/get",
+        "tasks/update",
         "tools/call",
         "tools/list",
     }
