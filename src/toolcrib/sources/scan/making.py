@@ -52,11 +52,11 @@ from toolcrib.sources.tables import HANDLER_TABLE
 from toolcrib.tool import MARK, SPELLINGS, Tool
 
 MAX_PARAMETERS = 500
-UNREADABLE: Any = object()
 _AS_ATTRIBUTE = "write it down as an attribute of the class"
 _SETTINGS = ("name_rule", "on_duplicate", "separator", "confusable")
 _ADD_OPTIONS = ("namespace", "switches", "include", "exclude", "on_duplicate", "strict")
 _TOOL_CLASSES = frozenset({"Tool", "FunctionTool"})
+_NOT_LITERAL = (*UNREAD, DefinitionError, TypeError)
 
 
 @dataclass(slots=True)
@@ -78,7 +78,6 @@ class ToolMaker:
         self.patterns = patterns
         self.findings = patterns.findings
         self.report = patterns.report
-        self.has_open_tables = False
         self._notes: dict[int, Note] = {}
         self._stubs: dict[tuple[int, int], Any] = {}
         self._made: dict[Instance, Any] = {}
@@ -130,7 +129,9 @@ class ToolMaker:
             arguments = init.node.args
             places = [*arguments.posonlyargs, *arguments.args][1:]
             return len(places) > len(arguments.defaults) or None in arguments.kw_defaults
-        return resolver.is_record(cls) and any(default is None for _, default, _ in resolver.fields(cls))
+        called = (item.func if isinstance(item, ast.Call) else item for item in cls.node.decorator_list)
+        is_record = any(resolver.full_name(item, cls.scope).endswith("dataclass") for item in called)
+        return (is_record or resolver.is_model(cls)) and None in resolver.fields(cls).values()
 
     # --- stubs ---
 
@@ -152,9 +153,8 @@ class ToolMaker:
         self.note(stub, key, made.findings, guesses)
         mark = self.patterns.marks.get(id(function.node))
         if mark is not None:
-            setattr(stub, MARK, self.mark(mark[0], stub))
-            if mark[1]:
-                self.doubt(stub, mark[1])
+            setattr(stub, MARK, self.mark(mark, stub))
+            self.doubt(stub, mark.guesses)
         return stub
 
     def key_of(self, function: Function) -> tuple[int, int]:
@@ -195,30 +195,25 @@ class ToolMaker:
                     return words
         return None
 
-    def mark(self, call: Arguments, origin: Any = None) -> ToolOptions:
+    def mark(self, call: Arguments, origin: Any) -> ToolOptions:
         """Return the options of `@tool(...)`. What it refuses is a finding, and then there are none."""
         if not call.args and not call.keywords:
             return NO_OPTIONS
         options, findings = read_ours(self.resolver, call)
-        if origin is not None:
-            self.note(origin, (), findings)
-        else:
-            self.findings += findings
+        self.note(origin, (), findings)
         try:
             return NO_OPTIONS.override(options)
         except DefinitionError as error:
             self.refuse(error, call)
             return NO_OPTIONS
 
-    def unknown_handler(self, label: str, where: Location) -> Any:
+    def unknown_handler(self, item: Data) -> Any:
         """Return a handler in place of one that cannot be followed: it takes what its schema admits."""
 
         async def handler(arguments: dict[str, Any]) -> None:
-            """Do nothing."""
             _ = arguments
 
-        handler.__name__, handler.__doc__ = label, None
-        place = {"co_filename": where.file or "", "co_firstlineno": where.line or 1}
+        place = {"co_filename": str(item.scope.file.path), "co_firstlineno": item.node.lineno}
         handler.__code__ = handler.__code__.replace(**place)  # type: ignore[arg-type]
         guess = Guess("guessed-handler", "its handler cannot be followed")
         self.note(handler, (id(handler),), (), (guess,))
@@ -335,8 +330,7 @@ class ToolMaker:
         self, registry: ToolRegistry, item: Registration, server: Server, switches: dict[str, bool]
     ) -> None:
         call, guesses = item.call, [*item.guesses, *server.guesses]
-        thing = self._table(item) if isinstance(item.thing, Data) else None
-        thing = self.make(item.thing, guesses) if thing is None else thing
+        thing = self.make(item.thing, guesses)
         if thing is None or (isinstance(thing, str) and thing != "toolcrib.samples"):  # it would be imported
             self.refuse_unknown(item)
             return
@@ -344,8 +338,7 @@ class ToolMaker:
             strict.check_object(thing, registry.check_free)
             registry.add(Tool.from_object(thing), on_duplicate="error", rule=STRICT)
             return
-        keywords = [keyword for keyword in call.keywords if keyword.arg != "handlers"]
-        options, findings = read_ours(self.resolver, replace(call, keywords=keywords))
+        options, findings = read_ours(self.resolver, call)
         given: dict[str, Any] = dict(options)
         words = {key: given.pop(key) for key in _ADD_OPTIONS if key in given}
         batch = collect(thing, namespace=words.get("namespace"), **given)
@@ -361,21 +354,6 @@ class ToolMaker:
         report = registry.add_all(batch.tools, on_duplicate=words.get("on_duplicate"))
         self.findings += [_placed(finding, call) for finding in report.findings]
 
-    def _table(self, item: Registration) -> Any:
-        """`server.add([{...}], handlers={...})`: definitions that are handed over."""
-        thing, call = item.thing, item.call
-        if not isinstance(thing, Data) or not isinstance(thing.node, ast.Dict | ast.List | ast.Tuple):
-            return None
-        table = TableReader(self, "The table").read(thing)
-        if isinstance(table, list) and any(isinstance(entry, str) for entry in table):
-            return None  # names of files and modules: collecting would import them
-        node = call.keyword("handlers")
-        handlers = None if node is None else Data(node, call.scope, call.frame)
-        found = {} if handlers is None else TableReader(self, HANDLER_TABLE).read(handlers)
-        batch = collect(table, handlers=found if isinstance(found, dict) else {})
-        self.findings += [_placed(finding, call) for finding in batch.findings]
-        return batch.tools
-
 
 def _placed(finding: Finding, call: Arguments) -> Finding:
     if finding.file is not None:
@@ -386,57 +364,47 @@ def _placed(finding: Finding, call: Arguments) -> Finding:
 # --- tables ------------------------------------------------------------------------------------------
 
 
-class TableReader:
-    """Reads a table of definitions or handlers as importing would find it, with stubs for functions. Parts
-    that are computed are left out, with a finding; a tool whose handler is one of them is still listed."""
+def read_table(maker: ToolMaker, name: str, item: Data) -> Any:
+    """Return a table of definitions or handlers as importing would find it, with stubs for functions. An
+    entry of which a part is computed is left out, with a finding; a table that is computed is None."""
+    try:
+        return _read_part(maker, name, item, 0)
+    except _NOT_LITERAL:
+        _report_entry(maker, name, item)
+        return None
 
-    def __init__(self, maker: ToolMaker, name: str) -> None:
-        self.maker = maker
-        self.resolver = maker.resolver
-        self.name = name
 
-    def read(self, item: Data, what: str = "", label: str = "", depth: int = 0) -> Any:
-        """Return the value of an item, or UNREADABLE. `what` it is of the tool `label`, in a definition."""
-        thing = self.resolver.of(item)
-        written = thing.node if isinstance(thing, Data) and depth < 2 and not what else None
+def _read_part(maker: ToolMaker, name: str, item: Data, depth: int) -> Any:
+    """Return a table, an entry of it, or a part of an entry."""
+    resolver = maker.resolver
+    thing = resolver.of(item)
+    node = thing.node if isinstance(thing, Data) and depth < 2 else None
+    if isinstance(thing, Function):
+        return maker.stub(thing)
+    if isinstance(thing, Known) and thing.call is not None and is_record(thing):
+        return SimpleNamespace(**read_record(maker, thing.call))
+    if not isinstance(node, ast.Dict | ast.List | ast.Tuple | ast.Set | ast.BinOp):
+        return resolver.data_of(thing)
+    made: dict[Any, Any] = {}
+    for position, part in enumerate(resolver.items(item.node, item.scope, item.frame)):
+        key: Any = position
         try:
-            if isinstance(thing, Function):
-                return self.maker.stub(thing)
-            if isinstance(thing, Known) and is_record(thing) and thing.call is not None:
-                return SimpleNamespace(**read_record(self.maker, thing.call))
-            if isinstance(written, ast.Dict):
-                return self._dict(item, label, depth + 1)
-            if isinstance(written, ast.List | ast.Tuple | ast.Set | ast.BinOp):
-                parts = [self.read(part, depth=depth + 1) for part in self._items(item)]
-                return [part for part in parts if part is not UNREADABLE]
-            return self.resolver.data_of(thing)
-        except (*UNREAD, DefinitionError, TypeError):
-            line = getattr(item.key or item.node, "lineno", None)
-            if what == "handler" or (self.name == HANDLER_TABLE and depth):
-                return self.maker.unknown_handler(label, Location(str(item.scope.file.path), line or 1))
-            self.maker.has_open_tables = True
-            if what:
-                finding = unread(f"'{what}' of tool '{label}'", item.scope, line, tool=label)
+            key = position if part.key is None else resolver.data(part.key, part.scope, part.frame)
+            made[key] = _read_part(maker, name, part, depth + 1)
+        except _NOT_LITERAL:
+            if part.key is not None and (key == "handler" or name == HANDLER_TABLE):
+                made[key] = maker.unknown_handler(part)
+            elif depth:
+                raise
             else:
-                hint = "write the definitions down in the table"
-                finding = unread(f"A part of {self.name}", item.scope, line, "guessed-table", hint)
-            self.maker.findings.append(finding)
-            return UNREADABLE
+                _report_entry(maker, name, part)
+    return made if isinstance(node, ast.Dict) else list(made.values())
 
-    def _items(self, item: Data) -> Iterator[Data]:
-        return self.resolver.items(item.node, item.scope, item.frame)
 
-    def _dict(self, item: Data, label: str, depth: int) -> dict[Any, Any]:
-        """Return a table by name, or a definition, of which handlers are read last: they need the name."""
-        made: dict[Any, Any] = {}
-        parts = list(self._items(item))
-        keys = [self.read(part if part.key is None else replace(part, node=part.key)) for part in parts]
-        for key, part in sorted(zip(keys, parts, strict=True), key=lambda pair: pair[0] == "handler"):
-            is_definition = depth > 1 or "name" in made
-            name = str(made.get("name", label or key))
-            if key is not UNREADABLE:
-                made[key] = self.read(part, str(key) if is_definition else "", name, depth)
-        return {key: value for key, value in made.items() if value is not UNREADABLE}
+def _report_entry(maker: ToolMaker, name: str, item: Data) -> None:
+    hint = "write the definitions down in the table"
+    line = getattr(item.key or item.node, "lineno", None)
+    maker.findings.append(unread(f"A part of {name}", item.scope, line, "guessed-table", hint))
 
 
 # --- tool objects ------------------------------------------------------------------------------------
@@ -451,7 +419,7 @@ def is_tool_object(maker: ToolMaker, instance: Instance) -> bool:
 def _find(maker: ToolMaker, instance: Instance, spellings: Sequence[str]) -> str | None:
     """Return the attribute that holds a part of a tool object."""
     resolver, cls = maker.resolver, instance.cls
-    fields = {key for key, _, _ in resolver.fields(cls)} if resolver.is_record(cls) else set()
+    fields = resolver.fields(cls)
     for name in spellings:
         if name in fields or resolver.member(cls, name) is not None or resolver.assigned(cls, name):
             return name
@@ -481,7 +449,7 @@ def build_object(maker: ToolMaker, instance: Instance) -> Any:
                 setattr(made, part, dict(OPEN_SCHEMA) if part == "input_schema" else "")
     mark = maker.patterns.marks.get(id(cls.node))
     if mark is not None:
-        setattr(type(made), MARK, maker.mark(mark[0]))
+        setattr(type(made), MARK, maker.mark(mark, made))
     maker.note(made, (id(instance),), findings, [*maker.guesses_about(cls), *maker.reach(instance)])
     if (note := maker.notes_of(made.execute)) is not None:
         maker.note(made, (), note.findings, note.guesses)
@@ -526,18 +494,16 @@ def is_complete(maker: ToolMaker, cls: Class) -> bool:
 
 def _is_abstract(maker: ToolMaker, cls: Class) -> bool:
     """Return whether a class has methods that a subclass must write, and insists on it."""
-    resolver, missing = maker.resolver, set[str]()
-    line = resolver.ancestors(cls)
-    metas = [keyword.value for item in line if isinstance(item, Class) for keyword in item.node.keywords]
+    resolver = maker.resolver
+    ancestors = resolver.ancestors(cls)
+    metas = [keyword.value for item in ancestors if isinstance(item, Class) for keyword in item.node.keywords]
     insists = any(ast.unparse(item).endswith("ABCMeta") for item in metas)
-    if not insists and not {"abc.ABC", "typing.Protocol"} & {getattr(item, "name", "") for item in line}:
+    if not insists and not {"abc.ABC", "typing.Protocol"} & {getattr(item, "name", "") for item in ancestors}:
         return False
-    for item in reversed(line):
-        for statement in item.node.body if isinstance(item, Class) else ():
-            if isinstance(statement, FUNCTIONS):
-                is_missing = "abstract" in resolver.kinds(statement, item.body)  # type: ignore[union-attr]
-                (missing.add if is_missing else missing.discard)(statement.name)
-    return bool(missing)
+    names = {name for item in resolver.classes(cls) for name in item.body.names}
+    members = (resolver.member(cls, name) for name in names)
+    functions = [member for member in members if isinstance(member, Function)]
+    return any("abstract" in resolver.kinds(member.node, member.scope) for member in functions)
 
 
 def guess_base(unread: list[str], what: str) -> Guess:
@@ -594,7 +560,7 @@ def _marked(maker: ToolMaker, instance: Instance) -> _Listed:
         mark = maker.patterns.marks.get(id(binding.node)) if name[0] != "_" else None
         thing = maker.resolver.attribute(instance, name) if mark is not None else None
         if mark is not None and isinstance(thing, Function):
-            yield thing, mark[1]
+            yield thing, mark.guesses
 
 
 def _stand_in(maker: ToolMaker, instance: Instance, listed: list[Any], *, is_ours: bool) -> Any:

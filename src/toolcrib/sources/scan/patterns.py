@@ -89,7 +89,7 @@ class Patterns:
     def __init__(self, resolver: Resolver, findings: list[Finding]) -> None:
         self.resolver = resolver
         self.findings = findings
-        self.marks: dict[int, tuple[Arguments, tuple[Guess, ...]]] = {}
+        self.marks: dict[int, Arguments] = {}
         self.marked: list[tuple[Definition, SourceFile]] = []
         self.doubts: dict[int, tuple[Guess, ...]] = {}
         self.others: set[int] = set()
@@ -185,7 +185,7 @@ class Patterns:
 
     def _mark(self, node: Definition, call: Arguments, file: SourceFile) -> None:
         if id(node) not in self.marks:
-            self.marks[id(node)] = (call, call.guesses)
+            self.marks[id(node)] = call
             self.marked.append((node, file))
 
     def _apply(self, marker: Marker, thing: Thing, call: Arguments) -> None:
@@ -307,13 +307,10 @@ class Patterns:
         value = node.value if isinstance(node, ast.Starred) else node
         thing = self.resolver.resolve(value, call.scope, call.frame)
         written = thing.node if isinstance(thing, Data) else None
-        is_list = isinstance(written, ast.List | ast.Tuple | ast.Set | ast.BinOp)
-        if isinstance(node, ast.Starred) or (is_list and call.keyword("handlers") is None):
-            items = self.resolver.items(value, call.scope, call.frame)
-            if not any(isinstance(item.node, ast.Dict) for item in items):
-                self._register_items(server, value, call, "add")
-                return
-        self._register(server, thing, call, "add")
+        if isinstance(node, ast.Starred) or isinstance(written, ast.List | ast.Tuple | ast.Set | ast.BinOp):
+            self._register_items(server, value, call, "add")
+        else:
+            self._register(server, thing, call, "add")
 
     def _register_items(self, server: Server, node: ast.expr, call: Arguments, method: str) -> None:
         for item in self.resolver.items(node, call.scope, call.frame):

@@ -316,7 +316,7 @@ class Resolver:
                 call = owner.call if node.name == "__init__" else None
                 frame = self.bind(node, stored.spot.scope, call, owner)
                 return self.resolve(stored.value, stored.spot.scope, frame)
-            member = self._field(owner, cls, name) or self.member(cls, name)
+            member = self.member(cls, name)
         if not isinstance(member, Function) or member.owner is not None:
             return member or UNKNOWN
         kinds = self.kinds(member.node, member.scope)
@@ -334,19 +334,6 @@ class Resolver:
                 if is_method and getattr(holder, "id", "") == _first_parameter(scope.node):
                     found.append(stored)
         return sorted(found, key=lambda stored: stored.spot.scope.node.name != "__init__")
-
-    def _field(self, owner: Instance | Server, cls: Class, name: str) -> Thing | None:
-        """Return a field of a dataclass or model from the call that makes it."""
-        if owner.call is None or not self.is_record(cls):
-            return None
-        given = iter(owner.call.args)
-        for key, default, scope in self.fields(cls):
-            node = next(given, None) or owner.call.keyword(key)
-            if key == name and node is not None:
-                return self.resolve(node, owner.call.scope, owner.call.frame)
-            if key == name and default is not None:
-                return self.resolve(default, scope)
-        return None
 
     # --- classes -------------------------------------------------------------------------------------
 
@@ -393,21 +380,11 @@ class Resolver:
     def is_model(self, cls: Class) -> bool:
         return any(isinstance(item, Known) and item.package == "pydantic" for item in self.ancestors(cls))
 
-    def is_record(self, cls: Class) -> bool:
-        """Return whether the constructor of a class is made from its annotations."""
-        called = (item.func if isinstance(item, ast.Call) else item for item in cls.node.decorator_list)
-        return self.is_model(cls) or any(
-            self.full_name(item, cls.scope).endswith("dataclass") for item in called
-        )
-
-    def fields(self, cls: Class) -> list[tuple[str, ast.expr | None, Scope]]:
-        """Return the fields of a dataclass or model with their defaults, bases first."""
-        found: dict[str, tuple[ast.expr | None, Scope]] = {}
-        for item in reversed(self.classes(cls)):
-            for statement in item.node.body:
-                if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-                    found[statement.target.id] = (statement.value, item.body)
-        return [(name, default, scope) for name, (default, scope) in found.items()]
+    def fields(self, cls: Class) -> dict[str, ast.expr | None]:
+        """Return the annotated names of a class and its bases, with their values."""
+        statements = [statement for item in reversed(self.classes(cls)) for statement in item.node.body]
+        fields = [item for item in statements if isinstance(item, ast.AnnAssign)]
+        return {item.target.id: item.value for item in fields if isinstance(item.target, ast.Name)}
 
     def kinds(self, node: FunctionNode, scope: Scope) -> set[str]:
         """Return the kinds of a function: async, static, class, property, abstract."""
@@ -632,11 +609,6 @@ class Resolver:
             written |= {item.arg: item.value for item in call.keywords if item.arg in named}
             for name, value in written.items():
                 given[name] = self.resolve(value, call.scope, call.frame)
-            others = [item for item in call.keywords if item.arg not in named]
-            if node.args.kwarg is not None and all(item.arg for item in others):
-                keys: list[Any] = [_at(ast.Constant(item.arg), call.line) for item in others]
-                more = _at(ast.Dict(keys, [item.value for item in others]), call.line)
-                given[node.args.kwarg.arg] = Data(more, call.scope, call.frame)
         for name, thing in given.items():
             for binding in scope.names.get(name, ()):
                 if binding.node is node:

@@ -29,17 +29,16 @@ from toolcrib.sources.loading import find_import_root, imports_forbidden
 from toolcrib.sources.modules import GROUP
 from toolcrib.sources.scan.files import Library, ScanTarget, find_target, mentions_tools
 from toolcrib.sources.scan.making import (
-    UNREADABLE,
-    TableReader,
     ToolMaker,
     is_application,
     is_complete,
     is_tool_object,
+    read_table,
 )
 from toolcrib.sources.scan.names import public_names
 from toolcrib.sources.scan.patterns import Patterns
 from toolcrib.sources.scan.resolve import Resolver
-from toolcrib.sources.scan.source_file import Binding, Guess, SourceFile
+from toolcrib.sources.scan.source_file import FUNCTIONS, Binding, Guess, SourceFile
 from toolcrib.sources.scan.things import (
     ROOT,
     UNKNOWN,
@@ -102,7 +101,6 @@ class _Scanner:
         self.files: dict[Path, SourceFile] = {}
         self._seen: set[Path] = set()
         self._claimed: set[Server] = set()
-        self._held: set[Server] = set()
         self._offered: set[int] = set()
         self._read()
         self._has_findings = bool(self.findings)
@@ -133,11 +131,10 @@ class _Scanner:
         for path in self.paths:
             if path in self.files:
                 self._report_start(self.files[path])
-        for file in self.resolver.files:
+        for file in self.resolver.files:  # a server may be given its tools when it is made
             for _, binding in _last_bindings(file):
-                if isinstance(binding.value, ast.Call) and "main" not in binding.situation:
-                    thing = self.resolver.bound(binding, file.scope)
-                    self._held |= {thing} if isinstance(thing, Server) else set()
+                if isinstance(binding.value, ast.Call):
+                    self.resolver.bound(binding, file.scope)
         self.patterns.finish()
 
     def _open(self, path: Path) -> None:
@@ -166,8 +163,8 @@ class _Scanner:
             spots = [spot for _, spot in file.decorated]
             spots += [at.spot for at in file.calls if getattr(at.node.func, "attr", "") in _REGISTERING]
             names |= {spot.function.name for spot in spots if spot.function is not None}
-            for name, bindings in file.scope.names.items():
-                value = bindings[-1].value
+            for name, binding in _last_bindings(file):
+                value = binding.value
                 if isinstance(value, ast.Call) or getattr(value, "attr", getattr(value, "id", "")) == "tool":
                     names.add(name)
         names = {name for name in names if len(name) > 2}
@@ -201,6 +198,8 @@ class _Scanner:
 
     def _modules(self, files: Sequence[SourceFile]) -> list[Group]:
         contents = [self._content(file) for file in files]
+        for content in contents:
+            content.things += self._marked_inside(content.file)
         servers = dict.fromkeys(server for content in contents for server in content.servers)
         self._claimed |= servers.keys()
         inner = {mount.server for server in servers for mount in server.mounts}
@@ -230,9 +229,9 @@ class _Scanner:
                     else tool
                     for tool in group.tools
                 ]
-        if not self.maker.has_open_tables:
+        if not any(finding.code == "guessed-table" for finding in self.findings):
             self.findings += _located(tables.find_unused(handlers, options.used_handlers), files)
-        return [*groups, *self._servers_elsewhere(files), *self._marks_in_functions(files)]
+        return [*groups, *self._servers_elsewhere(files)]
 
     def _owned(self, servers: Iterable[Server]) -> set[Thing]:
         """Return the classes whose object is on a server of toolcrib already."""
@@ -293,16 +292,14 @@ class _Scanner:
             if name not in file.scope.names:
                 continue
             node = ast.Name(name, ast.Load(), lineno=10**9, col_offset=0)
-            value = TableReader(self.maker, name).read(Data(node, file.scope, ROOT))
-            if value is UNREADABLE:
-                continue
+            value = read_table(self.maker, name, Data(node, file.scope, ROOT))
             if name == GROUP:
                 found.group = value
             elif name != HANDLER_TABLE:
-                found.tables.append(value)
+                found.tables += [value] if value is not None else []
             elif isinstance(value, dict):
                 found.handlers = value
-            else:
+            elif value is not None:
                 words = f"{HANDLER_TABLE} must be a dict, got {type(value).__name__}"
                 self.findings.append(Finding("table-mismatch", "error", words, file=str(file.path)))
 
@@ -336,33 +333,25 @@ class _Scanner:
             sites += [handler.file for handler in server.listers]
             if any(site in files for site in (*sites, server.file)):
                 self._claimed.add(server)
-                if server not in self._held and not all(item.guesses for item in server.registrations):
+                is_held = server.call is not None and server.call.scope.kind == "module"
+                if not is_held and not all(item.guesses for item in server.registrations):
                     words = "the server it is put on is not known here"
                     server.guesses.append(Guess("guessed-server", words))
                 groups.append(self._group_of(server, sites[0] if sites else files[0]))
         return groups
 
-    def _marks_in_functions(self, files: Sequence[SourceFile]) -> list[Group]:
-        """Return marked functions inside functions, which are registered only if those are called."""
-        groups: list[Group] = []
+    def _marked_inside(self, file: SourceFile) -> Iterator[Function]:
+        """Yield marked functions inside functions, which are registered only if those are called."""
         servers = self.resolver.servers.values()
         registered = {
-            getattr(item.thing, "node", None) for server in servers for item in server.registrations
+            id(getattr(item.thing, "node", None)) for each in servers for item in each.registrations
         }
-        for node, file in self.patterns.marked:
-            spot = file.spots[id(node)]
-            function = spot.function if spot.scope.kind == "function" and file in files else None
-            if function is None or isinstance(node, ast.ClassDef):
-                continue
-            if id(node) in self._offered or node in registered:
-                continue
-            batch = self._each([self.resolver.function(node, spot.scope)], file)
-            words = f"it is registered when {function.name}() is called"
-            for tool in batch.tools:
-                self.maker.doubt(tool.origin, [Guess("guessed-call", words)])
-            self.findings += batch.findings
-            groups.append(Group(file.path.name, tools=batch.tools))
-        return groups
+        for node, home in self.patterns.marked:
+            scope = home.spots[id(node)].scope
+            is_inside = home is file and scope.kind == "function" and isinstance(node, FUNCTIONS)
+            if is_inside and id(node) not in self._offered | registered:
+                guess = Guess("guessed-call", f"it is registered when {scope.node.name}() is called")
+                yield Function(node, scope, guesses=(guess,))
 
     def _object(self, target: ScanTarget, files: Sequence[SourceFile]) -> list[Group]:
         """`file.py:name`; dots reach into it."""

@@ -53,9 +53,9 @@ CASES = {
         set(),
     ),
     "keywords that are passed on": (
-        f"{F}def put(s, fn, **more):\n    s.add(fn, **more)\nput(server, f, name='x')\nput(server, f, name='y')\n",
-        ["x", "y"],
-        set(),
+        f"{F}def put(s, fn, **more):\n    s.add(fn, **more)\nput(server, f, name='x')\n",
+        ["f"],
+        {"unresolved-option"},
     ),
     "places that are passed on": (
         f"{F}def put(*functions):\n    for fn in functions:\n        server.add(fn)\nput(f)\n",
