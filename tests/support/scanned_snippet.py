@@ -47,7 +47,7 @@ class Reader:
         site, trail = self._site(None), Trail()
         hints = self.stubs.classes.evaluator
         made = hints.hint(node, replace(site, lazy=True) if self.file.is_lazy else site, trail)
-        for finding in trail.gather():
+        for finding in trail.findings:
             raise Unresolved(finding.message, finding.line, hint=finding.hint)
         return made
 

@@ -86,7 +86,7 @@ class Classes:
             words, hint = f"class '{node.name}' refers to itself", "register the tool at run time"
             entry.error = Unresolved(words, hint=hint)  # as long as it is being made
             entry.error = self._make(entry)
-        trail.uses[id(entry)] = entry.trail
+        trail.findings |= entry.trail.findings
         if entry.error is not None:
             raise Unresolved(entry.error.message, entry.error.line, hint=entry.error.hint)
         return entry.cls

@@ -39,7 +39,6 @@ class Library:
     """
 
     roots: Iterable[Path | str]
-    findings: list[Finding] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         roots = [resolve(Path(root)) for root in self.roots]
@@ -120,8 +119,7 @@ class Library:
     def _open(self, path: Path | None) -> SourceFile | None:
         try:
             return None if path is None else self.file(path)
-        except SourceError as error:
-            self.findings.append(error.finding)
+        except SourceError:
             return None
 
     def _may_read(self, path: Path) -> bool:

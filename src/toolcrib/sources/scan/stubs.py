@@ -123,7 +123,7 @@ class Stubs:
             made = self.classes.evaluator.value(node, site, trail)
         except RecursionError:
             raise Unresolved("it refers to itself", getattr(node, "lineno", None)) from None
-        for finding in trail.gather():
+        for finding in trail.findings:
             raise Unresolved(finding.message, finding.line, hint=finding.hint)
         return made
 
@@ -202,10 +202,10 @@ class Stubs:
                 since = 0 if site.lazy else last_binding(names, scope)
                 hint = self._hint(annotation, site, trail)
                 read = _Read(hint, is_foreign_context(hint), since)
-                if trail.findings or trail.uses:
-                    found = trail.gather()
-                    findings += [replace(item, tool=node.name, parameter=name) for item in found]
-                elif text and "(" not in text and annotation.lineno >= since:  # calls make something new
+                findings += [replace(item, tool=node.name, parameter=name) for item in trail.findings]
+                if (
+                    not trail.findings and text and "(" not in text and annotation.lineno >= since
+                ):  # calls make something new
                     known[text] = read
             hints[name] = read.hint
             if read.is_context and name != "return":
@@ -228,7 +228,7 @@ class Stubs:
             trail = Trail()
             trail.note_default(name, node, error, str(scope.file.path))
             value = UNKNOWN_DEFAULT
-        findings += [replace(item, tool=tool, parameter=name) for item in trail.gather()]
+        findings += [replace(item, tool=tool, parameter=name) for item in trail.findings]
         return value
 
 

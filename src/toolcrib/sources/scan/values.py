@@ -24,7 +24,7 @@ from toolcrib.errors import Finding
 from toolcrib.sources.foreign.recognition import PACKAGES
 from toolcrib.sources.scan import known
 from toolcrib.sources.scan.names import BoundName, Names, Site
-from toolcrib.sources.scan.source_file import Binding, Scope, show
+from toolcrib.sources.scan.source_file import Scope, show
 from toolcrib.sources.scan.things import Known, Module
 from toolcrib.sources.source_text import parse_annotation
 
@@ -59,26 +59,26 @@ class Excessive(Unresolved):
 
 @dataclass(eq=False)
 class Trail:
-    """What was met on the way to one hint or value: findings, and classes with findings of their own.
+    """The findings on the way to one hint or value, those of classes included, each once.
 
-    Also counts steps, so that aliases that double at each turn come to an end.
+    Also counts steps, so that aliases that double at each turn, or lead to themselves, come to an end.
     """
 
-    findings: list[Finding] = field(default_factory=list)
-    uses: dict[int, Trail] = field(default_factory=dict)
+    findings: dict[Finding, None] = field(default_factory=dict)
     steps: int = 0
     depth: int = 0
-    active: set[int] = field(default_factory=set)
 
     def step(self, node: ast.AST) -> None:
         self.steps += 1
         if self.steps > MAX_STEPS or self.depth > MAX_DEPTH:
-            size = "has too many parts" if self.steps > MAX_STEPS else "is nested too deeply"
+            size = (
+                "has too many parts" if self.steps > MAX_STEPS else "is nested too deeply or refers to itself"
+            )
             line = getattr(node, "lineno", None)
             raise Excessive(f"what is written here {size}", line, hint="write something simpler")
 
     def note(self, code: str, words: str, path: str, line: int | None, hint: str) -> None:
-        self.findings.append(Finding(code, "warning", words, file=path, line=line, hint=hint))
+        self.findings[Finding(code, "warning", words, file=path, line=line, hint=hint)] = None
 
     def note_default(self, name: str, node: ast.expr, error: Exception, path: str) -> None:
         """Report a default that is not known."""
@@ -87,28 +87,6 @@ class Trail:
         text = f"The default of '{name}' is not known, so it is not shown: {words}"
         line, hint = getattr(error, "line", None), getattr(error, "hint", None)
         self.note(DEFAULT, text, path, line or node.lineno, hint or _WRITE_LITERAL)
-
-    @contextmanager
-    def following(self, binding: Binding, node: ast.expr) -> Iterator[None]:
-        """Raise Unresolved where a name is followed within itself."""
-        if id(binding) in self.active:
-            raise Unresolved(f"'{show(node)}' refers to itself", node.lineno)
-        self.active.add(id(binding))
-        try:
-            yield
-        finally:
-            self.active.discard(id(binding))
-
-    def gather(self) -> list[Finding]:
-        """Return all findings, those of the classes met included, however far away."""
-        found = dict.fromkeys(self.findings)
-        waiting, seen = list(self.uses.values()), set(self.uses)
-        while waiting:
-            trail = waiting.pop()
-            found.update(dict.fromkeys(trail.findings))
-            waiting += [inner for key, inner in trail.uses.items() if key not in seen]
-            seen |= trail.uses.keys()
-        return list(found)
 
 
 def inert(value: Any = None) -> Any:
@@ -230,8 +208,7 @@ class Evaluator:
         value: Any = binding.value
         if scope.kind == "class" and scope is not site.scope:
             return self._of_class(scope, binding.name, value, node, trail)
-        with trail.following(binding, node):
-            made = self.value(value, meaning.site, trail)
+        made = self.value(value, meaning.site, trail)
         if isinstance(made, _MUTABLE) and binding.name in scope.file.changed:
             raise Unresolved(f"'{show(node)}' is changed after it is made", node.lineno)
         return made
@@ -363,10 +340,9 @@ class Evaluator:
         binding = meaning.binding
         if isinstance(binding.node, ast.ClassDef):
             return self.make_class(binding.node, meaning.scope, trail)
-        with trail.following(binding, node):
-            if isinstance(binding.value, ast.Call):
-                return self._variable(meaning, binding.value, trail)
-            return self.hint(binding.value, meaning.site, trail)  # type: ignore[arg-type]
+        if isinstance(binding.value, ast.Call):
+            return self._variable(meaning, binding.value, trail)
+        return self.hint(binding.value, meaning.site, trail)  # type: ignore[arg-type]
 
     def _variable(self, place: BoundName, call: ast.Call, trail: Trail) -> Any:
         """Return a TypeVar or NewType, once for all who use it; the value of any other call."""

@@ -190,7 +190,7 @@ class TestTheRoots:
         lay(tmp_path, {"bad.py": "def", "t.py": "from bad import X\ndef tool(x: X, y: int): ..."})
         reader = reader_of(tmp_path, "t.py")
         assert parameters(reader) == ([{}, {"type": "integer"}], ["unresolved-hint"])
-        assert [item.code for item in reader.library.findings] == ["unreadable-source"]
+        assert isinstance(reader.library.files[(tmp_path / "bad.py").resolve()], SourceError)
 
     def test_a_file_is_read_once_and_refused_each_time(self, tmp_path: Path) -> None:
         lay(tmp_path, {"a.py": "x = 1", "bad.py": "def"})
