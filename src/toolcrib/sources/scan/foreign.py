@@ -23,7 +23,7 @@ from toolcrib.sources.foreign.reading import is_any_list, plain_words
 from toolcrib.sources.foreign.recognition import PACKAGES
 from toolcrib.sources.scan.patterns import Registration
 from toolcrib.sources.scan.resolve import Resolver
-from toolcrib.sources.scan.source_file import FunctionNode, Guess, Scope, defaults_of, show, words_in
+from toolcrib.sources.scan.source_file import Guess, Scope, defaults_of, show, words_in
 from toolcrib.sources.scan.things import Arguments, Data, Function, Known, Server
 from toolcrib.sources.scan.values import Unresolved
 from toolcrib.tool import Tool, merge_options
@@ -372,10 +372,6 @@ def read_low_level(maker: ToolMaker, server: Server) -> list[Tool]:
         words = f"The tools of the low-level server '{server.label}' cannot all be read"
         hint = "serving it lists them all; to scan them, return a list of Tool(name=..., inputSchema={...})"
         maker.report("guessed-list", "warning", words, server.file.scope, line, hint)
-    for caller in server.callers if is_whole else ():
-        for name in sorted(_dispatched(caller.node) - found.keys()):
-            words = f"The call_tool handler answers '{name}', which list_tools does not list"
-            maker.report("guessed-more", "advice", words, caller.scope, caller.line, "list it")
     return list(found.values())
 
 
@@ -401,17 +397,3 @@ def _described(maker: ToolMaker, item: Data, server: Server) -> Tool | None:
     tool = describe(definition)
     maker.note(tool.origin, (thing.call.key,), (), [*item.guesses, *server.guesses])
     return tool
-
-
-def _dispatched(node: FunctionNode) -> set[str]:
-    """Return the texts that a `call_tool(name, arguments)` handler compares its first parameter with."""
-    places = [item.arg for item in (*node.args.posonlyargs, *node.args.args) if item.arg != "self"]
-    found: list[Any] = []
-    for item in ast.walk(node):
-        subject = getattr(item, "left", None) or getattr(item, "subject", None)
-        if isinstance(subject, ast.Name) and subject.id in places[:1]:
-            if isinstance(item, ast.Compare) and isinstance(item.ops[0], ast.Eq):
-                found += item.comparators
-            elif isinstance(item, ast.Match):
-                found += [getattr(case.pattern, "value", None) for case in item.cases]
-    return {item.value for item in found if isinstance(item, ast.Constant) and isinstance(item.value, str)}

@@ -46,7 +46,6 @@ from toolcrib.sources.scan.things import (
     Server,
     Thing,
     Written,
-    call_at,
 )
 from toolcrib.sources.tables import HANDLER_TABLE
 from toolcrib.tool import MARK, SPELLINGS, Tool
@@ -341,6 +340,8 @@ class ToolMaker:
         options, findings = read_ours(self.resolver, call)
         given: dict[str, Any] = dict(options)
         words = {key: given.pop(key) for key in _ADD_OPTIONS if key in given}
+        if words.get("namespace") is True and "name" not in vars(type(thing)):
+            guesses.append(Guess("guessed-name", "the name of the application may be set elsewhere"))
         batch = collect(thing, namespace=words.get("namespace"), **given)
         for tool in batch.tools:
             self.note(tool.origin, (id(tool.origin),), findings, guesses if tool.origin is not thing else ())
@@ -568,8 +569,6 @@ def _stand_in(maker: ToolMaker, instance: Instance, listed: list[Any], *, is_our
     facts: dict[str, Any] = {"list_tools": lambda _: list(listed)}
     for key in ("name", "namespace"):
         thing = resolver.attribute(instance, key)
-        if key == "name" and is_ours:
-            thing = next(_given_names(maker, instance), thing)
         try:
             if isinstance(thing, Data) and (value := resolver.data_of(thing)) is not None:
                 facts[key] = value
@@ -580,23 +579,3 @@ def _stand_in(maker: ToolMaker, instance: Instance, listed: list[Any], *, is_our
                 maker.findings.append(finding)
     made: Any = type(cls.node.name, (Application,) if is_ours else (), facts)
     return made.__new__(made)
-
-
-def _given_names(maker: ToolMaker, instance: Instance) -> Iterator[Thing]:
-    """Yield the name that the constructor of toolcrib's own class is given."""
-    resolver = maker.resolver
-    init = resolver.member(instance.cls, "__init__")
-    calls = [instance.call] if instance.call is not None else []
-    if isinstance(init, Function):
-        frame = resolver.bind(init.node, init.body, instance.call, instance)
-        calls = [
-            call_at(at.node, at.spot, frame)
-            for at in init.file.calls
-            if at.spot.function is init.node and getattr(at.node.func, "attr", "") == "__init__"
-        ]
-    bases = [item for item in resolver.ancestors(instance.cls) if isinstance(item, Known)]
-    is_first = any(item.is_application and item.last == "Application" for item in bases)
-    for call in calls:
-        node = call.keyword("name") or (call.args[0] if call.args and is_first else None)
-        if node is not None:
-            yield resolver.resolve(node, call.scope, call.frame)

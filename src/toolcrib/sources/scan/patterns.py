@@ -138,7 +138,7 @@ class Patterns:
             is_often = spot.function is not None and "tool" in name.lower()
             for frame in self.resolver.frames(spot) if is_often else [ROOT]:
                 call = call_at(decorator, spot, frame)
-                if isinstance(called, ast.Attribute) and name in ("list_tools", "call_tool"):
+                if isinstance(called, ast.Attribute) and name == "list_tools":
                     self._handler(node, called, call)
                 else:
                     self._decorate(node, decorator, called, call)
@@ -214,16 +214,15 @@ class Patterns:
             self.report("other-decorator", "advice", text, call.scope, first_line(node), hint, node.name)
 
     def _handler(self, node: Definition, called: ast.Attribute, call: Arguments) -> None:
-        """`@server.list_tools()` and `@server.call_tool()` of a low-level server."""
+        """`@server.list_tools()` of a low-level server."""
         base = self.resolver.resolve(called.value, call.scope, call.frame)
         server = base if isinstance(base, Server) else self.resolver.unknown_server(called.value, call.scope)
         thing = self._defined(node, call.scope)
         if not isinstance(thing, Function) or not (server.is_low_level or server.library == "unknown"):
             return  # a method of that name, and no decorator
         server.is_low_level = True
-        handlers = server.listers if called.attr == "list_tools" else server.callers
-        if thing not in handlers:
-            handlers.append(thing)
+        if thing not in server.listers:
+            server.listers.append(thing)
             server.guesses += [guess for guess in call.guesses if guess not in server.guesses]
 
     # --- calls ---------------------------------------------------------------------------------------

@@ -128,7 +128,6 @@ class Server(Thing):
     mounts: list[Any] = field(default_factory=list)
     guesses: list[Guess] = field(default_factory=list)
     listers: list[Function] = field(default_factory=list)
-    callers: list[Function] = field(default_factory=list)
     is_low_level: bool = False
     is_ours: bool = False
 

@@ -106,6 +106,7 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
 _CONTAINERS: dict[str, Any] = {
     f"builtins.{kind.__name__}": kind for kind in (list, dict, set, frozenset, tuple)
 }
+_VARIABLES = frozenset({"typing.NewType", "typing.TypeVar", "typing_extensions.TypeVar"})
 _MUTABLE = (list, dict, set, bytearray)
 _FIELDS = frozenset({"pydantic.Field", "dataclasses.field"})
 _GENERATORS = "pydantic.alias_generators."
@@ -235,6 +236,8 @@ class Evaluator:
         dotted = self.names.qualify(node.func, site) or ""
         if dotted in known.CALLS:
             return self._construct(node, dotted, site, trail)
+        if dotted in _VARIABLES:
+            return self._variable(node, dotted, replace(site, lazy=True), trail)
         if dotted in known.TAKES_CODE and len(node.args) == 1 and not node.keywords:
             return known.find(dotted)(inert)
         method = node.func
@@ -243,6 +246,15 @@ class Evaluator:
             if isinstance(model, type) and hasattr(model, "model_json_schema") and not node.keywords:
                 return model.model_json_schema()
         raise _computed(node)
+
+    def _variable(self, node: ast.Call, dotted: str, site: Site, trail: Trail) -> Any:
+        """Return a TypeVar or NewType, once for all who use it."""
+        if id(node) not in self._variables:
+            hints = [self.permit(part, site, trail) for part in node.args[1:]]
+            options = {str(item.arg): self.permit(item.value, site, trail) for item in node.keywords}
+            name = self.value(node.args[0], site, trail)
+            self._variables[id(node)] = known.find(dotted)(name, *hints, **options)
+        return self._variables[id(node)]
 
     def _construct(self, node: ast.Call, dotted: str, site: Site, trail: Trail) -> Any:
         """Call one of the constructors that are known."""
@@ -340,23 +352,7 @@ class Evaluator:
         binding = meaning.binding
         if isinstance(binding.node, ast.ClassDef):
             return self.make_class(binding.node, meaning.scope, trail)
-        if isinstance(binding.value, ast.Call):
-            return self._variable(meaning, binding.value, trail)
         return self.hint(binding.value, meaning.site, trail)  # type: ignore[arg-type]
-
-    def _variable(self, place: BoundName, call: ast.Call, trail: Trail) -> Any:
-        """Return a TypeVar or NewType, once for all who use it; the value of any other call."""
-        binding, site = place.binding, Site(place.scope, lazy=True)
-        dotted = self.names.qualify(call.func, site)
-        if dotted not in ("typing.TypeVar", "typing_extensions.TypeVar", "typing.NewType"):
-            return self.hint(call, place.site, trail)
-        if id(binding) not in self._variables:
-            hints = [self.permit(part, site, trail) for part in call.args[1:]]
-            options = {str(item.arg): self.permit(item.value, site, trail) for item in call.keywords}
-            made = known.find(dotted)(binding.name, *hints, **options)
-            made.__module__ = place.scope.file.name
-            self._variables[id(binding)] = made
-        return self._variables[id(binding)]
 
     def _outside(self, dotted: str, node: ast.expr, site: Site, trail: Trail) -> Any:
         thing = known.find(dotted)

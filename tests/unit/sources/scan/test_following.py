@@ -157,6 +157,12 @@ CASES = {
         ["m"],
         {"invalid-tool"},
     ),
+    "an application that its constructor names": (
+        "class A(Application):\n    def __init__(self):\n        super().__init__(name='b')\n"
+        "    @tool\n    def m(self) -> int:\n        '''Words.'''\n        return 1\nserver.add(A(), namespace=True)\n",
+        ["a_m"],
+        {"guessed-name"},
+    ),
     "a thousand parameters": (
         f"@tool\ndef g({', '.join(f'a{n}' for n in range(1000))}):\n    '''Words.'''\n",
         [],
