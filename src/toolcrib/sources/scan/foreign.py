@@ -157,7 +157,7 @@ _OUR_OPTIONS = frozenset(
 
 def in_order(server: Server) -> list[Registration]:
     """Return the registrations of a server in the order in which they run, nearly."""
-    return sorted(server.registrations, key=lambda item: (item.call.file.name, item.order))
+    return sorted(server.registrations, key=lambda item: (item.call.file.name, item.call.line))
 
 
 def read_server(maker: ToolMaker, server: Server) -> list[Tool]:

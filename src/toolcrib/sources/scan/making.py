@@ -21,17 +21,7 @@ from toolcrib.sources import collect
 from toolcrib.sources import objects as strict
 from toolcrib.sources.applications import APIApplication, Application
 from toolcrib.sources.scan import foreign
-from toolcrib.sources.scan.foreign import (
-    OPEN_SCHEMA,
-    UNREAD,
-    Options,
-    is_record,
-    read_low_level,
-    read_options,
-    read_ours,
-    read_record,
-    unread,
-)
+from toolcrib.sources.scan.foreign import UNREAD, read_options, read_ours, unread
 from toolcrib.sources.scan.patterns import Patterns, Registration
 from toolcrib.sources.scan.resolve import Resolver
 from toolcrib.sources.scan.source_file import FUNCTIONS, Guess, show
@@ -299,13 +289,13 @@ class ToolMaker:
         if server not in self._foreign:
             self._foreign[server] = []  # it may be mounted in itself, by a detour
             is_low = server.is_low_level
-            self._foreign[server] = (read_low_level if is_low else foreign.read_server)(self, server)
+            self._foreign[server] = (foreign.read_low_level if is_low else foreign.read_server)(self, server)
         return self._foreign[server]
 
     def registry(self, server: Server) -> ToolRegistry:
         if server in self._registries:
             return self._registries[server]
-        read = Options() if server.call is None else read_options(self.resolver, server.call, ())
+        read = foreign.Options() if server.call is None else read_options(self.resolver, server.call, ())
         settings = {key: value for key, value in read.given.items() if key in _SETTINGS}
         switches = read.given.get("switches") or {}
         if read.unresolved & {*_SETTINGS, "switches"}:
@@ -382,8 +372,8 @@ def _read_part(maker: ToolMaker, name: str, item: Data, depth: int) -> Any:
     node = thing.node if isinstance(thing, Data) and depth < 2 else None
     if isinstance(thing, Function):
         return maker.stub(thing)
-    if isinstance(thing, Known) and thing.call is not None and is_record(thing):
-        return SimpleNamespace(**read_record(maker, thing.call))
+    if isinstance(thing, Known) and thing.call is not None and foreign.is_record(thing):
+        return SimpleNamespace(**foreign.read_record(maker, thing.call))
     if not isinstance(node, ast.Dict | ast.List | ast.Tuple | ast.Set | ast.BinOp):
         return resolver.data_of(thing)
     made: dict[Any, Any] = {}
@@ -447,7 +437,7 @@ def build_object(maker: ToolMaker, instance: Instance) -> Any:
                 maker.findings += findings
                 return None
             if part != "output_schema":
-                setattr(made, part, dict(OPEN_SCHEMA) if part == "input_schema" else "")
+                setattr(made, part, dict(foreign.OPEN_SCHEMA) if part == "input_schema" else "")
     mark = maker.patterns.marks.get(id(cls.node))
     if mark is not None:
         setattr(type(made), MARK, maker.mark(mark, made))

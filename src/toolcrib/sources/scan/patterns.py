@@ -63,13 +63,12 @@ _TOOL_WORDS = re.compile(r"tool|execute|mcp", re.IGNORECASE)
 
 @dataclass(eq=False, slots=True)
 class Registration:
-    """One thing that is put on a server. `order` are the lines of the calls that lead to it."""
+    """One thing that is put on a server."""
 
     thing: Thing
     call: Arguments
     method: str
     guesses: tuple[Guess, ...]
-    order: tuple[int, ...]
 
 
 @dataclass(eq=False, slots=True)
@@ -327,8 +326,7 @@ class Patterns:
             return
         doubts = thing.guesses if isinstance(thing, Function) else ()
         guesses = tuple(dict.fromkeys((*at.guesses, *doubts)))
-        order = (*at.frame.lines, call.line)
-        server.registrations.append(Registration(thing, call, method, guesses, order))
+        server.registrations.append(Registration(thing, call, method, guesses))
 
     def _mount(self, server: Server, call: Arguments) -> None:
         nodes = [*call.args, *filter(None, [call.keyword("server")])]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -456,12 +455,8 @@ class Resolver:
         """`unknown(function)`: most likely a wrapper that passes for the function."""
         is_one = len(call.args) == 1 and not call.keywords
         thing = self.first(call) if is_one and isinstance(call.args[0], ast.Name | ast.Attribute) else None
-        if not isinstance(thing, Function):
-            return None
-        wrapped = copy.copy(thing)
         guess = Guess("guessed-decorator", f"{show(node)} may change it")
-        wrapped.guesses = (*thing.guesses, guess)
-        return wrapped
+        return replace(thing, guesses=(*thing.guesses, guess)) if isinstance(thing, Function) else None
 
     def returned(self, function: Function, call: Arguments | None) -> Thing:
         """Return what a function returns, where that is one thing."""
@@ -502,7 +497,6 @@ class Resolver:
                 key=(*frame.key, id(loop.items), position),
                 values=dict(frame.values),
                 guesses=(*frame.guesses, *item.guesses),
-                lines=(*frame.lines, position),
             )
             self._assign(loop.target, item, scope, made)
             yield made
@@ -528,7 +522,7 @@ class Resolver:
         found: dict[tuple[int, ...], Frame] = {}
         for call, owner in self._find_calls(node, cls):
             made = self.bind(node, scope, call, owner)
-            made.guesses, made.lines = call.guesses, (*call.frame.lines, call.line)
+            made.guesses = call.guesses
             found.setdefault(made.key, made)
             if len(found) >= MAX_FRAMES:
                 break
@@ -595,7 +589,7 @@ class Resolver:
         if call is not None:
             frame = call.frame
             key = (*frame.home(call.scope), call.key)
-            made = Frame(key, dict(frame.values), frame.guesses, (), dict(frame.calls))
+            made = Frame(key, dict(frame.values), frame.guesses, dict(frame.calls))
         made.calls[id(node)] = made.key
         places = [item.arg for item in (*node.args.posonlyargs, *node.args.args)]
         given: dict[str, Thing] = {}

@@ -21,7 +21,6 @@ from toolcrib.config import Config, load_config, switches_from
 from toolcrib.errors import DefinitionError, Finding, Level, SourceError
 from toolcrib.registry.index import report_shortened
 from toolcrib.registry.registry import ToolRegistry, finding_of
-from toolcrib.registry.selection import drop_repeated
 from toolcrib.sources import collect, tables
 from toolcrib.sources.base import Batch, ReadOptions
 from toolcrib.sources.foreign.entry_point import find_start
@@ -440,7 +439,7 @@ class _Scanner:
         seen: set[Any] = set()
         for group in (found := list(groups)):
             kept = []
-            for tool in drop_repeated(group.tools):
+            for tool in group.tools:
                 note = self.maker.notes_of(tool.origin)  # what is reachable in two ways was written once
                 origin = note.key if note is not None and note.key else (id(tool.origin),)
                 key = (origin, tool.name, tool.version)

@@ -161,11 +161,8 @@ class Stubs:
                 for name, value in defaults_of(node.args)
                 if name not in dropped
             }
-            if node.args.kwonlyargs:
-                keywords = {item.arg for item in node.args.kwonlyargs}
-                function.__kwdefaults__ = {
-                    name: made.pop(name) for name in [*made] if name in keywords
-                } or None
+            by_name = [item.arg for item in node.args.kwonlyargs if item.arg in made]
+            function.__kwdefaults__ = {name: made.pop(name) for name in by_name} or None
             function.__defaults__ = tuple(made.values()) or None
         function.__annotations__ = hints
         first = node.body[0].value if node.body and type(node.body[0]) is ast.Expr else None

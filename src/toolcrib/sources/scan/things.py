@@ -151,13 +151,12 @@ class Marker(Thing):
 @dataclass(eq=False, slots=True)
 class Frame:
     """One way in which a function comes to be called, or a loop to be run: what parameters and variables
-    stand for, by the id of their binding. `lines` are those of the calls that lead here, outermost first;
-    `calls` the keys of these calls by the id of the function."""
+    stand for, by the id of their binding; `calls` are the keys of the calls that lead here, by the id of the
+    function."""
 
     key: tuple[int, ...] = ()
     values: dict[int, Thing] = field(default_factory=dict)
     guesses: tuple[Guess, ...] = ()
-    lines: tuple[int, ...] = ()
     calls: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
     def home(self, scope: Scope) -> tuple[int, ...]:
