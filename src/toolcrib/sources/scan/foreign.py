@@ -62,11 +62,10 @@ def unread(
     line: int | None,
     code: str = "unresolved-option",
     hint: str = "write it as a literal, or as a constant of the module",
-    tool: str | None = None,
 ) -> Finding:
     """Return the finding that something cannot be read."""
     words = f"{what} cannot be told without running the code"
-    return Finding(code, "warning", words, tool, None, str(scope.file.path), line, hint)
+    return Finding(code, "warning", words, file=str(scope.file.path), line=line, hint=hint)
 
 
 def read_ours(resolver: Resolver, call: Arguments) -> tuple[OptionFields, list[Finding]]:

@@ -543,15 +543,11 @@ def _listed(maker: ToolMaker, lister: Function, instance: Instance) -> _Listed:
 
 def _marked(maker: ToolMaker, instance: Instance) -> _Listed:
     """The public methods that `@tool` marks: inherited ones first, each where it is first defined."""
-    names: dict[str, Any] = {}
-    for item in reversed(maker.resolver.ancestors(instance.cls)):
-        if isinstance(item, Class):
-            names.update({name: bindings[-1] for name, bindings in item.body.names.items()})
+    classes = reversed(maker.resolver.classes(instance.cls))
+    names = {name: several[-1] for item in classes for name, several in item.body.names.items()}
     for name, binding in names.items():
-        mark = maker.patterns.marks.get(id(binding.node)) if name[0] != "_" else None
-        thing = maker.resolver.attribute(instance, name) if mark is not None else None
-        if mark is not None and isinstance(thing, Function):
-            yield thing, mark.guesses
+        if name[0] != "_" and id(binding.node) in maker.patterns.marks:
+            yield maker.resolver.attribute(instance, name), ()
 
 
 def _stand_in(maker: ToolMaker, instance: Instance, listed: list[Any], *, is_ours: bool) -> Any:

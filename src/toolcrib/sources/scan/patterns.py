@@ -92,7 +92,6 @@ class Patterns:
         self.marked: list[tuple[Definition, SourceFile]] = []
         self.doubts: dict[int, tuple[Guess, ...]] = {}
         self.others: set[int] = set()
-        self._has_servers = False
 
     def find(self, found: SourceFile) -> None:
         """Find what one file registers."""
@@ -253,10 +252,7 @@ class Patterns:
         """Return whether a method such as `add` or `remove`, which many objects have, may be a server's."""
         if not isinstance(function.value, ast.Name | ast.Attribute) or len(at.node.args) > 2:
             return False
-        self._has_servers = self._has_servers or any(
-            "toolcrib" in file.text or "mcp" in file.text for file in self.resolver.files
-        )
-        base = self.resolver.resolve(function.value, at.spot.scope) if self._has_servers else None
+        base = self.resolver.resolve(function.value, at.spot.scope)
         is_parameter = isinstance(base, Data) and isinstance(base.node, ast.Name)
         return isinstance(base, Server) or (is_parameter and function.attr in _OFTEN_ON_PARAMETERS)
 

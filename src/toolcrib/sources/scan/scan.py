@@ -209,25 +209,21 @@ class _Scanner:
         for content in contents:
             handlers |= content.handlers
         options = ReadOptions(lambda target, _: collect(target))
-        seen: set[int] = set()
         groups: list[Group] = []
         for content in contents:
             batch = self._each([thing for thing in content.things if thing not in owned], content.file)
             for table in content.tables:
-                if id(table) not in seen:
-                    seen.add(id(table))
-                    batch.extend(tables.read_table(table, handlers).make_tools(options))
-            groups.append(Group(content.file.path.name, None, batch.tools))
+                batch.extend(tables.read_table(table, handlers).make_tools(options))
             self.findings += _located(batch.findings, files)
             own = [item for item in content.servers if item not in inner and servers.pop(item, 0) is None]
-            groups += [self._group_of(server, content.file) for server in own]
-            for group in groups if content.group is not None else ():
+            found = [self._group_of(server, content.file) for server in own]
+            found.append(Group(content.file.path.name, None, batch.tools))
+            for group in found if content.group is not None else ():
                 group.tools = [
-                    tool.with_options(group=content.group)
-                    if tool.options.group is None and tool.source.file == str(content.file.path)
-                    else tool
+                    tool if tool.options.group is not None else tool.with_options(group=content.group)
                     for tool in group.tools
                 ]
+            groups += found
         if not any(finding.code == "guessed-table" for finding in self.findings):
             self.findings += _located(tables.find_unused(handlers, options.used_handlers), files)
         return [*groups, *self._servers_elsewhere(files)]
