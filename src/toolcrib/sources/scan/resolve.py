@@ -47,7 +47,6 @@ from toolcrib.sources.scan.things import (
     Method,
     Module,
     Server,
-    Super,
     Thing,
     Written,
     call_at,
@@ -252,6 +251,8 @@ class Resolver:
     # --- attributes ----------------------------------------------------------------------------------
 
     def _attribute(self, node: ast.Attribute, scope: Scope, frame: Frame) -> Thing:
+        if isinstance(node.value, ast.Call) and getattr(node.value.func, "id", "") == "super":
+            return self._of_super(node.attr, scope.function, frame)
         base = self.resolve(node.value, scope, frame)
         is_registering = node.attr in ("tool", "add_tool")
         if isinstance(base, Known) and is_registering and self._is_object(node.value, scope):
@@ -297,13 +298,20 @@ class Resolver:
                 if isinstance(member, Function) and "class" in self.kinds(member.node, member.scope):
                     return self.function(member.node, member.scope, thing)
                 return member or UNKNOWN
-            case Super():
-                cls = thing.owner.cls if isinstance(thing.owner, Instance | Server) else None
-                member = self.member(cls or thing.cls, name, after=thing.cls)
-                if isinstance(member, Function):
-                    return self.function(member.node, member.scope, thing.owner)
-                return member or UNKNOWN
         return UNKNOWN
+
+    def _of_super(self, name: str, scope: Scope | None, frame: Frame) -> Thing:
+        """Return `super().name` in a method."""
+        cls = None if scope is None else self.class_around(scope.node, scope.parent)
+        if scope is None or cls is None:
+            return UNKNOWN
+        bindings = scope.names.get(_first_parameter(scope.node), ())
+        owners = (frame.values[id(item)] for item in bindings if id(item) in frame.values)
+        owner = next(owners, None) or self.instance(cls)
+        member = self.member(getattr(owner, "cls", None) or cls, name, after=cls)
+        if isinstance(member, Function):
+            return self.function(member.node, member.scope, owner)
+        return member or UNKNOWN
 
     def _of_object(self, owner: Instance | Server, cls: Class, name: str) -> Thing:
         """Return an attribute of an object: what its class assigns to it, or has."""
@@ -436,20 +444,9 @@ class Resolver:
         if callee.name in MARKS:
             first = self.first(call)
             return first if isinstance(first, Written) else Marker(call)
-        if callee.name == "builtins.super":
-            return self._super(call)
         if callee.package == "builtins":
             return Data(node, call.scope, call.frame)
         return self._wrapped(node, call) or Known(callee.name, call)
-
-    def _super(self, call: Arguments) -> Thing:
-        scope = call.scope.function
-        cls = None if scope is None else self.class_around(scope.node, scope.parent)
-        if scope is None or cls is None:
-            return UNKNOWN
-        bindings = scope.names.get(_first_parameter(scope.node), ())
-        owners = (call.frame.values[id(item)] for item in bindings if id(item) in call.frame.values)
-        return Super(cls, next(owners, None) or self.instance(cls))
 
     def _wrapped(self, node: ast.Call, call: Arguments) -> Function | None:
         """`unknown(function)`: most likely a wrapper that passes for the function."""
@@ -701,7 +698,7 @@ class Resolver:
         callee = self.resolve(function, scope, frame)
         if isinstance(callee, Function):
             yield from self.returned_items(callee, call_at(node, Spot(scope), frame), depth + 1)
-        elif method == "list_tools" and isinstance(self.resolve(owner, scope, frame), Super):
+        elif method == "list_tools" and show(owner).startswith("super("):
             yield Data(node, scope, frame)  # of a class that is not scanned
         else:
             yield more

@@ -95,14 +95,6 @@ class Instance(Thing):
 
 
 @dataclass(eq=False, slots=True)
-class Super(Thing):
-    """`super()` in a method."""
-
-    cls: Class
-    owner: Thing
-
-
-@dataclass(eq=False, slots=True)
 class Data(Thing):
     """An expression that is none of the other things; also an item of a list or dict, with its key. An open
     one stands for items that could not be read."""
