@@ -37,7 +37,7 @@ class Reader:
     def stub(self, node: Any, **options: Any) -> Stub:
         return self.stubs.make(node, self.file, **options)
 
-    def qualify(self, node: ast.expr, within: Any = None) -> str | None:
+    def qualify(self, node: ast.expr, within: Any = None) -> str:
         return self.stubs.names.qualify(node, self._site(within))
 
     def value(self, node: ast.expr) -> Any:

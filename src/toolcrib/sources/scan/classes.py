@@ -182,7 +182,7 @@ class Classes:
         site = Site(entry.scope)
         for item in entry.node.decorator_list:
             called = item.func if isinstance(item, ast.Call) else item
-            dotted = self.names.qualify(called, site) or ""
+            dotted = self.names.qualify(called, site)
             if dotted == _DATACLASS:
                 is_dataclass = True
                 options = self._options(item.keywords if isinstance(item, ast.Call) else (), site, entry)
@@ -249,7 +249,7 @@ class Classes:
         """Report validators and serializers that change the schema."""
         for item in node.decorator_list:
             called = item.func if isinstance(item, ast.Call) else item
-            dotted = known.canonical(self.names.qualify(called, site) or "")
+            dotted = self.names.qualify(called, site)
             given = {each.arg: getattr(each.value, "value", None) for each in getattr(item, "keywords", ())}
             is_plain = given.get("mode") != "plain" and "json_schema_input_type" not in given
             if dotted.startswith("pydantic.") and not (dotted in _VALIDATORS and is_plain):

@@ -337,8 +337,7 @@ class ToolMaker:
             self.note(tool.origin, (id(tool.origin),), findings, guesses if tool.origin is not thing else ())
         batch.switch({**switches, **(words.get("switches") or {})})
         self.findings += [_placed(finding, call) for finding in batch.findings]
-        if words.get("include") or words.get("exclude"):
-            batch.tools = select(batch.tools, words.get("include") or (), words.get("exclude") or ())
+        batch.tools = select(batch.tools, words.get("include") or (), words.get("exclude") or ())
         every = [*guesses, *(guess for tool in batch.tools for guess in self.guesses_of(tool))]
         if any(guess.code in ("guessed-condition", "guessed-name") for guess in every):
             batch.tools = [tool for tool in batch.tools if tool.name not in registry]  # one of them is enough

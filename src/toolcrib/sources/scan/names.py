@@ -87,27 +87,15 @@ class Names:
         inner = self.member(owner.meaning, node.attr)  # type: ignore[attr-defined]
         return Found(inner.meaning, [*owner.doubts, *inner.doubts])
 
-    def qualify(self, node: ast.expr, site: Site) -> str | None:
-        """Return the full dotted name behind an expression; None for what has none."""
+    def qualify(self, node: ast.expr, site: Site, depth: int = 0) -> str:
+        """Return the full name of something of another package, also behind aliases; "" for anything else."""
         meaning = self.find(node, site).meaning
-        if meaning is not None:
-            return self._full_name(meaning)
-        if isinstance(node, ast.Attribute):
-            owner = self.qualify(node.value, site)
-            return None if owner is None else f"{owner}.{node.attr}"
-        return None
-
-    def _full_name(self, meaning: Meaning, depth: int = 0) -> str:
         if isinstance(meaning, Known):
             return known.canonical(meaning.name)
-        if isinstance(meaning, Module):
-            return meaning.file.name
-        value = meaning.binding.value
+        value = meaning.binding.value if isinstance(meaning, BoundName) else None
         if isinstance(value, ast.Name | ast.Attribute) and depth < _MAX_FOLLOWED:
-            other = self.find(value, meaning.site).meaning
-            if other is not None and other != meaning:
-                return self._full_name(other, depth + 1)
-        return f"{meaning.scope.file.name}.{qualname_in(meaning.scope, meaning.binding.name)}"
+            return self.qualify(value, meaning.site, depth + 1)  # type: ignore[union-attr]
+        return ""
 
     # --- names -----------------------------------------------------------------------------------
 

@@ -101,7 +101,7 @@ class Resolver:
 
     def full_name(self, node: ast.expr, scope: Scope) -> str:
         """Return the dotted name behind a name or attribute, "" where there is none."""
-        return self.names.qualify(node, Site(scope)) or ""
+        return self.names.qualify(node, Site(scope))
 
     def _keep(self, key: tuple[Any, ...], make: Any) -> Any:
         if key not in self._things:

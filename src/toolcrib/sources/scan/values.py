@@ -233,7 +233,7 @@ class Evaluator:
         raise Unresolved(f"'{show(node)}' is not defined where it can be read", node.lineno)
 
     def _call(self, node: ast.Call, site: Site, trail: Trail) -> Any:
-        dotted = self.names.qualify(node.func, site) or ""
+        dotted = self.names.qualify(node.func, site)
         if dotted in known.CALLS:
             return self._construct(node, dotted, site, trail)
         if dotted in _VARIABLES:
@@ -279,7 +279,7 @@ class Evaluator:
     def _take(self, name: str, node: ast.expr, site: Site, trail: Trail, keywords: dict[str, Any]) -> None:
         """Take an argument of `Field(...)`; one that cannot be known is left out, with a remark."""
         if name == "default_factory":
-            keywords[name] = _CONTAINERS.get(self.names.qualify(node, site) or "", inert)
+            keywords[name] = _CONTAINERS.get(self.names.qualify(node, site), inert)
             return
         try:
             keywords[name] = self.value(node, site, trail)

@@ -96,6 +96,11 @@ CASES = {
         ["inner"],
         {"guessed-call"},
     ),
+    "a mark in a function that nobody calls": (
+        "def make():\n    @tool\n    def inner(a: int):\n        '''Inner.'''\n",
+        ["inner"],
+        {"guessed-call"},
+    ),
     "a server of a class of one's own": (
         f"class Mine(MCPServer):\n    pass\nmine = Mine('m')\n{F}mine.add(f)\n",
         ["f"],
