@@ -24,7 +24,7 @@ from toolcrib.sources.foreign.recognition import PACKAGES
 from toolcrib.sources.scan.patterns import Registration
 from toolcrib.sources.scan.resolve import Resolver
 from toolcrib.sources.scan.source_file import Guess, Scope, defaults_of, show, words_in
-from toolcrib.sources.scan.things import Arguments, Data, Function, Known, Server
+from toolcrib.sources.scan.things import Arguments, Data, Function, Known, Server, Thing
 from toolcrib.sources.scan.values import Unresolved
 from toolcrib.tool import Tool, merge_options
 
@@ -330,9 +330,10 @@ def _is_undescribed(hint: Any, library: str) -> bool:
 # --- low-level servers -------------------------------------------------------------------------------
 
 
-def is_record(thing: Known) -> bool:
-    """Return whether this is `Tool(name=..., inputSchema=...)` of the official SDK."""
-    return thing.call is not None and thing.package in ("mcp", "mcp_types") and thing.last == "Tool"
+def record_call(thing: Thing) -> Arguments | None:
+    """Return the call `Tool(name=..., inputSchema=...)` of the official SDK."""
+    is_record = isinstance(thing, Known) and thing.package in ("mcp", "mcp_types") and thing.last == "Tool"
+    return thing.call if is_record else None  # type: ignore[attr-defined]
 
 
 def read_record(maker: ToolMaker, call: Arguments) -> dict[str, Any]:
@@ -375,11 +376,9 @@ def read_low_level(maker: ToolMaker, server: Server) -> list[Tool]:
 
 
 def _described(maker: ToolMaker, item: Data, server: Server) -> Tool | None:
-    thing = maker.resolver.of(item)
-    if not isinstance(thing, Known) or thing.call is None or not is_record(thing):
-        return None
-    facts = read_record(maker, thing.call)
-    if not isinstance(facts.get("name"), str):
+    call = record_call(maker.resolver.of(item))
+    facts = {} if call is None else read_record(maker, call)
+    if call is None or not isinstance(facts.get("name"), str):
         return None
     schema, output = facts.get("inputSchema"), facts.get("outputSchema")
     definition = ToolDefinition(
@@ -391,8 +390,8 @@ def _described(maker: ToolMaker, item: Data, server: Server) -> Tool | None:
         annotations=_respelled(facts.get("annotations")),
         icons=facts.get("icons") or (),
         meta=facts.get("_meta") or facts.get("meta") or {},
-        source=Location(str(thing.call.file.path), thing.call.line),
+        source=Location(str(call.file.path), call.line),
     )
     tool = describe(definition)
-    maker.note(tool.origin, (thing.call.key,), (), [*item.guesses, *server.guesses])
+    maker.note(tool.origin, (call.key,), (), [*item.guesses, *server.guesses])
     return tool

@@ -371,8 +371,8 @@ def _read_part(maker: ToolMaker, name: str, item: Data, depth: int) -> Any:
     node = thing.node if isinstance(thing, Data) and depth < 2 else None
     if isinstance(thing, Function):
         return maker.stub(thing)
-    if isinstance(thing, Known) and thing.call is not None and foreign.is_record(thing):
-        return SimpleNamespace(**foreign.read_record(maker, thing.call))
+    if (call := foreign.record_call(thing)) is not None:
+        return SimpleNamespace(**foreign.read_record(maker, call))
     if not isinstance(node, ast.Dict | ast.List | ast.Tuple | ast.Set | ast.BinOp):
         return resolver.data_of(thing)
     made: dict[Any, Any] = {}

@@ -106,15 +106,6 @@ class Patterns:
                 hint = "there may be more tools in it; split it"
                 self.report("guessed-end", "warning", text, found.scope, node.lineno, hint)
 
-    def finish(self) -> None:
-        """Register the functions that servers of other libraries are given when they are made."""
-        for server in list(self.resolver.servers.values()):
-            call = server.call
-            tools = call.keyword("tools") if call is not None and server.library != "toolcrib" else None
-            if call is not None and tools is not None:
-                bare = replace(call, args=(), keywords=(), guesses=call.frame.guesses, is_called=False)
-                self._register_items(server, tools, bare, "add_tool")
-
     def report(
         self,
         code: str,
@@ -228,7 +219,9 @@ class Patterns:
     def _call(self, node: ast.Call, at: CallAt) -> None:
         function = node.func
         frames: list[Frame] | None = None
-        if isinstance(function, ast.Attribute):
+        if any(item.arg == "tools" for item in node.keywords):
+            pass  # a server may be given its tools when it is made
+        elif isinstance(function, ast.Attribute):
             if getattr(function.value, "attr", "") in ("__annotations__", "__dict__"):
                 self._stored(function.value, at.spot)
             if function.attr not in _METHODS:
@@ -259,6 +252,12 @@ class Patterns:
     def _called(self, at: CallAt, frame: Frame) -> None:
         node, call = at.node, call_at(at.node, at.spot, frame)
         callee = self.resolver.resolve(node.func, call.scope, frame)
+        tools = call.keyword("tools")
+        if tools is not None and self.resolver.library_of(callee) in ("mcp", "fastmcp"):
+            server: Any = self.resolver.resolve(node, call.scope, frame)
+            self._register_items(
+                server, tools, replace(call, args=(), keywords=(), is_called=False), "add_tool"
+            )
         match callee:
             case Method():
                 self._method(callee, call)

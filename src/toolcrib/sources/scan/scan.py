@@ -130,11 +130,6 @@ class _Scanner:
         for path in self.paths:
             if path in self.files:
                 self._report_start(self.files[path])
-        for file in self.resolver.files:  # a server may be given its tools when it is made
-            for _, binding in _last_bindings(file):
-                if isinstance(binding.value, ast.Call):
-                    self.resolver.bound(binding, file.scope)
-        self.patterns.finish()
 
     def _open(self, path: Path) -> None:
         """Survey a file, and the files that it imports if they could hold tools."""

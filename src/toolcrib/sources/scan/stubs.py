@@ -119,10 +119,7 @@ class Stubs:
     def value(self, node: ast.expr, site: Site) -> Any:
         """Return the value of an expression. Raise Unresolved where it is not known for certain."""
         trail = Trail()
-        try:
-            made = self.classes.evaluator.value(node, site, trail)
-        except RecursionError:
-            raise Unresolved("it refers to itself", getattr(node, "lineno", None)) from None
+        made = self.classes.evaluator.value(node, site, trail)
         for finding in trail.findings:
             raise Unresolved(finding.message, finding.line, hint=finding.hint)
         return made
