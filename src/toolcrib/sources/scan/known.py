@@ -77,13 +77,7 @@ def find(dotted: str) -> Any:
     module, _, name = dotted.rpartition(".")
     if module in _OPEN or dotted in _SINGLE:
         return _look(module, name)
-    owner = find(module) if "." in module else MISSING
-    if dotted == "datetime.timezone.utc":
-        return dt.UTC
-    members = getattr(owner, "__members__", None)
-    if isinstance(owner, type) and isinstance(members, types.MappingProxyType):  # of an enum
-        return members.get(name, MISSING)
-    return MISSING
+    return dt.UTC if dotted == "datetime.timezone.utc" else MISSING
 
 
 def _look(module_name: str, name: str) -> Any:

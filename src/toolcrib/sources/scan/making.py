@@ -238,8 +238,6 @@ class ToolMaker:
                 return self.registry(thing) if is_ours else self.tools_of(thing)
             case Known() if thing.call is not None:
                 return self._tool(thing.name, thing.call)
-            case Data(node=ast.Constant(value=str(text))):
-                return text
         return None
 
     def _tool(self, name: str, call: Arguments) -> Any:
@@ -320,7 +318,7 @@ class ToolMaker:
     ) -> None:
         call, guesses = item.call, [*item.guesses, *server.guesses]
         thing = self.make(item.thing, guesses)
-        if thing is None or (isinstance(thing, str) and thing != "toolcrib.samples"):  # it would be imported
+        if thing is None:
             self.refuse_unknown(item)
             return
         if item.method == "register_tool":

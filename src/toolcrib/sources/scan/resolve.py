@@ -652,8 +652,9 @@ class Resolver:
             yield from self.items(thing.node, thing.scope, thing.frame, depth + 1)
         else:
             yield Data(node, scope, frame, is_open=True)
-        for how, value, key, spot in self._changes(name, home) if home is not None else ():
-            assert home is not None  # noqa: S101
+        if home is None:
+            return
+        for how, value, key, spot in self._changes(name, home):
             for inner in self._repeat(spot, [frame]):
                 guesses = (*spot.guesses, *inner.guesses[len(frame.guesses) :])
                 if how in ("append", "add", "insert"):

@@ -300,7 +300,7 @@ class _Scanner:
                 made = self.maker.make(thing)
                 if isinstance(made, FunctionType):  # what `collect` does with it, for most
                     batch.tools.append(Tool.from_function(made))
-                elif made is not None and not isinstance(made, str):  # a name would be imported
+                elif made is not None:
                     batch.extend(collect(made))
             except Exception as error:  # the source may hold values of any type
                 finding = finding_of(thing, error)
@@ -338,8 +338,9 @@ class _Scanner:
         }
         for node, home in self.patterns.marked:
             scope = home.spots[id(node)].scope
-            is_inside = home is file and scope.kind == "function" and isinstance(node, FUNCTIONS)
-            if is_inside and id(node) not in self._offered | registered:
+            if home is not file or scope.kind != "function" or id(node) in self._offered | registered:
+                continue
+            if isinstance(node, FUNCTIONS):
                 guess = Guess("guessed-call", f"it is registered when {scope.node.name}() is called")
                 yield Function(node, scope, guesses=(guess,))
 
@@ -473,8 +474,8 @@ class _Scanner:
         groups: list[Group] = []
         for target in parsed:
             taken = self._take(target)
-            for group in taken if config.namespace is not None or config.switches else ():
-                if group.tools:
+            for group in taken:
+                if group.tools and (config.namespace is not None or config.switches):
                     changed = collect(group.tools, namespace=config.namespace, switches=config.switches)
                     group.tools = changed.tools
             groups += taken

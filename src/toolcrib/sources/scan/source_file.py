@@ -305,17 +305,17 @@ def _changed_names(tree: ast.Module) -> Iterator[str]:
     """Yield the names whose objects are changed after they were made, somewhere in the file."""
     for node in ast.walk(tree):
         changed: ast.expr | None = None
-        if isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
-            changed = node.value
-        elif isinstance(node, ast.AugAssign):
-            changed = node.target
-        elif isinstance(node, ast.Global):
-            yield from node.names
-        elif isinstance(node, ast.Call):
-            if isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGING:
-                changed = node.func.value
-            elif isinstance(node.func, ast.Name) and node.func.id in ("setattr", "delattr") and node.args:
-                changed = node.args[0]
+        match node:
+            case ast.Subscript(ctx=ast.Store() | ast.Del()) | ast.Attribute(ctx=ast.Store() | ast.Del()):
+                changed = node.value
+            case ast.AugAssign():
+                changed = node.target
+            case ast.Global():
+                yield from node.names
+            case ast.Call(func=ast.Attribute(value=value, attr=name)) if name in _CHANGING:
+                changed = value
+            case ast.Call(func=ast.Name(id="setattr" | "delattr"), args=[value, *_]):
+                changed = value
         while isinstance(changed, ast.Attribute | ast.Subscript):
             changed = changed.value
         if isinstance(changed, ast.Name):

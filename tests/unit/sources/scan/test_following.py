@@ -160,7 +160,7 @@ CASES = {
         "class A(Application):\n    def list_tools(self):\n        return ['x', self.m]\n"
         "    def m(self) -> int:\n        '''Words.'''\n        return 1\n",
         ["m"],
-        {"invalid-tool"},
+        {"guessed-list"},
     ),
     "an application that its constructor names": (
         "class A(Application):\n    def __init__(self):\n        super().__init__(name='b')\n"
