@@ -170,7 +170,7 @@ def read_server(maker: ToolMaker, server: Server) -> list[Tool]:
         key = (tool.name, tool.version)
         if key in found and found[key].origin is not tool.origin:
             if any(guess.code == "guessed-condition" for guess in registration.guesses):
-                maker.doubt(found[key].origin, [_OTHER])
+                maker.note(found[key].origin, guesses=[_OTHER])
                 continue
             which = "last" if server.library == "fastmcp" else "first"
             words = f"Tool '{tool.name}' is registered twice on one server: the {which} one counts"
@@ -181,7 +181,7 @@ def read_server(maker: ToolMaker, server: Server) -> list[Tool]:
             found[key] = tool
     for mount in server.mounts:
         for tool in maker.tools_of(mount.server):
-            maker.doubt(tool.origin, [*mount.guesses, *server.guesses])
+            maker.note(tool.origin, guesses=[*mount.guesses, *server.guesses])
             name = f"{mount.prefix}_{tool.name}" if mount.prefix else tool.name
             renamed = tool.with_options(name=name) if name != tool.name else tool
             found.setdefault((name, tool.version), renamed)
@@ -203,7 +203,7 @@ def _read_one(maker: ToolMaker, server: Server, registration: Registration) -> T
     if not isinstance(made, Tool):
         maker.refuse_unknown(registration)
         return None
-    maker.doubt(made.origin, guesses)
+    maker.note(made.origin, guesses=guesses)
     return made
 
 
@@ -241,7 +241,7 @@ def adopt(maker: ToolMaker, function: Function, call: Arguments, library: str) -
     if names or not is_described or _is_undescribed(returns, library):
         stub.__annotations__.pop("return", None)
     guesses = [*maker.guesses_about(function), *doubt[:1]]
-    maker.note(stub, maker.key_of(function), [*findings, *read.findings], guesses)
+    maker.note(stub, [*findings, *read.findings], guesses, maker.key_of(function))
     name = given.get("name") or function.node.name
     options = ToolOptions(**_their_options(read) | {"name": name})
     said = given.get("description")
@@ -393,5 +393,5 @@ def _described(maker: ToolMaker, item: Data, server: Server) -> Tool | None:
         source=Location(str(call.file.path), call.line),
     )
     tool = describe(definition)
-    maker.note(tool.origin, (call.key,), (), [*item.guesses, *server.guesses])
+    maker.note(tool.origin, (), [*item.guesses, *server.guesses], (call.key,))
     return tool

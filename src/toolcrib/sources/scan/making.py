@@ -54,7 +54,7 @@ class Note:
     Equal keys mean one function or object."""
 
     origin: Any
-    key: tuple[int, ...]
+    key: tuple[int, ...] = ()
     findings: list[Finding] = field(default_factory=list)
     guesses: list[Guess] = field(default_factory=list)
 
@@ -78,24 +78,16 @@ class ToolMaker:
     def note(
         self,
         origin: Any,
-        key: tuple[int, ...],
         findings: Sequence[Finding] = (),
         guesses: Sequence[Guess] = (),
-    ) -> None:
-        known = self._notes.setdefault(id(origin), Note(origin, key))
+        key: tuple[int, ...] = (),
+    ) -> Note:
+        """Keep findings and guesses about the tools of an origin; return all that are known."""
+        known = self._notes.setdefault(id(origin), Note(origin))
+        known.key = known.key or key
         known.findings += findings
-        known.guesses += guesses
-
-    def notes_of(self, origin: Any) -> Note | None:
-        return self._notes.get(id(origin))
-
-    def guesses_of(self, tool: Tool) -> list[Guess]:
-        note = self.notes_of(tool.origin)
-        return [] if note is None else note.guesses
-
-    def doubt(self, origin: Any, guesses: Sequence[Guess]) -> None:
-        if (note := self.notes_of(origin)) is not None:
-            note.guesses += [guess for guess in guesses if guess not in note.guesses]
+        known.guesses += [guess for guess in guesses if guess not in known.guesses]
+        return known
 
     def guesses_about(self, thing: Written) -> list[Guess]:
         """Return what is uncertain about a function or class wherever it is used."""
@@ -139,11 +131,11 @@ class ToolMaker:
             unread = self.resolver.unread_bases(owner.cls)
             if stub.__doc__ is None and unread:
                 guesses.append(guess_base(unread, "its description"))
-        self.note(stub, key, made.findings, guesses)
+        self.note(stub, made.findings, guesses, key)
         mark = self.patterns.marks.get(id(function.node))
         if mark is not None:
             setattr(stub, MARK, self.mark(mark, stub))
-            self.doubt(stub, mark.guesses)
+            self.note(stub, guesses=mark.guesses)
         return stub
 
     def key_of(self, function: Function) -> tuple[int, int]:
@@ -189,7 +181,7 @@ class ToolMaker:
         if not call.args and not call.keywords:
             return NO_OPTIONS
         options, findings = read_ours(self.resolver, call)
-        self.note(origin, (), findings)
+        self.note(origin, findings)
         try:
             return NO_OPTIONS.override(options)
         except DefinitionError as error:
@@ -205,7 +197,7 @@ class ToolMaker:
         place = {"co_filename": str(item.scope.file.path), "co_firstlineno": item.node.lineno}
         handler.__code__ = handler.__code__.replace(**place)  # type: ignore[arg-type]
         guess = Guess("guessed-handler", "its handler cannot be followed")
-        self.note(handler, (id(handler),), (), (guess,))
+        self.note(handler, guesses=(guess,))
         return handler
 
     # --- things ---
@@ -218,7 +210,7 @@ class ToolMaker:
             self.findings.append(error.finding)
             return []
         for origin in (made if isinstance(made, list) else [made]) if guesses else ():
-            self.doubt(origin.origin if isinstance(origin, Tool) else origin, guesses)
+            self.note(origin.origin if isinstance(origin, Tool) else origin, guesses=guesses)
         return made
 
     def _make(self, thing: Thing) -> Any:
@@ -252,7 +244,7 @@ class ToolMaker:
         if origin is None:
             return None
         options, findings = read_ours(self.resolver, call.after_first())
-        self.note(origin, (id(origin),), findings)
+        self.note(origin, findings)
         make = Tool.from_object if parts[-1] == "from_object" else Tool.from_function
         try:
             return make(origin, **options)
@@ -332,11 +324,11 @@ class ToolMaker:
             guesses.append(Guess("guessed-name", "the name of the application may be set elsewhere"))
         batch = collect(thing, namespace=words.get("namespace"), **given)
         for tool in batch.tools:
-            self.note(tool.origin, (id(tool.origin),), findings, guesses if tool.origin is not thing else ())
+            self.note(tool.origin, findings, guesses)
         batch.switch({**switches, **(words.get("switches") or {})})
         self.findings += [_placed(finding, call) for finding in batch.findings]
         batch.tools = select(batch.tools, words.get("include") or (), words.get("exclude") or ())
-        every = [*guesses, *(guess for tool in batch.tools for guess in self.guesses_of(tool))]
+        every = [*guesses, *(guess for tool in batch.tools for guess in self.note(tool.origin).guesses)]
         if any(guess.code in ("guessed-condition", "guessed-name") for guess in every):
             batch.tools = [tool for tool in batch.tools if tool.name not in registry]  # one of them is enough
         report = registry.add_all(batch.tools, on_duplicate=words.get("on_duplicate"))
@@ -438,9 +430,9 @@ def build_object(maker: ToolMaker, instance: Instance) -> Any:
     mark = maker.patterns.marks.get(id(cls.node))
     if mark is not None:
         setattr(type(made), MARK, maker.mark(mark, made))
-    maker.note(made, (id(instance),), findings, [*maker.guesses_about(cls), *maker.reach(instance)])
-    if (note := maker.notes_of(made.execute)) is not None:
-        maker.note(made, (), note.findings, note.guesses)
+    note = maker.note(made.execute)
+    guesses = [*maker.guesses_about(cls), *maker.reach(instance), *note.guesses]
+    maker.note(made, [*findings, *note.findings], guesses, (id(instance),))
     return made
 
 

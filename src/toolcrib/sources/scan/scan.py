@@ -377,10 +377,9 @@ class _Scanner:
 
     def _findings_about(self, tool: Tool) -> Iterator[Finding]:
         """Yield what is uncertain about a tool."""
-        note = self.maker.notes_of(tool.origin)
-        for finding in note.findings if note is not None else ():
-            yield replace(finding, tool=tool.name)
-        for guess in dict.fromkeys(self.maker.guesses_of(tool)):
+        note = self.maker.note(tool.origin)
+        yield from (replace(finding, tool=tool.name) for finding in note.findings)
+        for guess in note.guesses:
             words = f"Tool '{tool.name}' is a guess: {guess.words}"
             yield _about(tool, guess.code, "advice", words)
 
@@ -432,9 +431,8 @@ class _Scanner:
         for group in (found := list(groups)):
             kept = []
             for tool in group.tools:
-                note = self.maker.notes_of(tool.origin)  # what is reachable in two ways was written once
-                origin = note.key if note is not None and note.key else (id(tool.origin),)
-                key = (origin, tool.name, tool.version)
+                origin = self.maker.note(tool.origin).key or (id(tool.origin),)
+                key = (origin, tool.name, tool.version)  # what is reachable in two ways was written once
                 if key not in seen:
                     seen.add(key)
                     kept.append(tool)
@@ -493,9 +491,10 @@ class _Scanner:
         if not group.tools:
             return
         registry = self._make_registry(group)
-        guesses_of = self.maker.guesses_of
         guessed = [
-            tool for tool in group.tools if any(item.code == "guessed-condition" for item in guesses_of(tool))
+            tool
+            for tool in group.tools
+            if any(item.code == "guessed-condition" for item in self.maker.note(tool.origin).guesses)
         ]
         certain = [tool for tool in group.tools if tool not in guessed]
         self.findings += registry.add_all(certain).findings
