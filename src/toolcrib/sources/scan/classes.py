@@ -226,13 +226,10 @@ class Classes:
     ) -> Any:
         """Return the default of a field; something that shows no default, where it is not known."""
         entry.trail.steps = 0
-        try:
-            return self.evaluator.value(node, site, entry.trail)
-        except Unresolved as error:
-            entry.trail.note_default(f"{entry.node.name}.{name}", node, error, site.path)
-        if is_tuple:
-            return None
-        return (known.find("pydantic.Field") if is_model else dataclasses.field)(default_factory=inert)
+        unknown: Any = None
+        if not is_tuple:
+            unknown = (known.find("pydantic.Field") if is_model else dataclasses.field)(default_factory=inert)
+        return self.evaluator.default(f"{entry.node.name}.{name}", node, site, entry.trail, unknown)
 
     def _settings(self, entry: Entry, node: ast.expr, site: Site) -> Any:
         """Return the settings of a model; none of them, where one is code."""

@@ -151,13 +151,14 @@ class Stubs:
             hints = {name: hint for name, hint in hints.items() if name not in dropped}
         function = _make_function(node, dropped, path)
         if node.args.defaults or node.args.kwonlyargs:
-            made = {
-                name: value.value
-                if type(value) is ast.Constant
-                else self._default(value, scope, node.name, name, findings)
-                for name, value in defaults_of(node.args)
-                if name not in dropped
-            }
+            made: dict[str, Any] = {}
+            for name, value in defaults_of(node.args):
+                if name not in dropped:
+                    trail = Trail()
+                    made[name] = self.classes.evaluator.default(
+                        name, value, Site(scope), trail, UNKNOWN_DEFAULT
+                    )
+                    findings += [replace(item, tool=node.name, parameter=name) for item in trail.findings]
             by_name = [item.arg for item in node.args.kwonlyargs if item.arg in made]
             function.__kwdefaults__ = {name: made.pop(name) for name in by_name} or None
             function.__defaults__ = tuple(made.values()) or None
@@ -194,7 +195,7 @@ class Stubs:
                 trail = Trail()
                 names = _WORD.findall(text)
                 since = 0 if site.lazy else last_binding(names, scope)
-                hint = self._hint(annotation, site, trail)
+                hint = self.classes.evaluator.permit(annotation, site, trail)
                 read = _Read(hint, is_foreign_context(hint), since)
                 findings += [replace(item, tool=node.name, parameter=name) for item in trail.findings]
                 if (
@@ -205,25 +206,6 @@ class Stubs:
             if read.is_context and name != "return":
                 contexts += (name,)
         return hints, contexts
-
-    def _hint(self, node: ast.expr, site: Site, trail: Trail) -> Any:
-        hints = self.classes.evaluator
-        try:
-            return hints.permit(node, site, trail)
-        except RecursionError:
-            hints.report(Unresolved("it is nested too deeply", node.lineno), node, site, trail)
-            return Any
-
-    def _default(self, node: ast.expr, scope: Scope, tool: str, name: str, findings: list[Finding]) -> Any:
-        trail = Trail()
-        try:
-            value = self.classes.evaluator.value(node, Site(scope), trail)
-        except (Unresolved, RecursionError) as error:
-            trail = Trail()
-            trail.note_default(name, node, error, str(scope.file.path))
-            value = UNKNOWN_DEFAULT
-        findings += [replace(item, tool=tool, parameter=name) for item in trail.findings]
-        return value
 
 
 def _unread(node: FunctionNode, scope: Scope) -> Iterator[str]:

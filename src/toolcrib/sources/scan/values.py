@@ -80,14 +80,6 @@ class Trail:
     def note(self, code: str, words: str, path: str, line: int | None, hint: str) -> None:
         self.findings[Finding(code, "warning", words, file=path, line=line, hint=hint)] = None
 
-    def note_default(self, name: str, node: ast.expr, error: Exception, path: str) -> None:
-        """Report a default that is not known."""
-        why = error.message if isinstance(error, Unresolved) else "it is nested too deeply"
-        words = why if f"'{show(node)}'" in why else f"'{show(node)}': {why}"
-        text = f"The default of '{name}' is not known, so it is not shown: {words}"
-        line, hint = getattr(error, "line", None), getattr(error, "hint", None)
-        self.note(DEFAULT, text, path, line or node.lineno, hint or _WRITE_LITERAL)
-
 
 def inert(value: Any = None) -> Any:
     """Stands for a factory of defaults, a validator, or the function of a `Depends`."""
@@ -290,6 +282,19 @@ class Evaluator:
             words = f"{name}={show(node)} cannot be known: {error.message}"
             trail.note(code, words, site.path, error.line, error.hint or _WRITE_LITERAL)
 
+    def default(self, name: str, node: ast.expr, site: Site, trail: Trail, unknown: Any) -> Any:
+        """Return the value of a default; `unknown`, with a finding, where it cannot be known."""
+        try:
+            return self.value(node, site, trail)
+        except (Unresolved, RecursionError) as error:
+            reason = error if isinstance(error, Unresolved) else Unresolved("it is nested too deeply")
+            words = (
+                reason.message if f"'{show(node)}'" in reason.message else f"'{show(node)}': {reason.message}"
+            )
+            text = f"The default of '{name}' is not known, so it is not shown: {words}"
+            trail.note(DEFAULT, text, site.path, reason.line or node.lineno, reason.hint or _WRITE_LITERAL)
+            return unknown
+
     # --- annotations ---
 
     def hint(self, node: ast.expr, site: Site, trail: Trail) -> Any:
@@ -315,10 +320,12 @@ class Evaluator:
         """Return the hint, or Any with a finding."""
         try:
             return self.hint(node, site, trail)
-        except Unresolved as error:
-            if isinstance(error, Excessive) and trail.depth:
+        except (Unresolved, RecursionError) as error:
+            if trail.depth and type(error) is not Unresolved:
                 raise
-            self.report(error, node, site, trail)
+            is_read = isinstance(error, Unresolved)
+            reason = error if is_read else Unresolved("it is nested too deeply", node.lineno)
+            self.report(reason, node, site, trail)  # type: ignore[arg-type]
             return Any
 
     def report(self, error: Unresolved, node: ast.expr, site: Site, trail: Trail) -> None:
