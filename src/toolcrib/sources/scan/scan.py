@@ -65,9 +65,8 @@ _TABLES = (GROUP, *DEFINITION_TABLES, HANDLER_TABLE)
 class Group:
     """Tools that share one list of names: those of a server, or those that a file offers itself."""
 
-    label: str
-    server: Server | None = None
-    tools: list[Tool] = field(default_factory=list)
+    server: Server | None
+    tools: list[Tool]
 
 
 @dataclass(slots=True)
@@ -181,7 +180,7 @@ class _Scanner:
         if target.described is not None:
             batch = collect(target.described)
             self.findings += batch.findings
-            return [Group(target.label, tools=batch.tools)]
+            return [Group(None, batch.tools)]
         before = len(self.findings)
         files = [self.files[path] for path in target.files if path in self.files]
         groups = self._object(target, files) if target.name else self._modules(files)
@@ -212,7 +211,7 @@ class _Scanner:
             self.findings += _located(batch.findings, files)
             own = [item for item in content.servers if item not in inner and servers.pop(item, 0) is None]
             found = [self._group_of(server, content.file) for server in own]
-            found.append(Group(content.file.path.name, None, batch.tools))
+            found.append(Group(None, batch.tools))
             for group in found if content.group is not None else ():
                 group.tools = [
                     tool if tool.options.group is not None else tool.with_options(group=content.group)
@@ -311,7 +310,7 @@ class _Scanner:
     def _group_of(self, server: Server, file: SourceFile) -> Group:
         batch = self._each([server], file)
         self.findings += batch.findings
-        return Group(server.label, server, batch.tools)
+        return Group(server, batch.tools)
 
     def _servers_elsewhere(self, files: Sequence[SourceFile]) -> list[Group]:
         """Return the tools on servers that no module holds: they come from elsewhere, or from a function."""
@@ -357,7 +356,7 @@ class _Scanner:
             if not batch.tools and not batch.findings:
                 words = f"{target.label} cannot be told without running the code"
                 self.findings.append(Finding("unresolved-tool", "error", words, file=str(file.path)))
-            return [Group(target.name, thing if isinstance(thing, Server) else None, batch.tools)]
+            return [Group(thing if isinstance(thing, Server) else None, batch.tools)]
         return []
 
     # --- tools ---
@@ -394,7 +393,7 @@ class _Scanner:
             return order.get(source.file or "", len(order)), source.line or 0
 
         entries = [
-            (tool, is_listed, group.label if group.server is not None else None)
+            (tool, is_listed, group.server.label if group.server is not None else None)
             for group in self._without_repeats(groups)
             for tool, is_listed in self._register(group)
         ]

@@ -91,11 +91,7 @@ class Scope:
             arguments = [item.arg for item in arguments_of(self.node.args)]
             made += [(name, Binding("unknown", self.node, line, name=name)) for name in arguments]
         for statement, situation in self.statements:
-            if isinstance(statement, FUNCTIONS):  # as most are
-                name = statement.name
-                made.append((name, Binding("function", statement, statement.lineno, situation, name=name)))
-            else:
-                made += _bindings(statement, situation)
+            made += _bindings(statement, situation)
         for name, binding in made:
             if name != "*":
                 names.setdefault(name, []).append(binding)
@@ -125,8 +121,9 @@ def _bindings(statement: ast.stmt, situation: Situation) -> Iterator[tuple[str, 
     """Yield the names that one statement binds itself."""
     line = statement.lineno
     kind: Any
-    if isinstance(statement, ast.ClassDef):
-        yield statement.name, Binding("class", statement, line, situation, name=statement.name)
+    if isinstance(statement, Definition):
+        kind = "class" if isinstance(statement, ast.ClassDef) else "function"
+        yield statement.name, Binding(kind, statement, line, situation, name=statement.name)
     elif isinstance(statement, ast.Import):
         for alias in statement.names:
             shown = alias.asname or alias.name.partition(".")[0]
