@@ -178,14 +178,13 @@ def find_target(target: str | os.PathLike[str], search: Sequence[str] | None = N
     if path is None:
         name = parsed.module or text
         raise SourceError(f"There is no module '{name}'", hint=suggest_file(name))
-    found = ScanTarget(path.name if parsed.path is not None and path.is_file() else text, name=parsed.name)
+    is_file = parsed.path is not None and path.is_file() and not parsed.name
+    found = ScanTarget(path.name if is_file else text, name=parsed.name)
     if path.is_file():
         found.files = [resolve(path)]
     if path.is_dir() or (parsed.module and path.name == "__init__.py" and not found.name):
         found.is_folder = path.is_dir()
         _add_folder(found, path if path.is_dir() else path.parent)
-    if found.name:
-        found.label = text
     return found
 
 

@@ -278,8 +278,8 @@ class ToolMaker:
         """Return the tools of a server of another library, those of servers mounted in it included."""
         if server not in self._foreign:
             self._foreign[server] = []  # it may be mounted in itself, by a detour
-            is_low = server.is_low_level
-            self._foreign[server] = (foreign.read_low_level if is_low else foreign.read_server)(self, server)
+            read = foreign.read_low_level if server.library == "low-level" else foreign.read_server
+            self._foreign[server] = read(self, server)
         return self._foreign[server]
 
     def registry(self, server: Server) -> ToolRegistry:

@@ -207,9 +207,9 @@ class Patterns:
         base = self.resolver.resolve(called.value, call.scope, call.frame)
         server = base if isinstance(base, Server) else self.resolver.unknown_server(called.value, call.scope)
         thing = self._defined(node, call.scope)
-        if not isinstance(thing, Function) or not (server.is_low_level or server.library == "unknown"):
+        if not isinstance(thing, Function) or server.library not in ("low-level", "unknown"):
             return  # a method of that name, and no decorator
-        server.is_low_level = True
+        server.library = "low-level"
         if thing not in server.listers:
             server.listers.append(thing)
             server.guesses += [guess for guess in call.guesses if guess not in server.guesses]

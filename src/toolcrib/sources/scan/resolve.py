@@ -66,7 +66,7 @@ _SERVERS: dict[tuple[str, str], LibraryName] = {
     ("toolcrib", "ToolRegistry"): "toolcrib",
     ("mcp", "MCPServer"): "mcp",
     ("mcp", "FastMCP"): "mcp",
-    ("mcp", "Server"): "mcp",
+    ("mcp", "Server"): "low-level",
     ("fastmcp", "FastMCP"): "fastmcp",
 }
 _PLAIN_BASES = frozenset(
@@ -201,13 +201,10 @@ class Resolver:
         if isinstance(hint, ast.Constant) and str(hint.value).isidentifier():
             hint = _at(ast.Name(str(hint.value), ast.Load()), hint.lineno)
         if isinstance(hint, ast.Name | ast.Attribute):
-            thing = self.resolve(hint, scope.parent or scope)
-            library = self.library_of(thing)
+            library = self.library_of(self.resolve(hint, scope.parent or scope))
             if library is not None:
                 made = Server(library, f"{node.name}({binding.name})", scope.file)
-                server = self.servers.setdefault((id(binding),), made)
-                server.is_low_level = getattr(thing, "is_low_level", False)
-                return server
+                return self.servers.setdefault((id(binding),), made)
         return Data(_at(ast.Name(binding.name, ast.Load()), node.lineno), scope, ROOT)
 
     def class_around(self, node: FunctionNode, outer: Scope | None) -> Class | None:
@@ -230,7 +227,6 @@ class Resolver:
         server = self.servers.setdefault(key, made_of)
         if server.cls is None:
             server.cls = cls
-            server.is_low_level = any(getattr(item, "is_low_level", False) for item in self.ancestors(cls))
             server.guesses.append(Guess("guessed-server", f"the server is a {cls.node.name}"))
         return server
 
@@ -438,7 +434,6 @@ class Resolver:
             key = ("call", id(node), call.frame.home(call.scope))
             made = Server(library, _label(call, call.file.path.stem), call.file, call)
             server = self.servers.setdefault(key, made)
-            server.is_low_level = callee.is_low_level
             server.is_ours = (library, callee.last) == ("toolcrib", "MCPServer")
             return server
         if callee.name in MARKS:

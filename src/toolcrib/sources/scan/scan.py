@@ -210,8 +210,7 @@ class _Scanner:
                 batch.extend(tables.read_table(table, handlers).make_tools(options))
             self.findings += _located(batch.findings, files)
             own = [item for item in content.servers if item not in inner and servers.pop(item, 0) is None]
-            found = [self._group_of(server, content.file) for server in own]
-            found.append(Group(None, batch.tools))
+            found = [Group(None, batch.tools), *(self._group_of(server, content.file) for server in own)]
             for group in found if content.group is not None else ():
                 group.tools = [
                     tool if tool.options.group is not None else tool.with_options(group=content.group)

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from toolcrib.sources.scan.source_file import FunctionNode, Guess, Scope, SourceFile, Spot, first_line
 
-LibraryName = Literal["toolcrib", "mcp", "fastmcp", "unknown"]
-"""The library whose rules a server has."""
+LibraryName = Literal["toolcrib", "mcp", "fastmcp", "low-level", "unknown"]
+"""The library whose rules a server has; "low-level" is a server of mcp that lists its tools itself."""
 
 
 class Thing:
@@ -41,10 +41,6 @@ class Known(Thing):
     def is_application(self) -> bool:
         """Whether this is toolcrib's own class for applications."""
         return self.package == "toolcrib" and self.last in ("Application", "APIApplication")
-
-    @property
-    def is_low_level(self) -> bool:
-        return self.call is None and (self.package, self.last) == ("mcp", "Server")
 
 
 @dataclass(eq=False, slots=True)
@@ -120,7 +116,6 @@ class Server(Thing):
     mounts: list[Any] = field(default_factory=list)
     guesses: list[Guess] = field(default_factory=list)
     listers: list[Function] = field(default_factory=list)
-    is_low_level: bool = False
     is_ours: bool = False
 
 
