@@ -64,21 +64,18 @@ class Library:
         return found
 
     def _read(self, path: Path) -> SourceFile | SourceError:
-        try:
-            text = read_text(path)
-            tree = parse_text(text, path)
-        except SourceError as error:
-            return error
         base, parts = self._package_of(path.parent / "__init__.py")
         if path.stem != "__init__":
             parts = [*parts, path.stem]
-        file = SourceFile(path, ".".join(parts) or path.parent.name, base, tree, text)
         try:
+            text = read_text(path)
+            tree = parse_text(text, path)
+            file = SourceFile(path, ".".join(parts) or path.parent.name, base, tree, text)
             if file.is_suspect:
                 check_compiles(text, path)
+            return file
         except SourceError as error:
             return error
-        return file
 
     def module(self, name: str, near: SourceFile | None) -> SourceFile | None:
         """Return the file behind a dotted name that a file imports; None where none may be read."""
@@ -114,16 +111,14 @@ class Library:
         path = base.joinpath(*parts)
         paths = [path / "__init__.py", *([path.with_name(f"{parts[-1]}.py")] if parts else [])]
         real = (resolve(each) for each in paths if os.path.isfile(each))
-        return next((each for each in real if self._may_read(each)), None)
+        readable = (each for each in real if any(each.is_relative_to(area) for area in self._areas))
+        return next(readable, None)
 
     def _open(self, path: Path | None) -> SourceFile | None:
         try:
             return None if path is None else self.file(path)
         except SourceError:
             return None
-
-    def _may_read(self, path: Path) -> bool:
-        return any(path.is_relative_to(area) for area in self._areas)
 
 
 def resolve(path: Path) -> Path:

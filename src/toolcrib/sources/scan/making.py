@@ -268,9 +268,7 @@ class ToolMaker:
         self.report("unresolved-tool", "warning", words, call.scope, call.line, hint)
 
     def refuse(self, error: DefinitionError, call: Arguments) -> None:
-        if error.source.file is None:
-            error.source = Location(str(call.file.path), call.line)
-        self.findings.append(error.finding)
+        self.findings.append(_placed(error.finding, call))
 
     # --- servers ---
 
@@ -299,8 +297,6 @@ class ToolMaker:
         for item in foreign.in_order(server):
             try:
                 self._register(registry, item, server, switches)
-            except DefinitionError as error:
-                self.refuse(error, item.call)
             except Exception as error:  # options of any type may have been written
                 self.findings.append(_placed(finding_of(item.thing, error), item.call))
         return registry
