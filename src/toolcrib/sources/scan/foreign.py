@@ -321,10 +321,7 @@ def _is_undescribed(hint: Any, library: str) -> bool:
         return False
     if hasattr(bare, "model_fields") or typing.is_typeddict(bare):
         return False
-    try:
-        return not typing.get_type_hints(bare)  # nothing says what is in it
-    except Exception:
-        return False
+    return not any(map(inspect.get_annotations, bare.__mro__))  # nothing says what is in it
 
 
 # --- low-level servers -------------------------------------------------------------------------------

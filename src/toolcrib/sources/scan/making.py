@@ -246,11 +246,7 @@ class ToolMaker:
         options, findings = read_ours(self.resolver, call.after_first())
         self.note(origin, findings)
         make = Tool.from_object if parts[-1] == "from_object" else Tool.from_function
-        try:
-            return make(origin, **options)
-        except DefinitionError as error:
-            self.refuse(error, call)
-            return None
+        return make(origin, **options)
 
     def adopt(self, function: Function, call: Arguments, library: str) -> Tool | None:
         """Return a function of another library's server as a tool; the reason against it is a finding."""

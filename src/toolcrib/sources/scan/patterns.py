@@ -14,7 +14,6 @@ from typing import Any
 from toolcrib.errors import Finding, Level
 from toolcrib.sources.scan.resolve import MARKS, Resolver
 from toolcrib.sources.scan.source_file import (
-    FUNCTIONS,
     CallAt,
     Definition,
     Guess,
@@ -191,9 +190,8 @@ class Patterns:
         returns = decorator.file.returns.get(id(decorator.node), [])
         if returns and all(getattr(value, "id", "") in names for value, _ in returns):
             return True
-        inner = [node for node in ast.walk(decorator.node) if isinstance(node, FUNCTIONS)]
-        called = [item.func for node in inner for item in node.decorator_list if isinstance(item, ast.Call)]
-        return any("wraps" in (getattr(item, "id", ""), getattr(item, "attr", "")) for item in called)
+        inner = ast.walk(decorator.node)
+        return any("wraps" in (getattr(item, "id", ""), getattr(item, "attr", "")) for item in inner)
 
     def _note_other(self, node: Definition, maker: Known, call: Arguments) -> None:
         self.others.add(id(node))

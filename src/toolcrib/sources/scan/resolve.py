@@ -278,8 +278,6 @@ class Resolver:
             case Module():
                 meaning = self.names.member(thing, name).meaning
                 return UNKNOWN if meaning is None else self._meaning(meaning, ROOT)
-            case Known() if thing.call is None:
-                return Known(f"{thing.name}.{name}")
             case Server() if name in ("registry", "local_provider"):
                 return thing
             case Server() if name in ("tool", "add_tool"):

@@ -573,7 +573,9 @@ def scan(*targets: str | os.PathLike[str], progress: Progress | None = None) -> 
     finding.
     """
     for target in targets:
-        _check_type(target)
+        if not isinstance(target, str | os.PathLike) or not isinstance(os.fspath(target), str):
+            hint = "scan(*targets)" if isinstance(target, list | tuple | set) else "give text or a Path"
+            raise TypeError(f"A target is the name of a file or module, not {type(target).__name__}: {hint}")
     was_collecting = gc.isenabled()
     gc.disable()  # trees are many objects and no garbage: looking for some doubles the time
     try:
@@ -582,12 +584,6 @@ def scan(*targets: str | os.PathLike[str], progress: Progress | None = None) -> 
     finally:
         if was_collecting:
             gc.enable()
-
-
-def _check_type(target: Any) -> None:
-    if not isinstance(target, str | os.PathLike) or not isinstance(os.fspath(target), str):
-        hint = "scan(*targets)" if isinstance(target, list | tuple | set) else "give text or a Path"
-        raise TypeError(f"A target is the name of a file or module, not {type(target).__name__}: {hint}")
 
 
 def _report_same_names(several: Sequence[list[Tool]]) -> Iterator[Finding]:
