@@ -17,6 +17,7 @@ from toolcrib.sources.scan.source_file import Binding, Scope, SourceFile
 from toolcrib.sources.scan.things import Known, Module
 
 _MAX_FOLLOWED = 40
+_UNCERTAIN = ("attempt", "fallback", "maybe")
 _AT_TOP = "import it at the top of the module, at run time"
 
 
@@ -137,7 +138,8 @@ class Names:
         if not live:
             live = bindings
             doubts.append(Doubt(f"'{name}' is there for type checkers only, so registering fails", _AT_TOP))
-        if not site.lazy and scope.file is site.scope.file and _runs_at_once(site.scope, scope):
+        runs_at_once = scope.function is site.scope.function  # while the names of the scope are made
+        if not site.lazy and scope.file is site.scope.file and runs_at_once:
             made = [binding for binding in live if binding.line <= line]
             if not made and scope.kind == "class":
                 return None
@@ -145,7 +147,7 @@ class Names:
                 words = f"'{name}' is defined below its use, in line {live[0].line}, so importing fails"
                 doubts.append(Doubt(words, "define it above, or put the annotation into quotes"))
             live = made or live
-        sure = [index for index, binding in enumerate(live) if binding.is_certain]
+        sure = [index for index, binding in enumerate(live) if binding.situation.isdisjoint(_UNCERTAIN)]
         live = live[sure[-1] :] if sure else live
         if len(live) > 1:
             live.sort(key=lambda item: ("attempt" not in item.situation, "fallback" in item.situation))
@@ -260,14 +262,10 @@ def last_binding(names: list[str], scope: Scope) -> int:
 
 def qualname_in(scope: Scope, name: str) -> str:
     """Return the `__qualname__` of something of this name in a scope."""
-    parts = [name]
-    current: Scope | None = scope
-    while current is not None and current.parent is not None:
-        if current.kind == "function":
-            parts.insert(0, "<locals>")
-        parts.insert(0, current.node.name)
-        current = current.parent
-    return ".".join(parts)
+    if scope.parent is None:
+        return name
+    inner = f"<locals>.{name}" if scope.kind == "function" else name
+    return qualname_in(scope.parent, f"{scope.node.name}.{inner}")
 
 
 def public_names(file: SourceFile) -> frozenset[str]:
@@ -276,13 +274,3 @@ def public_names(file: SourceFile) -> frozenset[str]:
     if len(listed) == 1 and isinstance(listed[0].value, ast.List | ast.Tuple):
         return frozenset(item.value for item in listed[0].value.elts if isinstance(item, ast.Constant))  # type: ignore[misc]
     return frozenset(name for name in file.scope.names if not name.startswith("_"))
-
-
-def _runs_at_once(inner: Scope, outer: Scope) -> bool:
-    """Return whether code of one scope runs while the other one is being filled."""
-    current: Scope | None = inner
-    while current is not None and current is not outer:
-        if current.kind == "function":
-            return False
-        current = current.parent
-    return True

@@ -90,7 +90,6 @@ class Patterns:
         self.marks: dict[int, Arguments] = {}
         self.marked: list[tuple[Definition, SourceFile]] = []
         self.doubts: dict[int, tuple[Guess, ...]] = {}
-        self.others: set[int] = set()
 
     def find(self, found: SourceFile) -> None:
         """Find what one file registers."""
@@ -194,7 +193,7 @@ class Patterns:
         return any("wraps" in (getattr(item, "id", ""), getattr(item, "attr", "")) for item in inner)
 
     def _note_other(self, node: Definition, maker: Known, call: Arguments) -> None:
-        self.others.add(id(node))
+        self._guess(node, Guess("guessed-decorator", f"{maker.name} makes something else of it"))
         if not isinstance(node, ast.ClassDef):
             text = f"'{node.name}' is decorated with {maker.name}, which makes no tool for MCP"
             hint = "mark it with toolcrib.tool to offer it"

@@ -254,9 +254,8 @@ class _Scanner:
     def _is_offered(self, thing: Thing) -> bool:
         """Return whether a name of a module that stands for this offers tools."""
         if isinstance(thing, Function):
-            key = id(thing.node)
-            self._offered |= {key}
-            return key in self.patterns.marks and key not in self.patterns.others
+            self._offered.add(id(thing.node))
+            return id(thing.node) in self.patterns.marks
         if isinstance(thing, Instance):
             return is_application(self.maker, thing.cls) or is_tool_object(self.maker, thing)
         return isinstance(thing, Known) and thing.call is not None and thing.package == "toolcrib"

@@ -64,10 +64,6 @@ class Binding:
     level: int = 0
     name: str = ""
 
-    @property
-    def is_certain(self) -> bool:
-        return self.situation.isdisjoint(("attempt", "fallback", "maybe"))
-
 
 @dataclass(eq=False)
 class Scope:
