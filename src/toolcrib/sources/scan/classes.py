@@ -21,7 +21,7 @@ from toolcrib.sources.scan import known
 from toolcrib.sources.scan.files import Library
 from toolcrib.sources.scan.names import Names, Site, qualname_in
 from toolcrib.sources.scan.source_file import Scope, SourceFile, show, words_in
-from toolcrib.sources.scan.values import CLASS, Evaluator, Trail, Unresolved, inert, quiet
+from toolcrib.sources.scan.values import CLASS, Evaluator, Trail, Unresolved, inert
 
 MAX_STATEMENTS = 1_000
 MAX_NESTING = 40
@@ -109,7 +109,7 @@ class Classes:
         try:
             if self._nesting > MAX_NESTING:
                 raise RecursionError
-            with quiet():
+            with known.quiet():
                 entry.cls = self._assemble(entry)
             return None
         except Unresolved as error:

@@ -97,8 +97,7 @@ class ToolMaker:
     def reach(self, instance: Instance) -> Iterator[Guess]:
         """Yield the guess that there is no object of a class, where it needs arguments and none is made."""
         cls = instance.cls
-        spot = cls.file.spots.get(id(cls.node))
-        yield from spot.guesses if spot is not None else ()
+        yield from cls.file.spots[id(cls.node)].guesses
         if instance.call is None and self.needs_arguments(cls):
             words = f"{cls.node.name} cannot be created without arguments, so it is not served"
             yield Guess("guessed-instance", words)

@@ -80,9 +80,8 @@ class Mount:
 
 
 class Patterns:
-    """Finds the registrations in surveyed files. `marks` are those of `@tool`, `others` the functions that a
-    decorator of another library turns into something else, `doubts` the guesses about a function or class
-    wherever it is used; all by the id of the node."""
+    """Finds the registrations in surveyed files. `marks` are those of `@tool`, `doubts` the guesses about a
+    function or class wherever it is used; both by the id of the node."""
 
     def __init__(self, resolver: Resolver, findings: list[Finding]) -> None:
         self.resolver = resolver

@@ -103,11 +103,6 @@ class Resolver:
         """Return the dotted name behind a name or attribute, "" where there is none."""
         return self.names.qualify(node, Site(scope))
 
-    def _keep(self, key: tuple[Any, ...], make: Any) -> Any:
-        if key not in self._things:
-            self._things[key] = make()
-        return self._things[key]
-
     @contextmanager
     def _following(self, key: Any) -> Iterator[bool]:
         """Yield whether something is followed already, so that following it again would not end."""
@@ -181,14 +176,12 @@ class Resolver:
         return UNKNOWN
 
     def cls(self, node: ast.ClassDef, scope: Scope) -> Class:
-        found: Class = self._keep(("class", id(node)), lambda: Class(node, scope))
+        found: Class = self._things.setdefault(("class", id(node)), Class(node, scope))
         return found
 
     def function(self, node: FunctionNode, scope: Scope, owner: Thing | None = None) -> Function:
         key = ("function", id(node), id(owner))
-        found: Function | None = self._things.get(key)
-        if found is None:
-            found = self._things[key] = Function(node, scope, owner)
+        found: Function = self._things.setdefault(key, Function(node, scope, owner))
         return found
 
     def _parameter(self, binding: Binding, node: FunctionNode, scope: Scope) -> Thing:
@@ -220,7 +213,7 @@ class Resolver:
         library = self.library_of(cls)
         key = ("object", id(cls.node), *(() if call is None else (*call.frame.home(call.scope), call.key)))
         if library is None:
-            made: Instance = self._keep(key, lambda: Instance(cls, call))
+            made: Instance = self._things.setdefault(key, Instance(cls, call))
             return made
         label = cls.node.name if call is None else _label(call, cls.node.name)
         made_of = Server(library, label, cls.file if call is None else call.file, call)
@@ -340,7 +333,7 @@ class Resolver:
 
     def ancestors(self, cls: Class) -> list[Class | Known]:
         """Return a class and its bases in the order in which Python asks them, nearly."""
-        found: list[Class | Known] = self._keep(("bases", id(cls.node)), list)
+        found: list[Class | Known] = self._things.setdefault(("bases", id(cls.node)), [])
         if not found:
             order: list[Class | Known] = []
             self._gather(cls, order, ())

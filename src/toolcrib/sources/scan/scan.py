@@ -262,9 +262,6 @@ class _Scanner:
 
     def _member(self, file: SourceFile, name: str, binding: Binding) -> Thing:
         """Return what a name of a module stands for; names of files that are not surveyed are left alone."""
-        if binding.kind == "function" and len(file.scope.names[name]) == 1:  # nearly always
-            is_marked = id(binding.node) in self.patterns.marks
-            return self.resolver.bound(binding, file.scope) if is_marked else UNKNOWN
         if binding.kind in ("import", "from"):
             paths = self.library.imported(binding.node, file)
             is_followed = any(path in self.files for path in paths)

@@ -12,9 +12,7 @@ import enum
 import operator
 import types
 import typing
-import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, reduce
 from typing import Annotated, Any, Literal
@@ -410,7 +408,7 @@ class Evaluator:
         try:
             if getattr(base, "__module__", "") in _QUIET:
                 return base[argument]
-            with quiet():  # pydantic's classes warn about some arguments
+            with known.quiet():  # pydantic's classes warn about some arguments
                 return base[argument]
         except Exception as error:  # each kind of class refuses in its own way
             raise TypeError(str(error)) from None
@@ -498,11 +496,3 @@ def is_foreign_context(hint: Any) -> bool:
     cls = origin or hint
     is_context = isinstance(cls, type) and cls.__name__ == "Context"
     return is_context and cls is foreign_class(cls.__module__, "Context")
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Hide warnings about the scanned code, which are its author's."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
