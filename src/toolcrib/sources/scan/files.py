@@ -46,7 +46,6 @@ class Library:
         self._package_of = cache(find_import_root)
         self._locate = cache(self._find)
         self.imported = cache(self._find_imported)
-        self._names_in = cache(_list_folder)
         self._areas = list(dict.fromkeys(_area(root) for root in roots))
         starts = [root if root.is_dir() else root.parent for root in roots]
         inner = [area / "src" for area in self._areas if (area / "src").is_dir()]
@@ -106,8 +105,6 @@ class Library:
 
     def _find(self, base: Path, *parts: str) -> Path | None:
         """Return the file of a dotted name below a folder, if it may be read."""
-        if parts and self._names_in(base).isdisjoint((parts[0], f"{parts[0]}.py")):
-            return None
         path = base.joinpath(*parts)
         paths = [path / "__init__.py", *([path.with_name(f"{parts[-1]}.py")] if parts else [])]
         real = (resolve(each) for each in paths if os.path.isfile(each))
@@ -127,13 +124,6 @@ def resolve(path: Path) -> Path:
         return path.resolve()
     except (OSError, RuntimeError, ValueError):
         return path.absolute()
-
-
-def _list_folder(path: Path) -> frozenset[str]:
-    try:
-        return frozenset(os.listdir(path))
-    except OSError:
-        return frozenset()
 
 
 def _area(root: Path) -> Path:

@@ -154,16 +154,11 @@ _OUR_OPTIONS = frozenset(
 )
 
 
-def in_order(server: Server) -> list[Registration]:
-    """Return the registrations of a server in the order in which they run, nearly."""
-    return sorted(server.registrations, key=lambda item: (item.call.file.name, item.call.line))
-
-
 def read_server(maker: ToolMaker, server: Server) -> list[Tool]:
     """Return the tools of a server: of one name and version, the first counts with mcp, the last with
     fastmcp."""
     found: dict[tuple[str, str | None], Tool] = {}
-    for registration in in_order(server):
+    for registration in server.registrations:
         tool = _read_one(maker, server, registration)
         if tool is None:
             continue

@@ -46,10 +46,10 @@ _SINGLE = _BUILT_IN | words_in(
 """The names that are known of other modules."""
 _NEEDS = {"EmailStr": "email_validator", "NameEmail": "email_validator"}
 """Names of pydantic that work only beside another package, which only the scanned server may have."""
-_GATHERING = words_in(
+GATHERING = words_in(
     "builtins.bytes builtins.dict builtins.frozenset builtins.list builtins.set builtins.tuple"
 )
-CALLS = _GATHERING | words_in(
+CALLS = GATHERING | words_in(
     """
     annotated_types.Ge annotated_types.Gt annotated_types.Interval annotated_types.Le annotated_types.Len
     annotated_types.Lt annotated_types.MaxLen annotated_types.MinLen annotated_types.MultipleOf
@@ -123,7 +123,7 @@ def call(dotted: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     """Call one of CALLS. Raise ValueError or TypeError where that is wrong or would cost much."""
     made = find(dotted)
     first = next(iter((*arguments, *keywords.values())), None)
-    is_endless = dotted in _GATHERING and first is not None and not isinstance(first, _GATHERED)
+    is_endless = dotted in GATHERING and first is not None and not isinstance(first, _GATHERED)
     if is_endless or (dotted.startswith("builtins.") and isinstance(first, Decimal)):
         raise ValueError("it may be endless")
     if dotted in _SLOW and isinstance(first, str) and len(first) > 5_000:

@@ -184,7 +184,7 @@ class ToolMaker:
         try:
             return NO_OPTIONS.override(options)
         except DefinitionError as error:
-            self.refuse(error, call)
+            self.findings.append(_placed(error.finding, call))
             return NO_OPTIONS
 
     def unknown_handler(self, item: Data) -> Any:
@@ -193,8 +193,8 @@ class ToolMaker:
         async def handler(arguments: dict[str, Any]) -> None:
             _ = arguments
 
-        place = {"co_filename": str(item.scope.file.path), "co_firstlineno": item.node.lineno}
-        handler.__code__ = handler.__code__.replace(**place)  # type: ignore[arg-type]
+        path, line = str(item.scope.file.path), item.node.lineno
+        handler.__code__ = handler.__code__.replace(co_filename=path, co_firstlineno=line)
         guess = Guess("guessed-handler", "its handler cannot be followed")
         self.note(handler, guesses=(guess,))
         return handler
@@ -252,7 +252,7 @@ class ToolMaker:
         try:
             return foreign.adopt(self, function, call, library)
         except DefinitionError as error:
-            self.refuse(error, call)
+            self.findings.append(_placed(error.finding, call))
             return None
 
     def refuse_unknown(self, registration: Registration) -> None:
@@ -261,9 +261,6 @@ class ToolMaker:
         words = f"{what} is put on the server here, and cannot be told without running the code"
         hint = "register functions by their names"
         self.report("unresolved-tool", "warning", words, call.scope, call.line, hint)
-
-    def refuse(self, error: DefinitionError, call: Arguments) -> None:
-        self.findings.append(_placed(error.finding, call))
 
     # --- servers ---
 
@@ -289,7 +286,7 @@ class ToolMaker:
             self.findings.append(finding_of(server, error))
             registry = ToolRegistry()
         self._registries[server] = registry
-        for item in foreign.in_order(server):
+        for item in server.registrations:
             try:
                 self._register(registry, item, server, switches)
             except Exception as error:  # options of any type may have been written

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from toolcrib.sources.scan import known
 from toolcrib.sources.scan.files import KNOWN_BY_NAME, Library
@@ -55,19 +54,13 @@ class Site:
         return str(self.scope.file.path)
 
 
-class Doubt(NamedTuple):
-    """Why a meaning is not certain, and what would make it so."""
-
-    words: str
-    hint: str
-
-
 @dataclass(slots=True)
 class Found:
-    """The meaning of a name, and what is doubtful about it; None where it cannot be told."""
+    """The meaning of a name; None where it cannot be told. `doubts` are reasons why it is not certain, each
+    with what would make it so."""
 
     meaning: Meaning | None = None
-    doubts: list[Doubt] = field(default_factory=list)
+    doubts: list[tuple[str, str]] = field(default_factory=list)
 
 
 class Names:
@@ -121,7 +114,7 @@ class Names:
                 if site.lazy and scope.kind != "module" and not site.is_field:
                     words = f"'{name}' is local to a {scope.kind} and not seen by annotations that are text"
                     hint = "define it in the module itself"
-                    found.doubts.append(Doubt(f"{words}, so registering fails", hint))
+                    found.doubts.append((f"{words}, so registering fails", hint))
                 return found
             if scope.stars and (found := self._starred(name, scope)).meaning is not None:
                 return found
@@ -132,12 +125,12 @@ class Names:
         self, name: str, bindings: list[Binding], scope: Scope, line: int, site: Site
     ) -> Found | None:
         """Return the meaning that the bindings of one scope give; None where none of them is made yet."""
-        doubts: list[Doubt] = []
+        doubts: list[tuple[str, str]] = []
         live = [item for item in bindings if item.situation.isdisjoint(("checking", "main"))]
         live = live or [item for item in bindings if "main" in item.situation]
         if not live:
             live = bindings
-            doubts.append(Doubt(f"'{name}' is there for type checkers only, so registering fails", _AT_TOP))
+            doubts.append((f"'{name}' is there for type checkers only, so registering fails", _AT_TOP))
         runs_at_once = scope.function is site.scope.function  # while the names of the scope are made
         if not site.lazy and scope.file is site.scope.file and runs_at_once:
             made = [binding for binding in live if binding.line <= line]
@@ -145,7 +138,7 @@ class Names:
                 return None
             if not made:
                 words = f"'{name}' is defined below its use, in line {live[0].line}, so importing fails"
-                doubts.append(Doubt(words, "define it above, or put the annotation into quotes"))
+                doubts.append((words, "define it above, or put the annotation into quotes"))
             live = made or live
         sure = [index for index, binding in enumerate(live) if binding.situation.isdisjoint(_UNCERTAIN)]
         live = live[sure[-1] :] if sure else live
@@ -155,7 +148,7 @@ class Names:
         is_tried = "attempt" in live[0].situation and _is_there(found.meaning)
         if len(live) > 1 and not is_tried:  # else it does not come to the fallback
             words = f"'{name}' is defined in several ways, depending on conditions; the first was taken"
-            doubts.append(Doubt(words, "define it in one way"))
+            doubts.append((words, "define it in one way"))
         return Found(found.meaning, [*doubts, *found.doubts])
 
     def _meaning(self, binding: Binding, scope: Scope) -> Found:

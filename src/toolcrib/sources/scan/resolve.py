@@ -384,9 +384,7 @@ class Resolver:
         """Return the kinds of a function: async, static, class, property, abstract."""
         found = {"async"} if isinstance(node, ast.AsyncFunctionDef) else set()
         for decorator in node.decorator_list:
-            if getattr(decorator, "attr", "") in ("setter", "deleter"):
-                found.add("property")
-            elif isinstance(decorator, ast.Name | ast.Attribute):
+            if isinstance(decorator, ast.Name | ast.Attribute):
                 found.add(_KINDS.get(self.full_name(decorator, scope), ""))
         return found
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from toolcrib.config import Config, load_config, switches_from
@@ -126,6 +126,8 @@ class _Scanner:
         for position, found in enumerate(opened):
             self.progress("modules", position, len(opened))
             self.patterns.find(found)
+        for server in self.resolver.servers.values():  # in the order in which they run, nearly
+            server.registrations.sort(key=lambda item: (item.call.file.name, item.call.line))
         for path in self.paths:
             if path in self.files:
                 self._report_start(self.files[path])
@@ -262,12 +264,9 @@ class _Scanner:
 
     def _member(self, file: SourceFile, name: str, binding: Binding) -> Thing:
         """Return what a name of a module stands for; names of files that are not surveyed are left alone."""
-        if binding.kind in ("import", "from"):
-            paths = self.library.imported(binding.node, file)
-            is_followed = any(path in self.files for path in paths)
-        else:
-            is_value = isinstance(binding.value, ast.Call | ast.Name | ast.Attribute)
-            is_followed = binding.kind in ("function", "class") or (binding.kind == "value" and is_value)
+        is_followed = binding.kind not in ("import", "from") or any(
+            path in self.files for path in self.library.imported(binding.node, file)
+        )
         return self.resolver.attribute(Module(file), name) if is_followed else UNKNOWN
 
     def _find_tables(self, found: Content) -> None:
@@ -292,9 +291,7 @@ class _Scanner:
         for thing in things:
             try:
                 made = self.maker.make(thing)
-                if isinstance(made, FunctionType):  # what `collect` does with it, for most
-                    batch.tools.append(Tool.from_function(made))
-                elif made is not None:
+                if made is not None:
                     batch.extend(collect(made))
             except Exception as error:  # the source may hold values of any type
                 finding = finding_of(thing, error)

@@ -83,9 +83,8 @@ class Scope:
         names: dict[str, list[Binding]] = {}
         made: list[tuple[str, Binding]] = []
         if self.kind == "function":
-            line = self.node.lineno
-            arguments = [item.arg for item in arguments_of(self.node.args)]
-            made += [(name, Binding("unknown", self.node, line, name=name)) for name in arguments]
+            places = [item.arg for item in arguments_of(self.node.args)]
+            made += [(name, Binding("unknown", self.node, self.node.lineno, name=name)) for name in places]
         for statement, situation in self.statements:
             made += _bindings(statement, situation)
         for name, binding in made:
@@ -326,8 +325,6 @@ def _decide(test: ast.expr) -> bool | Literal["main", "checking"] | None:
             return bool(value)
         case ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"):
             return "checking"
-        case ast.UnaryOp(op=ast.Not(), operand=operand) if _decide(operand) == "checking":
-            return True
         case ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant()]):
             return "main"
         case ast.Compare(left=ast.Attribute(attr="version_info"), ops=[ast.GtE()], comparators=[ast.Tuple()]):

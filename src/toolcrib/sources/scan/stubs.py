@@ -10,7 +10,7 @@ import ast
 import inspect
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
@@ -91,12 +91,11 @@ def _gives(node: FunctionNode) -> str:
 # --- stubs -------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class Stub:
+class Stub(NamedTuple):
     """A stub and its findings."""
 
     function: FunctionType
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Finding]
 
 
 class _Read(NamedTuple):
@@ -163,9 +162,7 @@ class Stubs:
             function.__kwdefaults__ = {name: made.pop(name) for name in by_name} or None
             function.__defaults__ = tuple(made.values()) or None
         function.__annotations__ = hints
-        first = node.body[0].value if node.body and type(node.body[0]) is ast.Expr else None
-        is_text = isinstance(first, ast.Constant) and isinstance(first.value, str)
-        function.__doc__ = first.value if is_text else None  # type: ignore[union-attr]
+        function.__doc__ = ast.get_docstring(node, clean=False)
         function.__module__ = file.name
         function.__qualname__ = qualname_in(scope, node.name)
         return Stub(function, findings)

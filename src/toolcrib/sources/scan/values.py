@@ -93,9 +93,6 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Div: operator.truediv,
     ast.BitOr: operator.or_,
 }
-_CONTAINERS: dict[str, Any] = {
-    f"builtins.{kind.__name__}": kind for kind in (list, dict, set, frozenset, tuple)
-}
 _VARIABLES = frozenset({"typing.NewType", "typing.TypeVar", "typing_extensions.TypeVar"})
 _MUTABLE = (list, dict, set, bytearray)
 _FIELDS = frozenset({"pydantic.Field", "dataclasses.field"})
@@ -178,8 +175,8 @@ class Evaluator:
         if site.made and isinstance(node, ast.Name) and node.id in site.made:
             return site.made[node.id]
         found = self.names.find(node, site)
-        if found.doubts:
-            raise Unresolved(found.doubts[0].words, node.lineno, hint=found.doubts[0].hint)
+        for words, hint in found.doubts:
+            raise Unresolved(words, node.lineno, hint=hint)
         if found.meaning is None:
             return self._member(node, site, trail)
         return self._meant(found.meaning, node, site, trail)
@@ -269,7 +266,8 @@ class Evaluator:
     def _take(self, name: str, node: ast.expr, site: Site, trail: Trail, keywords: dict[str, Any]) -> None:
         """Take an argument of `Field(...)`; one that cannot be known is left out, with a remark."""
         if name == "default_factory":
-            keywords[name] = _CONTAINERS.get(self.names.qualify(node, site), inert)
+            dotted = self.names.qualify(node, site)
+            keywords[name] = known.find(dotted) if dotted in known.GATHERING else inert
             return
         try:
             keywords[name] = self.value(node, site, trail)
@@ -345,8 +343,8 @@ class Evaluator:
         found = self.names.find(node, site)
         if found.meaning is None:
             raise Unresolved(f"'{show(node)}' is not defined where it can be read", node.lineno)
-        for doubt in found.doubts:
-            trail.note(HINT, doubt.words, site.path, node.lineno, doubt.hint)
+        for words, hint in found.doubts:
+            trail.note(HINT, words, site.path, node.lineno, hint)
         return self._hint_meant(found.meaning, node, site, trail)
 
     def _hint_meant(self, meaning: Any, node: ast.expr, site: Site, trail: Trail) -> Any:
