@@ -105,9 +105,9 @@ class Library:
 
     def _find(self, base: Path, *parts: str) -> Path | None:
         """Return the file of a dotted name below a folder, if it may be read."""
-        path = base.joinpath(*parts)
-        paths = [path / "__init__.py", *([path.with_name(f"{parts[-1]}.py")] if parts else [])]
-        real = (resolve(each) for each in paths if os.path.isfile(each))
+        path = os.path.join(base, *parts)  # many are looked for, and few are there: text is cheaper
+        paths = [os.path.join(path, "__init__.py"), *([f"{path}.py"] if parts else [])]
+        real = (resolve(Path(each)) for each in paths if os.path.isfile(each))
         readable = (each for each in real if any(each.is_relative_to(area) for area in self._areas))
         return next(readable, None)
 

@@ -565,8 +565,8 @@ def scan(*targets: str | os.PathLike[str], progress: Progress | None = None) -> 
     not there, ConfigurationError where a toolcrib.toml is wrong; what is wrong with a file or a tool is a
     finding.
     """
-    for target in targets:
-        if not isinstance(target, str | os.PathLike) or not isinstance(os.fspath(target), str):
+    for target in list[Any](targets):  # callers without a type checker
+        if not isinstance(target, str | os.PathLike) or isinstance(os.fspath(target), bytes):
             hint = "scan(*targets)" if isinstance(target, list | tuple | set) else "give text or a Path"
             raise TypeError(f"A target is the name of a file or module, not {type(target).__name__}: {hint}")
     was_collecting = gc.isenabled()
