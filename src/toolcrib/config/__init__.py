@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from toolcrib.config.fields import Settings, TableReader, names_of, parse_toml, setting, show
-from toolcrib.config.settings import Policy
+from toolcrib.config.settings import Policy, Tasks
 from toolcrib.definition import MAX_TIMEOUT_S, MIN_RESULT_TOKENS
 from toolcrib.errors import ConfigurationError, Finding, Level, suggest
 from toolcrib.sources.targets import FILE_NAME, resolve_target
@@ -176,6 +176,7 @@ class Config(Settings):
     lint: LintConfig = LintConfig()
     lock: LockConfig = LockConfig()
     publish: PublishConfig = PublishConfig()
+    tasks: Tasks | None = None
     cache: Path | None = setting(None, key="catalog.cache")
     log_format: Literal["text", "json"] | None = setting(None, key="log.format")
     policy: Policy | None = setting(None, key=None)

@@ -21,6 +21,7 @@ Params = dict[str, Any]
 class PromptGet(FeatureRequest):
     """One prompts/get."""
 
+    kind = "prompt"
     __slots__ = ()
 
     def _not_found(self) -> RPCError:
@@ -43,8 +44,8 @@ class PromptGet(FeatureRequest):
 
 
 def is_served(engine: Engine) -> bool:
-    """Whether the server has prompts."""
-    return len(engine.dispatcher.prompts) > 0
+    """Whether the server has prompts, or has had some."""
+    return engine.dispatcher.prompts.revision > 0
 
 
 def unknown_prompt(name: str) -> RPCError:

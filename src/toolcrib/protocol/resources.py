@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from toolcrib.content import Result
 from toolcrib.errors import (
@@ -11,6 +11,8 @@ from toolcrib.errors import (
     InsufficientScopeError,
     InvalidArgumentsError,
     NotConfirmedError,
+    NotFoundError,
+    RelayedError,
     ThrottledError,
 )
 from toolcrib.protocol import messages
@@ -27,7 +29,7 @@ from toolcrib.protocol.lists import list_reply
 from toolcrib.protocol.messages import INTERNAL_ERROR, INVALID_PARAMS, Id, Reply, RPCError, error_reply
 from toolcrib.protocol.modern import method_not_found
 from toolcrib.protocol.revisions import Revision
-from toolcrib.tool import Tool
+from toolcrib.tool import Kind, Tool
 from toolcrib.validation import codec
 
 if TYPE_CHECKING:
@@ -44,18 +46,32 @@ Params = dict[str, Any]
 class FeatureRequest(ToolCall):
     """A request that runs a resource or a prompt. Its failures are JSON-RPC errors: it has no `isError`."""
 
+    kind: ClassVar[Kind]
     __slots__ = ("target",)
     target: Tool | None
 
-    def _dispatch(self) -> Awaitable[Result]:
+    def _dispatch(self) -> Coroutine[Any, Any, Result]:
         return self.engine.dispatcher.run(
-            self.target, self.name, self.arguments, principal=self.peer.principal, channel=self
+            self.target,
+            self.name,
+            self.arguments,
+            kind=self.kind,
+            principal=self.peer.principal,
+            channel=self,
         )
+
+    def _drop(self, error: BaseException) -> None:
+        name = f"{self.kind}:{self.name}"
+        self.engine.dispatcher.reject(name, self.arguments, self.peer.principal, self, error)
 
     def _error_reply(self, error: Exception) -> Reply:
         reply = super()._error_reply(error)
         if reply is not None:
             return reply
+        if isinstance(error, NotFoundError):
+            return error_reply(self.id, self._not_found())
+        if isinstance(error, RelayedError):
+            return error_reply(self.id, RPCError(error.rpc_code, str(error), data=error.data, status=200))
         code = INVALID_PARAMS if isinstance(error, InvalidArgumentsError) else INTERNAL_ERROR
         details = getattr(error, "details", None)
         data: Mapping[str, Any] | None = None
@@ -69,9 +85,12 @@ class FeatureRequest(ToolCall):
         if result.is_error:
             text = result.text or "Internal error"
             return error_reply(self.id, RPCError(INTERNAL_ERROR, text, status=200))
-        wire = self._shape(result)
+        wire, engine = self._shape(result), self.engine
         if self.revision.modern:
-            wire = {"resultType": "complete", **wire, "_meta": self.engine.encoded_meta}
+            meta = {**result.meta, **engine.server_meta} if result.meta else engine.encoded_meta
+            wire = {"resultType": "complete", **wire, "_meta": meta}
+        elif result.meta:
+            wire["_meta"] = result.meta
         return Reply(codec.write({"jsonrpc": "2.0", "id": self.id, "result": wire}))
 
     def _shape(self, result: Result) -> dict[str, Any]:
@@ -81,6 +100,7 @@ class FeatureRequest(ToolCall):
 class ResourceRead(FeatureRequest):
     """One resources/read."""
 
+    kind = "resource"
     __slots__ = ()
 
     def _not_found(self) -> RPCError:
@@ -104,8 +124,11 @@ class ResourceRead(FeatureRequest):
 
 
 def is_served(engine: Engine) -> bool:
-    """Whether the server has resources, or keeps results that are too large to send."""
-    return len(engine.dispatcher.resources) > 0 or engine.dispatcher.may_keep_results
+    """Whether the server has resources, or has had some, or keeps results that are too large to send.
+
+    A client that was told of resources may list them when none is left.
+    """
+    return engine.dispatcher.resources.revision > 0 or engine.dispatcher.may_keep_results
 
 
 def find(engine: Engine, uri: str) -> tuple[Tool, dict[str, Any]] | tuple[None, None]:
