@@ -53,12 +53,13 @@ from toolcrib.errors import (
     DefinitionError,
     Finding,
     InvalidToolError,
+    Location,
     RegistrationClosedError,
     ToolBusyError,
     suggest,
 )
 from toolcrib.registry.registry import OnDuplicate, Report, ToolRegistry
-from toolcrib.registry.selection import select
+from toolcrib.registry.selection import count_kinds, label_of, select
 from toolcrib.schema.parameters import locate
 from toolcrib.sources import Batch, Source, collect, objects
 from toolcrib.sources.foreign.interception import is_searching
@@ -352,9 +353,7 @@ class MCPServer:
             self._switch(batch, switches or {})
         if include or exclude:
             kept = select(batch.everything, include, exclude)
-            batch.tools = [tool for tool in kept if tool.kind == "tool"]
-            batch.resources = [tool for tool in kept if tool.kind == "resource"]
-            batch.prompts = [tool for tool in kept if tool.kind == "prompt"]
+            batch = Batch.of(kept, batch.findings, single=batch.single)
         register = self._register_one if batch.single and batch.tools else self._register_many
         report = register(batch, on_duplicate, strict)
         for finding in batch.findings:
@@ -442,7 +441,9 @@ class MCPServer:
         from toolcrib.registry.resources import add_static  # start-up time, as above
 
         self._check_open()
+        caller = sys._getframe(1)
         for made in add_static(uri, content, options):
+            made.info.source = Location(caller.f_code.co_filename, caller.f_lineno)
             self.resources.add(made)
 
     @overload
@@ -853,9 +854,8 @@ class MCPServer:
 
     def _print_start(self, urls: Sequence[str]) -> None:
         """Print where the server is. On stderr: stdout belongs to the program."""
-        tools = len(self.registry.published())
-        noun = "tool" if tools == 1 else "tools"
-        lines = [f"{self.name}: serving {tools} {noun} at", *(f"  {url}" for url in dict.fromkeys(urls))]
+        served = count_kinds(map(label_of, self.dispatcher.published()))
+        lines = [f"{self.name}: serving {served} at", *(f"  {url}" for url in dict.fromkeys(urls))]
         sys.stderr.write("\n".join([*lines, "Press Ctrl-C to stop the server.", ""]))
 
     async def _run(self, transport: Transport | None) -> None:

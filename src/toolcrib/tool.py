@@ -258,6 +258,10 @@ class Tool:
         """The definition that clients see, built at first use. Raises DefinitionError where it cannot be."""
         return (self._built or self._build_once())[0]
 
+    def to_wire(self) -> dict[str, Any]:
+        """Return the tool as the newest revision lists it."""
+        return self.definition.to_wire()
+
     @property
     def handler(self) -> Callable[..., Any]:
         """The callable that a call runs."""

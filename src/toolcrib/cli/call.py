@@ -13,7 +13,7 @@ from toolcrib.cli.catalog import ToolSource, complete_tools, source_options
 from toolcrib.cli.load import check_is_no_file, load_one
 from toolcrib.cli.options import Command, CommandError
 from toolcrib.cli.output import Terminal
-from toolcrib.cli.prompt import TerminalChannel
+from toolcrib.cli.questions import TerminalChannel
 from toolcrib.cli.table import signature
 from toolcrib.content import Block, Result
 from toolcrib.context import LOCAL

@@ -23,7 +23,7 @@ from toolcrib import __version__
 from toolcrib.cli.load import build_tools, load, read_configs
 from toolcrib.cli.options import CommandError, Targets, parse_headers, target_option, targets_argument
 from toolcrib.cli.output import Progress, Terminal, open_terminal
-from toolcrib.cli.prompt import Prompter
+from toolcrib.cli.questions import Prompter
 from toolcrib.cli.text import suggest
 from toolcrib.client import Client, RemoteTool, StdioTransport, Transport
 from toolcrib.client.client import DEFAULT_TIMEOUT_S

@@ -19,7 +19,7 @@ from toolcrib.cli.catalog import (
 from toolcrib.cli.load import SAMPLE_NOTE, catalog_json, load, load_one, tool_json
 from toolcrib.cli.options import Command, CommandError, json_option, targets_argument
 from toolcrib.cli.output import Terminal
-from toolcrib.cli.table import print_findings, print_tool, print_tools
+from toolcrib.cli.table import print_features, print_findings, print_tool, print_tools
 from toolcrib.cli.text import (
     LEVELS,
     count,
@@ -30,7 +30,7 @@ from toolcrib.cli.text import (
 from toolcrib.client import RemoteTool
 from toolcrib.client.client import DEFAULT_TIMEOUT_S
 from toolcrib.errors import ConfigurationError
-from toolcrib.registry.selection import select, tags_of
+from toolcrib.registry.selection import count_kinds, label_of, select, tags_of
 from toolcrib.sources.described import describe
 from toolcrib.tool import Tool
 
@@ -75,11 +75,12 @@ def list_tools(
     include: Sequence[str],
     exclude: Sequence[str],
 ) -> int:
-    """List tools with their descriptions and parameters.
+    """List tools, resources and prompts with their descriptions and parameters.
 
     A TARGET is a Python file, folder, module, module:object, toolcrib.toml or the URL of an MCP server.
     """
     remote = source.remote
+    features: list[Tool] = []
     if remote is not None:
         server, listed = remote.run(list_remote_tools, terminal)
         by_tool = {describe(tool.definition): tool for tool in listed}
@@ -93,21 +94,25 @@ def list_tools(
         notes = [server if chosen else f"{server}: no tools"]
     else:
         loaded = load(source.targets, terminal)
-        tools = _select(loaded.build_tools(terminal), tags, include, exclude)
+        built = [*loaded.build_tools(terminal), *loaded.build_features(terminal)]
+        tools = _select(built, tags, include, exclude)
         if as_json:
             terminal.json(catalog_json(tools, loaded.findings))
             return 1 if loaded.errors else 0
-        definitions, findings = [tool.definition for tool in tools], loaded.errors
-        disabled = [entry.tool.name for entry in loaded.entries if not entry.enabled]
+        definitions = [tool.definition for tool in tools if tool.kind == "tool"]
+        features, findings = [tool for tool in tools if tool.kind != "tool"], loaded.errors
+        disabled = [entry.tool for entry in loaded.everything if not entry.enabled]
         notes = []
         if disabled and not (tags or include or exclude):
-            notes.append(f"{count(len(disabled), 'tool')} disabled: {shorten_list(disabled)}")
+            names = shorten_list([tool.name for tool in disabled])
+            notes.append(f"{count_kinds(map(label_of, disabled))} disabled: {names}")
         if loaded.is_sample:
             notes.append(SAMPLE_NOTE)
         elif not tools and not findings:
-            notes.append("no tools found")
+            notes.append("no tools, resources or prompts found")
     if definitions:
         print_tools(definitions, terminal)
+    print_features(features, terminal, is_first=not definitions)
     for finding in findings:
         terminal.finding(finding)
     for note in notes:

@@ -22,7 +22,8 @@ from toolcrib.config import FILE_NAME, Config, load_config, switches_from
 from toolcrib.dispatch.tool_search import DEFAULT_BUDGET_TOKENS, SearchMode
 from toolcrib.errors import ConfigurationError, DefinitionError, Finding, SourceError
 from toolcrib.registry.index import Entry
-from toolcrib.registry.selection import drop_repeated
+from toolcrib.registry.registry import ToolRegistry
+from toolcrib.registry.selection import drop_repeated, label_of
 from toolcrib.server import MCPServer
 from toolcrib.sources import Batch, collect, find_files
 from toolcrib.sources.foreign.entry_point import find_lines
@@ -34,6 +35,13 @@ from toolcrib.sources.targets import SAMPLES, Target, default_target, parse_targ
 from toolcrib.tool import Tool
 
 SAMPLE_NOTE = "these are the sample tools; name a file, folder or module to use yours"
+LIST_NAMES = {
+    "tool": "tools",
+    "resource": "resources",
+    "template": "resourceTemplates",
+    "prompt": "prompts",
+}
+"""The lists of MCP by the kind of their entries."""
 _IDENTITY = ("version", "title", "instructions", "page_size", "log_arguments", "errors")
 
 
@@ -54,6 +62,16 @@ class Loaded:
         return self.server.registry.entries()
 
     @property
+    def features(self) -> list[Entry]:
+        """Every resource and prompt, with older versions and disabled ones."""
+        return [*self.server.resources.entries(), *self.server.prompts.entries()]
+
+    @property
+    def everything(self) -> list[Entry]:
+        """Every tool, resource and prompt."""
+        return [*self.entries, *self.features]
+
+    @property
     def errors(self) -> list[Finding]:
         return [finding for finding in self.findings if finding.level == "error"]
 
@@ -63,6 +81,10 @@ class Loaded:
         with Progress(terminal, "building tools") as progress:
             listed = self.server.registry if tools is None else tools
             return build_tools(progress.track(list(listed)), self.findings)
+
+    def build_features(self, terminal: Terminal) -> list[Tool]:
+        """Return the resources and prompts that can be listed, in the same way."""
+        return self.build_tools(terminal, [*self.server.resources, *self.server.prompts])
 
     def check_config(self) -> None:
         """Raise CommandError where the configuration is invalid: it may contain a policy."""
@@ -83,19 +105,20 @@ def build_tools(tools: Iterable[Tool], findings: list[Finding]) -> list[Tool]:
 
 
 def tool_json(tool: Tool) -> dict[str, Any]:
-    """Return a tool as it is sent to clients, with the place of its definition, and how it is run if it
-    belongs to a server of another library."""
+    """Return a tool, resource or prompt as it is sent to clients, with the place of its definition, and how
+    it is run if it belongs to a server of another library."""
     source = {"file": tool.source.file, "line": tool.source.line}
     adoption = {} if tool.adoption is None else {"adoption": tool.adoption.to_json()}
-    return {**tool.definition.to_wire(), "source": source, **adoption}
+    return {**tool.to_wire(), "source": source, **adoption}
 
 
 def catalog_json(tools: Iterable[Tool], findings: Iterable[Finding]) -> dict[str, Any]:
-    """Return the document that `list`, `scan`, `check` and `lint` print."""
-    return {
-        "tools": [tool_json(tool) for tool in tools],
-        "findings": [finding.to_json() for finding in findings],
-    }
+    """Return the document that `list`, `scan`, `check` and `lint` print. It has lists of resources, templates
+    and prompts where there are some."""
+    lists: dict[str, Any] = {"tools": []}
+    for tool in tools:
+        lists.setdefault(LIST_NAMES[label_of(tool)], []).append(tool_json(tool))
+    return {**lists, "findings": [finding.to_json() for finding in findings]}
 
 
 def read_configs(targets: Sequence[str]) -> Iterator[Config]:
@@ -156,9 +179,10 @@ def load_for_serving(
     server.settings = replace(server.settings, **{**adopted, **settings, **identity})
     server.dispatcher.keeps_results = server.settings.keeps_sessions
     _configure_search(server, search, loader.configs)
-    if not loader.is_own(server):
-        loaded.findings += server.registry.add_all(tools).findings
-    loaded.findings += server.registry.check()
+    for kind, registry in registries_of(server).items():
+        if not loader.is_own(server):
+            loaded.findings += registry.add_all(tool for tool in tools if tool.kind == kind).findings
+        loaded.findings += registry.check()
     try:
         apply_policy(server, loader.configs)
     except ConfigurationError as error:
@@ -185,6 +209,7 @@ class TargetLoader:
         self._arguments: tuple[str, ...] = ()
 
     def collect(self, targets: Sequence[str]) -> list[Tool]:
+        """Return the tools, resources and prompts of the targets."""
         self._arguments = targets.arguments if isinstance(targets, Targets) else ()
         for config in self._read_configs(targets):
             self.configs.append(config)
@@ -288,7 +313,7 @@ class TargetLoader:
                 if self.terminal.debug and error.__context__ is not None:
                     self.terminal.traceback(error.__context__)
                 self._add_error(error, config)
-        chosen, findings = config.choose(batch.tools)
+        chosen, findings = config.choose(batch.everything)
         self._tools += chosen
         self.findings += [*batch.findings, *findings]
 
@@ -344,6 +369,11 @@ def _find_unserved(target: Target, batch: Batch) -> Iterator[Finding]:
         )
 
 
+def registries_of(server: MCPServer) -> dict[str, ToolRegistry]:
+    """Return the registries of a server by the kind of what they hold."""
+    return {"tool": server.registry, "resource": server.resources, "prompt": server.prompts}
+
+
 def _find_servers(found: Target) -> list[MCPServer]:
     """Return the server objects in a target, which is loaded already."""
     if found.kind in ("folder", "descriptor", "script", "other"):
@@ -365,9 +395,11 @@ def _find_adopted(tools: Sequence[Tool]) -> Any:
 
 
 def _has_exactly(server: MCPServer, tools: Sequence[Tool]) -> bool:
-    """Return whether a server has these tools and no others, enabled and disabled alike."""
-    there = [(id(e.tool.origin), e.tool.name, e.tool.version, e.enabled) for e in server.registry.entries()]
-    given = [(id(t.origin), t.name, t.version, t.options.enabled) for t in tools]
+    """Return whether a server has these tools, resources and prompts and no others, enabled and disabled
+    alike."""
+    entries = [entry for registry in registries_of(server).values() for entry in registry.entries()]
+    there = [(id(e.tool.origin), e.tool.reference, e.tool.version, e.enabled) for e in entries]
+    given = [(id(t.origin), t.reference, t.version, t.options.enabled) for t in tools]
     return sorted(there, key=str) == sorted(given, key=str)
 
 
@@ -424,8 +456,8 @@ def apply_policy(server: MCPServer, configs: Sequence[Config]) -> None:
 
 
 def find_unused_policy(server: MCPServer) -> list[Finding]:
-    """Return findings for parts of the policy that match no tool of the server."""
-    errors = [] if server.enforcer is None else server.enforcer.check(server.registry.published())
+    """Return findings for parts of the policy that match no tool, resource or prompt of the server."""
+    errors = [] if server.enforcer is None else server.enforcer.check(server.dispatcher.published())
     return [finding for error in errors for finding in config_findings(error)]
 
 

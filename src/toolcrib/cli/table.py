@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import groupby, islice
 from textwrap import indent
 from typing import Any
 
@@ -31,6 +31,8 @@ from toolcrib.cli.text import (
 )
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import Finding
+from toolcrib.registry.selection import label_of, sort_kinds
+from toolcrib.tool import Tool
 from toolcrib.validation.schema_tree import Resolver
 
 MIN_WIDTH = 8
@@ -230,6 +232,34 @@ def print_tools(
     ]
     number = len(columns) if with_source else 3
     print_table(columns[:number], [row[:number] for row in rows], terminal)
+
+
+_FIRST_COLUMNS = {"resource": "RESOURCE", "template": "TEMPLATE", "prompt": "PROMPT"}
+
+
+def print_features(tools: Iterable[Tool], terminal: Terminal, *, is_first: bool = True) -> None:
+    """Print a table of resources, one of templates and one of prompts, with an empty line before each unless
+    it is the first thing on the page."""
+    for label, members in groupby(sort_kinds(tools), label_of):
+        columns = (
+            Column(_FIRST_COLUMNS[label], wraps=False, style=NAME_STYLE),
+            Column("DESCRIPTION", least=24),
+            Column("PARAMETERS" if label == "prompt" else "TYPE", least=24, rank=1),
+        )
+        rows = [
+            (cut(tool.name), first_line(tool.definition) or "-", _describe_feature(tool)) for tool in members
+        ]
+        if not is_first:
+            terminal.echo("")
+        print_table(columns, rows, terminal)
+        is_first = False
+
+
+def _describe_feature(tool: Tool) -> str:
+    """Return the parameters of a prompt, or the media type of a resource."""
+    if tool.kind == "prompt":
+        return signature(tool.definition).replace(": ", f":{NO_BREAK}") or "-"
+    return cut(tool.to_wire().get("mimeType", "-"))
 
 
 def print_tool(definition: ToolDefinition, details: Mapping[str, str], terminal: Terminal) -> None:

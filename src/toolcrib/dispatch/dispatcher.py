@@ -406,6 +406,7 @@ class Dispatcher:
         *,
         principal: Principal = LOCAL,
         channel: Channel = NO_CHANNEL,
+        timeout_s: float | None = None,
     ) -> Result:
         """Run what is not in the registry of tools, a resource or a prompt, through the same middleware.
 
@@ -423,7 +424,7 @@ class Dispatcher:
         plan = self._plan_of.get(tool)
         if plan is None:
             plan = self._plan_of[tool] = Plan(tool, self.stats.setdefault(tool.reference, ToolStats()))
-        return await self._start(plan, name, arguments, principal, channel, None)
+        return await self._start(plan, name, arguments, principal, channel, timeout_s)
 
     def run_bare(
         self, tool: Tool, arguments: Mapping[str, Any], *, principal: Principal = LOCAL
@@ -691,11 +692,7 @@ class Dispatcher:
         """Keep the plans of tools that are still there; running calls keep the plan they have."""
         with self._lock:
             snapshot = self.registry.snapshot
-            self._plan_of = {
-                tool: plan
-                for tool, plan in self._plan_of.items()
-                if tool in self.registry.versions(tool.name)
-            }
+            self._drop_plans()
             self._plans = {
                 name: plan for name, plan in self._plans.items() if snapshot.find(name) is plan.tool
             }
@@ -724,8 +721,20 @@ class Dispatcher:
             read_form=_read_form,
         )
 
+    def _drop_plans(self) -> None:
+        """Drop the plans of tools, resources and prompts that are no longer registered."""
+        registries = {"tool": self.registry, "resource": self.resources, "prompt": self.prompts}
+        self._plan_of = {
+            tool: plan
+            for tool, plan in self._plan_of.items()
+            if tool in registries[tool.kind].versions(tool.name)
+        }
+
     async def renew(self) -> None:
-        """End processes that have loaded old code, and close applications without tools, after a reload."""
+        """Forget old code, end processes that have loaded it, and close applications without tools, after a
+        reload."""
+        with self._lock:
+            self._drop_plans()
         self.runner.renew()
         await self.applications.close_unused()
 

@@ -154,6 +154,7 @@ def _is_same(old: Tool, new: Tool) -> bool:
                 and old.options == new.options
                 and old.long_name == new.long_name
                 and _code_of(old.info.function) == _code_of(new.info.function)
+                and (old.kind == "tool" or old.to_wire() == new.to_wire())
             )
         )
     except Exception:
@@ -305,18 +306,31 @@ class ToolRegistry:
         ready = self.prepare(new, report)
         unchanged = find_unchanged(old, ready)
         with self._lock:
-            self._check_open()
-            replacement = _Replacement(self._names.copy(), old)
-            names = replacement.names
-            replacement.store(
-                ready, lambda tool: self._store(names, tool, self.on_duplicate)[0], report, known
-            )
+            replacement = self._replace(old, ready, report, known)
             kind, changed = replacement.finish(report.registered, unchanged)
-            self._names, self.cached_snapshot = names, None
+            self._names, self.cached_snapshot = replacement.names, None
             change = self._commit(kind, changed) if changed else None
             self._broken.clear()  # tracebacks of errors would keep whole modules alive
         self._notify(change, report.registered)
         return report
+
+    def check_replacement(
+        self, old: Collection[Tool], new: Iterable[Any], *, known: Collection[Finding] = ()
+    ) -> None:
+        """Raise what `replace_all` would raise, and change nothing."""
+        report = Report()
+        ready = self.prepare(new, report)
+        with self._lock:
+            self._replace(old, ready, report, known)
+
+    def _replace(
+        self, old: Collection[Tool], ready: Iterable[Tool], report: Report, known: Collection[Finding]
+    ) -> _Replacement:
+        self._check_open()
+        replacement = _Replacement(self._names.copy(), old)
+        names = replacement.names
+        replacement.store(ready, lambda tool: self._store(names, tool, self.on_duplicate)[0], report, known)
+        return replacement
 
     def prepare(self, items: Iterable[Any], report: Report) -> list[Tool]:
         """Return the tools as they would be registered, named and built. Problems go to the report."""

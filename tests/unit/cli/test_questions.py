@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.cli.prompt import find_problem, list_titles, parse_value
+from toolcrib.cli.questions import find_problem, list_titles, parse_value
 
 COLOURS = {"oneOf": [{"const": "#f00", "title": "Red"}, {"const": "#0f0", "title": "Green"}]}
 SEVERAL = {"type": "array", "items": {"anyOf": COLOURS["oneOf"]}, "minItems": 1}
