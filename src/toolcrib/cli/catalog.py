@@ -10,7 +10,7 @@ import asyncio
 import os
 import re
 import shlex
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass, field, replace
 from functools import partial, wraps
@@ -35,6 +35,7 @@ from toolcrib.content import Result
 from toolcrib.definition import MCP, ToolDefinition
 from toolcrib.dispatch.tool_search import CALL, MAX_FOUND, SEARCH
 from toolcrib.errors import DefinitionError, Finding, Location, SourceError, ToolNotFoundError
+from toolcrib.registry.selection import KINDS
 from toolcrib.sources.described import describe
 from toolcrib.sources.targets import is_address
 from toolcrib.tool import Tool
@@ -58,6 +59,8 @@ class ToolSet:
     label: str = ""
     is_sample: bool = False
     features: list[Tool] = field(default_factory=list)
+    kinds: Collection[str] = KINDS
+    """What it can have: a lock of an older toolcrib has only tools."""
 
     @property
     def everything(self) -> list[Tool]:

@@ -38,6 +38,8 @@ class Comparison:
     changes: list[Change] = field(default_factory=list)
     before: int = 0
     after: int = 0
+    noun: str = "tool"
+    """What is compared: `tool`, or `definition` if there are resources or prompts."""
 
     @property
     def counts(self) -> dict[Grade, int]:
@@ -92,7 +94,8 @@ def compare(
         removal = make_change(f"{tool.kind}-removed", "breaking", "", "it was removed: callers will fail")
         changes.append(_assign(removal, tool))
     changes += _describe_added(added, [tool for tool in (*before, *now) if tool.kind != "resource"])
-    return Comparison(_sort(changes), len(before), len(now))
+    noun = "tool" if all(tool.kind == "tool" for tool in (*before, *now)) else "definition"
+    return Comparison(_sort(changes), len(before), len(now), noun)
 
 
 def definition_of(tool: Tool) -> ToolDefinition:
