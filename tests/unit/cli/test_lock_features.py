@@ -72,7 +72,8 @@ def test_a_lock_of_an_older_toolcrib_stays_valid_and_covers_tools_only(locked: C
     done = locked.run("lock", "shop.py", "--check")
     assert (done.exit_code, done.stderr) == (
         0,
-        "warning: toolcrib.lock is of an older toolcrib and does not cover 2 resources, 1 template and 2 prompts\n"
+        "warning: toolcrib.lock is of an older toolcrib and does not cover 2 resources, 1 template and 2"
+        " prompts\n"
         "hint: `toolcrib lock` pins them too\n"
         "note: toolcrib.lock is up to date: 1 tool\n",
     )
