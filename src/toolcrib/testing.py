@@ -105,7 +105,8 @@ def _caller_of(principal: Principal | str) -> Principal:
 
 def _check_overrides(server: MCPServer, overrides: Overrides) -> None:
     """Raise ValueError for a function that no tool depends on: the tools would use the real one."""
-    tools = [entry.tool for entry in server.registry.entries()]
+    registries = (server.registry, server.resources, server.prompts)
+    tools = [entry.tool for registry in registries for entry in registry.entries()]
     known = {item for tool in tools for item in getattr(tool.handler, DEPENDENCIES, ())}
     if any(getattr(getattr(other, "__code__", None), "co_argcount", 0) for other in overrides.values()):
         return  # it may have dependencies of its own

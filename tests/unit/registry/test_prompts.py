@@ -10,7 +10,19 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel
 
-from toolcrib import Audio, Context, Depends, File, Image, Link, MCPServer, Message, Result, ToolError
+from toolcrib import (
+    Audio,
+    Context,
+    Depends,
+    File,
+    Image,
+    Link,
+    MCPServer,
+    Message,
+    Result,
+    ToolError,
+    testing,
+)
 from toolcrib.errors import CallError, DefinitionError, InvalidToolError, ToolNotFoundError
 
 
@@ -219,6 +231,8 @@ async def test_dependencies_and_the_context_are_no_arguments() -> None:
     made: Any = server.prompts.get("sell")
     assert [argument["name"] for argument in made.to_wire()["arguments"]] == ["article"]
     assert await server.get_prompt("sell", {"article": "tea"}) == [text("Sell 2 tea in sell")]
+    async with testing.connect(server, overrides={get_stock: lambda: {"tea": 8}}) as client:
+        assert (await client.get_prompt("sell", {"article": "tea"})).messages[0].text == "Sell 8 tea in sell"
     with server.override(get_stock, lambda: {"tea": 9}):
         assert await server.get_prompt("sell", {"article": "tea"}) == [text("Sell 9 tea in sell")]
 
