@@ -42,16 +42,7 @@ LIST_NAMES = {
     "prompt": "prompts",
 }
 """The lists of MCP by the kind of their entries."""
-_IDENTITY = (
-    "version",
-    "title",
-    "instructions",
-    "description",
-    "page_size",
-    "log_arguments",
-    "errors",
-    "tasks",
-)
+_IDENTITY = ("version", "title", "instructions", "page_size", "log_arguments", "errors", "tasks")
 
 
 @dataclass(slots=True)
