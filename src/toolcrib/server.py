@@ -68,7 +68,7 @@ from toolcrib.tool import MCPTool, Tool, merge_options
 
 if TYPE_CHECKING:
     from toolcrib.client import Client
-    from toolcrib.config.settings import Policy
+    from toolcrib.config.settings import Policy, Tasks
     from toolcrib.policy.enforcer import PolicyEnforcer
     from toolcrib.protocol.methods import Method
     from toolcrib.registry.prompts import PromptFields
@@ -110,7 +110,7 @@ class ServerSettings:
     `keeps_sessions=False`. A list of more than `search_budget_tokens` is replaced by two tools that search
     and call the others, unless `search` is "never"; with "always", every list is. A result of more than
     `max_result_tokens` loses whole items from the end of its longest list; with `large_results="link"` the
-    whole is kept for an hour, and linked.
+    whole is kept for an hour, and linked. `tasks` are the settings of tools with the option `task`.
     """
 
     dynamic: bool = False
@@ -136,6 +136,7 @@ class ServerSettings:
     search_budget_tokens: int = DEFAULT_BUDGET_TOKENS
     max_result_tokens: int | None = None
     large_results: LargeResults = "shorten"
+    tasks: Tasks | None = None
 
     def __post_init__(self) -> None:
         if self.max_result_tokens is not None and not is_result_budget(self.max_result_tokens):
@@ -172,6 +173,7 @@ class SettingFields(TypedDict, total=False):
     search_budget_tokens: int
     max_result_tokens: int | None
     large_results: LargeResults
+    tasks: Tasks | None
 
 
 _SETTING_NAMES = tuple(SettingFields.__annotations__)
@@ -204,7 +206,7 @@ _OTHER_ATTRIBUTES = {
 """What servers of mcp and fastmcp have under other names."""
 _PROTOCOL_SETTINGS = (
     *("title", "instructions", "description", "website_url", "icons", "page_size", "unknown_tool_code"),
-    *("log_arguments", "key", "keeps_sessions"),
+    *("log_arguments", "key", "keeps_sessions", "tasks"),
 )
 
 
@@ -441,10 +443,14 @@ class MCPServer:
         from toolcrib.registry.resources import add_static  # start-up time, as above
 
         self._check_open()
+        made = add_static(uri, content, options)
         caller = sys._getframe(1)
-        for made in add_static(uri, content, options):
-            made.info.source = Location(caller.f_code.co_filename, caller.f_lineno)
-            self.resources.add(made)
+        for each in made:
+            each.info.source = Location(caller.f_code.co_filename, caller.f_lineno)
+        if len(made) == 1:
+            self.resources.add(made[0])
+        else:
+            self.resources.add_all(made, strict=True)
 
     @overload
     def prompt(self, function: Callable[P, R], /) -> Completed[P, R]: ...
@@ -491,11 +497,8 @@ class MCPServer:
 
     async def read(self, uri: str, *, principal: Principal = LOCAL) -> list[dict[str, Any]]:
         """Return the contents of a resource. Raises ToolNotFoundError, and CallError where reading fails."""
-        from toolcrib.registry.resources import find_resource  # start-up time, as above
-
-        found = find_resource(self.resources.snapshot, uri)
-        resource, values = (None, None) if found is None else found
-        result = await self.dispatcher.run(resource, uri, values, principal=principal)
+        resource, values = self.dispatcher.find_resource(uri)
+        result = await self.dispatcher.run(resource, uri, values, kind="resource", principal=principal)
         return [{"uri": uri, **item} for item in raise_failure(result).content]
 
     async def get_prompt(
@@ -503,7 +506,7 @@ class MCPServer:
     ) -> list[dict[str, Any]]:
         """Return the messages of a prompt. Raises ToolNotFoundError, or CallError where that fails."""
         prompt = self.prompts.try_get(name)
-        result = await self.dispatcher.run(prompt, name, arguments, principal=principal)
+        result = await self.dispatcher.run(prompt, name, arguments, kind="prompt", principal=principal)
         return raise_failure(result).content
 
     # --- tool objects ---
@@ -652,6 +655,11 @@ class MCPServer:
                     registry.check()
                 else:
                     registry.seal(STARTED)
+            if len(self.resources):
+                from toolcrib.registry.resources import find_overlaps  # start-up time, as above
+
+                for finding in find_overlaps(self.resources):
+                    logger.warning("%s", finding)
             if self.enforcer is not None:
                 self._check_policy(self.enforcer)
             if self.dispatcher.pipeline is not None:
@@ -686,6 +694,8 @@ class MCPServer:
         if self._transports is not None:
             self._transports.close()
         try:
+            if self._transports is not None:
+                await self._transports.engine.tasks.close()
             await self.dispatcher.applications.close_all()
         finally:
             self.dispatcher.close()

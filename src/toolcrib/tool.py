@@ -149,6 +149,9 @@ class Adoption:
         return {"library": self.library, "way": self.way, "reason": self.reason}
 
 
+Kind = Literal["tool", "resource", "prompt"]
+
+
 class Tool:
     """A definition with its handler. Made by `from_function`, `from_handler` or `from_object`.
 
@@ -158,7 +161,7 @@ class Tool:
     prompts, which are run like tools, from them.
     """
 
-    kind: ClassVar[Literal["tool", "resource", "prompt"]] = "tool"
+    kind: ClassVar[Kind] = "tool"
     __slots__ = (
         "_build",
         "_built",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from types import CodeType
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -30,7 +30,6 @@ from toolcrib.registry.selection import count_kinds, label_of
 from toolcrib.tool import Tool
 
 if TYPE_CHECKING:
-    from toolcrib.registry.resources import Resource
     from toolcrib.sources.scan import Scan
 
 EXAMPLES = """
@@ -190,14 +189,10 @@ def _summarize_scan(scanned: Scan, findings: Sequence[Finding]) -> str:
 
 def _find_overlaps(tools: Sequence[Tool]) -> Iterator[Finding]:
     """Report templates that are never read, because one before them matches the same URIs."""
-    templates = [cast("Resource", tool) for tool in tools if label_of(tool) == "template"]
-    for position, tool in enumerate(templates):
+    if any(tool.kind == "resource" for tool in tools):
         from toolcrib.registry.resources import find_overlaps  # delayed: most targets have no resources
 
-        for other in find_overlaps(templates[:position], tool):
-            message = f"Template '{tool.name}' is never read: the one at {other} matches the same URIs"
-            place = (tool.source.file, tool.source.line, "remove one of them, or give them different paths")
-            yield Finding("same-uris", "warning", message, tool.name, None, *place)
+        yield from find_overlaps(tools)
 
 
 def _advise_feature(tool: Tool) -> Iterator[Finding]:

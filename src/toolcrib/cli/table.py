@@ -264,22 +264,7 @@ def _describe_feature(tool: Tool) -> str:
 
 def print_tool(definition: ToolDefinition, details: Mapping[str, str], terminal: Terminal) -> None:
     """Print everything about one tool; `details` are lines that the definition does not have."""
-    title = f"  {one_line(definition.title)}" if definition.title else ""
-    terminal.echo(style(one_line(definition.name), **NAME_STYLE), title)
-    description = safe(definition.description or "(no description)").expandtabs()
-    lines = description.split("\n") if terminal.width is None else wrap(description, terminal.width - 2)
-    terminal.echo("\n".join(f"  {line}" if line else "" for line in lines), "\n\n")
-    if parameters := list_parameters(definition):
-        headings = (
-            Column("PARAMETER", wraps=False, style={"fg": "green"}),
-            Column("TYPE"),
-            Column(),
-            Column("DESCRIPTION"),
-        )
-        print_table(headings, parameters, terminal)
-        terminal.echo("")
-    else:
-        terminal.echo("No parameters.\n\n")
+    _print_head(definition, "PARAMETER", terminal)
     output = definition.output_schema
     returns = type_name(output, output) if output is not None else "text or content"
     meaning = definition.returns or (output or {}).get("description", "")
@@ -294,6 +279,51 @@ def print_tool(definition: ToolDefinition, details: Mapping[str, str], terminal:
         **details,
         "Fingerprint": definition.fingerprint,
     }
+    _print_facts(shown, terminal)
+
+
+def print_feature(tool: Tool, details: Mapping[str, str], terminal: Terminal) -> None:
+    """Print everything about one resource, template or prompt."""
+    definition, wire = tool.definition, tool.to_wire()
+    _print_head(definition, "ARGUMENT" if tool.kind == "prompt" else "VARIABLE", terminal)
+    notes = wire.get("annotations", {})
+    ttl_ms = getattr(tool, "ttl_ms", None)
+    shown = {
+        "Kind": label_of(tool),
+        "Name": "" if tool.kind == "prompt" else wire["name"],
+        "Type": wire.get("mimeType", ""),
+        "Size": f"{wire['size']} bytes" if "size" in wire else "",
+        "Annotations": ", ".join(f"{key}: {json.dumps(value, default=str)}" for key, value in notes.items()),
+        "Cached": f"by clients, for {ttl_ms / 1000:g} s" if ttl_ms else "",
+        "Tags": ", ".join(definition.tags),
+        "Version": definition.version or "",
+        "Source": format_source(definition.source),
+        **details,
+    }
+    _print_facts(shown, terminal)
+
+
+def _print_head(definition: ToolDefinition, heading: str, terminal: Terminal) -> None:
+    """Print name, title, description and parameters."""
+    title = f"  {one_line(definition.title)}" if definition.title else ""
+    terminal.echo(style(one_line(definition.name), **NAME_STYLE), title)
+    description = safe(definition.description or "(no description)").expandtabs()
+    lines = description.split("\n") if terminal.width is None else wrap(description, terminal.width - 2)
+    terminal.echo("\n".join(f"  {line}" if line else "" for line in lines), "\n\n")
+    if parameters := list_parameters(definition):
+        headings = (
+            Column(heading, wraps=False, style={"fg": "green"}),
+            Column("TYPE"),
+            Column(),
+            Column("DESCRIPTION"),
+        )
+        print_table(headings, parameters, terminal)
+        terminal.echo("")
+    elif heading != "VARIABLE":
+        terminal.echo(f"No {heading.lower()}s.\n\n")
+
+
+def _print_facts(shown: Mapping[str, str], terminal: Terminal) -> None:
     columns = (Column(wraps=False, style={"bold": True}), Column())
     print_table(columns, [(label, value) for label, value in shown.items() if value], terminal)
 

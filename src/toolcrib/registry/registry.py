@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from types import CodeType
 from typing import Any, Literal, get_args
 
-from toolcrib.definition import NAME_RULES, NameRule, ToolDefinition
+from toolcrib.definition import NAME_RULES, URI, NameRule, ToolDefinition
 from toolcrib.errors import (
     NO_LOCATION,
     BatchError,
@@ -81,7 +81,7 @@ Key = tuple[str, str | None]
 
 
 def key_of(tool: Tool) -> Key:
-    return tool.name.casefold(), tool.version
+    return (tool.name if tool.kind == "resource" else tool.name.casefold()), tool.version
 
 
 class _Replacement:
@@ -203,11 +203,13 @@ class ToolRegistry:
         self.separator = separator
         self.eager = False
         self.guard: Callable[[Tool], None] | None = None
-        self._refuses_confusable = confusable == "error"
+        self.confusable = confusable
         self._lock = threading.Lock()
-        self._names = NameIndex()
+        self._names = NameIndex(fold=str if self.rule is URI else str.casefold)
         self.cached_snapshot: Snapshot | None = None
         """The snapshot if it is current, or None after a change; `snapshot` makes a new one."""
+        self.has_tasks = False
+        """Whether a tool was added whose calls may become tasks. Stays true."""
         self._revision = 0
         self._listed = 0
         self._closed: str | None = None
@@ -356,7 +358,7 @@ class ToolRegistry:
         if (
             existing is None
             and group is not None
-            and name.casefold() != group.entries[0].tool.name.casefold()
+            and self._names.fold(name) != self._names.fold(group.entries[0].tool.name)
         ):
             existing = group.entries[0]  # an alias or a long form of another tool
         if existing is not None:
@@ -488,18 +490,20 @@ class ToolRegistry:
                 yield tool
 
     def _store(self, names: NameIndex, tool: Tool, mode: OnDuplicate) -> tuple[Tool, ChangeKind | None]:
+        if tool.options.task != "never":
+            self.has_tasks = True
         existing = names.find_exact(tool.name, tool.version)
         if existing is None:
             if len(names.groups) >= MAX_TOOLS:
                 raise DefinitionError(f"A registry holds at most {MAX_TOOLS} tools", tool=tool.name)
-            names.check_free(tool, confusable=self._refuses_confusable)
+            names.check_free(tool, confusable=self.confusable == "error")
             names.put(tool, enabled=tool.options.enabled)
             return tool, "added"
         if mode == "keep":
             return existing.tool, None
         if mode == "error":
             raise ToolAlreadyExistsError(tool.name, source=tool.source, existing=existing.tool.source)
-        names.check_free(tool, confusable=self._refuses_confusable)
+        names.check_free(tool, confusable=self.confusable == "error")
         was_switched = existing.enabled is not existing.tool.options.enabled
         names.put(tool, enabled=existing.enabled if was_switched else tool.options.enabled)
         return tool, "replaced"

@@ -333,11 +333,11 @@ def test_their_problems_are_reported_with_a_place(cli: CommandLine) -> None:
         ("same-uris", "warning", 10, "a://{y}"),
         ("invalid-tool", "error", 15, "b://{z}"),
         ("missing-description", "warning", 20, "greet"),
-        ("overrides-instructions", "warning", 24, "planted"),
+        ("overrides-instructions", "warning", 24, "prompt:planted"),
     ]
     done = cli.run("check", "bad.py")
     assert done.exit_code == 1
-    text = "Template 'a://{y}' is never read: the one at bad.py:6 matches the same URIs"
+    text = "Resource 'a://{y}' is never read: 'a://{x}' matches the same URIs"
     assert text in done.stdout
     assert "Prompt 'greet' has no description" in done.stdout
     assert "\nrefused  b://{z} " in done.stdout
