@@ -224,6 +224,8 @@ class Snapshot:
     index: dict[str, VersionGroup]
     groups: tuple[VersionGroup, ...]
     tools: tuple[Tool, ...]
+    extensions: frozenset[str]
+    """The MCP extensions that tools belong to."""
 
     @classmethod
     def of(cls, names: NameIndex, revision: int) -> Snapshot:
@@ -233,7 +235,9 @@ class Snapshot:
             for spelling in group.spellings:
                 index[spelling.casefold()] = group
                 index[spelling] = group  # tried first: it needs no folding
-        return cls(revision, index, groups, tuple(group.newest.tool for group in groups if group.newest))
+        tools = tuple(group.newest.tool for group in groups if group.newest)
+        extensions = frozenset(tool.extension for tool in tools if tool.extension is not None)
+        return cls(revision, index, groups, tools, extensions)
 
     def find(self, name: str) -> Tool | None:
         """Return the newest enabled version of a name, or the one after `@`."""
