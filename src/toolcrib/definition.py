@@ -538,7 +538,7 @@ def _check_ui(options: ToolOptions, ui: Any) -> None:
     if not isinstance(given, Mapping) or given.keys() - {"resourceUri", "visibility"}:
         raise _option_error(options, "ui", "must be a URI, or a dict with resourceUri and visibility")
     uri, visibility = given.get("resourceUri"), given.get("visibility", VISIBILITIES)
-    is_uri = isinstance(uri, str) and uri.startswith(APP_SCHEME) and URI.pattern.fullmatch(uri) is not None
+    is_uri = isinstance(uri, str) and re.fullmatch(f"{APP_SCHEME}[!-~]+", uri) is not None
     if not is_uri and not (uri is None and "visibility" in given):
         raise _option_error(options, "ui", "must be the URI of an app, such as 'ui://orders/board'")
     if (

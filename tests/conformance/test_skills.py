@@ -1,4 +1,4 @@
-"""The scenarios of the official suite about skills, over both HTTP stacks. Requirement sets do not have them."""
+"""The scenarios of the official suite about skills, which no requirement set has, over both HTTP stacks."""
 
 from __future__ import annotations
 

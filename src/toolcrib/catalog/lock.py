@@ -1,10 +1,11 @@
-"""`toolcrib.lock`: a file that pins the definitions of tools, and a guard that holds a registry to it.
+"""`toolcrib.lock`: a file that pins tools and skills, and a guard that holds a registry to it.
 
     Lock.of(server.registry, Path("toolcrib.lock")).save()
     Lock.load("toolcrib.lock").guard(server.registry)       # nothing that differs is served from now on
 
 A lock has the definitions themselves beside their fingerprints, so that a difference can be shown without the
-code of that day. It is sorted and has no times or absolute paths, so that it can be reviewed like code.
+code of that day; of a skill, it has the digest of every file. It is sorted and has no times or absolute
+paths, so that it can be reviewed like code.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from toolcrib.errors import (
 )
 from toolcrib.registry.registry import ToolRegistry
 from toolcrib.sources.described import describe
+from toolcrib.sources.skills import MAIN_FILE, Skill
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
@@ -47,6 +49,8 @@ FORMAT = 1
 MAX_BYTES = 256 * 1024 * 1024
 
 _ALGORITHM = "sha256:"
+_SECTIONS = {"note", "format", "tools", "skills"}
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _NOTE = "Written by `toolcrib lock`; review what changes here like code, and do not edit it."
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _CONFLICT = re.compile(rb"^(<{7}|={7}|>{7})", re.MULTILINE)
@@ -127,6 +131,34 @@ class Pin:
         return {key: value for key, value in document.items() if value not in (None, [])}
 
 
+@dataclass(frozen=True)
+class SkillPin:
+    """One skill as it was locked: the URI of its SKILL.md, and the digest of every file by its path."""
+
+    uri: str
+    files: Mapping[str, str]
+
+    @classmethod
+    def of(cls, skill: Skill) -> SkillPin:
+        return cls(skill.uri, dict(sorted(skill.digests.items())))
+
+    @property
+    def name(self) -> str:
+        return self.uri.split("/")[-2]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"uri": self.uri, "files": dict(self.files)}
+
+    def compare(self, skill: Skill) -> str | None:
+        """Return what differs in a skill, None if it is as locked."""
+        new = skill.digests
+        parts = [f"{path} changed" for path in self.files if path in new and new[path] != self.files[path]]
+        parts += [f"{path} is new" for path in new if path not in self.files]
+        parts += [f"{path} is gone" for path in self.files if path not in new]
+        more = f", and {len(parts) - 3} more" if len(parts) > 3 else ""
+        return f"{', '.join(parts[:3])}{more}" if parts else None
+
+
 def _portable_source(source: Location, folder: Path | None) -> str | None:
     """Return the source of a tool as every machine would: relative to the lock, or the last two names."""
     if source.file is None:
@@ -146,18 +178,21 @@ def _portable_source(source: Location, folder: Path | None) -> str | None:
 
 @dataclass(frozen=True)
 class Lock:
-    """Pinned tools by name and version. `targets` are what the tools are loaded from, for hints."""
+    """Pinned tools by name and version, and skills by URI. `targets` are what they are loaded from, for
+    hints."""
 
     pins: Mapping[Key, Pin] = field(default_factory=dict)
     file: Path | None = None
     targets: tuple[str, ...] = field(default=(), compare=False)
+    skills: Mapping[str, SkillPin] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, tools: Iterable[Tool], file: Path | None = None) -> Lock:
-        """Pin tools as they are now. Raise DefinitionError for one that cannot be built."""
+    def of(cls, tools: Iterable[Tool], file: Path | None = None, skills: Iterable[Skill] = ()) -> Lock:
+        """Pin tools and skills as they are now. Raise DefinitionError for a tool that cannot be built."""
         folder = None if file is None else file.parent
         pins = [Pin.of(tool, folder) for tool in tools]
-        return cls({pin.key: pin for pin in sorted(pins, key=_order)}, file)
+        pinned = {skill.uri: SkillPin.of(skill) for skill in sorted(skills, key=lambda skill: skill.uri)}
+        return cls({pin.key: pin for pin in sorted(pins, key=_order)}, file, skills=pinned)
 
     @classmethod
     def load(cls, file: str | Path) -> Lock:
@@ -173,7 +208,8 @@ class Lock:
             raise ConfigurationError("there is no such lock file", file=str(path), hint=hint) from None
         except OSError as error:
             raise ConfigurationError(f"cannot be read: {error.strerror}", file=str(path)) from None
-        return cls(_parse(data, str(path)), path)
+        pins, skills = _parse(data, str(path))
+        return cls(pins, path, skills=skills)
 
     @property
     def tools(self) -> list[Tool]:
@@ -182,11 +218,13 @@ class Lock:
 
     def to_text(self) -> str:
         """Return the text of the file: the same for the same tools on every machine."""
-        document = {
+        document: dict[str, Any] = {
             "note": _NOTE,
             "format": FORMAT,
             "tools": [pin.to_json() for pin in sorted(self.pins.values(), key=_order)],
         }
+        if self.skills:
+            document["skills"] = [self.skills[uri].to_json() for uri in sorted(self.skills)]
         text = json.dumps(document, indent=2, ensure_ascii=False)
         return _NOT_ASCII.sub(_escape_invisible, text) + "\n"
 
@@ -228,6 +266,17 @@ class Lock:
         drift.missing.extend(pin for key, pin in self.pins.items() if key not in seen)
         return drift
 
+    def check_skills(self, skills: Iterable[Skill], drift: Drift) -> Drift:
+        """Add the differences between skills and the lock."""
+        here = {skill.uri: skill for skill in skills}
+        for uri, skill in here.items():
+            pin = self.skills.get(uri)
+            difference = "it is not in the lock" if pin is None else pin.compare(skill)
+            if difference is not None:
+                drift.skills.append((skill, difference))
+        drift.missing_skills.extend(pin for uri, pin in self.skills.items() if uri not in here)
+        return drift
+
     def guard(self, registry: ToolRegistry, on_drift: OnDrift = "refuse") -> Drift:
         """Hold a registry to this lock from now on, whatever is added, replaced or reloaded.
 
@@ -254,8 +303,9 @@ def _escape_invisible(found: re.Match[str]) -> str:
     return character if character.isprintable() else json.dumps(character)[1:-1]
 
 
-def _parse(data: bytes, file: str) -> dict[Key, Pin]:
-    """Return the pins of a file. As strict as `codec.parse`, whose size limit is too small for many tools."""
+def _parse(data: bytes, file: str) -> tuple[dict[Key, Pin], dict[str, SkillPin]]:
+    """Return the pins of a file, of tools and of skills. As strict as `codec.parse`, whose size limit is too
+    small for many tools."""
 
     def error(
         problem: str, hint: str = "restore it, or move it away and run `toolcrib lock`"
@@ -277,7 +327,7 @@ def _parse(data: bytes, file: str) -> dict[Key, Pin]:
     if document["format"] != FORMAT:
         message = f"has format {document['format']!r}, and this version of toolcrib supports format {FORMAT}"
         raise error(message, "use the toolcrib that wrote it, or run `toolcrib lock` again")
-    if not isinstance(document.get("tools"), list) or document.keys() - {"note", "format", "tools"}:
+    if not isinstance(document.get("tools"), list) or document.keys() - _SECTIONS:
         raise error("is damaged: it must have 'format' and a list of 'tools'")
     pins: dict[Key, Pin] = {}
     for number, entry in enumerate(document["tools"], start=1):
@@ -289,6 +339,26 @@ def _parse(data: bytes, file: str) -> dict[Key, Pin]:
         if pin.key in pins:
             raise error(f"is damaged: it has '{pin.title}' twice")
         pins[pin.key] = pin
+    try:
+        return pins, _parse_skills(document.get("skills", []))
+    except ValueError as problem:
+        raise error(f"is damaged at its skills: {problem}") from None
+
+
+def _parse_skills(entries: Any) -> dict[str, SkillPin]:
+    if not isinstance(entries, list):
+        raise ValueError("they are not a list")
+    pins: dict[str, SkillPin] = {}
+    for entry in entries:
+        if not isinstance(entry, dict) or entry.keys() != {"uri", "files"}:
+            raise ValueError("one has not exactly 'uri' and 'files'")
+        uri, files = entry["uri"], entry["files"]
+        if not isinstance(uri, str) or not uri.endswith(f"/{MAIN_FILE}") or uri in pins:
+            raise ValueError(f"{uri!r:.80} is not the URI of a {MAIN_FILE}, or is there twice")
+        digests = files.values() if isinstance(files, dict) else [None]
+        if not all(isinstance(digest, str) and _DIGEST.fullmatch(digest) for digest in digests):
+            raise ValueError(f"the files of {uri!r:.80} have no valid digests")
+        pins[uri] = SkillPin(uri, files)
     return pins
 
 
@@ -336,11 +406,14 @@ class Drift:
     changed: list[tuple[Pin, Tool]] = field(default_factory=list)
     unknown: list[Tool] = field(default_factory=list)
     missing: list[Pin] = field(default_factory=list)
+    skills: list[tuple[Skill, str]] = field(default_factory=list)
+    """Skills that are not as locked, and how they differ."""
+    missing_skills: list[SkillPin] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
-        """True if every tool here is as locked. A missing one does no harm."""
-        return not self.changed and not self.unknown
+        """True if every tool and skill here is as locked. A missing one does no harm."""
+        return not self.changed and not self.unknown and not self.skills
 
     @property
     def tools(self) -> list[Tool]:
@@ -351,12 +424,25 @@ class Drift:
         """Return a finding for each tool; a missing one is always a warning."""
         found = [_explain(self.lock, pin, tool, level) for pin, tool in self.changed]
         found += [_explain(self.lock, None, tool, level) for tool in self.unknown]
+        found += [self._explain_skill(skill, difference, level) for skill, difference in self.skills]
         for pin in self.missing:
+            hint = f"`{self._update_command(pin.name)}` removes it from the lock"
             message = f"'{pin.title}' is locked but not here"
-            command = f"toolcrib lock --update {pin.name}{self.lock.command_arguments('--output')}"
-            hint = f"`{command}` removes it from the lock"
             found.append(Finding("locked-but-missing", "warning", message, pin.name, hint=hint))
+        for other in self.missing_skills:
+            hint = f"`{self._update_command(other.name)}` removes it from the lock"
+            message = f"Skill '{other.name}' is locked but not here"
+            found.append(Finding("locked-but-missing", "warning", message, hint=hint))
         return found
+
+    def _explain_skill(self, skill: Skill, difference: str, level: Level) -> Finding:
+        message = f"Skill '{skill.name}' is not what was locked: {difference}"
+        place = (skill.source.file, skill.source.line)
+        hint = f"review it; `{self._update_command(skill.name)}` accepts it"
+        return Finding(DriftError.code, level, message, None, None, *place, hint)
+
+    def _update_command(self, name: str) -> str:
+        return f"toolcrib lock --update {name}{self.lock.command_arguments('--output')}"
 
 
 def _explain(lock: Lock, pin: Pin | None, tool: Tool, level: Level) -> Finding:

@@ -40,6 +40,7 @@ from toolcrib.tool import Tool
 
 if TYPE_CHECKING:
     from toolcrib.sources.scan import Scan
+    from toolcrib.sources.skills import Skill
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -55,6 +56,17 @@ class ToolSet:
     findings: list[Finding] = field(default_factory=list)
     label: str = ""
     is_sample: bool = False
+    resources: list[Tool] | None = None
+    """The resources of the server, among them skills; None where they are not known."""
+
+    @property
+    def skills(self) -> list[Skill] | None:
+        """The skills of the server; None where they are not known."""
+        if not self.resources:
+            return None if self.resources is None else []
+        from toolcrib.sources.skills import skills_of  # delayed: few servers have skills
+
+        return skills_of(self.resources)
 
     @property
     def errors(self) -> list[Finding]:
@@ -122,7 +134,8 @@ class ToolSource:
         tools = loaded.build_tools(
             terminal, [entry.tool for entry in loaded.entries] if with_unlisted else None
         )
-        return ToolSet(tools, loaded.findings, label, loaded.is_sample)
+        resources = list(loaded.server.resources)
+        return ToolSet(tools, loaded.findings, label, loaded.is_sample, resources)
 
 
 def source_options(*, target: bool = False, static: bool = True) -> Callable[[F], F]:

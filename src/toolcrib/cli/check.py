@@ -11,7 +11,15 @@ import click
 
 from toolcrib.catalog.lint import advise
 from toolcrib.cli.catalog import scan_targets
-from toolcrib.cli.load import Loaded, build_tools, catalog_json, config_findings, find_unused_policy, load
+from toolcrib.cli.load import (
+    Loaded,
+    build_tools,
+    catalog_json,
+    config_findings,
+    find_skill_problems,
+    find_unused_policy,
+    load,
+)
 from toolcrib.cli.options import Command, json_option, targets_argument
 from toolcrib.cli.output import Progress, Terminal, format_source
 from toolcrib.cli.table import Column, print_findings, print_table
@@ -67,12 +75,13 @@ def check(terminal: Terminal, targets: Sequence[str], as_json: bool, strict: boo
         found = [*loaded.findings, *loaded.server.registry.check()]
         findings = list(dict.fromkeys([*found, *find_unused_policy(loaded.server)]))
     errors = [finding for finding in findings if finding.level == "error"]
-    findings += _check_key_file(loaded)
+    findings += [*_check_key_file(loaded), *loaded.server.dispatcher.find_app_problems()]
     findings += [finding for tool in built for finding in _find_context_misuse(tool)]
     if scanned is None:
         with Progress(terminal, "inspecting tools") as progress:
             for tool in progress.track(built):
                 findings += advise(tool.definition, tool)
+        findings += find_skill_problems(loaded.server.resources)
     else:
         findings += _compare_scan(scanned, built, findings)
     findings.sort(key=_place)

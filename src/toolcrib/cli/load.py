@@ -19,6 +19,7 @@ from toolcrib.cli.options import CommandError, Targets
 from toolcrib.cli.output import Progress, Terminal, format_source
 from toolcrib.cli.text import count, shorten_list, suggest
 from toolcrib.config import FILE_NAME, Config, load_config, switches_from
+from toolcrib.definition import SKILLS
 from toolcrib.dispatch.tool_search import DEFAULT_BUDGET_TOKENS, SearchMode
 from toolcrib.errors import ConfigurationError, DefinitionError, Finding, SourceError
 from toolcrib.registry.index import Entry
@@ -123,7 +124,7 @@ def load(targets: Sequence[str], terminal: Terminal, *, timeout_s: float | None 
             apply_policy(server, loader.configs)
         except ConfigurationError as error:
             loader.reject(error)
-        findings = [*loader.findings, *server.add(tools).findings]
+        findings = [*loader.findings, *server.add(tools).findings, *loader.add_features(server)]
         return Loaded(server, findings, loader.is_sample)
 
 
@@ -158,6 +159,7 @@ def load_for_serving(
     _configure_search(server, search, loader.configs)
     if not loader.is_own(server):
         loaded.findings += server.registry.add_all(tools).findings
+        loaded.findings += loader.add_features(server)
     loaded.findings += server.registry.check()
     try:
         apply_policy(server, loader.configs)
@@ -181,6 +183,7 @@ class TargetLoader:
         self.configs: list[Config] = []
         self.is_sample = False
         self._tools: list[Tool] = []
+        self._features = Batch()
         self._servers: list[MCPServer] = []
         self._arguments: tuple[str, ...] = ()
 
@@ -193,6 +196,16 @@ class TargetLoader:
             text = "the arguments after -- are not used: no target is a program that starts a server"
             self.findings.append(Finding("unused-arguments", "warning", text))
         return list(drop_repeated(self._tools))
+
+    def add_features(self, server: MCPServer) -> list[Finding]:
+        """Add the resources and prompts of the targets to a server; return findings about them."""
+        pairs = (server.resources, self._features.resources), (server.prompts, self._features.prompts)
+        return [
+            finding
+            for registry, found in pairs
+            if found
+            for finding in registry.add_all(drop_repeated(found)).findings
+        ]
 
     def first_setting(self, key: str) -> Any:
         """Return a setting of the first file that has it."""
@@ -290,6 +303,8 @@ class TargetLoader:
                 self._add_error(error, config)
         chosen, findings = config.choose(batch.tools)
         self._tools += chosen
+        self._features.resources += batch.resources
+        self._features.prompts += batch.prompts
         self.findings += [*batch.findings, *findings]
 
     def _add_error(self, error: DefinitionError, config: Config) -> None:
@@ -425,8 +440,18 @@ def apply_policy(server: MCPServer, configs: Sequence[Config]) -> None:
 
 def find_unused_policy(server: MCPServer) -> list[Finding]:
     """Return findings for parts of the policy that match no tool of the server."""
-    errors = [] if server.enforcer is None else server.enforcer.check(server.registry.published())
+    errors = [] if server.enforcer is None else server.enforcer.check(server.dispatcher.published())
     return [finding for error in errors for finding in config_findings(error)]
+
+
+def find_skill_problems(resources: Iterable[Tool]) -> list[Finding]:
+    """Return what lint finds in the skills among resources."""
+    found = [tool for tool in resources if tool.extension == SKILLS]
+    if not found:
+        return []
+    from toolcrib.catalog.lint.skills import inspect_skills  # delayed: few servers have skills
+
+    return list(inspect_skills(found))
 
 
 def config_findings(error: ConfigurationError) -> list[Finding]:

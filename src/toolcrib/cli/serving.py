@@ -29,6 +29,7 @@ from toolcrib.cli.options import NO_TARGETS, CommandError, Targets
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.text import NAME_STYLE, count, first_line, shorten_list, style
 from toolcrib.config.settings import Policy
+from toolcrib.definition import SKILLS
 from toolcrib.dispatch.tool_search import SearchMode
 from toolcrib.errors import DriftError, Finding
 from toolcrib.logs import JSONFormatter, LineHandler, make_formatter
@@ -38,7 +39,7 @@ from toolcrib.transports.serving import HTTPOptions
 from toolcrib.transports.stdio import StandardStreams, serve_stdio
 
 if TYPE_CHECKING:
-    from toolcrib.catalog.lock import OnDrift
+    from toolcrib.catalog.lock import Drift, Lock, OnDrift
     from toolcrib.registry.registry import Change, ToolRegistry
 
 MAX_SHOWN = 40
@@ -258,14 +259,32 @@ def lock_registry(loaded: Loaded, options: ServeOptions) -> Path:
     on_drift = options.on_drift or settings.on_drift or "refuse"
     lock = replace(Lock.load(file), targets=tuple(options.targets))
     drift = lock.check(entry.tool for entry in registry.entries())
+    _check_skills(lock, drift, loaded.server)
     is_accepted = drift.ok or on_drift == "quarantine"
     if is_accepted:
         lock.guard(registry, on_drift)
+        _remove_skills(drift, loaded.server)
         registry.subscribe(lambda change: _warn_missing(change, registry))
     loaded.findings += drift.findings("warning" if is_accepted else "error")
     if loaded.paths:
         loaded.paths.append(file)
     return file
+
+
+def _check_skills(lock: Lock, drift: Drift, server: MCPServer) -> None:
+    if lock.skills or SKILLS in server.resources.snapshot.extensions:
+        from toolcrib.sources.skills import skills_of  # delayed: few servers have skills
+
+        lock.check_skills(skills_of(list(server.resources)), drift)
+
+
+def _remove_skills(drift: Drift, server: MCPServer) -> None:
+    """Remove the files of skills that differ from the lock, with the skills inside of them."""
+    for skill, _ in drift.skills:
+        folder = skill.uri.removesuffix("SKILL.md")
+        for resource in list(server.resources):
+            if resource.name.startswith(folder):
+                server.resources.remove(resource.name)
 
 
 def _warn_missing(change: Change, registry: ToolRegistry) -> None:
@@ -399,8 +418,9 @@ def is_refused(summary: Summary, options: ServeOptions, terminal: Terminal) -> b
     if drifted:
         file = () if options.lock is None else ("--output", options.lock)
         lock = shlex.join(("toolcrib", "lock", *file, *options.targets.words))
-        text = f"Not started: {count(len(drifted), 'tool')} different from the lock file"
-        hint = f"`{lock}` accepts all changes; --on-drift quarantine leaves the tools out"
+        noun = "tool" if all(finding.tool for finding in drifted) else "definition"
+        text = f"Not started: {count(len(drifted), noun)} different from the lock file"
+        hint = f"`{lock}` accepts all changes; --on-drift quarantine leaves the {noun}s out"
     elif summary.tools:
         text = f"Not started: {count(len(summary.errors), 'problem')}, and --strict is given"
     elif summary.disabled:

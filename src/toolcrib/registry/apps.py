@@ -354,8 +354,8 @@ def _judge(load: Load, csp: Mapping[str, Sequence[str]]) -> tuple[str, str] | No
         )
     if _is_allowed(load.url, csp.get(load.key, ())):
         return None
-    parts = urlsplit(_plain(load.url).replace("\\", "/"))
-    domain = f"{parts.scheme or 'https'}://{parts.netloc}"
+    scheme, _, rest = _plain(load.url).replace("\\", "/").partition("//")
+    domain = f"{scheme or 'https:'}//{re.split('[/?#]', rest)[0]}"
     allow = f"allow it: csp={{'{load.key}': ['{domain}']}}"
     return "which hosts block", allow if load.key == "connectDomains" else f"put it into the page, or {allow}"
 
