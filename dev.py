@@ -2,6 +2,7 @@
 
     python dev.py demo     check, list, call and serve the sample tools
     python dev.py test     formatter, linter with security rules, types, layers and the everyday tests
+    python dev.py reliability    hostile input, crashes, kills and floods, in their short form
     python dev.py soak     the long suites
     python dev.py matrix   every supported version of mcp and fastmcp, and servers from PyPI
     python dev.py mutate   break the source in small ways, and see that tests notice
@@ -33,6 +34,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 DEV_LOCK = ROOT / "requirements" / "dev.lock"
+WORKERS = ("-p", "tests.support.forked_workers", "--workers", "3")
+RELIABILITY = "tests/reliability"
 COSTS = ("tests/reliability/test_request_cost.py", "tests/reliability/test_schema_bombs.py")
 """They measure CPU time, so nothing else runs beside them."""
 BENCH_LOCK = ROOT / "requirements" / "bench.lock"
@@ -149,13 +152,15 @@ def test(bin_: Path, *arguments: str) -> None:
         [str(bin_ / "ruff"), "check", "--quiet", "."],
         [str(bin_ / "lint-imports"), "--no-cache"],
     )
+    chosen = arguments or (f"--ignore={RELIABILITY}",)
+    run([str(bin_ / "pytest"), *WORKERS, *coverage(), *chosen])
+
+
+def reliability(bin_: Path, *arguments: str) -> None:
     pytest = str(bin_ / "pytest")
-    apart: list[str] = []
-    if not arguments:
-        run([pytest, *COSTS])
-        apart = [f"--ignore={path}" for path in COSTS]
-    workers = ["-p", "tests.support.forked_workers", "--workers", "3"]
-    run([pytest, *workers, *apart, *coverage(), *arguments])
+    run([pytest, *COSTS, *arguments])
+    apart = [f"--ignore={path}" for path in COSTS]
+    run([pytest, *WORKERS, RELIABILITY, *apart, *arguments])
 
 
 def run_side_by_side(*commands: list[str]) -> None:
@@ -293,6 +298,7 @@ def main() -> None:
 
 JOBS = {
     "test": test,
+    "reliability": reliability,
     "soak": soak,
     "matrix": matrix,
     "mutate": mutate,

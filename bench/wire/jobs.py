@@ -9,7 +9,7 @@ from typing import Any
 from bench.lab import Job, Lab, Outcome, last_json, run_python
 from bench.wire import watch
 from bench.wire.contenders import Contender, Running, serving
-from bench.wire.messages import ERAS, MODERN, Era
+from bench.wire.messages import ERAS, GET, MODERN, READ, Era
 
 PATIENCE_S = 300.0
 
@@ -55,6 +55,30 @@ def http_calls(contender: Contender, span: Span, connections: tuple[int, ...], *
             outcome |= prefixed("echo", load(running, MODERN, 16, span, tool="echo"))
         eras.reverse()
         return outcome
+
+    return job
+
+
+def http_features(contender: Contender, span: Span) -> Job:
+    """A fresh server, from which a resource is read and a prompt is got in both eras."""
+
+    def job() -> Outcome:
+        outcome: Outcome = {}
+        with serving(contender) as running:
+            for era in ERAS:
+                for kind in (READ, GET):
+                    load(running, era, 16, Span(0, 0), at_least=contender.warm_calls, tool=kind)
+                    outcome |= prefixed(f"{era}, {kind}", load(running, era, 16, span, tool=kind))
+        return outcome
+
+    return job
+
+
+def engine_list(count: int) -> Job:
+    """The list of so many resources, bytes in and bytes out, once it is cached."""
+
+    def job() -> Outcome:
+        return last_json(run_python(["-m", "bench.wire.many_resources", str(count)], timeout_s=PATIENCE_S))
 
     return job
 

@@ -137,8 +137,8 @@ class Connection:
             load.port,
             asked.body,
             load.era,
-            method="tools/call",
-            name=load.tool,
+            method=asked.method,
+            name=asked.name,
             session=self.session,
             key=load.key,
         )

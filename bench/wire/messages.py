@@ -22,20 +22,34 @@ ENVELOPE = {
 }
 
 
+READ, GET = "resource", "prompt"
+"""What can be asked for besides a tool: a resource of the template `sums://{a}/{b}`, and the prompt `sum`."""
+
+
 class Question(NamedTuple):
     """A call and what must come back: the same id, and this number (or its digits, from `echo`)."""
 
     id: int
     answer: int
     body: bytes
+    method: str
+    name: str
 
 
 def question(era: Era, tool: str, number: int) -> Question:
-    """The `number`-th call of `add` or `echo`."""
+    """The `number`-th call of `add` or `echo`, read of a resource, or get of a prompt."""
     a, b = 1_000_000 + number, 3_000_000 + number
-    arguments = {"a": a, "b": b} if tool == "add" else {"text": str(a + b)}
     id_ = FIRST_ID + number
-    return Question(id_, a + b, request(era, "tools/call", id_, {"name": tool, "arguments": arguments}))
+    if tool == READ:
+        uri = f"sums://{a}/{b}"
+        body = request(era, "resources/read", id_, {"uri": uri})
+        return Question(id_, a + b, body, "resources/read", uri)
+    if tool == GET:
+        body = request(era, "prompts/get", id_, {"name": "sum", "arguments": {"a": str(a), "b": str(b)}})
+        return Question(id_, a + b, body, "prompts/get", "sum")
+    arguments = {"a": a, "b": b} if tool == "add" else {"text": str(a + b)}
+    body = request(era, "tools/call", id_, {"name": tool, "arguments": arguments})
+    return Question(id_, a + b, body, "tools/call", tool)
 
 
 def request(era: Era, method: str, id_: int, parameters: dict[str, Any] | None = None) -> bytes:

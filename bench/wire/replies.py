@@ -77,7 +77,10 @@ def message_of(reply: Reply) -> dict[str, Any]:
 def check(message: dict[str, Any], question: Question) -> None:
     """Raise unless the message answers the question: in its text, and in its structure where it has one."""
     result = message.get("result", {})
-    content = result.get("content") or [{}]
+    if "messages" in result:
+        content = [one["content"] for one in result["messages"]]
+    else:
+        content = result.get("content") or result.get("contents") or [{}]
     structured = result.get("structuredContent", content[0].get("text"))
     if isinstance(structured, dict):
         structured = structured.get("result")

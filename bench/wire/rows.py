@@ -17,7 +17,7 @@ from bench.trace import count as counts_of
 from bench.trace import trace as steps_of
 from bench.wire import contenders, guarded, jobs, watch, wrk
 from bench.wire.contenders import Contender, Running, serving
-from bench.wire.messages import ERAS, LEGACY, MODERN, Era
+from bench.wire.messages import ERAS, GET, LEGACY, MODERN, READ, Era
 
 CONNECTIONS = (1, 16, 64)
 IN_FLIGHT = (1, 64)
@@ -71,6 +71,25 @@ def _stocked(lab: Lab, span: jobs.Span) -> list[Line]:
         Line("http-call", label.format(era), "time", _figures(outcomes, f"{era}, 16: cpu_per_call_s"))
         for era in ERAS
     ]
+
+
+def features(lab: Lab) -> list[Line]:
+    """A resource read and a prompt get over HTTP, each made by an async function, at 16 connections."""
+    span = jobs.Span.of(lab)
+    racing = present(lab, "http", OURS, *PEERS)
+    made = {one.name: jobs.http_features(one, span) for one in racing}
+    outcomes = lab.rounds("features", 2 if lab.quick else 5, made)
+    lines = []
+    for era in ERAS:
+        for kind, words in ((READ, "resources/read"), (GET, "prompts/get")):
+            cpu = _figures(outcomes, f"{era}, {kind}: cpu_per_call_s")
+            goals = tuple(AtLeast(peer, 8) for peer in PEERS)
+            lines.append(Line("features", f"{words}, {era}, CPU", "time", cpu, goals))
+            lab.panels.append(_panel(f"{words} over HTTP, {era}", "time", "CPU per request", cpu))
+    listed = lab.rounds("10,000 resources", 2 if lab.quick else 5, {OURS: jobs.engine_list(MANY)})
+    cpu = _figures(listed, "cpu_s")
+    lines.append(Line("features", "resources/list of 10,000, cached, CPU", "time", cpu, (AtMost(0.003),)))
+    return lines
 
 
 def http_wrk(lab: Lab) -> list[Line]:
@@ -272,6 +291,7 @@ def policy(lab: Lab) -> list[Line]:
 # By the names that --only takes.
 ROWS: dict[str, Callable[[Lab], list[Line]]] = {
     "http-call": http_call,
+    "features": features,
     "http-wrk": http_wrk,
     "trace": trace,
     "engine": engine,

@@ -16,7 +16,9 @@ BUILT_IN = frozenset({bool, dict, float, int, list, str, tuple, type(None)})
 """The types of nearly all results; they are neither awaited nor iterated."""
 
 
-_TEXT_TYPES = frozenset({"json", "javascript", "sql", "toml", "xml", "yaml", "x-ndjson"})
+_TEXT_TYPES = frozenset(
+    {"graphql", "javascript", "json", "jsonl", "sql", "toml", "x-ndjson", "x-sh", "xml", "yaml"}
+)
 
 
 def is_text_type(mime_type: str) -> bool:
@@ -24,8 +26,8 @@ def is_text_type(mime_type: str) -> bool:
     kind = mime_type.partition(";")[0].strip().lower()
     return (
         kind.startswith("text/")
-        or kind.removeprefix("application/") in _TEXT_TYPES
-        or kind.endswith(("+json", "+xml"))
+        or (kind.startswith("application/") and kind[12:] in _TEXT_TYPES)
+        or kind.endswith(("+json", "+xml", "+yaml"))
     )
 
 

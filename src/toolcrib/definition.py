@@ -274,6 +274,8 @@ Extra = Literal["refuse", "ignore"]
 EXTRAS: tuple[Extra, ...] = ("refuse", "ignore")
 LargeResults = Literal["shorten", "link"]
 LARGE_RESULTS: tuple[LargeResults, ...] = ("shorten", "link")
+TaskMode = Literal["never", "when-long", "always"]
+TASK_MODES: tuple[TaskMode, ...] = ("never", "when-long", "always")
 
 MAX_TIMEOUT_S = 3600.0
 MIN_RESULT_TOKENS = 200
@@ -302,6 +304,7 @@ class OptionFields(TypedDict, total=False):
     enabled: bool
     run: RunMode
     timeout_s: float | None
+    task: TaskMode
     max_threads: int | None
     max_convert_ms: float | None
     max_result_tokens: int | None
@@ -330,7 +333,9 @@ class ToolOptions:
 
     `read_only`, `destructive`, `idempotent` and `open_world` are annotations for clients. `group` belongs to
     the switch `enable_{group}_tools`. `run` says where sync code runs: "thread" (the default for `def`),
-    "inline" for code that never blocks, "process" for code that must be killable. `extra="ignore"` drops
+    "inline" for code that never blocks, "process" for code that must be killable. `task` says when a call is
+    answered with a task, for clients that can follow one: "never", "when-long", where it takes longer than
+    a moment, or "always". `extra="ignore"` drops
     unknown argument names instead of refusing them. `repair=False` turns off the correction of common
     mistakes in arguments. `max_convert_ms` limits the estimated time to convert the arguments of one call; by
     default it depends on their size. Of a result with more than `max_result_tokens` (0: no limit), the caller
@@ -362,6 +367,7 @@ class ToolOptions:
     enabled: bool = True
     run: RunMode = "auto"
     timeout_s: float | None = None
+    task: TaskMode = "never"
     max_threads: int | None = None
     max_convert_ms: float | None = None
     max_result_tokens: int | None = None
@@ -377,6 +383,8 @@ class ToolOptions:
 
     def __post_init__(self) -> None:
         _check_options(self)
+        if self.ui is not None:
+            _check_ui(self, self.ui)
 
     @property
     def changes_arguments(self) -> bool:
@@ -444,7 +452,6 @@ _OTHER_OPTIONS = {
     "run_in_thread": "use run='thread' or run='inline'",
     "serializer": "return the text, or a toolcrib.Result",
     "structured_output": "leave out the hint of the result for a tool without output schema",
-    "task": "tasks are not supported: calls report progress with ctx.progress",
 }
 
 
@@ -507,6 +514,8 @@ def _check_options(options: ToolOptions) -> None:
         raise _option_error(options, "run", "must be 'auto', 'inline', 'thread' or 'process'")
     if options.audit not in (None, "required"):
         raise _option_error(options, "audit", "must be 'required' or None")
+    if options.task not in TASK_MODES:
+        raise _option_error(options, "task", "must be 'never', 'when-long' or 'always'")
     if options.extra not in EXTRAS:
         raise _option_error(options, "extra", "must be 'refuse' or 'ignore'")
     if options.timeout_s is not None and not 0 < options.timeout_s <= MAX_TIMEOUT_S:
@@ -519,8 +528,6 @@ def _check_options(options: ToolOptions) -> None:
     if options.max_result_tokens and not is_result_budget(options.max_result_tokens):
         text = f"must be at least {MIN_RESULT_TOKENS}, or 0 for no limit"
         raise _option_error(options, "max_result_tokens", text)
-    if options.ui is not None:
-        _check_ui(options, options.ui)
     if options.read_only and options.destructive:
         raise InvalidToolError("A tool cannot be both read_only and destructive", tool=_name_of(options))
 

@@ -24,7 +24,9 @@
     ├── AgentError                               a model gave no answer; `kind` says why
     └── CallError                                a call failed; becomes an `isError` result
         ├── ToolError                            raised by a tool; its text is shown as it is
-        │   └── APIError                         an HTTP API returned an error
+        │   ├── APIError                         an HTTP API returned an error
+        │   ├── NotFoundError                    there is nothing under a URI that fits a template
+        │   └── RelayedError                     another server answered with a JSON-RPC error
         ├── FileUnavailableError (OSError)       a file of a resource is missing, or outside its folder
         │   └── FileTooLargeError                a file of a resource is larger than its limit
         ├── InvalidArgumentsError                arguments do not fit the published schema
@@ -320,12 +322,13 @@ class ErrorCollector:
 
 
 class ToolNotFoundError(ToolcribError, ValueError, LookupError):
-    """The tool does not exist, or the principal may not call it. The message never reveals other names."""
+    """The tool, resource or prompt does not exist, or the principal may not use it. The message never reveals
+    other names."""
 
     code = "unknown-tool"
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"Unknown tool: {name}")
+    def __init__(self, name: str, kind: str = "tool") -> None:
+        super().__init__(f"Unknown {kind}: {name}")
         self.name = name
 
 
@@ -397,6 +400,25 @@ class ToolError(CallError):
     """Raise this in a tool to show the model a message."""
 
     code = "tool-error"
+
+
+class NotFoundError(ToolError):
+    """Raise this in a resource whose URI fits, but under which there is nothing."""
+
+    code = "not-found"
+
+
+class RelayedError(ToolError):
+    """Another server answered a request with a JSON-RPC error, which clients get as it is where theirs can
+    fail that way. `is_crash` says that the message may be that of an exception."""
+
+    code = "relayed-error"
+
+    def __init__(self, message: str, *, rpc_code: int, data: Any = None) -> None:
+        super().__init__(message)
+        self.rpc_code = rpc_code
+        self.data = data
+        self.is_crash = False
 
 
 class APIError(ToolError):

@@ -51,14 +51,13 @@ from toolcrib.errors import (
     ConfigurationError,
     DefinitionError,
     InvalidToolError,
-    Location,
     RegistrationClosedError,
     ToolBusyError,
     suggest,
 )
 from toolcrib.registry.registry import OnDuplicate, Report, ToolRegistry
-from toolcrib.registry.selection import select
-from toolcrib.schema.parameters import locate
+from toolcrib.registry.selection import count_kinds, label_of, select
+from toolcrib.schema.parameters import locate, locate_caller
 from toolcrib.sources import Batch, Source, collect, objects
 from toolcrib.sources.base import report_unused_switch
 from toolcrib.sources.foreign.interception import is_searching
@@ -67,7 +66,7 @@ from toolcrib.tool import MCPTool, Tool, merge_options
 
 if TYPE_CHECKING:
     from toolcrib.client import Client
-    from toolcrib.config.settings import Policy
+    from toolcrib.config.settings import Policy, Tasks
     from toolcrib.policy.enforcer import PolicyEnforcer
     from toolcrib.protocol.methods import Method
     from toolcrib.registry.apps import AppFields
@@ -102,7 +101,7 @@ class ServerSettings:
     `keeps_sessions=False`. A list of more than `search_budget_tokens` is replaced by two tools that search
     and call the others, unless `search` is "never"; with "always", every list is. A result of more than
     `max_result_tokens` loses whole items from the end of its longest list; with `large_results="link"` the
-    whole is kept for an hour, and linked.
+    whole is kept for an hour, and linked. `tasks` are the settings of tools with the option `task`.
     """
 
     dynamic: bool = False
@@ -128,6 +127,7 @@ class ServerSettings:
     search_budget_tokens: int = DEFAULT_BUDGET_TOKENS
     max_result_tokens: int | None = None
     large_results: LargeResults = "shorten"
+    tasks: Tasks | None = None
 
     def __post_init__(self) -> None:
         if self.max_result_tokens is not None and not is_result_budget(self.max_result_tokens):
@@ -164,6 +164,7 @@ class SettingFields(TypedDict, total=False):
     search_budget_tokens: int
     max_result_tokens: int | None
     large_results: LargeResults
+    tasks: Tasks | None
 
 
 _SETTING_NAMES = tuple(SettingFields.__annotations__)
@@ -196,7 +197,7 @@ _OTHER_ATTRIBUTES = {
 """What servers of mcp and fastmcp have under other names."""
 _PROTOCOL_SETTINGS = (
     *("title", "instructions", "description", "website_url", "icons", "page_size", "unknown_tool_code"),
-    *("log_arguments", "key", "keeps_sessions"),
+    *("log_arguments", "key", "keeps_sessions", "tasks"),
 )
 
 
@@ -345,9 +346,7 @@ class MCPServer:
             self._switch(batch, switches or {})
         if include or exclude:
             kept = select(batch.everything, include, exclude)
-            batch.tools = [tool for tool in kept if tool.kind == "tool"]
-            batch.resources = [tool for tool in kept if tool.kind == "resource"]
-            batch.prompts = [tool for tool in kept if tool.kind == "prompt"]
+            batch = Batch.of(kept, batch.findings, single=batch.single)
         register = self._register_one if batch.single and batch.tools else self._register_many
         report = register(batch, on_duplicate, strict)
         for finding in batch.findings:
@@ -434,7 +433,8 @@ class MCPServer:
         """
         from toolcrib.registry.resources import add_static  # start-up time, as above
 
-        self._add_resources(lambda: add_static(uri, content, options))
+        caller = locate_caller()
+        self._add_resources(lambda: add_static(uri, content, options, caller))
 
     def add_app(self, uri: str, page: str | Path, **options: Unpack[AppFields]) -> None:
         """Publish a page (HTML, or the `Path` of a file) that hosts show for the results of tools with
@@ -442,9 +442,8 @@ class MCPServer:
         """
         from toolcrib.registry.apps import make_app  # start-up time, as above
 
-        caller = sys._getframe(1)
-        location = Location(caller.f_code.co_filename, caller.f_lineno)
-        self._add_resources(lambda: [make_app(uri, page, options, location)])
+        caller = locate_caller()
+        self._add_resources(lambda: [make_app(uri, page, options, caller)])
 
     def add_skills(self, folder: str | Path, prefix: str = "", *, strict: bool = False) -> Report:
         """Publish the skills in a folder, which are folders with a SKILL.md, under `skill://[prefix/]name/`.
@@ -459,8 +458,11 @@ class MCPServer:
     def _add_resources(self, make: Callable[[], Sequence[Tool]]) -> None:
         self._check_open()
         try:
-            for made in make():
-                self.resources.add(made)
+            made = make()
+            if len(made) == 1:
+                self.resources.add(made[0])
+            else:
+                self.resources.add_all(made, strict=True)
         except DefinitionError as error:
             if not is_searching():
                 raise
@@ -511,11 +513,8 @@ class MCPServer:
 
     async def read(self, uri: str, *, principal: Principal = LOCAL) -> list[dict[str, Any]]:
         """Return the contents of a resource. Raises ToolNotFoundError, and CallError where reading fails."""
-        from toolcrib.registry.resources import find_resource  # start-up time, as above
-
-        found = find_resource(self.resources.snapshot, uri)
-        resource, values = (None, None) if found is None else found
-        result = await self.dispatcher.run(resource, uri, values, principal=principal)
+        resource, values = self.dispatcher.find_resource(uri)
+        result = await self.dispatcher.run(resource, uri, values, kind="resource", principal=principal)
         return [{"uri": uri, **item} for item in raise_failure(result).content]
 
     async def get_prompt(
@@ -523,7 +522,7 @@ class MCPServer:
     ) -> list[dict[str, Any]]:
         """Return the messages of a prompt. Raises ToolNotFoundError, or CallError where that fails."""
         prompt = self.prompts.try_get(name)
-        result = await self.dispatcher.run(prompt, name, arguments, principal=principal)
+        result = await self.dispatcher.run(prompt, name, arguments, kind="prompt", principal=principal)
         return raise_failure(result).content
 
     # --- tool objects ---
@@ -672,7 +671,7 @@ class MCPServer:
                     registry.check()
                 else:
                     registry.seal(STARTED)
-            for finding in self.dispatcher.find_app_problems():
+            for finding in self.dispatcher.find_problems():
                 logger.warning("%s", finding)
             if self.enforcer is not None:
                 self._check_policy(self.enforcer)
@@ -708,6 +707,8 @@ class MCPServer:
         if self._transports is not None:
             self._transports.close()
         try:
+            if self._transports is not None:
+                await self._transports.engine.tasks.close()
             await self.dispatcher.applications.close_all()
         finally:
             self.dispatcher.close()
@@ -876,9 +877,8 @@ class MCPServer:
 
     def _print_start(self, urls: Sequence[str]) -> None:
         """Print where the server is. On stderr: stdout belongs to the program."""
-        tools = len(self.registry.published())
-        noun = "tool" if tools == 1 else "tools"
-        lines = [f"{self.name}: serving {tools} {noun} at", *(f"  {url}" for url in dict.fromkeys(urls))]
+        served = count_kinds(map(label_of, self.dispatcher.published()))
+        lines = [f"{self.name}: serving {served} at", *(f"  {url}" for url in dict.fromkeys(urls))]
         sys.stderr.write("\n".join([*lines, "Press Ctrl-C to stop the server.", ""]))
 
     async def _run(self, transport: Transport | None) -> None:

@@ -31,6 +31,7 @@ from toolcrib.catalog.diff.compare import Comparison, compare
 from toolcrib.catalog.lock import Lock
 from toolcrib.catalog.schema_expansion import ExpansionError, ValueGenerator, expand
 from toolcrib.client import Client, RemoteTool
+from toolcrib.client.features import PromptResult, ResourceContents
 from toolcrib.content import Result
 from toolcrib.context import (
     ANONYMOUS,
@@ -185,13 +186,26 @@ class SyncClient:
             if hint := suggest(name, [tool.name for tool in self.list_tools()]):
                 error.add_note(hint)
             raise
-        if self._questions is not None:
-            self._questions.check_answered()
-        return result
+        return self._check(result)
 
     def list_tools(self) -> list[RemoteTool]:
         """Return the tools that the principal sees."""
         return self.run(self.client.list_tools())
+
+    def read(self, uri: str) -> list[ResourceContents]:
+        """Return the contents of a resource. An error is raised."""
+        return self._check(self.run(self.client.read(uri)))
+
+    def get_prompt(
+        self, name: str, arguments: Mapping[str, Any] | None = None, /, **more: Any
+    ) -> PromptResult:
+        """Return the messages of a prompt, with arguments as keywords or as a mapping. An error is raised."""
+        return self._check(self.run(self.client.get_prompt(name, {**(arguments or {}), **more})))
+
+    def _check(self, result: T) -> T:
+        if self._questions is not None:
+            self._questions.check_answered()
+        return result
 
 
 @contextmanager

@@ -149,6 +149,9 @@ class Adoption:
         return {"library": self.library, "way": self.way, "reason": self.reason}
 
 
+Kind = Literal["tool", "resource", "prompt"]
+
+
 class Tool:
     """A definition with its handler. Made by `from_function`, `from_handler` or `from_object`.
 
@@ -158,7 +161,7 @@ class Tool:
     prompts, which are run like tools, from them. `extension` is the MCP extension that it belongs to.
     """
 
-    kind: ClassVar[Literal["tool", "resource", "prompt"]] = "tool"
+    kind: ClassVar[Kind] = "tool"
     extension: ClassVar[str | None] = None
     __slots__ = (
         "_build",
@@ -258,6 +261,10 @@ class Tool:
     def definition(self) -> ToolDefinition:
         """The definition that clients see, built at first use. Raises DefinitionError where it cannot be."""
         return (self._built or self._build_once())[0]
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the tool as the newest revision lists it."""
+        return self.definition.to_wire()
 
     @property
     def handler(self) -> Callable[..., Any]:

@@ -8,19 +8,26 @@ python -m tests.conformance.server --http-stack stdio
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from tests.conformance import features, questions, tools
+from tests.conformance import features, jobs, questions, tools
 from toolcrib import MCPServer
+from toolcrib.policy import Tasks
 
 HTTP_STACKS = ("own", "asgi")
 """The ways to serve HTTP."""
 
 
-def make_server() -> MCPServer:
+def make_server(folder: Path) -> MCPServer:
     server = MCPServer(
-        "conformance", version="1.0.0", dynamic=True, instructions="Tools for tests of the wire."
+        "conformance",
+        version="1.0.0",
+        dynamic=True,
+        instructions="Tools for tests of the wire.",
+        tasks=Tasks(file=folder / "tasks.db", patience_s=0.05, poll_s=0.1),
     )
-    server.add(tools, questions, strict=True)
+    server.add(tools, questions, jobs, strict=True)
     features.register(server)
     return server
 
@@ -30,7 +37,11 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument("--http-stack", choices=(*HTTP_STACKS, "stdio"), default="own")
     options = parser.parse_args()
-    server = make_server()
+    with TemporaryDirectory() as folder:
+        serve(make_server(Path(folder)), options)
+
+
+def serve(server: MCPServer, options: argparse.Namespace) -> None:
     if options.http_stack == "own":
         server.run("http", port=options.port)
     elif options.http_stack == "asgi":

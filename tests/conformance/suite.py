@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.conformance.scenarios import EXPECTED_FAILURES, PASSING
+from tests.conformance.scenarios import PASSING
 from tests.conformance.server import HTTP_STACKS
 from tests.support.node import Node
 from tests.support.server_processes import ServerProcess, serving
@@ -70,7 +70,6 @@ def _run_lane(node: Node, http_stack: str, folder: Path) -> dict[str, Run]:
             results = folder / f"{http_stack}-{revision}"
             command = [str(node.program), str(node.package(SUITE, "dist", "index.js")), "server"]
             command += ["--url", server.url, "--requirements", revision, "--output-dir", str(results)]
-            command += ["--expected-failures", str(EXPECTED_FAILURES)]
             done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_S)
             checks = _read(results)
             runs[f"{http_stack}-{revision}"] = Run(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from tests.matrix.recording import Answer, Call, Recording
+from tests.matrix.recording import Answer, Call, Recording, Request
 from tests.matrix.versions import Version
 
 Span = tuple[str, str] | None
@@ -64,6 +64,7 @@ _SINCE_1_10 = ("1.10", "2.3")
 DIFFERENCES = [
     Difference("refusal", "arguments that do not fit the schema"),
     Difference("unknown-tool", "an unknown or hidden tool"),
+    Difference("unknown-resource", "an unknown resource"),
     Difference("logger", "log messages"),
     Difference("question-mode", "questions", ("1.10", "1.22"), ("2.12", "2.13")),
     Difference("private-meta", "private metadata", None),
@@ -99,7 +100,9 @@ class Comparison:
     mistakes: list[str] = field(default_factory=list)
 
 
-def compare(own: Recording, ours: Recording, calls: Sequence[Call]) -> Comparison:
+def compare(
+    own: Recording, ours: Recording, calls: Sequence[Call], requests: Sequence[Request] = ()
+) -> Comparison:
     comparison = Comparison()
     names = [[tool["name"] for tool in recording.tools] for recording in (own, ours)]
     if names[0] != names[1]:
@@ -110,6 +113,8 @@ def compare(own: Recording, ours: Recording, calls: Sequence[Call]) -> Compariso
             _compare(f"the listing of {tool['name']}", (tool, listed[tool["name"]]), LISTING, comparison)
     for call, one, other in zip(calls, own.answers, ours.answers, strict=True):
         _compare(f"{call[0]}({json.dumps(call[1])})", (_plain(one), _plain(other)), CALLING, comparison)
+    for request, one, other in zip(requests, own.features, ours.features, strict=True):
+        _compare(f"{request[0]} {json.dumps(request[1])}", (_plain(one), _plain(other)), FEATURES, comparison)
     return comparison
 
 
@@ -376,4 +381,21 @@ CALLING: dict[str, Callable[[Any, Any], Pair]] = {
     "list-blocks": _remove_list,
     "logger": _remove_logger,
     "question-mode": _remove_mode,
+}
+
+
+# --- resources and prompts ---------------------------------------------------------------------------
+
+
+def _remove_unknown_resource(own: Any, ours: Any) -> Pair:
+    """The code and the words for a resource that does not exist, which depend on the library."""
+    error = ours["reply"].get("error") or {}
+    if error.get("code") == -32002 and error["message"].startswith("Resource not found") and _is_error(own):
+        own = ours
+    return own, ours
+
+
+FEATURES: dict[str, Callable[[Any, Any], Pair]] = {
+    "private-meta": _remove_private_meta,
+    "unknown-resource": _remove_unknown_resource,
 }

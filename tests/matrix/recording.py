@@ -1,4 +1,5 @@
-"""Records how a server on stdio answers: its tools, the results of calls, and what it sends meanwhile.
+"""Records how a server on stdio answers: its tools, the results of calls and of other requests, and what it
+sends meanwhile.
 
 The client knows only JSON lines and the handshake of 2025-11-25, which every version of both libraries
 accepts, so that the same bytes reach a server whether its own library serves it or toolcrib does.
@@ -30,6 +31,8 @@ QUIET = {
 }
 
 Call = tuple[str, Mapping[str, Any]]
+Request = tuple[str, Mapping[str, Any]]
+"""A method and its parameters."""
 Json = dict[str, Any]
 
 
@@ -49,12 +52,18 @@ class Recording:
     answers: list[Answer]
     errors: str
     """Everything on standard error."""
+    features: list[Answer] = field(default_factory=list)
+    """The replies to other requests."""
 
 
 def record(
-    command: list[str], calls: Iterable[Call], folder: Path, environ: Mapping[str, str] | None = None
+    command: list[str],
+    calls: Iterable[Call],
+    folder: Path,
+    environ: Mapping[str, str] | None = None,
+    requests: Iterable[Request] = (),
 ) -> Recording:
-    """Start a server, list its tools, make some calls one after the other, and stop it."""
+    """Start a server, list its tools, make some calls and other requests one after the other, and stop it."""
     with _Program(command, folder, environ or {}) as program:
         client = {"protocolVersion": REVISION, "clientInfo": {"name": "recorder", "version": "1"}}
         program.request("initialize", {**client, "capabilities": {"elicitation": {}, "roots": {}}}, START_S)
@@ -68,7 +77,8 @@ def record(
                 break
             cursor = {"cursor": page["nextCursor"]}
         answers = [program.request("tools/call", {"name": name, "arguments": given}) for name, given in calls]
-        return Recording(tools, answers, program.errors)
+        features = [program.request(method, dict(params)) for method, params in requests]
+        return Recording(tools, answers, program.errors, features)
 
 
 class _Program:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.matrix.recording import Call
+from tests.matrix.recording import Call, Request
 
 SERVERS = Path(__file__).parent / "servers"
 
@@ -58,6 +58,32 @@ _LOW_LEVEL: list[Call] = [
 ]
 
 
+_FEATURES: list[Request] = [
+    ("resources/list", {}),
+    ("resources/templates/list", {}),
+    ("prompts/list", {}),
+    ("resources/read", {"uri": "notes://today"}),
+    ("resources/read", {"uri": "notes://on/tea"}),
+    ("resources/read", {"uri": "notes://on/a%20b"}),
+    ("resources/read", {"uri": "notes://nothing"}),
+    ("prompts/get", {"name": "write", "arguments": {"topic": "tea"}}),
+    ("prompts/get", {"name": "write", "arguments": {"topic": '{"a": 1}'}}),
+]
+_COMPLETING: list[Request] = [
+    (
+        "completion/complete",
+        {"ref": {"type": "ref/prompt", "name": "write"}, "argument": {"name": "topic", "value": "t"}},
+    ),
+    (
+        "completion/complete",
+        {
+            "ref": {"type": "ref/resource", "uri": "notes://on/{topic}"},
+            "argument": {"name": "topic", "value": ""},
+        },
+    ),
+]
+
+
 @dataclass(frozen=True)
 class Sample:
     library: str
@@ -67,6 +93,8 @@ class Sample:
     """The generations of the library that this was written for."""
     is_guarded: bool = False
     """Whether code of the author stands between clients and every function."""
+    requests: list[Request] = field(default_factory=list)
+    """Requests of resources, prompts and completion."""
 
     @property
     def file(self) -> Path:
@@ -74,12 +102,12 @@ class Sample:
 
 
 SAMPLES = [
-    Sample("mcp", "sdk_functions", [*_FUNCTIONS, ("whole", {"bad": True})]),
+    Sample("mcp", "sdk_functions", [*_FUNCTIONS, ("whole", {"bad": True})], requests=_FEATURES),
     Sample("mcp", "sdk_context", [*_CONTEXT, ("context_comes_first", {})]),
     Sample("mcp", "sdk_guarded", _GUARDED, is_guarded=True),
-    Sample("mcp", "sdk_lowlevel_1", _LOW_LEVEL, (1,), is_guarded=True),
-    Sample("mcp", "sdk_lowlevel_2", _LOW_LEVEL, (2,), is_guarded=True),
-    Sample("fastmcp", "fast_functions", _FUNCTIONS),
+    Sample("mcp", "sdk_lowlevel_1", _LOW_LEVEL, (1,), is_guarded=True, requests=[*_FEATURES, *_COMPLETING]),
+    Sample("mcp", "sdk_lowlevel_2", _LOW_LEVEL, (2,), is_guarded=True, requests=[*_FEATURES, *_COMPLETING]),
+    Sample("fastmcp", "fast_functions", _FUNCTIONS, requests=_FEATURES),
     Sample(
         "fastmcp",
         "fast_context",
@@ -96,6 +124,7 @@ SAMPLES = [
             ("broken", {"why": "out of order"}),
         ],
         is_guarded=True,
+        requests=[*_FEATURES, ("resources/read", {"uri": "notes://denied"})],
     ),
     Sample("fastmcp", "fast_overrides", _GUARDED[:2], is_guarded=True),
     Sample(

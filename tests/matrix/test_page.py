@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.matrix.differences import CALLING, DIFFERENCES, LISTING
+from tests.matrix.differences import CALLING, DIFFERENCES, FEATURES, LISTING
 from tests.matrix.environments import ROOT
 from tests.matrix.versions import VERSIONS
 
@@ -19,7 +19,7 @@ def test_each_intended_difference_is_a_row_of_the_page_with_the_versions_that_sh
 
 
 def test_only_listed_differences_are_removed_before_comparing() -> None:
-    assert (LISTING | CALLING).keys() == {item.name for item in DIFFERENCES}
+    assert (LISTING | CALLING | FEATURES).keys() == {item.name for item in DIFFERENCES}
 
 
 def test_the_page_names_the_versions_of_the_matrix() -> None:

@@ -36,12 +36,13 @@ def test_the_sample_servers_answer_as_under_their_own_library(
     for sample in samples:
         serve = [environment.program("toolcrib"), "serve", str(sample.file), "--stdio"]
         try:
-            own = record([environment.program("python"), str(sample.file)], sample.calls, SERVERS)
-            ours = record(serve, sample.calls, SERVERS)
+            start = [environment.program("python"), str(sample.file)]
+            own = record(start, sample.calls, SERVERS, requests=sample.requests)
+            ours = record(serve, sample.calls, SERVERS, requests=sample.requests)
         except RuntimeError as error:
             mistakes.append(f"{sample.name}: {error}")
             continue
-        comparison = compare(own, ours, sample.calls)
+        comparison = compare(own, ours, sample.calls, sample.requests)
         found |= comparison.found
         if sample.is_guarded:
             mistakes += [

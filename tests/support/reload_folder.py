@@ -32,16 +32,21 @@ class Workshop:
         self.changes: list[Change] = []
         self.server = MCPServer("workshop", dynamic=True)
         tools, findings, paths = self.load()
-        report = self.server.registry.add_all(tools)
-        self.server.registry.eager = True  # as a dynamic server is once it has started
-        self.server.registry.subscribe(self.changes.append)
+        registries = (self.server.registry, self.server.resources, self.server.prompts)
+        refused: list[Finding] = []
+        for kind, registry in zip(("tool", "resource", "prompt"), registries, strict=True):
+            refused += registry.add_all(tool for tool in tools if tool.kind == kind).findings
+            registry.eager = True  # as a dynamic server is once it has started
+            registry.subscribe(self.changes.append)
         options.setdefault("after_reload", self.server.dispatcher.renew)
         options.setdefault("pause_s", 0.0)
         self.reloader = Reloader(
             lambda: self.load(),
             self.server.registry,
+            resources=self.server.resources,
+            prompts=self.server.prompts,
             paths=paths,
-            findings=[*findings, *report.findings],
+            findings=[*findings, *refused],
             **options,
         )
 
@@ -49,7 +54,7 @@ class Workshop:
         self.loads.append(time.monotonic())
         places = [self.folder / target for target in self.targets]
         batch = collect(*(str(place) for place in places))
-        return batch.tools, batch.findings, [Path(str(place).partition(":")[0]) for place in places]
+        return batch.everything, batch.findings, [Path(str(place).partition(":")[0]) for place in places]
 
     def write(self, **files: str) -> None:
         """Write files by their names, without `.py`; `__` stands for a folder."""

@@ -37,7 +37,7 @@ class Reader:
     def stub(self, node: Any, **options: Any) -> Stub:
         return self.stubs.make(node, self.file, **options)
 
-    def qualify(self, node: ast.expr, within: Any = None) -> str | None:
+    def qualify(self, node: ast.expr, within: Any = None) -> str:
         return self.stubs.names.qualify(node, self._site(within))
 
     def value(self, node: ast.expr) -> Any:
@@ -47,7 +47,7 @@ class Reader:
         site, trail = self._site(None), Trail()
         hints = self.stubs.classes.evaluator
         made = hints.hint(node, replace(site, lazy=True) if self.file.is_lazy else site, trail)
-        for finding in trail.gather():
+        for finding in trail.findings:
             raise Unresolved(finding.message, finding.line, hint=finding.hint)
         return made
 

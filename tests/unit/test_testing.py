@@ -706,3 +706,19 @@ def _no_loop_is_left() -> Iterator[None]:
     yield
     with pytest.raises(RuntimeError):
         asyncio.get_running_loop()
+
+
+def test_resources_and_prompts_are_tested_without_async() -> None:
+    server = MCPServer("books")
+
+    @server.resource("books://{number}")
+    def book(number: int) -> str:
+        return f"Book {number}"
+
+    @server.prompt
+    def review(title: str) -> str:
+        return f"Review {title}"
+
+    with testing.client(server) as client:
+        assert client.read("books://7")[0].text == "Book 7"
+        assert client.get_prompt("review", title="Emma").messages[0].text == "Review Emma"

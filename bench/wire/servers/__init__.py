@@ -1,9 +1,9 @@
 """The servers under measurement, one module per library: `python -m bench.wire.servers.NAME TRANSPORT [PORT]
 [FOLDER COUNT]`.
 
-Each is what the library's documentation tells a user to write, with the same tools: `add`, `echo` and, where
-COUNT is given, so many made functions. This module knows what they are asked for and imports next to nothing,
-because the start of a server is measured too.
+Each is what the library's documentation tells a user to write, with the same tools: `add`, `echo` and,
+where COUNT is given, so many made functions; and with one template of resources and one prompt. This module
+knows what they are asked for and imports next to nothing, because the start of a server is measured too.
 """
 
 from __future__ import annotations
@@ -41,6 +41,11 @@ async def add(a: int, b: int) -> int:
 def echo(text: str) -> str:
     """Give back what was given."""
     return text
+
+
+async def sum_of(a: int, b: int) -> str:
+    """The sum of two numbers."""
+    return str(a + b)
 
 
 def _made(folder: str = "", count: str = "0") -> list[Function]:

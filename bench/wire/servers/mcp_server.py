@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from bench.wire.servers import HOST, wanted
+from bench.wire.servers import HOST, sum_of, wanted
 
 
 def main() -> None:
@@ -13,6 +13,8 @@ def main() -> None:
     server = importlib.import_module("mcp.server").MCPServer("bench", log_level="CRITICAL")
     for function in functions:
         server.add_tool(function)
+    server.resource("sums://{a}/{b}")(sum_of)
+    server.prompt("sum")(sum_of)
     if transport == "http":
         uvicorn = importlib.import_module("uvicorn")
         uvicorn.run(server.streamable_http_app(), host=HOST, port=port, log_level="critical")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from bench.wire.servers import HOST, wanted
+from bench.wire.servers import HOST, sum_of, wanted
 from toolcrib import MCPServer
 
 
@@ -14,6 +14,8 @@ def main() -> None:
     server: Any = MCPServer("bench", search="never")  # the rows compare whole lists
     for function in functions:
         server.add(function)
+    server.resource("sums://{a}/{b}")(sum_of)
+    server.prompt("sum")(sum_of)
     if transport == "asgi":
         uvicorn = importlib.import_module("uvicorn")
         uvicorn.run(server.asgi(), host=HOST, port=port, log_level="critical")

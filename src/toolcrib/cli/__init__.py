@@ -20,6 +20,7 @@ Examples:
   toolcrib scan servers/              find tools in source files
   toolcrib lint --static servers/     lint tools without running them
   toolcrib call math_add a=10 b=5     call a tool
+  toolcrib read -t shop.py shop://x   read a resource
   toolcrib export --to openai .       export tools for a model provider
   toolcrib keys create ana            create an API key
   toolcrib audit query --since 1h     show the calls of the last hour
@@ -35,10 +36,14 @@ COMMANDS = {
     "show": "toolcrib.cli.listing:show",
     "search": "toolcrib.cli.search:search",
     "call": "toolcrib.cli.call:call",
+    "read": "toolcrib.cli.read:read",
+    "prompt": "toolcrib.cli.prompt:prompt",
     "explain": "toolcrib.cli.explain:explain_call",
     "export": "toolcrib.cli.export:export",
     "agent": "toolcrib.cli.agent:agent",
     "connect": "toolcrib.cli.connect.command:connect",
+    "publish": "toolcrib.cli.publication.publish:publish",
+    "bundle": "toolcrib.cli.publication.bundle:bundle",
     "lint": "toolcrib.cli.lint:lint",
     "lock": "toolcrib.cli.lock:lock",
     "diff": "toolcrib.cli.diff:diff",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import click
 
@@ -13,7 +13,7 @@ from toolcrib.cli.catalog import ToolSource, complete_tools, source_options
 from toolcrib.cli.load import check_is_no_file, load_one
 from toolcrib.cli.options import Command, CommandError
 from toolcrib.cli.output import Terminal
-from toolcrib.cli.prompt import TerminalChannel
+from toolcrib.cli.questions import TerminalChannel
 from toolcrib.cli.table import signature
 from toolcrib.content import Block, Result
 from toolcrib.context import LOCAL
@@ -24,6 +24,7 @@ from toolcrib.server import MCPServer
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
+F = TypeVar("F", bound=Callable[..., Any])
 EXAMPLES = """
 toolcrib call math_add a=10 b=5
 toolcrib call -t tools.py find_order number=17 tags:='["new"]'
@@ -33,6 +34,7 @@ toolcrib call -t http://127.0.0.1:8000/mcp find_order number=17
 toolcrib call --command 'python server.py' find_order number=17
 toolcrib call -t server.py find_order number=17 -- --db orders.db
 """
+_VERBS = {"tool": "call", "resource": "read", "prompt": "use"}
 _JSON_EXAMPLES = {"expected array": '["a", "b"]', "expected object": '{"key": "value"}'}
 
 
@@ -58,23 +60,33 @@ class CallCommand(Command):
             raise CommandError(f"No such option: {error.option_name}", hint) from None
 
 
+def arguments_option(function: F) -> F:
+    option = click.option(
+        "--json",
+        "as_json",
+        metavar="['{...}' | -]",
+        help="Print the result as JSON. Arguments may follow as JSON, or - to read them from stdin.",
+    )
+    return option(function)
+
+
+def timeout_option(function: F) -> F:
+    option = click.option(
+        "--timeout",
+        "timeout_s",
+        type=click.FloatRange(0, MAX_TIMEOUT_S, min_open=True),
+        metavar="SECONDS",
+        help="Time limit of the call.",
+    )
+    return option(function)
+
+
 @click.command(cls=CallCommand, examples=EXAMPLES)
 @click.argument("name", shell_complete=complete_tools)
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
 @source_options(target=True, static=False)
-@click.option(
-    "--json",
-    "as_json",
-    metavar="['{...}' | -]",
-    help="Print the result as JSON. Arguments may follow as JSON, or - to read them from stdin.",
-)
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(0, MAX_TIMEOUT_S, min_open=True),
-    metavar="SECONDS",
-    help="Time limit of the call.",
-)
+@arguments_option
+@timeout_option
 def call(
     terminal: Terminal,
     name: str,
@@ -92,11 +104,7 @@ def call(
     """
     if source.remote is None:
         check_is_no_file(name, source.targets)
-    given: dict[str, Any] = {}
-    if as_json:
-        where = "on stdin" if as_json == "-" else "after --json"
-        given = parse_object(sys.stdin.read() if as_json == "-" else as_json, where)
-    given |= parse_pairs(pairs)
+    given = read_arguments(pairs, as_json)
     remote = source.remote
     hint = None
     if remote is not None:
@@ -106,11 +114,14 @@ def call(
     else:
         loaded, tool = load_one(name, source.targets, terminal, timeout_s=timeout_s)
         arguments = convert_arguments(given, pairs, tool.definition)
-        result = _run(loaded.server, tool, arguments, timeout_s, terminal)
-        if isinstance(result.error, ToolCrashedError):
-            hint = None if terminal.debug else "--debug shows the traceback"
-        elif isinstance(result.error, InvalidArgumentsError):
-            hint = _hint_for(result.error, tool.definition, arguments)
+        name = f"{tool.name}@{tool.version}" if tool.version else tool.name
+        result = run_locally(
+            lambda channel: loaded.server.call(name, arguments, timeout_s=timeout_s, channel=channel),
+            loaded.server,
+            tool,
+            terminal,
+        )
+        hint = hint_for(result, tool.definition, arguments, terminal)
     if as_json is not None:
         terminal.json(result.to_json())
     elif result.is_error:
@@ -121,6 +132,15 @@ def call(
 
 
 # --- arguments -----------------------------------------------------------------------------------------
+
+
+def read_arguments(pairs: Sequence[str], as_json: str | None) -> dict[str, Any]:
+    """Return the arguments of a command line: those after --json or on stdin, and the pairs."""
+    given: dict[str, Any] = {}
+    if as_json:
+        where = "on stdin" if as_json == "-" else "after --json"
+        given = parse_object(sys.stdin.read() if as_json == "-" else as_json, where)
+    return given | parse_pairs(pairs)
 
 
 def parse_object(text: str, where: str) -> dict[str, Any]:
@@ -167,8 +187,16 @@ def convert_arguments(
     return {**given, **values}
 
 
-def _hint_for(error: InvalidArgumentsError, definition: ToolDefinition, given: dict[str, Any]) -> str:
-    """Return how to write a list or an object as JSON, or else the parameters of the tool."""
+def hint_for(
+    result: Result, definition: ToolDefinition, given: Mapping[str, Any], terminal: Terminal
+) -> str | None:
+    """Return what helps after a failure: how to see a traceback, how to write a list or an object as JSON, or
+    the parameters."""
+    error = result.error
+    if isinstance(error, ToolCrashedError):
+        return None if terminal.debug else "--debug shows the traceback"
+    if not isinstance(error, InvalidArgumentsError):
+        return None
     for problem in error.details or ():
         key, example = problem["field"], _JSON_EXAMPLES.get(problem["expected"])
         if key in given and example is not None:
@@ -179,10 +207,11 @@ def _hint_for(error: InvalidArgumentsError, definition: ToolDefinition, given: d
 # --- the call ------------------------------------------------------------------------------------------
 
 
-def _run(
-    server: MCPServer, tool: Tool, arguments: dict[str, Any], timeout_s: float | None, terminal: Terminal
+def run_locally(
+    work: Callable[[TerminalChannel], Awaitable[Result]], server: MCPServer, tool: Tool, terminal: Terminal
 ) -> Result:
-    name = f"{tool.name}@{tool.version}" if tool.version else tool.name
+    """Return what `work` does with a tool of a server that was loaded, and stop the server. Progress and
+    questions go to the terminal. Raises CommandError where the policy hides the tool."""
 
     async def run() -> Result:
         try:
@@ -190,11 +219,12 @@ def _run(
                 await server.dispatcher.pipeline.open()  # fails before anything runs
             if server.lifespan is not None:
                 await server.lifespan.open(server)
-            return await server.call(name, arguments, timeout_s=timeout_s, channel=TerminalChannel(terminal))
+            return await work(TerminalChannel(terminal))
         except ToolNotFoundError:
             # The tool exists; a user who has the file may know that it is the policy that hides it.
-            hint = f"`toolcrib explain --as {LOCAL.name} {tool.name}` shows which rule decides"
-            raise CommandError(f"The policy does not allow you to call '{tool.name}'", hint) from None
+            hint = f"`toolcrib explain --as {LOCAL.name} {tool.reference}` shows which rule decides"
+            text = f"The policy does not allow you to {_VERBS[tool.kind]} '{tool.name}'"
+            raise CommandError(text, hint) from None
         finally:
             await server.stop()
             terminal.status("")
@@ -211,7 +241,7 @@ def _print_result(result: Result, terminal: Terminal) -> None:
         terminal.json(result.structured_content)
         return
     for block in result.content:
-        text = _format_block(block)
+        text = format_block(block)
         terminal.write(text if text.endswith("\n") else f"{text}\n")
     if not result.content:
         terminal.message("note", "the tool returned nothing")
@@ -224,7 +254,8 @@ def _is_json_of(text: str, value: Any) -> bool:
         return False
 
 
-def _format_block(block: Block) -> str:
+def format_block(block: Block) -> str:
+    """Return content as text; of images and other data, only the size."""
     kind = block.get("type")
     if kind == "text":
         return str(block.get("text", ""))

@@ -6,7 +6,9 @@ is responsible for it: no address is blocked.
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import base64
 import os
 import re
 import shlex
@@ -15,26 +17,30 @@ from contextlib import redirect_stderr
 from dataclasses import dataclass, field, replace
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
 from toolcrib import __version__
-from toolcrib.cli.load import build_tools, load, read_configs
+from toolcrib.cli.load import build_tools, load, parse_reference, read_configs
 from toolcrib.cli.options import CommandError, Targets, parse_headers, target_option, targets_argument
 from toolcrib.cli.output import Progress, Terminal, open_terminal
-from toolcrib.cli.prompt import Prompter
+from toolcrib.cli.questions import Prompter
+from toolcrib.cli.table import signature
 from toolcrib.cli.text import suggest
 from toolcrib.client import Client, RemoteTool, StdioTransport, Transport
+from toolcrib.client import features as clients
 from toolcrib.client.client import DEFAULT_TIMEOUT_S
 from toolcrib.client.session import VERSIONS
 from toolcrib.client.tools import read_tools
 from toolcrib.config import FILE_NAME, LockConfig
-from toolcrib.content import Result
-from toolcrib.definition import MCP, ToolDefinition
+from toolcrib.content import Block, Result
+from toolcrib.definition import MCP, ToolDefinition, ToolOptions
 from toolcrib.dispatch.tool_search import CALL, MAX_FOUND, SEARCH
-from toolcrib.errors import DefinitionError, Finding, SourceError, ToolNotFoundError
-from toolcrib.sources.described import describe
+from toolcrib.errors import DefinitionError, Finding, Location, RemoteError, SourceError, ToolNotFoundError
+from toolcrib.registry.selection import KINDS
+from toolcrib.schema.parameters import HandlerInfo
+from toolcrib.sources.described import MissingHandler, describe
 from toolcrib.sources.targets import is_address
 from toolcrib.tool import Tool
 
@@ -166,8 +172,36 @@ def source_options(*, target: bool = False, static: bool = True) -> Callable[[F]
     return decorate
 
 
+# --- completion for the shell --------------------------------------------------------------------------
+
+
 def complete_tools(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the name of a tool. The targets are read, not run: the user has only pressed a key."""
+    """Complete the name of a tool."""
+    return [name for kind, name in _scan_names(ctx) if kind == "tool" and name.startswith(incomplete)]
+
+
+def complete_resources(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the URI of a resource, or a template."""
+    return [name for kind, name in _scan_names(ctx) if kind == "resource" and name.startswith(incomplete)]
+
+
+def complete_prompts(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the name of a prompt."""
+    return [name for kind, name in _scan_names(ctx) if kind == "prompt" and name.startswith(incomplete)]
+
+
+def complete_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the name of anything, and the names of one kind after `tool:`, `resource:` or `prompt:`."""
+    found = list(_scan_names(ctx))
+    names = [*(name for _, name in found), *(f"{kind}:{name}" for kind, name in found)]
+    begun = incomplete.partition(":")[0] in KINDS and ":" in incomplete
+    shown = names if begun else names[: len(found)]
+    return list(dict.fromkeys(name for name in shown if name.startswith(incomplete)))
+
+
+def _scan_names(ctx: click.Context) -> Iterator[tuple[str, str]]:
+    """Yield kind and name of what is in the targets. They are read, not run: the user has only pressed a
+    key."""
     targets = Targets.of(ctx.params.get("targets") or (), ())
     try:
         with (
@@ -175,10 +209,39 @@ def complete_tools(ctx: click.Context, _: click.Parameter, incomplete: str) -> l
             redirect_stderr(nowhere),
             open_terminal(debug=False) as terminal,
         ):
-            found = ToolSource(targets, static=True).collect(terminal)
+            found = scan_targets(targets, terminal)
+            features = [feature for file in found.files for feature in _scan_features(Path(file))]
     except Exception:
-        return []  # there is no way to report it here
-    return [tool.name for tool in found.tools if tool.name.startswith(incomplete)]
+        return  # there is no way to report it here
+    yield from (("tool", tool.name) for tool in found.tools)
+    yield from features
+
+
+def _scan_features(file: Path) -> Iterator[tuple[str, str]]:
+    """Yield kind and name of what a file adds to a server: `@server.resource(URI)`, `server.add_resource(URI,
+    ...)` and `@server.prompt`."""
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.Call) and _attribute_of(node) in ("resource", "add_resource"):
+            if (uri := _first_text(node)) is not None:
+                yield "resource", uri
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for decorator in node.decorator_list:
+                if _attribute_of(decorator) == "prompt":
+                    yield "prompt", _first_text(decorator) or node.name
+
+
+def _attribute_of(node: ast.expr) -> str | None:
+    """Return `prompt` for `server.prompt` and for `server.prompt(...)`."""
+    function = node.func if isinstance(node, ast.Call) else node
+    return function.attr if isinstance(function, ast.Attribute) else None
+
+
+def _first_text(node: ast.expr) -> str | None:
+    first = node.args[0] if isinstance(node, ast.Call) and node.args else None
+    return first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else None
+
+
+# --- reading source ------------------------------------------------------------------------------------
 
 
 def static_option(function: F) -> F:
@@ -280,6 +343,54 @@ class Remote:
 
         return self.run(run, terminal, timeout_s)
 
+    def read(self, uri: str, timeout_s: float | None, terminal: Terminal) -> list[Block] | None:
+        """Return the contents of a resource, as MCP sends them; None after printing why there are none."""
+        progress = Progress(terminal)
+
+        async def run(client: Client) -> list[Block] | None:
+            on_log = terminal.message if terminal.debug else None
+            try:
+                found = await client.read(uri, timeout_s=timeout_s, on_progress=progress.show, on_log=on_log)
+            except RemoteError as error:
+                known = await list_remote_features(client, "resources")
+                is_listed = any(tool.name == uri or _matches(tool, uri) for tool in known)
+                hint = None if is_listed else suggest(uri, [tool.name for tool in known])
+                terminal.message("error", error.message, hint)
+                return None
+            finally:
+                terminal.status("")
+            return [_contents_block(item) for item in found]
+
+        return self.run(run, terminal, timeout_s)
+
+    def get_prompt(
+        self, name: str, arguments: Mapping[str, str], timeout_s: float | None, terminal: Terminal
+    ) -> dict[str, Any] | None:
+        """Return description and messages of a prompt, as MCP sends them; None after printing why there are
+        none. Raises CommandError where there is no such prompt."""
+        progress = Progress(terminal)
+
+        async def run(client: Client) -> dict[str, Any] | None:
+            on_log = terminal.message if terminal.debug else None
+            try:
+                found = await client.get_prompt(
+                    name, arguments, timeout_s=timeout_s, on_progress=progress.show, on_log=on_log
+                )
+            except RemoteError as error:
+                known = {tool.name: tool for tool in await list_remote_features(client, "prompts")}
+                if name not in known:
+                    raise CommandError(f"Unknown prompt: {name}", suggest(name, known)) from None
+                hint = f"parameters: {signature(known[name].definition) or 'none'}"
+                terminal.message("error", error.message, hint)
+                return None
+            finally:
+                terminal.status("")
+            messages = [{"role": item.role, "content": item.content} for item in found.messages]
+            description = {"description": found.description} if found.description else {}
+            return {**description, "messages": messages}
+
+        return self.run(run, terminal, timeout_s)
+
     def run(
         self,
         work: Callable[[Client], Coroutine[Any, Any, T]],
@@ -334,6 +445,113 @@ async def find_remote_tool(client: Client, name: str) -> RemoteTool:
     if found is None:
         raise CommandError(f"Unknown tool: {name}", suggest(name, [tool.name for tool in tools]))
     return found
+
+
+class RemoteFeature(Tool):
+    """A resource, template or prompt as another server lists it. It cannot be run here."""
+
+    __slots__ = ("_definition", "_wire", "template")
+
+    def __init__(self, definition: ToolDefinition, wire: Mapping[str, Any]) -> None:
+        info = HandlerInfo(MissingHandler(definition.name))
+        info.source = definition.source
+        super().__init__(info, definition.name, ToolOptions(), "handler", wire)
+        self._definition, self._wire = definition, wire
+        self.template = wire.get("uriTemplate")
+
+    @property
+    def definition(self) -> ToolDefinition:
+        return self._definition
+
+    def to_wire(self) -> dict[str, Any]:
+        return dict(self._wire)
+
+
+class _RemoteResource(RemoteFeature):
+    kind = "resource"
+    __slots__ = ()
+
+
+class _RemotePrompt(RemoteFeature):
+    kind = "prompt"
+    __slots__ = ()
+
+
+async def list_remote_features(
+    client: Client, *capabilities: Literal["resources", "prompts"]
+) -> list[RemoteFeature]:
+    """Return the resources, templates and prompts of a server, by default all that it has."""
+    wanted = set(capabilities or ("resources", "prompts")) & client.capabilities.keys()
+    source = Location(client.label)
+    found: list[RemoteFeature] = []
+    if "resources" in wanted:
+        for resource in await client.list_resources():
+            definition = ToolDefinition(
+                resource.uri, resource.description, title=resource.title, source=source
+            )
+            found.append(_RemoteResource(definition, resource.wire))
+        for template in await client.list_resource_templates():
+            definition = ToolDefinition(
+                template.uri_template, template.description, title=template.title, source=source
+            )
+            found.append(_RemoteResource(definition, template.wire))
+    if "prompts" in wanted:
+        for prompt in await client.list_prompts():
+            schema = {
+                "type": "object",
+                "properties": {
+                    item.name: {"type": "string", "description": item.description}
+                    for item in prompt.arguments
+                },
+                "required": [item.name for item in prompt.arguments if item.required],
+            }
+            definition = ToolDefinition(
+                prompt.name, prompt.description, schema, title=prompt.title, source=source
+            )
+            found.append(_RemotePrompt(definition, prompt.wire))
+    return found
+
+
+async def find_remote(client: Client, name: str) -> RemoteTool | RemoteFeature:
+    """Return a tool, resource, template or prompt by its name or URI. Raises CommandError."""
+    kind, plain = parse_reference(name)
+    if kind == "tool":
+        return await find_remote_tool(client, plain)
+    if kind is not None:
+        features = [tool for tool in await list_remote_features(client) if tool.kind == kind]
+        exact = [tool for tool in features if tool.name == plain]
+        for tool in (*exact, *(tool for tool in features if _matches(tool, plain))):
+            return tool
+        raise CommandError(f"Unknown {kind}: {plain}", suggest(plain, [tool.name for tool in features]))
+    prompts = {tool.name: tool for tool in await list_remote_features(client, "prompts")}
+    try:
+        found = await find_remote_tool(client, plain)
+    except CommandError:
+        if plain in prompts:
+            return prompts[plain]
+        if not prompts:
+            raise
+        names = [*(tool.name for tool in await client.list_tools()), *prompts]
+        raise CommandError(f"Unknown tool or prompt: {plain}", suggest(plain, names)) from None
+    if plain in prompts:
+        raise CommandError(f"'{plain}' is a tool and a prompt", f"write tool:{plain} or prompt:{plain}")
+    return found
+
+
+def _matches(tool: RemoteFeature, uri: str) -> bool:
+    """Return whether a template of another server matches a URI; one that cannot be parsed matches none."""
+    from toolcrib.registry.uri_template import URITemplate  # delayed: few commands look for one
+
+    try:
+        return tool.template is not None and URITemplate(tool.template).match(uri) is not None
+    except (DefinitionError, ValueError, TypeError):
+        return False
+
+
+def _contents_block(item: clients.ResourceContents) -> Block:
+    content = {"blob": base64.b64encode(item.data).decode()} if item.data is not None else {"text": item.text}
+    kind = {} if item.mime_type is None else {"mimeType": item.mime_type}
+    return {"uri": item.uri, **kind, **content}
 
 
 async def search_remotely(client: Client, query: str, limit: int) -> list[RemoteTool] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from types import CodeType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -19,6 +19,7 @@ from toolcrib.cli.load import (
     find_skill_problems,
     find_unused_policy,
     load,
+    registries_of,
 )
 from toolcrib.cli.options import Command, json_option, targets_argument
 from toolcrib.cli.output import Progress, Terminal, format_source
@@ -26,6 +27,7 @@ from toolcrib.cli.table import Column, print_findings, print_table
 from toolcrib.cli.text import NAME_STYLE, STATE_STYLES, count, count_findings, safe
 from toolcrib.context import find_attribute
 from toolcrib.errors import ConfigurationError, Finding
+from toolcrib.registry.selection import count_kinds, label_of
 from toolcrib.tool import Tool
 
 if TYPE_CHECKING:
@@ -46,7 +48,26 @@ _COLUMNS = (
     Column(is_path=True, style={"dim": True}),
     Column(style={"dim": True}),
 )
+_ABOUT_CALLS = frozenset(
+    {
+        *("long-name", "name-style", "vague-name", "missing-docstring", "missing-description"),
+        *("repeats-name", "unmarked-risk", "doubtful-hint", "undocumented-result"),
+    }
+)
+"""Lint rules about what only tools have, or about what is reported otherwise for resources and prompts."""
+_ABOUT_ARGUMENTS = frozenset({"undocumented-parameter", "untyped-parameter"})
+"""Rules about arguments: clients do not see the variables of a template."""
 _WAYS = {"native": "native", "handlers": "through handlers"}
+
+
+class Row(NamedTuple):
+    """One line of the report. `label` is the kind of the thing, `how` is for tools of other libraries."""
+
+    state: str
+    name: str
+    place: str
+    how: str = ""
+    label: str = "tool"
 
 
 @click.command(cls=Command, examples=EXAMPLES)
@@ -57,10 +78,10 @@ _WAYS = {"native": "native", "handlers": "through handlers"}
     "--against-scan", is_flag=True, help="Compare with `toolcrib scan`; unexpected differences are errors."
 )
 def check(terminal: Terminal, targets: Sequence[str], as_json: bool, strict: bool, against_scan: bool) -> int:
-    """Check tools and report problems.
+    """Check tools, resources and prompts, and report problems.
 
-    Builds every tool, so that problems show up now and not at the first call. Each problem is reported with
-    file, line and a fix. Exit code 0: no errors. 1: errors. 2: wrong usage.
+    Builds every one of them, so that problems show up now and not at the first call. Each problem is reported
+    with file, line and a fix. Exit code 0: no errors. 1: errors. 2: wrong usage.
 
     With --against-scan, differences between importing and scanning the source are reported instead of
     suggestions.
@@ -71,29 +92,34 @@ def check(terminal: Terminal, targets: Sequence[str], as_json: bool, strict: boo
     scanned = scan_targets(targets, terminal) if against_scan else None  # before anything is imported
     loaded = load(targets, terminal)
     with terminal.log.muted(), Progress(terminal, "building tools") as progress:
-        built = build_tools(progress.track([entry.tool for entry in loaded.entries]), [])
-        found = [*loaded.findings, *loaded.server.registry.check()]
-        findings = list(dict.fromkeys([*found, *find_unused_policy(loaded.server)]))
+        every = build_tools(progress.track([entry.tool for entry in loaded.everything]), [])
+        built = [tool for tool in every if tool.kind == "tool"]
+        findings = list(loaded.findings)
+        for registry in registries_of(loaded.server).values():
+            findings += registry.check()
+        findings = list(dict.fromkeys([*findings, *find_unused_policy(loaded.server)]))
     errors = [finding for finding in findings if finding.level == "error"]
     findings += [*_check_key_file(loaded), *loaded.server.dispatcher.find_app_problems()]
-    findings += [finding for tool in built for finding in _find_context_misuse(tool)]
+    findings += [finding for tool in every for finding in _find_context_misuse(tool)]
+    findings += _find_overlaps(every)
     if scanned is None:
         with Progress(terminal, "inspecting tools") as progress:
-            for tool in progress.track(built):
-                findings += advise(tool.definition, tool)
-        findings += find_skill_problems(loaded.server.resources)
+            for tool in progress.track(every):
+                findings += advise(tool.definition, tool) if tool.kind == "tool" else _advise_feature(tool)
+        findings += find_skill_problems(every)
     else:
         findings += _compare_scan(scanned, built, findings)
     findings.sort(key=_place)
     if as_json:
-        terminal.json(catalog_json(loaded.build_tools(terminal), findings))
+        listed = [*loaded.build_tools(terminal), *loaded.build_features(terminal)]
+        terminal.json(catalog_json(listed, findings))
     else:
-        rows = list(_list_tools(loaded, built, errors))
+        rows = list(_list_tools(loaded, every, errors))
         summary = _summarize(loaded, rows, findings)
         if scanned is not None:
             summary = f"{summary} {_summarize_scan(scanned, findings)}"
         if rows:
-            print_table(_COLUMNS, rows, terminal)
+            print_table(_COLUMNS, [row[:4] for row in rows], terminal)
             terminal.echo("")
         print_findings(findings, terminal)
         terminal.echo(summary)
@@ -163,32 +189,54 @@ def _summarize_scan(scanned: Scan, findings: Sequence[Finding]) -> str:
     return f"The scan finds {count(len(scanned.tools), 'tool')}: {result}."
 
 
+def _find_overlaps(tools: Sequence[Tool]) -> Iterator[Finding]:
+    """Report templates that are never read, because one before them matches the same URIs."""
+    if any(tool.kind == "resource" for tool in tools):
+        from toolcrib.registry.resources import find_overlaps  # delayed: most targets have no resources
+
+        yield from find_overlaps(tools)
+
+
+def _advise_feature(tool: Tool) -> Iterator[Finding]:
+    """Return what is reported about a resource or a prompt: by the rules for tools, except those about how
+    models choose and call tools. Skills and pages of apps have checks of their own."""
+    if tool.extension is not None:
+        return
+    if not tool.definition.description:
+        hint = "write a docstring, or give description=..."
+        message = f"{tool.label} has no description; users and models have only its name to go by"
+        place = (tool.source.file, tool.source.line, hint)
+        yield Finding("missing-description", "warning", message, tool.name, None, *place)
+    left_out = _ABOUT_CALLS if tool.kind == "prompt" else _ABOUT_CALLS | _ABOUT_ARGUMENTS
+    yield from (finding for finding in advise(tool.definition, tool) if finding.code not in left_out)
+
+
 def _place(finding: Finding) -> tuple[str, int]:
     return finding.file or "", finding.line or 0
 
 
-def _list_tools(
-    loaded: Loaded, built: Sequence[Tool], errors: Sequence[Finding]
-) -> Iterator[tuple[str, str, str, str]]:
-    """Yield state, name and place of every tool, and how it is run if its server is another library's; those
-    that were refused last."""
+def _list_tools(loaded: Loaded, built: Sequence[Tool], errors: Sequence[Finding]) -> Iterator[Row]:
+    """Yield state, name and place of every tool, resource and prompt, and how a tool is run if its server is
+    another library's; those that were refused last."""
     valid = set(map(id, built))
-    for entry in loaded.entries:
+    for entry in loaded.everything:
         tool = entry.tool
         if id(tool) in valid:
-            name = f"{tool.name}@{tool.version}" if tool.version else tool.name
+            name = f"{tool.reference}@{tool.version}" if tool.version else tool.reference
             if not entry.enabled and tool.options.group:
                 name = f"{name} (enable_{tool.options.group}_tools)"
             how = "" if tool.adoption is None else f"{_WAYS[tool.adoption.way]}: {tool.adoption.reason}"
-            yield "ok" if entry.enabled else "off", safe(name), format_source(tool.source), how
+            state = "ok" if entry.enabled else "off"
+            yield Row(state, safe(name), format_source(tool.source), how, label_of(tool))
     named = [(error.tool, error.where) for error in sorted(errors, key=_place) if error.tool]
     for refused, where in dict.fromkeys(named):
-        yield "refused", safe(refused), format_source(where), ""
+        yield Row("refused", safe(refused), format_source(where))
 
 
-def _summarize(loaded: Loaded, rows: list[tuple[str, str, str, str]], findings: list[Finding]) -> str:
-    states = [row[0] for row in rows]
-    tools = [f"{count(states.count('ok'), 'tool')} ok" if states else "no tools"]
+def _summarize(loaded: Loaded, rows: list[Row], findings: list[Finding]) -> str:
+    states = [row.state for row in rows]
+    valid = count_kinds(row.label for row in rows if row.state == "ok")
+    tools = [f"{valid} ok" if states else "no tools"]
     tools += [f"{states.count(state)} {state}" for state in ("refused", "off") if state in states]
     samples = "Sample tools: " if loaded.is_sample else ""
     return f"{samples}{', '.join(tools)}; {count_findings(findings)}."

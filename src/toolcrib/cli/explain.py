@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from toolcrib.cli.call import convert_arguments, parse_object, parse_pairs
-from toolcrib.cli.catalog import complete_tools
-from toolcrib.cli.load import find_unused_policy, load, load_one
+from toolcrib.cli.catalog import complete_names
+from toolcrib.cli.load import LIST_NAMES, find_unused_policy, load, load_named
 from toolcrib.cli.options import Command, CommandError, json_option, target_option
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.table import NAME, Column, print_table
@@ -21,12 +21,15 @@ from toolcrib.errors import ConfigurationError, InvalidArgumentsError
 from toolcrib.policy.access import Access
 from toolcrib.policy.access.explain import Explanation, Verdict, decided_by, explain
 from toolcrib.policy.auth.api_keys import KeyFile, State
+from toolcrib.registry.selection import label_of
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
 EXAMPLES = """
 toolcrib explain --as key:ana                    every tool
 toolcrib explain --as key:ana refund amount=500  one call
+toolcrib explain --as key:ana orders://17        one resource
+toolcrib explain --as key:ana prompt:complain    one prompt
 toolcrib explain --as oauth:17 --role support --scope orders:write refund
 toolcrib explain -t shop.toml --as local refund --args '{"amount": 5}'
 """
@@ -37,11 +40,12 @@ _VERDICTS: dict[Verdict, str] = {
     "denied": "denied",
     "hidden": "hidden",
 }
+_VERBS = {"tool": "calls", "resource": "reads", "prompt": "uses"}
 _APPLIES = {True: "applies", False: "does not apply", None: "depends"}
 
 
 @click.command("explain", cls=Command, examples=EXAMPLES)
-@click.argument("name", required=False, metavar="[TOOL]", shell_complete=complete_tools)
+@click.argument("name", required=False, metavar="[NAME]", shell_complete=complete_names)
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option("--as", "who", default="local", metavar="WHO", help="Caller: local, key:NAME, oauth:SUBJECT.")
 @click.option("--role", "roles", multiple=True, metavar="ROLE", help="Role of the caller; repeatable.")
@@ -62,36 +66,43 @@ def explain_call(
 ) -> int:
     """Show what the policy decides about a call, and why.
 
-    Without TOOL, prints one line for every tool. Without arguments, shows what holds for any arguments;
-    --args '{}' means a call without arguments. Scopes and roles of a key are read from the key file.
+    NAME is the name of a tool or prompt, or the URI of a resource or a template; tool:NAME, resource:URI and
+    prompt:NAME choose the kind. Without NAME, prints one line for everything. Without arguments, shows what
+    holds for any arguments; --args '{}' means a call without arguments. A URI has the arguments of its
+    template. Scopes and roles of a key are read from the key file.
 
     Exit code 0: the call is allowed or may be. 1: it is refused. 2: wrong usage.
     """
     if name is None:
         if given is not None:
-            raise CommandError("--args requires a tool", "name the tool before it")
+            raise CommandError("--args requires a name", "name the tool before it")
         loaded = load(targets, terminal)
         loaded.check_config()  # it may contain rules about the caller
     else:
         values = {**(parse_object(given, "after --args") if given is not None else {}), **parse_pairs(pairs)}
-        loaded, tool = load_one(name, targets, terminal)
+        loaded, tool, variables = load_named(name, targets, terminal)
+        if variables is not None:
+            values, given = {**variables, **values}, given or ""
     enforcer = loaded.server.enforcer
     access = Access(Policy()) if enforcer is None else enforcer.access
     principal, key_state = _find_principal(access.policy, who, roles, scopes, terminal)
     is_rejected = key_state not in (None, "active")
     if enforcer is None:
         hint = "to restrict calls, add [[rules]] to toolcrib.toml"
-        terminal.message("note", "no policy: every caller may call every tool", hint)
+        kinds = "every tool" if not loaded.features else "every tool, resource and prompt"
+        terminal.message("note", f"no policy: every caller may use {kinds}", hint)
     for finding in (*loaded.errors, *find_unused_policy(loaded.server)):
         terminal.finding(finding)
     if name is None:
-        every = [explain(access, principal, tool) for tool in loaded.build_tools(terminal)]
+        tools = [*loaded.build_tools(terminal), *loaded.build_features(terminal)]
+        every = [explain(access, principal, tool) for tool in tools]
         if as_json:
             named = sorted({role for item in every for role in item.roles})
             caller = {"name": principal.name, "roles": named, "scopes": sorted(principal.scopes)}
-            terminal.json(
-                {"principal": caller, "key": key_state, "tools": [item.to_json() for item in every]}
-            )
+            lists: dict[str, Any] = {"tools": []}
+            for tool, item in zip(tools, every, strict=True):
+                lists.setdefault(LIST_NAMES[label_of(tool)], []).append(item.to_json())
+            terminal.json({"principal": caller, "key": key_state, **lists})
         else:
             columns = (NAME, Column("CALL", wraps=False, styles=STATE_STYLES), Column("DECIDED BY"))
             rows = [(item.tool, _summarize(item), decided_by(item)) for item in every]
@@ -106,7 +117,7 @@ def explain_call(
     if as_json:
         terminal.json({**found.to_json(), "key": key_state, "refused": is_refused})
     else:
-        for line in _format(found, key_state if is_rejected else None):
+        for line in _format(found, tool.kind, key_state if is_rejected else None):
             terminal.echo(line)
     return 1 if is_refused else 0
 
@@ -166,9 +177,10 @@ def _summarize(found: Explanation) -> str:
     return f"needs {' '.join(found.missing)}" if found.verdict == "scope" else _VERDICTS[found.verdict]
 
 
-def _format(found: Explanation, rejected: State | None) -> Iterator[Styled]:
+def _format(found: Explanation, kind: str, rejected: State | None) -> Iterator[Styled]:
     state = STATE_STYLES.get(_VERDICTS.get(found.verdict, "denied"), {})
-    yield join(f"{found.principal} calls {found.tool}: ", style(_format_verdict(found), **state))
+    verdict = style(_format_verdict(found, kind), **state)
+    yield join(f"{found.principal} {_VERBS[kind]} {found.tool}: ", verdict)
     if rejected is not None:
         yield join(f"  The key is {rejected}: HTTP requests with it are refused with 401.")
     yield join()
@@ -180,20 +192,20 @@ def _format(found: Explanation, rejected: State | None) -> Iterator[Styled]:
         start = f"  {step.effect:<7} {step.rule:<{width}}  "
         yield join(start, style_state(_APPLIES[step.counts]), f": {one_line(step.why)}".rstrip())
     if not found.steps:
-        yield join("  rules   no rule matches this tool")
+        yield join(f"  rules   no rule matches this {kind}")
     yield join(f"  default {found.default}")
     for limit in found.limits:
         yield join(f"  limit   {limit.removeprefix('limit ')}".rstrip())
 
 
-def _format_verdict(found: Explanation) -> str:
+def _format_verdict(found: Explanation, kind: str) -> str:
     decider = decided_by(found)
     because = f" ({one_line(found.because)})" if found.because else ""
     match found.verdict:
         case "hidden":
-            return f"denied by {decider}{because}. The tool is hidden from this caller."
+            return f"denied by {decider}{because}. The {kind} is hidden from this caller."
         case "scope":
-            return f"refused, missing scope: {' '.join(found.missing)}. The tool is listed."
+            return f"refused, missing scope: {' '.join(found.missing)}. The {kind} is listed."
         case "denied":
             return f"denied for these arguments by {decider}{because}."
         case "depends":

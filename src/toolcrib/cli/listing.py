@@ -8,18 +8,20 @@ from typing import Any
 import click
 
 from toolcrib.cli.catalog import (
+    RemoteFeature,
     ToolSource,
     check_remote_tools,
-    complete_tools,
-    find_remote_tool,
+    complete_names,
+    find_remote,
+    list_remote_features,
     list_remote_tools,
     scan_targets,
     source_options,
 )
-from toolcrib.cli.load import SAMPLE_NOTE, catalog_json, load, load_one, tool_json
+from toolcrib.cli.load import SAMPLE_NOTE, catalog_json, load, load_named, tool_json
 from toolcrib.cli.options import Command, CommandError, json_option, targets_argument
 from toolcrib.cli.output import Terminal
-from toolcrib.cli.table import print_findings, print_tool, print_tools
+from toolcrib.cli.table import print_feature, print_features, print_findings, print_tool, print_tools
 from toolcrib.cli.text import (
     LEVELS,
     count,
@@ -27,10 +29,10 @@ from toolcrib.cli.text import (
     shorten_list,
     suggest,
 )
-from toolcrib.client import RemoteTool
+from toolcrib.client import Client, RemoteTool
 from toolcrib.client.client import DEFAULT_TIMEOUT_S
 from toolcrib.errors import ConfigurationError
-from toolcrib.registry.selection import select, tags_of
+from toolcrib.registry.selection import count_kinds, label_of, select, tags_of
 from toolcrib.sources.described import describe
 from toolcrib.tool import Tool
 
@@ -45,6 +47,8 @@ SHOW = """
 toolcrib show math_add               one of the sample tools
 toolcrib show -t tools.py find_order
 toolcrib show tools.py:find_order --json
+toolcrib show -t shop.py orders://17/invoice
+toolcrib show -t shop.py prompt:complain
 toolcrib show -t http://127.0.0.1:8000/mcp find_order
 toolcrib show --command 'python server.py' find_order
 """
@@ -75,44 +79,55 @@ def list_tools(
     include: Sequence[str],
     exclude: Sequence[str],
 ) -> int:
-    """List tools with their descriptions and parameters.
+    """List tools, resources and prompts.
 
     A TARGET is a Python file, folder, module, module:object, toolcrib.toml or the URL of an MCP server.
     """
     remote = source.remote
+    features: list[Tool] = []
     if remote is not None:
-        server, listed = remote.run(list_remote_tools, terminal)
+        server, listed, others = remote.run(_list_remote, terminal)
         by_tool = {describe(tool.definition): tool for tool in listed}
-        chosen = [by_tool[tool] for tool in _select(by_tool, tags, include, exclude)]
+        selected = _select([*by_tool, *others], tags, include, exclude)
+        chosen = [by_tool[tool] for tool in selected if tool in by_tool]
+        features = [tool for tool in selected if tool not in by_tool]
         findings = list(check_remote_tools(listed))
         if as_json:
-            data = {"tools": [_remote_json(tool) for tool in chosen]}
-            terminal.json({**data, "findings": [finding.to_json() for finding in findings]})
+            document = catalog_json(features, findings)
+            terminal.json({**document, "tools": [_remote_json(tool) for tool in chosen]})
             return 0
         definitions = [tool.definition for tool in chosen]
-        notes = [server if chosen else f"{server}: no tools"]
+        notes = [server if selected else f"{server}: no tools"]
     else:
         loaded = load(source.targets, terminal)
-        tools = _select(loaded.build_tools(terminal), tags, include, exclude)
+        built = [*loaded.build_tools(terminal), *loaded.build_features(terminal)]
+        tools = _select(built, tags, include, exclude)
         if as_json:
             terminal.json(catalog_json(tools, loaded.findings))
             return 1 if loaded.errors else 0
-        definitions, findings = [tool.definition for tool in tools], loaded.errors
-        disabled = [entry.tool.name for entry in loaded.entries if not entry.enabled]
+        definitions = [tool.definition for tool in tools if tool.kind == "tool"]
+        features, findings = [tool for tool in tools if tool.kind != "tool"], loaded.errors
+        disabled = [entry.tool for entry in loaded.everything if not entry.enabled]
         notes = []
         if disabled and not (tags or include or exclude):
-            notes.append(f"{count(len(disabled), 'tool')} disabled: {shorten_list(disabled)}")
+            names = shorten_list([tool.name for tool in disabled])
+            notes.append(f"{count_kinds(map(label_of, disabled))} disabled: {names}")
         if loaded.is_sample:
             notes.append(SAMPLE_NOTE)
         elif not tools and not findings:
-            notes.append("no tools found")
+            notes.append("no tools, resources or prompts found")
     if definitions:
         print_tools(definitions, terminal)
+    print_features(features, terminal, is_first=not definitions)
     for finding in findings:
         terminal.finding(finding)
     for note in notes:
         terminal.message("note", note)
     return 1 if any(finding.level == "error" for finding in findings) else 0
+
+
+async def _list_remote(client: Client) -> tuple[str, list[RemoteTool], list[RemoteFeature]]:
+    return *await list_remote_tools(client), await list_remote_features(client)
 
 
 def _select(
@@ -137,22 +152,26 @@ def _remote_json(tool: RemoteTool) -> dict[str, Any]:
 
 
 @click.command(cls=Command, examples=SHOW)
-@click.argument("name", shell_complete=complete_tools)
+@click.argument("name", shell_complete=complete_names)
 @source_options(target=True, static=False)
 @json_option
 def show(terminal: Terminal, name: str, source: ToolSource, as_json: bool) -> int:
-    """Show the details of one tool.
+    """Show the details of one tool, resource or prompt.
 
-    NAME is the name of a tool, name@version, or where it is: file.py:name, module:name.
+    NAME is the name of a tool or prompt, name@version, the URI of a resource or a template, or where a tool
+    is: file.py:name, module:name. tool:NAME, resource:URI and prompt:NAME choose the kind.
     """
     remote = source.remote
     details = {"Runs": "at the server"}
+    feature: Tool | None = None
     if remote is not None:
-        remote_tool = remote.run(lambda client: find_remote_tool(client, name), terminal)
-        definition, data, run = remote_tool.definition, _remote_json(remote_tool), details["Runs"]
+        found = remote.run(lambda client: find_remote(client, name), terminal)
+        feature = found if isinstance(found, RemoteFeature) else None
+        data = tool_json(found) if isinstance(found, RemoteFeature) else _remote_json(found)
+        definition, run = found.definition, details["Runs"]
         timeout_s: float | None = DEFAULT_TIMEOUT_S
     else:
-        loaded, tool = load_one(name, source.targets, terminal)
+        loaded, tool, _ = load_named(name, source.targets, terminal)
         definition, data, run = tool.definition, tool_json(tool), tool.options.run
         timeout_s = tool.options.timeout_s or loaded.server.dispatcher.timeout_s
         details = {
@@ -161,12 +180,17 @@ def show(terminal: Terminal, name: str, source: ToolSource, as_json: bool) -> in
             "Full name": tool.long_name or "",
             "Runs": {"auto": "event loop" if tool.is_async else "thread"}.get(run, run),
         }
+        feature = None if tool.kind == "tool" else tool
     if as_json:
         data |= {"tags": list(definition.tags), "version": definition.version, "run": run}
-        terminal.json({**data, "timeout_s": timeout_s, "fingerprint": definition.fingerprint})
+        fingerprint = {} if feature is not None else {"fingerprint": definition.fingerprint}
+        terminal.json({**data, "timeout_s": timeout_s, **fingerprint})
         return 0
-    timeout = "none" if timeout_s is None else f"{timeout_s:g} s"
-    print_tool(definition, {**details, "Timeout": timeout}, terminal)
+    details["Timeout"] = "none" if timeout_s is None else f"{timeout_s:g} s"
+    if feature is not None:
+        print_feature(feature, details, terminal)
+    else:
+        print_tool(definition, details, terminal)
     return 0
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from toolcrib.cli.options import CommandError, Targets
 from toolcrib.cli.output import Progress, Terminal, format_source
@@ -23,7 +23,8 @@ from toolcrib.definition import SKILLS
 from toolcrib.dispatch.tool_search import DEFAULT_BUDGET_TOKENS, SearchMode
 from toolcrib.errors import ConfigurationError, DefinitionError, Finding, SourceError
 from toolcrib.registry.index import Entry
-from toolcrib.registry.selection import drop_repeated
+from toolcrib.registry.registry import ToolRegistry
+from toolcrib.registry.selection import KINDS, drop_repeated, label_of, name_kinds
 from toolcrib.server import MCPServer
 from toolcrib.sources import Batch, collect, find_files
 from toolcrib.sources.foreign.entry_point import find_lines
@@ -35,7 +36,23 @@ from toolcrib.sources.targets import SAMPLES, Target, default_target, parse_targ
 from toolcrib.tool import Tool
 
 SAMPLE_NOTE = "these are the sample tools; name a file, folder or module to use yours"
-_IDENTITY = ("version", "title", "instructions", "page_size", "log_arguments", "errors")
+LIST_NAMES = {
+    "tool": "tools",
+    "resource": "resources",
+    "template": "resourceTemplates",
+    "prompt": "prompts",
+}
+"""The lists of MCP by the kind of their entries."""
+_IDENTITY = (
+    "version",
+    "title",
+    "instructions",
+    "description",
+    "page_size",
+    "log_arguments",
+    "errors",
+    "tasks",
+)
 
 
 @dataclass(slots=True)
@@ -55,6 +72,16 @@ class Loaded:
         return self.server.registry.entries()
 
     @property
+    def features(self) -> list[Entry]:
+        """Every resource and prompt, with older versions and disabled ones."""
+        return [*self.server.resources.entries(), *self.server.prompts.entries()]
+
+    @property
+    def everything(self) -> list[Entry]:
+        """Every tool, resource and prompt."""
+        return [*self.entries, *self.features]
+
+    @property
     def errors(self) -> list[Finding]:
         return [finding for finding in self.findings if finding.level == "error"]
 
@@ -64,6 +91,10 @@ class Loaded:
         with Progress(terminal, "building tools") as progress:
             listed = self.server.registry if tools is None else tools
             return build_tools(progress.track(list(listed)), self.findings)
+
+    def build_features(self, terminal: Terminal) -> list[Tool]:
+        """Return the resources and prompts that can be listed, in the same way."""
+        return self.build_tools(terminal, [*self.server.resources, *self.server.prompts])
 
     def check_config(self) -> None:
         """Raise CommandError where the configuration is invalid: it may contain a policy."""
@@ -84,19 +115,20 @@ def build_tools(tools: Iterable[Tool], findings: list[Finding]) -> list[Tool]:
 
 
 def tool_json(tool: Tool) -> dict[str, Any]:
-    """Return a tool as it is sent to clients, with the place of its definition, and how it is run if it
-    belongs to a server of another library."""
+    """Return a tool, resource or prompt as it is sent to clients, with the place of its definition, and how
+    it is run if it belongs to a server of another library."""
     source = {"file": tool.source.file, "line": tool.source.line}
     adoption = {} if tool.adoption is None else {"adoption": tool.adoption.to_json()}
-    return {**tool.definition.to_wire(), "source": source, **adoption}
+    return {**tool.to_wire(), "source": source, **adoption}
 
 
 def catalog_json(tools: Iterable[Tool], findings: Iterable[Finding]) -> dict[str, Any]:
-    """Return the document that `list`, `scan`, `check` and `lint` print."""
-    return {
-        "tools": [tool_json(tool) for tool in tools],
-        "findings": [finding.to_json() for finding in findings],
-    }
+    """Return the document that `list`, `scan`, `check` and `lint` print. It has lists of resources, templates
+    and prompts where there are some."""
+    lists: dict[str, Any] = {"tools": []}
+    for tool in tools:
+        lists.setdefault(LIST_NAMES[label_of(tool)], []).append(tool_json(tool))
+    return {**lists, "findings": [finding.to_json() for finding in findings]}
 
 
 def read_configs(targets: Sequence[str]) -> Iterator[Config]:
@@ -124,7 +156,7 @@ def load(targets: Sequence[str], terminal: Terminal, *, timeout_s: float | None 
             apply_policy(server, loader.configs)
         except ConfigurationError as error:
             loader.reject(error)
-        findings = [*loader.findings, *server.add(tools).findings, *loader.add_features(server)]
+        findings = [*loader.findings, *server.add(tools).findings]
         return Loaded(server, findings, loader.is_sample)
 
 
@@ -157,10 +189,10 @@ def load_for_serving(
     server.settings = replace(server.settings, **{**adopted, **settings, **identity})
     server.dispatcher.keeps_results = server.settings.keeps_sessions
     _configure_search(server, search, loader.configs)
-    if not loader.is_own(server):
-        loaded.findings += server.registry.add_all(tools).findings
-        loaded.findings += loader.add_features(server)
-    loaded.findings += server.registry.check()
+    for kind, registry in registries_of(server).items():
+        if not loader.is_own(server):
+            loaded.findings += registry.add_all(tool for tool in tools if tool.kind == kind).findings
+        loaded.findings += registry.check()
     try:
         apply_policy(server, loader.configs)
     except ConfigurationError as error:
@@ -183,11 +215,11 @@ class TargetLoader:
         self.configs: list[Config] = []
         self.is_sample = False
         self._tools: list[Tool] = []
-        self._features = Batch()
         self._servers: list[MCPServer] = []
         self._arguments: tuple[str, ...] = ()
 
     def collect(self, targets: Sequence[str]) -> list[Tool]:
+        """Return the tools, resources and prompts of the targets."""
         self._arguments = targets.arguments if isinstance(targets, Targets) else ()
         for config in self._read_configs(targets):
             self.configs.append(config)
@@ -196,16 +228,6 @@ class TargetLoader:
             text = "the arguments after -- are not used: no target is a program that starts a server"
             self.findings.append(Finding("unused-arguments", "warning", text))
         return list(drop_repeated(self._tools))
-
-    def add_features(self, server: MCPServer) -> list[Finding]:
-        """Add the resources and prompts of the targets to a server; return findings about them."""
-        pairs = (server.resources, self._features.resources), (server.prompts, self._features.prompts)
-        return [
-            finding
-            for registry, found in pairs
-            if found
-            for finding in registry.add_all(drop_repeated(found)).findings
-        ]
 
     def first_setting(self, key: str) -> Any:
         """Return a setting of the first file that has it."""
@@ -264,7 +286,7 @@ class TargetLoader:
         for target in targets or [default_target()]:
             kind = parse_target(target).kind
             if kind == "address":
-                hint = "list, show, search and call accept URLs"
+                hint = "list, show, search, call, read and prompt accept URLs"
                 self._add_missing(SourceError(f"Cannot load {target}: it is a running server", hint=hint))
             elif kind != "settings":
                 self.is_sample = self.is_sample or not targets
@@ -301,10 +323,8 @@ class TargetLoader:
                 if self.terminal.debug and error.__context__ is not None:
                     self.terminal.traceback(error.__context__)
                 self._add_error(error, config)
-        chosen, findings = config.choose(batch.tools)
+        chosen, findings = config.choose(batch.everything)
         self._tools += chosen
-        self._features.resources += batch.resources
-        self._features.prompts += batch.prompts
         self.findings += [*batch.findings, *findings]
 
     def _add_error(self, error: DefinitionError, config: Config) -> None:
@@ -359,6 +379,11 @@ def _find_unserved(target: Target, batch: Batch) -> Iterator[Finding]:
         )
 
 
+def registries_of(server: MCPServer) -> dict[str, ToolRegistry]:
+    """Return the registries of a server by the kind of what they hold."""
+    return {"tool": server.registry, "resource": server.resources, "prompt": server.prompts}
+
+
 def _find_servers(found: Target) -> list[MCPServer]:
     """Return the server objects in a target, which is loaded already."""
     if found.kind in ("folder", "descriptor", "script", "other"):
@@ -380,9 +405,11 @@ def _find_adopted(tools: Sequence[Tool]) -> Any:
 
 
 def _has_exactly(server: MCPServer, tools: Sequence[Tool]) -> bool:
-    """Return whether a server has these tools and no others, enabled and disabled alike."""
-    there = [(id(e.tool.origin), e.tool.name, e.tool.version, e.enabled) for e in server.registry.entries()]
-    given = [(id(t.origin), t.name, t.version, t.options.enabled) for t in tools]
+    """Return whether a server has these tools, resources and prompts and no others, enabled and disabled
+    alike."""
+    entries = [entry for registry in registries_of(server).values() for entry in registry.entries()]
+    there = [(id(e.tool.origin), e.tool.reference, e.tool.version, e.enabled) for e in entries]
+    given = [(id(t.origin), t.reference, t.version, t.options.enabled) for t in tools]
     return sorted(there, key=str) == sorted(given, key=str)
 
 
@@ -439,7 +466,7 @@ def apply_policy(server: MCPServer, configs: Sequence[Config]) -> None:
 
 
 def find_unused_policy(server: MCPServer) -> list[Finding]:
-    """Return findings for parts of the policy that match no tool of the server."""
+    """Return findings for parts of the policy that match no tool, resource or prompt of the server."""
     errors = [] if server.enforcer is None else server.enforcer.check(server.dispatcher.published())
     return [finding for error in errors for finding in config_findings(error)]
 
@@ -477,13 +504,34 @@ def first_error(findings: Sequence[Finding]) -> CommandError:
     return CommandError(f"{place}{first.message}{rest}", first.hint)
 
 
-# --- one tool ----------------------------------------------------------------------------------------
+# --- one tool, resource or prompt --------------------------------------------------------------------
+
+COMMANDS = {"tool": "call", "resource": "read", "prompt": "prompt"}
+"""The commands that run one thing, by its kind."""
 
 
-def check_is_no_file(name: str, targets: Sequence[str]) -> None:
+class Named(NamedTuple):
+    """What a command line names, and the server it is on. `values` are the variables in a URI that a template
+    matches; None where the template itself, or something else, is named."""
+
+    loaded: Loaded
+    tool: Tool
+    values: dict[str, Any] | None = None
+
+
+def parse_reference(name: str) -> tuple[str | None, str]:
+    """Return the kind and the name in `tool:NAME`, `resource:URI` and `prompt:NAME`. The kind of a URI is
+    "resource", that of any other name is None."""
+    kind, colon, rest = name.partition(":")
+    if kind in KINDS and rest:
+        return kind, rest
+    return ("resource" if colon and rest.startswith("//") else None), name
+
+
+def check_is_no_file(name: str, targets: Sequence[str], kind: str = "tool") -> None:
     """Raise CommandError where a file was named in place of a tool."""
-    if not targets and name.endswith((".py", ".toml")):
-        raise CommandError(f"{name} is a file, not a tool", f"use it as a target: -t {name}")
+    if not targets and name.endswith((".py", ".toml")) and "://" not in name:
+        raise CommandError(f"{name} is a file, not a {kind}", f"use it as a target: -t {name}")
 
 
 def load_one(
@@ -491,7 +539,7 @@ def load_one(
 ) -> tuple[Loaded, Tool]:
     """Find a tool by its name among the targets, or by its place: `file.py:name`, `module:name`."""
     check_is_no_file(name, targets)
-    is_place = ":" in name.lstrip(":")
+    is_place = _is_place(name)
     if is_place and targets:
         raise CommandError(f"--target cannot be combined with {name}", "give the name of the tool alone")
     loaded = load([name] if is_place else targets, terminal, timeout_s=timeout_s)
@@ -505,31 +553,91 @@ def load_one(
     else:
         tool = loaded.server.registry.try_get(name)
     if tool is None:
-        raise _explain_missing_tool(name, loaded, terminal)
-    tool.check()  # raises what is wrong with it
+        raise explain_missing(name, "tool", loaded, terminal)
+    return loaded, _check_found(tool, loaded, terminal)
+
+
+def load_feature(
+    kind: str, name: str, targets: Sequence[str], terminal: Terminal, *, timeout_s: float | None = None
+) -> Named:
+    """Find a resource by its URI or template, or a prompt by its name."""
+    check_is_no_file(name, targets, kind)
+    loaded = load(targets, terminal, timeout_s=timeout_s)
+    loaded.check_config()
+    found = find_named(loaded, kind, name)
+    if found is None:
+        raise explain_missing(name, kind, loaded, terminal)
+    _check_found(found.tool, loaded, terminal)
+    return found
+
+
+def load_named(name: str, targets: Sequence[str], terminal: Terminal) -> Named:
+    """Find a tool, a resource or a prompt. `tool:`, `resource:` and `prompt:` before the name choose the
+    kind."""
+    kind, plain = parse_reference(name)
+    if kind == "tool" or (kind is None and _is_place(plain)):
+        return Named(*load_one(plain, targets, terminal))
+    if kind is not None:
+        return load_feature(kind, plain, targets, terminal)
+    check_is_no_file(plain, targets)
+    loaded = load(targets, terminal)
+    loaded.check_config()
+    found = [item for each in ("tool", "prompt") if (item := find_named(loaded, each, plain)) is not None]
+    if not found:
+        raise explain_missing(plain, None, loaded, terminal)
+    if len(found) > 1:
+        choices = " or ".join(f"{item.tool.kind}:{plain}" for item in found)
+        raise CommandError(f"'{plain}' is a tool and a prompt", f"write {choices}")
+    _check_found(found[0].tool, loaded, terminal)
+    return found[0]
+
+
+def find_named(loaded: Loaded, kind: str, name: str) -> Named | None:
+    """Return what is enabled under a name, or the resource that a URI or a template names."""
+    tool = registries_of(loaded.server)[kind].try_get(name)
+    if kind != "resource":
+        return None if tool is None else Named(loaded, tool)
+    if tool is not None and tool.name == name:  # the case of a URI matters
+        return Named(loaded, tool)
+    resource, values = loaded.server.dispatcher.find_resource(name)
+    return None if resource is None else Named(loaded, resource, values)
+
+
+def _is_place(name: str) -> bool:
+    return ":" in name.lstrip(":")
+
+
+def _check_found(tool: Tool, loaded: Loaded, terminal: Terminal) -> Tool:
+    """Raise what is wrong with a tool, and print what the user should know before it runs."""
+    tool.check()
     for finding in loaded.findings:
         if finding.code == BYPASSED:
             terminal.finding(finding)
-    return loaded, tool
+    return tool
 
 
-def _explain_missing_tool(name: str, loaded: Loaded, terminal: Terminal) -> CommandError:
-    """Return why there is no such tool: disabled, invalid, misspelt or unknown."""
-    folded = name.casefold()
-    for entry in loaded.entries:
-        if not entry.enabled and (entry.tool.name.casefold() == folded or ":" in name):
-            return CommandError(
-                f"Tool '{entry.tool.name}' is disabled", enable_hint(entry.tool.options.group)
-            )
+def explain_missing(name: str, kind: str | None, loaded: Loaded, terminal: Terminal) -> CommandError:
+    """Return why there is no such thing: disabled, invalid, of another kind, misspelt or unknown."""
+    folded, is_place = name.casefold(), kind in (None, "tool") and _is_place(name)
+    entries = [entry for entry in loaded.everything if kind in (None, entry.tool.kind)]
+    for entry in entries:
+        if not entry.enabled and (entry.tool.name.casefold() == folded or is_place):
+            return CommandError(f"{entry.tool.label} is disabled", enable_hint(entry.tool.options.group))
     for finding in loaded.errors:
-        if (finding.tool or "").casefold() == folded or ":" in name:
+        if (finding.tool or "").casefold() == folded or is_place:
             return first_error([finding])
         if finding.tool is None:
             terminal.finding(finding)
-    hint = suggest(name, [entry.tool.name for entry in loaded.entries])
-    if loaded.is_sample and hint and not hint.startswith("did"):
-        hint += " (the sample tools; name your own with -t TARGET)"
-    return CommandError(f"Unknown tool: {name}", hint)
+    noun = kind or name_kinds("", [entry.tool for entry in entries])
+    for other in KINDS if kind is not None else ():
+        if other != kind and find_named(loaded, other, name) is not None:
+            hint: str | None = f"it is a {other}: use toolcrib {COMMANDS[other]} {name}"
+            return CommandError(f"Unknown {noun}: {name}", hint)
+    hint = suggest(name, [entry.tool.name for entry in entries])
+    if loaded.is_sample and (hint is None or not hint.startswith("did")):
+        sample = "the sample tools; name your own with -t TARGET"
+        hint = f"{hint} ({sample})" if hint else f"these are {sample}"
+    return CommandError(f"Unknown {noun}: {name}", hint)
 
 
 def enable_hint(group: str | None) -> str:

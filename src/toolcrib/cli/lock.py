@@ -121,8 +121,9 @@ def _print_changes(
 
 
 def _pins_json(lock: Lock) -> dict[object, object]:
-    tools = {key: pin.to_json() for key, pin in lock.pins.items()}
-    return {**tools, **{uri: pin.to_json() for uri, pin in lock.skills.items()}}
+    pinned: dict[object, object] = {key: pin.to_json() for key, pin in lock.pins.items()}
+    pinned.update({uri: pin.to_json() for uri, pin in lock.skills.items()})
+    return pinned
 
 
 def _count_pins(lock: Lock) -> str:

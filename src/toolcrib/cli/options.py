@@ -37,6 +37,7 @@ COMMANDS_ELSEWHERE = {
     "inspect": "list or toolcrib show",
     "install": "connect",
     "new": "init",
+    "pack": "bundle",
     "run": "serve",
     "start": "serve",
     "test": "check",

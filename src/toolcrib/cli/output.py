@@ -80,6 +80,13 @@ class Terminal:
         self.out.write(safe(text) if self.out.isatty() else text)
         self.out.flush()
 
+    def write_bytes(self, data: bytes) -> None:
+        """Write data to a program or a file."""
+        self.status("")
+        self.out.flush()
+        self.out.buffer.write(data)  # type: ignore[attr-defined]  # stdout has one, and so have its stand-ins
+        self.out.flush()
+
     def json(self, value: Any, *, indent: int | None = 2) -> None:
         """Print data for programs, on one line without `indent`; control characters are escaped too."""
         ascii_only = (getattr(self.out, "encoding", None) or "utf-8").lower().replace("-", "") != "utf8"

@@ -1,176 +1,112 @@
-"""Ask the person at the terminal the questions of a server or tool, field by field.
-
-Without a terminal, questions are declined with a note. The texts are untrusted: they are escaped, and nothing
-is sent before the person has confirmed all of it.
-"""
+"""`toolcrib prompt`: get the messages of one prompt."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-import os
-import sys
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
-from toolcrib.cli.output import Progress, Terminal
-from toolcrib.cli.table import type_name
-from toolcrib.cli.text import one_line
-from toolcrib.context import Answer, Form, NullChannel, Question, Reply, Visit
-from toolcrib.errors import CannotAskError, DefinitionError
-from toolcrib.schema.arguments import Repairer
-from toolcrib.validation.validator import Validator
+import click
 
-_BOOLEANS = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
-_SKIPPED = object()
+from toolcrib.cli.call import (
+    CallCommand,
+    arguments_option,
+    convert_arguments,
+    format_block,
+    hint_for,
+    read_arguments,
+    run_locally,
+    timeout_option,
+)
+from toolcrib.cli.catalog import ToolSource, complete_prompts, source_options
+from toolcrib.cli.load import load_feature, parse_reference
+from toolcrib.cli.output import Terminal
+from toolcrib.cli.text import style
+from toolcrib.validation import codec
 
-
-class TerminalChannel(NullChannel):
-    """The channel of a local call: the person at the terminal sees its progress and gets its questions."""
-
-    def __init__(self, terminal: Terminal) -> None:
-        self._prompter = Prompter(terminal)
-        self._progress = Progress(terminal)
-
-    def progress(self, progress: float, total: float | None, message: str | None) -> None:
-        self._progress.show(progress, total, message)
-
-    async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Reply]:
-        if not self._prompter.is_attended:
-            return await super().ask(questions)
-        replies: dict[str, Reply] = {}
-        for key, question in questions.items():
-            if not isinstance(question, Form | Visit):
-                raise CannotAskError("The terminal can answer forms and URLs only: no sampling, no roots.")
-            replies[key] = await self._prompter.ask(question)
-        return replies
+EXAMPLES = """
+toolcrib prompt -t shop.py complain order=17 tone=firm
+toolcrib prompt -t shop.py complain --json '{"order": "17"}'
+toolcrib prompt -t shop.py thank who=Ana | pbcopy
+"""
 
 
-class Prompter:
-    """Asks one question at a time on one terminal."""
+@click.command(cls=CallCommand, examples=EXAMPLES)
+@click.argument("name", shell_complete=complete_prompts)
+@click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
+@source_options(target=True, static=False)
+@arguments_option
+@timeout_option
+def prompt(
+    terminal: Terminal,
+    name: str,
+    pairs: Sequence[str],
+    source: ToolSource,
+    as_json: str | None,
+    timeout_s: float | None,
+) -> int:
+    """Get the messages of a prompt and print them.
 
-    def __init__(self, terminal: Terminal) -> None:
-        self._terminal = terminal
-        self._lock = asyncio.Lock()
-        self.is_attended = sys.stdin.isatty() and terminal.err.isatty()
-
-    async def ask(self, question: Form | Visit) -> Answer:
-        if not self.is_attended:
-            text = f"declined, because stdin is not a terminal: {one_line(question.message)}"
-            self._terminal.message("note", text)
-            return Answer("decline")
-        async with self._lock:
-            self._terminal.status("")
-            self._terminal.message("question", question.message)
-            try:
-                if isinstance(question, Visit):
-                    self._terminal.echo_err("  ", question.url)
-                    is_done = await self._confirm("Open this page in a browser. Done?")
-                    return Answer("accept" if is_done else "decline")
-                return await self._fill_in(question)
-            except EOFError:
-                self._terminal.echo_err()
-                return Answer("cancel")
-
-    async def _fill_in(self, form: Form) -> Answer:
-        fields, required = form.schema.get("properties"), form.schema.get("required")
-        content: dict[str, Any] = {}
-        for name, schema in fields.items() if isinstance(fields, Mapping) else ():
-            is_required = isinstance(required, list) and name in required
-            value = await self._ask_field(name, schema if isinstance(schema, Mapping) else {}, is_required)
-            if value is not _SKIPPED:
-                content[name] = value
-        question = f"Send {json.dumps(content, ensure_ascii=False)}?" if content else "Accept?"
-        return Answer("accept", content) if await self._confirm(question) else Answer("decline")
-
-    async def _ask_field(self, name: str, schema: Mapping[str, Any], is_required: bool) -> Any:
-        if schema.get("description"):
-            self._terminal.echo_err(f"  {schema['description']}")
-        titles = list_titles(schema)
-        for value, title in titles.items():
-            self._terminal.echo_err(f"    {one_line(value)}  {one_line(title)}")
-        default = schema.get("default", _SKIPPED)
-        need = "" if is_required else " (optional)"
-        if default is not _SKIPPED:
-            need = f" [{one_line(json.dumps(default, ensure_ascii=False))}]"
-        kind = "comma-separated " if schema.get("type") == "array" else ""
-        prompt = f"  {one_line(schema.get('title') or name)}, {kind}{type_name(schema, {})}{need}: "
-        while True:
-            word = (await self._read(prompt)).strip()
-            if not word and (default is not _SKIPPED or not is_required):
-                return default
-            value = parse_value(word, schema, titles)
-            problem = find_problem(value, schema) if word else "a value is required"
-            if problem is None:
-                return value
-            self._terminal.echo_err(f"  {problem}")
-
-    async def _confirm(self, question: str) -> bool:
-        while True:
-            word = (await self._read(f"  {question} [y/n] ")).strip().lower()
-            if word in _BOOLEANS:
-                return _BOOLEANS[word]
-
-    async def _read(self, prompt: str) -> str:
-        self._terminal.echo_err(prompt, end="")
-        line = await read_line()
-        if not line:
-            raise EOFError
-        return line
+    KEY=VALUE passes an argument. A single message of the user is printed as it is; several are printed below
+    their roles. Exit code 0: success. 1: the prompt failed. 2: wrong usage or no such prompt.
+    """
+    given = _to_strings(read_arguments(pairs, as_json))
+    remote = source.remote
+    if remote is not None:
+        data: dict[str, Any] | None = remote.get_prompt(name, given, timeout_s, terminal)
+    else:
+        data = _get_locally(name, given, source.targets, timeout_s, terminal)
+    if data is None:
+        return 1
+    if as_json is not None:
+        terminal.json(data)
+    else:
+        _print(data["messages"], terminal)
+    return 0
 
 
-async def read_line() -> str:
-    """Return a line from the terminal, empty at the end of input, without blocking the event loop."""
-    loop = asyncio.get_running_loop()
-    descriptor = sys.stdin.fileno()
-    ready: asyncio.Future[bytes] = loop.create_future()
-
-    def read() -> None:
-        if not ready.done():
-            ready.set_result(os.read(descriptor, 65536))
-
-    try:
-        loop.add_reader(descriptor, read)
-    except NotImplementedError:  # Windows
-        return await loop.run_in_executor(None, sys.stdin.readline)
-    try:
-        return (await ready).decode("utf-8", "replace")
-    finally:
-        loop.remove_reader(descriptor)
+def _to_strings(arguments: dict[str, Any]) -> dict[str, str]:
+    """Return the values as MCP sends them: strings, JSON for those that are none."""
+    return {
+        key: value if isinstance(value, str) else codec.encode_text(value) for key, value in arguments.items()
+    }
 
 
-# --- fields ------------------------------------------------------------------------------------------
-
-
-def list_titles(schema: Mapping[str, Any]) -> dict[str, str]:
-    """Return the choices of a field that have titles."""
-    items = schema.get("items", schema)
-    options = (items.get("oneOf") or items.get("anyOf")) if isinstance(items, Mapping) else None
-    named = [item for item in options if isinstance(item, Mapping)] if isinstance(options, list) else []
-    return {str(item["const"]): str(item["title"]) for item in named if item.keys() >= {"const", "title"}}
-
-
-def parse_value(word: str, schema: Mapping[str, Any], titles: Mapping[str, str]) -> Any:
-    """Return the value of a typed word: a choice may be given by its title, an array with commas."""
-    values = {title.casefold(): value for value, title in titles.items()}
-    match schema.get("type"):
-        case "array":
-            words = [part.strip() for part in word.split(",")]
-            return [values.get(part.casefold(), part) for part in words if part]
-        case "boolean":
-            return _BOOLEANS.get(word.lower(), word)
-        case "integer" | "number":
-            return Repairer(schema).repair(word)
-    return values.get(word.casefold(), word)
-
-
-def find_problem(value: Any, schema: Mapping[str, Any]) -> str | None:
-    """Return why the value is invalid; None where it is valid, or only the server can tell."""
-    try:
-        validator = Validator(schema)
-        if validator.find_excess(value) is not None or validator.is_valid(value):
-            return None
-        problems = validator.problems(value)
-    except (DefinitionError, ValueError):
+def _get_locally(
+    name: str,
+    given: dict[str, str],
+    targets: Sequence[str],
+    timeout_s: float | None,
+    terminal: Terminal,
+) -> dict[str, Any] | None:
+    """Return description and messages of a prompt; None after printing why there are none."""
+    kind, plain = parse_reference(name)
+    name = plain if kind == "prompt" else name
+    loaded, tool, _ = load_feature("prompt", name, targets, terminal, timeout_s=timeout_s)
+    # Decoded here and not only by the dispatcher, which leaves all of them as they are if one is wrong.
+    arguments = convert_arguments(given, [f"{key}=" for key in given], tool.definition)
+    dispatcher = loaded.server.dispatcher
+    result = run_locally(
+        lambda channel: dispatcher.run(tool, name, arguments, channel=channel, timeout_s=timeout_s),
+        loaded.server,
+        tool,
+        terminal,
+    )
+    if result.is_error:
+        hint = hint_for(result, tool.definition, arguments, terminal)
+        terminal.message("error", result.text or "the prompt failed without a message", hint)
         return None
-    return str(problems[0]) if problems else "invalid value"
+    description = result.structured_content or tool.definition.description
+    return {**({"description": description} if description else {}), "messages": result.content}
+
+
+def _print(messages: Sequence[Any], terminal: Terminal) -> None:
+    has_roles = len(messages) != 1 or messages[0]["role"] != "user"
+    for position, message in enumerate(messages):
+        if position:
+            terminal.echo("")
+        if has_roles:
+            terminal.echo(style(f"{message['role']}:", bold=True))
+        text = format_block(message["content"])
+        terminal.write(text if text.endswith("\n") else f"{text}\n")
+    if not messages:
+        terminal.message("note", "the prompt has no messages")

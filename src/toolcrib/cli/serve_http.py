@@ -14,7 +14,7 @@ from typing import Any
 
 from toolcrib.cli.connect.clients import DEFAULT_NAME, Entry
 from toolcrib.cli.connect.command import default_name, stdio_command
-from toolcrib.cli.load import read_configs
+from toolcrib.cli.load import LIST_NAMES, read_configs
 from toolcrib.cli.options import CommandError
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.serving import (
@@ -138,8 +138,17 @@ def _to_json(summary: Summary, info: ServerInfo) -> dict[str, Any]:
         "pid": os.getpid(),
         "workers": info.workers,
         "tools": [name for name, _ in summary.tools],
+        **_list_features(summary),
         "findings": [finding.to_json() for finding in summary.findings],
     }
+
+
+def _list_features(summary: Summary) -> dict[str, list[str]]:
+    """Return the URIs, templates and names of prompts, under the names that their lists have in MCP."""
+    found: dict[str, list[str]] = {}
+    for label, name, _ in summary.features:
+        found.setdefault(LIST_NAMES[label], []).append(name)
+    return found
 
 
 def _print_start(summary: Summary, info: ServerInfo, options: ServeOptions, terminal: Terminal) -> None:

@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from textwrap import shorten
 from types import FrameType
@@ -33,6 +33,7 @@ from toolcrib.definition import SKILLS
 from toolcrib.dispatch.tool_search import SearchMode
 from toolcrib.errors import DriftError, Finding
 from toolcrib.logs import JSONFormatter, LineHandler, make_formatter
+from toolcrib.registry.selection import count_kinds, label_of, sort_kinds
 from toolcrib.server import MCPServer
 from toolcrib.sources.foreign.program import running_programs, stop_programs
 from toolcrib.transports.serving import HTTPOptions
@@ -217,6 +218,8 @@ class ServeProcess:
         reloader = Reloader(
             load_again,
             server.registry,
+            resources=server.resources,
+            prompts=server.prompts,
             paths=self.loaded.paths,
             findings=self.loaded.findings,
             after_reload=open_applications,
@@ -313,7 +316,8 @@ class Summary:
     """What is served, as plain data that a worker can send to its parent.
 
     `tools` has names and first lines, `disabled` names and groups, `search` the arguments of a message where
-    search tools are listed instead. `credential` is what HTTP callers must present, if anything.
+    search tools are listed instead. `credential` is what HTTP callers must present, if anything. `features`
+    has kind, name and first line of each resource, template and prompt.
     """
 
     name: str
@@ -323,11 +327,12 @@ class Summary:
     is_sample: bool
     search: list[str] | None = None
     credential: str | None = None
+    features: list[tuple[str, str, str]] = field(default_factory=list)
 
     @classmethod
     def of(cls, loaded: Loaded) -> Summary:
         server = loaded.server
-        entries = [entry for entry in loaded.entries if not entry.enabled]
+        entries = [entry for entry in loaded.everything if not entry.enabled]
         search = server.dispatcher.tool_search
         listing = None if search is None else search.listing()
         notice = None
@@ -342,7 +347,15 @@ class Summary:
             loaded.is_sample,
             notice,
             None if auth is None else "KEY" if auth.keys is not None else "TOKEN",
+            [
+                (label_of(tool), tool.name, first_line(tool.definition))
+                for tool in sort_kinds([*server.resources.published(), *server.prompts.published()])
+            ],
         )
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.tools and not self.features
 
     @property
     def errors(self) -> list[Finding]:
@@ -358,8 +371,9 @@ class Summary:
         problems = [count(len(self.errors), "problem")] if self.errors else []
         problems += [f"{len(self.drifted)} in quarantine"] if self.drifted else []
         suffix = f" ({', '.join(problems)}, see below)" if problems else ""
-        noun = "sample tool" if self.is_sample else "tool"
-        return f"{self.name}: serving {count(len(self.tools), noun)}{suffix}"
+        labels = [*("tool" for _ in self.tools), *(label for label, _, _ in self.features)]
+        served = count_kinds(labels, "sample tool" if self.is_sample else "tool")
+        return f"{self.name}: serving {served}{suffix}"
 
     def encode(self) -> bytes:
         return json.dumps(asdict(self)).encode()
@@ -394,12 +408,20 @@ def print_warnings(summary: Summary, terminal: Terminal) -> None:
 
 
 def print_tools(summary: Summary, terminal: Terminal) -> None:
+    """Print the tools, resources and prompts that are served, and those that are disabled."""
+
+    def shorten_text(text: str) -> str:
+        return shorten(text, _MAX_DESCRIPTION, placeholder="...") if terminal.err.isatty() else text
+
     for name, text in summary.tools[:MAX_SHOWN]:
-        if terminal.err.isatty():
-            text = shorten(text, _MAX_DESCRIPTION, placeholder="...")
-        terminal.echo_err("  ", style(name, **NAME_STYLE), f": {text}" if text else "")
+        terminal.echo_err("  ", style(name, **NAME_STYLE), f": {shorten_text(text)}" if text else "")
     if len(summary.tools) > MAX_SHOWN:
         terminal.echo_err(f"  and {len(summary.tools) - MAX_SHOWN} more")
+    for label, name, text in summary.features[:MAX_SHOWN]:
+        terminal.echo_err(f"  {label} ", style(name, **NAME_STYLE), f": {shorten_text(text)}" if text else "")
+    if len(summary.features) > MAX_SHOWN:
+        more = count_kinds(label for label, _, _ in summary.features[MAX_SHOWN:])
+        terminal.echo_err(f"  and {more} more")
     groups: dict[str, list[str]] = {}
     for name, group in summary.disabled:
         groups.setdefault(group, []).append(name)
@@ -411,20 +433,20 @@ def print_tools(summary: Summary, terminal: Terminal) -> None:
 def is_refused(summary: Summary, options: ServeOptions, terminal: Terminal) -> bool:
     """Return whether this must not be served, after printing why."""
     drifted = [finding for finding in summary.drifted if finding.level == "error"]
-    if summary.tools and not drifted and not (summary.errors and options.strict):
+    if not summary.is_empty and not drifted and not (summary.errors and options.strict):
         return False
     print_problems(summary, terminal)
-    text, hint = "No tools to serve", None
+    text, hint = "Nothing to serve", None
     if drifted:
         file = () if options.lock is None else ("--output", options.lock)
         lock = shlex.join(("toolcrib", "lock", *file, *options.targets.words))
         noun = "tool" if all(finding.tool for finding in drifted) else "definition"
         text = f"Not started: {count(len(drifted), noun)} different from the lock file"
         hint = f"`{lock}` accepts all changes; --on-drift quarantine leaves the {noun}s out"
-    elif summary.tools:
+    elif not summary.is_empty:
         text = f"Not started: {count(len(summary.errors), 'problem')}, and --strict is given"
     elif summary.disabled:
-        text, hint = f"{text}: all tools are disabled", enable_hint(summary.disabled[0][1])
+        text, hint = f"{text}: everything is disabled", enable_hint(summary.disabled[0][1])
     terminal.message("error", text, hint)
     return True
 

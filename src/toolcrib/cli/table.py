@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import groupby, islice
 from textwrap import indent
 from typing import Any
 
@@ -31,6 +31,8 @@ from toolcrib.cli.text import (
 )
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import Finding
+from toolcrib.registry.selection import label_of, sort_kinds
+from toolcrib.tool import Tool
 from toolcrib.validation.schema_tree import Resolver
 
 MIN_WIDTH = 8
@@ -232,24 +234,37 @@ def print_tools(
     print_table(columns[:number], [row[:number] for row in rows], terminal)
 
 
+_FIRST_COLUMNS = {"resource": "RESOURCE", "template": "TEMPLATE", "prompt": "PROMPT"}
+
+
+def print_features(tools: Iterable[Tool], terminal: Terminal, *, is_first: bool = True) -> None:
+    """Print a table of resources, one of templates and one of prompts, with an empty line before each unless
+    it is the first thing on the page."""
+    for label, members in groupby(sort_kinds(tools), label_of):
+        columns = (
+            Column(_FIRST_COLUMNS[label], wraps=False, style=NAME_STYLE),
+            Column("DESCRIPTION", least=24),
+            Column("PARAMETERS" if label == "prompt" else "TYPE", least=24, rank=1),
+        )
+        rows = [
+            (cut(tool.name), first_line(tool.definition) or "-", _describe_feature(tool)) for tool in members
+        ]
+        if not is_first:
+            terminal.echo("")
+        print_table(columns, rows, terminal)
+        is_first = False
+
+
+def _describe_feature(tool: Tool) -> str:
+    """Return the parameters of a prompt, or the media type of a resource."""
+    if tool.kind == "prompt":
+        return signature(tool.definition).replace(": ", f":{NO_BREAK}") or "-"
+    return cut(tool.to_wire().get("mimeType", "-"))
+
+
 def print_tool(definition: ToolDefinition, details: Mapping[str, str], terminal: Terminal) -> None:
     """Print everything about one tool; `details` are lines that the definition does not have."""
-    title = f"  {one_line(definition.title)}" if definition.title else ""
-    terminal.echo(style(one_line(definition.name), **NAME_STYLE), title)
-    description = safe(definition.description or "(no description)").expandtabs()
-    lines = description.split("\n") if terminal.width is None else wrap(description, terminal.width - 2)
-    terminal.echo("\n".join(f"  {line}" if line else "" for line in lines), "\n\n")
-    if parameters := list_parameters(definition):
-        headings = (
-            Column("PARAMETER", wraps=False, style={"fg": "green"}),
-            Column("TYPE"),
-            Column(),
-            Column("DESCRIPTION"),
-        )
-        print_table(headings, parameters, terminal)
-        terminal.echo("")
-    else:
-        terminal.echo("No parameters.\n\n")
+    _print_head(definition, "PARAMETER", terminal)
     output = definition.output_schema
     returns = type_name(output, output) if output is not None else "text or content"
     meaning = definition.returns or (output or {}).get("description", "")
@@ -264,6 +279,51 @@ def print_tool(definition: ToolDefinition, details: Mapping[str, str], terminal:
         **details,
         "Fingerprint": definition.fingerprint,
     }
+    _print_facts(shown, terminal)
+
+
+def print_feature(tool: Tool, details: Mapping[str, str], terminal: Terminal) -> None:
+    """Print everything about one resource, template or prompt."""
+    definition, wire = tool.definition, tool.to_wire()
+    _print_head(definition, "ARGUMENT" if tool.kind == "prompt" else "VARIABLE", terminal)
+    notes = wire.get("annotations", {})
+    ttl_ms = getattr(tool, "ttl_ms", None)
+    shown = {
+        "Kind": label_of(tool),
+        "Name": "" if tool.kind == "prompt" else wire["name"],
+        "Type": wire.get("mimeType", ""),
+        "Size": f"{wire['size']} bytes" if "size" in wire else "",
+        "Annotations": ", ".join(f"{key}: {json.dumps(value, default=str)}" for key, value in notes.items()),
+        "Cached": f"by clients, for {ttl_ms / 1000:g} s" if ttl_ms else "",
+        "Tags": ", ".join(definition.tags),
+        "Version": definition.version or "",
+        "Source": format_source(definition.source),
+        **details,
+    }
+    _print_facts(shown, terminal)
+
+
+def _print_head(definition: ToolDefinition, heading: str, terminal: Terminal) -> None:
+    """Print name, title, description and parameters."""
+    title = f"  {one_line(definition.title)}" if definition.title else ""
+    terminal.echo(style(one_line(definition.name), **NAME_STYLE), title)
+    description = safe(definition.description or "(no description)").expandtabs()
+    lines = description.split("\n") if terminal.width is None else wrap(description, terminal.width - 2)
+    terminal.echo("\n".join(f"  {line}" if line else "" for line in lines), "\n\n")
+    if parameters := list_parameters(definition):
+        headings = (
+            Column(heading, wraps=False, style={"fg": "green"}),
+            Column("TYPE"),
+            Column(),
+            Column("DESCRIPTION"),
+        )
+        print_table(headings, parameters, terminal)
+        terminal.echo("")
+    elif heading != "VARIABLE":
+        terminal.echo(f"No {heading.lower()}s.\n\n")
+
+
+def _print_facts(shown: Mapping[str, str], terminal: Terminal) -> None:
     columns = (Column(wraps=False, style={"bold": True}), Column())
     print_table(columns, [(label, value) for label, value in shown.items() if value], terminal)
 

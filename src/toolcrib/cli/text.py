@@ -74,7 +74,9 @@ NAME_STYLE = {"fg": "green", "bold": True}
 _GOOD, _DIM, _WARN, _BAD = {"fg": "green"}, {"dim": True}, {"fg": "yellow"}, {"fg": "red", "bold": True}
 STATE_STYLES: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("ok", "active", "allowed", "yes", "exact", "applies"), _GOOD),
-    **dict.fromkeys(("off", "no", "-", "cancelled", "disconnected", "started", "does not apply"), _DIM),
+    **dict.fromkeys(
+        ("off", "no", "-", "cancelled", "disconnected", "started", "task", "does not apply"), _DIM
+    ),
     **dict.fromkeys(
         ("throttled", "timeout", "input_required", "expired", "renamed", "loose", "lossy"), _WARN
     ),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from toolcrib.config.fields import Settings, TableReader, names_of, parse_toml, setting, show
-from toolcrib.config.settings import Policy
+from toolcrib.config.settings import Policy, Tasks
 from toolcrib.definition import MAX_TIMEOUT_S, MIN_RESULT_TOKENS
 from toolcrib.errors import ConfigurationError, Finding, Level, suggest
 from toolcrib.sources.targets import FILE_NAME, resolve_target
@@ -29,7 +29,9 @@ __all__ = [
     "HTTPConfig",
     "LintConfig",
     "LockConfig",
+    "PublishConfig",
     "SearchConfig",
+    "VariableConfig",
     "check_path",
     "find_log_format",
     "load_config",
@@ -102,6 +104,42 @@ class LockConfig(Settings):
 
 
 @dataclass(frozen=True, slots=True)
+class VariableConfig(Settings):
+    """An environment variable that the users of a published server set. A `secret` is masked by clients;
+    `choices` are the values that are allowed."""
+
+    name: str = setting(regex=r"[A-Za-z_][A-Za-z0-9_]*", expected="a name such as SHOP_TOKEN")
+    description: str | None = None
+    required: bool = False
+    secret: bool = False
+    default: str | None = None
+    choices: tuple[str, ...] = ()
+    format: Literal["string", "number", "boolean", "filepath"] = "string"
+
+    def find_conflicts(self) -> Iterator[ConfigurationError]:
+        if self.choices and self.default is not None and self.default not in self.choices:
+            yield ConfigurationError(f"must be one of the choices, got {self.default!r}", key="default")
+        if self.secret and self.default is not None:
+            yield ConfigurationError("must not be set for a secret: it would be published", key="default")
+
+
+@dataclass(frozen=True, slots=True)
+class PublishConfig(Settings):
+    """What `toolcrib publish` and `toolcrib bundle` tell others about the server, where `pyproject.toml` does
+    not: `name` is that in the MCP registry, such as io.github.ana/shop; `description` has at most 100
+    characters; `icon` is a PNG file."""
+
+    name: str | None = setting(
+        None, regex=r"[A-Za-z0-9.-]+/[A-Za-z0-9._-]+", expected="a name such as io.github.ana/shop"
+    )
+    description: str | None = None
+    author: str | None = None
+    repository: str | None = None
+    icon: Path | None = None
+    environment: tuple[VariableConfig, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Config(Settings):
     """The settings of one file. `lines` has the lines of keys.
 
@@ -137,6 +175,8 @@ class Config(Settings):
     search: SearchConfig = SearchConfig()
     lint: LintConfig = LintConfig()
     lock: LockConfig = LockConfig()
+    publish: PublishConfig = PublishConfig()
+    tasks: Tasks | None = None
     cache: Path | None = setting(None, key="catalog.cache")
     log_format: Literal["text", "json"] | None = setting(None, key="log.format")
     policy: Policy | None = setting(None, key=None)

@@ -1,4 +1,4 @@
-"""The values of a policy: authentication, access rules, limits, audit and telemetry.
+"""The values of a policy: authentication, access rules, limits, audit and telemetry; and those of tasks.
 
     policy = Policy(
         rules=[
@@ -69,7 +69,8 @@ EFFECTS: tuple[Effect, ...] = ("allow", "deny", "confirm")
 class Rule(Settings):
     """An access rule: exactly one of `allow`, `deny` and `confirm`, each a list of tools.
 
-    Tools are names or globs (`refund*`), `tag:NAME`, `namespace:NAME`, `hint:NAME` (an annotation:
+    Tools are names or globs (`refund*`), the same of one kind (`tool:NAME`, `resource:URI`, `prompt:NAME`;
+    a selector without a kind is for all of them), `tag:NAME`, `namespace:NAME`, `hint:NAME` (an annotation:
     read-only, destructive, idempotent, open-world; `hint:not-read-only` and so on for tools without it), each
     with globs, and `re:PATTERN`. `who` are principals with globs (`local`, `key:ana`, `oauth:*`) and
     `role:NAME`; empty means everybody. `when` are conditions on arguments, all of which must hold for the
@@ -240,6 +241,25 @@ class Audit(Settings):
     keep_days: int | None = setting(None, least=1, most=36_500)
     keep_records: int | None = setting(None, least=1_000, most=MAX_COUNT)
     accept_gap: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tasks(Settings):
+    """Calls that go on after they were answered, for tools with the option `task`.
+
+    `file` is a SQLite file; all processes of a server share it. A tool with `task="when-long"` may take
+    `patience_s` before its call becomes a task. A task is kept for `ttl_s` from its creation, and clients are
+    told to ask for it every `poll_s`. `timeout_s` is the deadline of a tool without its own. While
+    `max_open` tasks are open, or `max_open_per_principal` of one caller, further calls do not become tasks.
+    """
+
+    file: Path | str = ".cache/tasks.db"
+    patience_s: float = setting(2.0, least=0, most=60)
+    ttl_s: float = setting(3600.0, least=1, most=30 * DAY_S)
+    poll_s: float = setting(1.0, least=0.05, most=60)
+    timeout_s: float = setting(3600.0, least=0.001, most=3600)
+    max_open: int = setting(1_000, least=1, most=1_000_000)
+    max_open_per_principal: int = setting(100, least=1, most=1_000_000)
 
 
 METRICS_SCOPE = "metrics:read"

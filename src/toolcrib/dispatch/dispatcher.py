@@ -13,7 +13,7 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -40,10 +40,11 @@ from toolcrib.errors import (
 )
 from toolcrib.registry.index import Snapshot
 from toolcrib.registry.registry import ToolRegistry
-from toolcrib.tool import Tool
+from toolcrib.tool import Kind, Tool
 
 if TYPE_CHECKING:
     from toolcrib.dispatch.large_results import KeptResults, ResultBudget
+    from toolcrib.registry.resources import ResourceFinder
     from toolcrib.schema.received import Received
     from toolcrib.schema.result import ResultConverter
     from toolcrib.schema.shapes import Convert
@@ -118,6 +119,15 @@ class Plan:
         return [values.pop(name, default) for name, default in self.positional], values
 
 
+@dataclass(frozen=True, slots=True)
+class LongCall:
+    """A call that may become a task. `timeout_s` is the limit of a tool without its own; `on_start` is called
+    right before the tool is."""
+
+    timeout_s: float
+    on_start: Callable[[Call], None]
+
+
 def tool_modules(tool: Tool) -> list[tuple[str, str]]:
     """Return modules that were loaded from files, which another process has to load first."""
     module = sys.modules.get(getattr(tool.info.function, "__module__", None) or "")
@@ -156,7 +166,7 @@ def _explain(
     cause = error
     while isinstance(cause, BaseExceptionGroup) and len(cause.exceptions) == 1:
         cause = cause.exceptions[0]  # a task group wraps even a single error
-    if isinstance(cause, CallError):
+    if isinstance(cause, CallError) and not (crashes.hides_adopted and getattr(cause, "is_crash", False)):
         return cause
     foreign = _explain_adopted(plan, cause)
     if foreign is not None and not isinstance(foreign, ToolCrashedError):
@@ -271,13 +281,14 @@ class Dispatcher:
         timeout_s: float | None = DEFAULT_TIMEOUT_S,
     ) -> None:
         self.registry = registry
-        self.resources = ToolRegistry(name_rule=URI, confusable="allow")
-        self.prompts = ToolRegistry(name_rule=registry.rule)
+        given: Any = {"on_duplicate": registry.on_duplicate, "separator": registry.separator}
+        self.resources = ToolRegistry(name_rule=URI, confusable="allow", **given)
+        self.prompts = ToolRegistry(name_rule=registry.rule, confusable=registry.confusable, **given)
         self.server = server
         self.timeout_s = None if timeout_s is None else _check_limit(timeout_s)
         self.runner = Runner()
         self.crashes = CrashReporter()
-        self.applications = Applications(registry, self.crashes)
+        self.applications = Applications((registry, self.resources, self.prompts), self.crashes)
         self.pipeline: Pipeline | None = None
         self.tool_search: ToolSearch | None = None
         self.max_result_tokens: int | None = None
@@ -291,6 +302,9 @@ class Dispatcher:
         self._seen: Snapshot | None = None
         self._plans: dict[str, Plan] = {}
         self._plan_of: dict[Tool, Plan] = {}
+        self._finder: ResourceFinder | None = None
+        self._feature_plans: dict[Tool, Plan] = {}  # of resources, prompts and functions that complete
+        self._features_seen: tuple[Snapshot, Snapshot] | None = None
         self._viewed: dict[ToolRegistry, tuple[Snapshot, tuple[Tool, ...]]] = {}
 
     @property
@@ -303,16 +317,35 @@ class Dispatcher:
 
         `registry` is another one than that of the tools: of resources or prompts.
         """
-        registry = registry or self.registry
+        registry = self.registry if registry is None else registry
         snapshot = registry.snapshot
         viewed = self._viewed.get(registry)
         if viewed is None or viewed[0] is not snapshot:
             viewed = self._viewed[registry] = (snapshot, tuple(registry.published()))
         return viewed[1] if self.pipeline is None else self.pipeline.view(principal, viewed[1])
 
+    def find_resource(self, uri: str) -> tuple[Tool, dict[str, Any]] | tuple[None, None]:
+        """Return the resource of a URI with the variables in it; None for both where there is none."""
+        if self._finder is None:
+            if not self.resources:
+                return None, None
+            from toolcrib.registry.resources import ResourceFinder  # start-up time: many servers have none
+
+            self._finder = ResourceFinder(self.resources)
+        return self._finder.find(uri) or (None, None)
+
     def published(self) -> list[Tool]:
         """Return everything that clients may see: tools, resources and prompts."""
         return [tool for each in (self.registry, self.resources, self.prompts) for tool in each.published()]
+
+    def find_problems(self) -> list[Finding]:
+        """Return findings about tools and resources that do not fit together."""
+        found = self.find_app_problems()
+        if len(self.resources):
+            from toolcrib.registry.resources import find_overlaps  # start-up time: many servers have none
+
+            found += find_overlaps(self.resources)
+        return found
 
     def find_app_problems(self) -> list[Finding]:
         """Return findings about the pages of apps, and about tools that name one."""
@@ -386,6 +419,17 @@ class Dispatcher:
                 return self._perform(plan, arguments, principal, limit, channel)
         return self._call(name, arguments, principal, channel, timeout_s)
 
+    def call_long(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        principal: Principal,
+        channel: Channel,
+        long: LongCall,
+    ) -> Coroutine[Any, Any, Result]:
+        """Return a coroutine like `call`, for a call that may become a task."""
+        return self._call(name, arguments, principal, channel, None, long)
+
     async def _call(
         self,
         name: str,
@@ -393,6 +437,7 @@ class Dispatcher:
         principal: Principal,
         channel: Channel,
         timeout_s: float | None,
+        long: LongCall | None = None,
     ) -> Result:
         if self.is_stopped:
             stopped = ToolBusyError(f"Tool '{name}' cannot run: the server has stopped.")
@@ -403,7 +448,7 @@ class Dispatcher:
         if plan is None:
             meant = self.forward(name, arguments, principal)
             if meant is not None:
-                return await self.call(*meant, principal=principal, channel=channel, timeout_s=timeout_s)
+                return await self._call(*meant, principal, channel, timeout_s, long)
             try:
                 plan = self._plan(name, principal)
                 if self.pipeline is not None and not self._is_there(plan.tool, principal):
@@ -413,7 +458,7 @@ class Dispatcher:
                     call = Call(self.pipeline.next_id(), name, None, arguments, principal, channel)
                     await self.pipeline.reject_unknown(call)
                 raise
-        return await self._start(plan, name, arguments, principal, channel, timeout_s)
+        return await self._start(plan, name, arguments, principal, channel, timeout_s, long)
 
     async def run(
         self,
@@ -421,8 +466,10 @@ class Dispatcher:
         name: str,
         arguments: Mapping[str, Any] | None,
         *,
+        kind: Kind = "resource",
         principal: Principal = LOCAL,
         channel: Channel = NO_CHANNEL,
+        timeout_s: float | None = None,
     ) -> Result:
         """Run what is not in the registry of tools, a resource or a prompt, through the same middleware.
 
@@ -430,24 +477,55 @@ class Dispatcher:
         ToolNotFoundError.
         """
         if self.is_stopped:
-            stopped = ToolBusyError(f"'{name}' cannot be read: the server has stopped.")
+            stopped = ToolBusyError(f"{kind.capitalize()} '{name}' cannot be read: the server has stopped.")
             return Result([text_block(str(stopped))], is_error=True, error=stopped)
-        if tool is None:
+        plan = None if tool is None else self._feature_plan(tool)
+        try:
+            if plan is not None:
+                return await self._start(plan, name, arguments, principal, channel, timeout_s)
             if self.pipeline is not None:
-                call = Call(self.pipeline.next_id(), name, None, arguments, principal, channel)
+                named = f"{kind}:{name}"  # no record may take it for a tool
+                call = Call(self.pipeline.next_id(), named, None, arguments, principal, channel)
                 await self.pipeline.reject_unknown(call)
-            raise ToolNotFoundError(name)
-        plan = self._plan_of.get(tool)
-        if plan is None:
-            plan = self._plan_of[tool] = Plan(tool, self.stats.setdefault(tool.reference, ToolStats()))
-        return await self._start(plan, name, arguments, principal, channel, None)
+        except ToolNotFoundError:
+            pass
+        raise ToolNotFoundError(name, kind)
 
     def run_bare(
         self, tool: Tool, arguments: Mapping[str, Any], *, principal: Principal = LOCAL
     ) -> Awaitable[Result]:
         """Run a function of a server that is not called by clients itself, without middleware."""
-        plan = Plan(tool, ToolStats())
+        plan = self._feature_plans.get(tool)  # kept, so that its threads are counted
+        if plan is None:
+            plan = self._feature_plans.setdefault(tool, Plan(tool, ToolStats()))
         return self._perform(plan, arguments, principal, plan.timeout_s, NO_CHANNEL)
+
+    def _feature_plan(self, tool: Tool) -> Plan | None:
+        """Return the plan of a resource or a prompt; None if it cannot be built, and so is not published."""
+        seen = (self.resources.snapshot, self.prompts.snapshot)
+        known = self._features_seen
+        if known is None or known[0] is not seen[0] or known[1] is not seen[1]:
+            with self._lock:  # plans must not keep what was removed alive
+                self._feature_plans = {
+                    other: plan for other, plan in self._feature_plans.items() if self._is_registered(other)
+                }
+                self._features_seen = seen
+        plan = self._feature_plans.get(tool)
+        if plan is None:
+            try:
+                _ = tool.definition
+            except DefinitionError as error:
+                self._registry_of(tool).quarantine(tool, error)
+                return None
+            made = Plan(tool, self.stats.setdefault(tool.reference, ToolStats()))
+            plan = self._feature_plans.setdefault(tool, made)
+        return plan
+
+    def _registry_of(self, tool: Tool) -> ToolRegistry:
+        return self.resources if tool.kind == "resource" else self.prompts
+
+    def _is_registered(self, tool: Tool) -> bool:
+        return tool.kind != "tool" and tool in self._registry_of(tool).versions(tool.name)
 
     def _start(
         self,
@@ -457,14 +535,20 @@ class Dispatcher:
         principal: Principal,
         channel: Channel,
         timeout_s: float | None,
+        long: LongCall | None = None,
     ) -> Awaitable[Result]:
         limit = self.timeout_s if plan.timeout_s is None else plan.timeout_s
+        if long is not None and plan.timeout_s is None:
+            limit = long.timeout_s
         if timeout_s is not None:
             limit = _shorten(limit, timeout_s)
-        if self.pipeline is None:
+        if self.pipeline is None and long is None:
             return self._perform(plan, arguments, principal, limit, channel)
-        id_ = self.pipeline.next_id()
+        id_ = secrets.token_hex(4) if self.pipeline is None else self.pipeline.next_id()
         call = Call(id_, name, plan.tool, arguments, principal, channel, limit, plan.is_search_tool)
+        call.on_start = None if long is None else long.on_start
+        if self.pipeline is None:
+            return self._perform(plan, arguments, principal, limit, channel, call)
         chain = plan.chain
         if chain is None:
             chain = plan.chain = self._compose(plan, self.pipeline)
@@ -486,7 +570,7 @@ class Dispatcher:
         """Put this middleware around calls from now on."""
         with self._lock:
             self.pipeline = pipeline
-            self._plans, self._plan_of = {}, {}  # they hold what was composed before
+            self._plans, self._plan_of, self._feature_plans = {}, {}, {}  # they hold what was composed before
 
     async def _perform(
         self,
@@ -514,7 +598,7 @@ class Dispatcher:
             if call is not None:
                 if call.checks:
                     given, clock = await self._run_checks(plan, call, checked, limit)
-                call.has_run = True
+                call.begin()
             if plan.owner is not None and not self.applications.is_open(plan.owner):
                 await self.applications.open_for(plan.tool, limit, call_id)
             if plan.context is not None:
@@ -681,6 +765,15 @@ class Dispatcher:
                     self._plans[name] = plan  # for other names it depends on the principal
         return plan
 
+    @property
+    def may_keep_results(self) -> bool:
+        """Whether large results may be kept for their callers to read, as resources."""
+        if not self.keeps_results:
+            return False
+        if self.max_result_tokens or self.kept_results is not None:
+            return True
+        return any(tool.options.max_result_tokens for tool in self.registry.snapshot.tools)
+
     def _budget(self, tool: Tool) -> ResultBudget | None:
         """Return the budget for the results of a tool: its own, or that of the server."""
         options = tool.options
@@ -699,16 +792,16 @@ class Dispatcher:
         """Keep the plans of tools that are still there; running calls keep the plan they have."""
         with self._lock:
             snapshot = self.registry.snapshot
-            self._plan_of = {
-                tool: plan
-                for tool, plan in self._plan_of.items()
-                if tool in self.registry.versions(tool.name)
-            }
+            self._drop_plans()
             self._plans = {
                 name: plan for name, plan in self._plans.items() if snapshot.find(name) is plan.tool
             }
-            if len(self.stats) > 2 * len(snapshot.tools) + KEPT_STATS:
-                self.stats = {name: item for name, item in self.stats.items() if snapshot.find(name)}
+            served = len(snapshot.tools) + len(self.resources) + len(self.prompts)
+            if len(self.stats) > 2 * served + KEPT_STATS:
+                features = {tool.reference for each in (self.resources, self.prompts) for tool in each}
+                self.stats = {
+                    name: item for name, item in self.stats.items() if snapshot.find(name) or name in features
+                }
             self._seen = snapshot
 
     def _context(
@@ -732,8 +825,20 @@ class Dispatcher:
             read_form=_read_form,
         )
 
+    def _drop_plans(self) -> None:
+        """Drop the plans of tools, resources and prompts that are no longer registered."""
+        registries = {"tool": self.registry, "resource": self.resources, "prompt": self.prompts}
+        self._plan_of = {
+            tool: plan
+            for tool, plan in self._plan_of.items()
+            if tool in registries[tool.kind].versions(tool.name)
+        }
+
     async def renew(self) -> None:
-        """End processes that have loaded old code, and close applications without tools, after a reload."""
+        """Forget old code, end processes that have loaded it, and close applications without tools, after a
+        reload."""
+        with self._lock:
+            self._drop_plans()
         self.runner.renew()
         await self.applications.close_unused()
 

@@ -15,7 +15,7 @@ import threading
 import time
 import weakref
 from collections import OrderedDict, UserDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -25,6 +25,7 @@ from toolcrib.context import ANONYMOUS, Context
 from toolcrib.dispatch.crash_log import CrashReporter
 from toolcrib.dispatch.middleware import call_hook
 from toolcrib.errors import CallError, ConfigurationError, ToolCrashedError, ToolTimeoutError
+from toolcrib.registry.index import Entry
 from toolcrib.registry.registry import ToolRegistry
 from toolcrib.tool import Tool
 
@@ -197,10 +198,10 @@ class _State:
 
 
 class Applications:
-    """The applications that the tools of one registry belong to."""
+    """The applications that the tools of some registries belong to."""
 
-    def __init__(self, registry: ToolRegistry, crashes: CrashReporter) -> None:
-        self._registry = registry
+    def __init__(self, registries: Sequence[ToolRegistry], crashes: CrashReporter) -> None:
+        self._registries = registries
         self._crashes = crashes
         self._lock = threading.Lock()
         self._states: dict[int, _State] = {}
@@ -218,11 +219,11 @@ class Applications:
         except CallError:
             raise
         except TimeoutError:
-            raise ToolTimeoutError(f"Tool '{tool.name}' was not ready within {limit_s:g} s.") from None
+            raise ToolTimeoutError(f"{tool.label} was not ready within {limit_s:g} s.") from None
         except (Exception, SystemExit) as error:
             reference = call_id or secrets.token_hex(4)
             self._crashes.report(tool.name, error, reference)
-            problem = f"Tool '{tool.name}' is not available: its application cannot be opened"
+            problem = f"{tool.label} is not available: its application cannot be opened"
             raise ToolCrashedError(f"{problem} (reference {reference}).") from None
 
     def enter(self, application: Any) -> None:
@@ -279,8 +280,11 @@ class Applications:
             logger.exception("closing %s failed", type(state.application).__name__)
 
     def _owners(self) -> list[Any]:
-        owners = [entry.tool.owner for entry in self._registry.entries()]
+        owners = [entry.tool.owner for entry in self._entries()]
         return [owner for owner in owners if owner is not None]
+
+    def _entries(self) -> Iterator[Entry]:
+        return (entry for registry in self._registries for entry in registry.entries())
 
     def _find(self, application: Any) -> _State:
         state = self._states.get(id(application))
@@ -314,7 +318,7 @@ class Applications:
     def _has_hook(self, application: Any, name: str) -> bool:
         """Whether an application has this hook: a method that is not a tool and needs no arguments."""
         hook = getattr(application, name, None)
-        if not callable(hook) or any(entry.tool.handler == hook for entry in self._registry.entries()):
+        if not callable(hook) or any(entry.tool.handler == hook for entry in self._entries()):
             return False
         try:
             inspect.signature(hook).bind()

@@ -19,6 +19,7 @@ changes it, or returns a `Result` of its own without calling `next`. To refuse a
   refuse; may be async;
 - `applies_to(tool) -> bool`: asked once per tool; where it is False, the middleware does not run around calls
   of that tool and does not check their arguments;
+- `on_task(call)`: called where a call becomes a task, which is answered before it ends; may be async;
 - `open()` and `close()`, sync or async: called when the server starts and stops.
 
 Access control, quotas, audit and telemetry are middleware too. The order is fixed, outermost first: audit,
@@ -30,6 +31,7 @@ record.
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import itertools
 import logging
@@ -95,6 +97,8 @@ class Call:
     """Called where the call is answered while its code still runs."""
     has_run: bool = False
     """Whether the arguments passed all checks, so that the tool was called."""
+    on_start: Callable[[Call], None] | None = None
+    """Called when the arguments have passed all checks, right before the tool is called."""
     decision: str = "allowed"
     rule: str | None = None
     arguments_bytes: int | None = None
@@ -103,6 +107,12 @@ class Call:
     code: str | None = None
     duration_s: float = 0.0
     result_bytes: int | None = None
+
+    def begin(self) -> None:
+        """Note that the arguments have passed all checks: the tool is called next."""
+        self.has_run = True
+        if self.on_start is not None:
+            self.on_start(self)
 
     def shorten(self, timeout_s: float) -> None:
         """Give the tool at most this many seconds; a limit that is shorter already stays."""
@@ -234,6 +244,15 @@ class Pipeline:
         call.decision = "unknown"
         await self._unknown(call)
 
+    async def announce_task(self, call: Call) -> None:
+        """Let middleware know that a call has become a task."""
+        for part in (*self._observers, *self._policy, *self._added):
+            if hasattr(part, "on_task"):
+                try:
+                    await call_hook(functools.partial(part.on_task, call))
+                except Exception:
+                    logger.exception("middleware %s failed in on_task", type(part).__name__)
+
     def reject(self, call: Call, error: BaseException) -> None:
         """Let audit and telemetry see a call that ended before its tool was looked up, for want of room."""
         call.decision = "unheard"
@@ -302,7 +321,7 @@ def _raise_unknown(call: Call) -> Awaitable[Result]:
 
 
 async def call_hook(hook: Callable[[], Any]) -> None:
-    """Call an `open` or `close` that may be async."""
+    """Call a method of middleware that may be async."""
     outcome = hook()
     if inspect.isawaitable(outcome):
         await outcome

@@ -42,6 +42,7 @@ Outcome = Literal[
     "disconnected",
     "crashed",
     "input_required",
+    "task",
 ]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 _OUTCOME_OF_ERROR: tuple[tuple[type[BaseException], Outcome], ...] = (

@@ -10,7 +10,7 @@ from toolcrib.config.settings import Policy
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError, ErrorCollector
 from toolcrib.registry.index import spellings
-from toolcrib.registry.selection import parse_selector, tags_of
+from toolcrib.registry.selection import KINDS, name_kinds, parse_selector, tags_of
 from toolcrib.tool import Tool
 
 _MAX_NAMES = 8
@@ -40,13 +40,15 @@ class ToolSelector:
         """Yield an error for each selector that matches none of the tools."""
         for selector, test in zip(self._selectors, self._tests, strict=True):
             if selector != "*" and not any(test(tool) for tool in tools):
-                message = f"{selector!r} matches no tool"
+                message = f"{selector!r} matches no {name_kinds(selector, tools)}"
                 yield self._policy.error_at(self._key, message, _suggest_selector(selector, tools))
 
 
 def _suggest_selector(selector: str, tools: Sequence[Tool]) -> str | None:
     kind, colon, rest = selector.partition(":")
-    if not colon:
+    if kind in KINDS and colon:
+        return suggest(rest, [name for tool in tools if tool.kind == kind for name in spellings(tool)])
+    if not colon or rest.startswith("//"):
         return suggest(selector, [name for tool in tools for name in spellings(tool)])
     if kind == "tag":
         return suggest(rest, sorted({tag for tool in tools for tag in tags_of(tool)}))

@@ -12,7 +12,7 @@ import json
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -280,7 +280,7 @@ class ToolCall(PendingRequest):
             return reply
         return self._encode(result)
 
-    def _dispatch(self) -> Awaitable[Result]:
+    def _dispatch(self) -> Coroutine[Any, Any, Result]:
         return self.engine.dispatcher.call(
             self.name, self.arguments, principal=self.peer.principal, channel=self
         )
@@ -497,8 +497,11 @@ def call_tool(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: d
     name, arguments = read_call(params)
     if (search := dispatcher.tool_search) is not None and name in search.call_tools:
         name, arguments = search.forward(name, arguments, peer.principal) or (name, arguments)
-    call = ToolCall(engine, peer, id_, revision, name, arguments, *read_envelope(peer, revision, params))
-    return begin(call, params)
+    envelope = read_envelope(peer, revision, params)
+    kind = ToolCall
+    if dispatcher.registry.has_tasks and revision.modern:
+        kind = engine.tasks.choose(name, peer.principal, envelope[0])
+    return begin(kind(engine, peer, id_, revision, name, arguments, *envelope), params)
 
 
 def read_envelope(

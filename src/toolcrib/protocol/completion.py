@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.dispatch.rate_limit import RateLimiter
-from toolcrib.errors import CallError
+from toolcrib.errors import CallError, RelayedError
 from toolcrib.protocol import prompts, resources
 from toolcrib.protocol.calls import AwaitedResult, Peer, encode_mapping, read_options
 from toolcrib.protocol.messages import INTERNAL_ERROR, INVALID_PARAMS, Id, Reply, RPCError
@@ -44,30 +44,60 @@ def complete(
         read_options(params)
     name, value, known = _read_argument(params)
     target = _find_target(engine, peer, params.get("ref"), revision)
-    if name not in target.arguments.schema["properties"]:
+    from toolcrib.registry.completion import choices_of, names_of, rank  # loaded with the first prompt
+
+    if name not in names_of(target):
         raise _invalid(f"'{target.name}' has no argument '{name[:80]}'")
     if engine.completion_limit.take(peer.principal.binding) is not None:
         raise RPCError(INTERNAL_ERROR, "Too many completions: slow down", status=429)
-    from toolcrib.registry.completion import choices_of, rank  # loaded with the first prompt
+    from toolcrib.registry.completion import Completions, bind_completer  # start-up time
 
     completer = target.completers.get(name)
     if completer is None:
-        return encode_mapping(engine, id_, revision, _to_wire(rank(choices_of(target, name), value)))
-    pending = AwaitedResult(engine, peer, id_, revision, _run(engine, peer, completer, value, known))
+        found = rank(choices_of(target, name), value, strict=True)
+        return encode_mapping(engine, id_, revision, _to_wire(found))
+    arguments = bind_completer(completer, value, known)
+    if arguments is None:
+        return encode_mapping(engine, id_, revision, _to_wire(Completions([], 0)))
+    outcome = _run(engine, peer, target, name, completer, arguments)
+    pending = AwaitedResult(engine, peer, id_, revision, outcome)
     pending.register()
     return pending
 
 
-async def _run(engine: Engine, peer: Peer, completer: Any, value: str, known: Mapping[str, str]) -> Any:
-    from toolcrib.registry.completion import bind_completer, rank
+async def _run(
+    engine: Engine, peer: Peer, target: Any, name: str, completer: Any, arguments: Mapping[str, Any]
+) -> Any:
+    from toolcrib.registry.completion import rank  # start-up time
 
-    arguments = bind_completer(completer, value, known)
     result = await engine.dispatcher.run_bare(completer, arguments, principal=peer.principal)
     if result.is_error:
         text = str(result.error) if isinstance(result.error, CallError) else "Internal error"
-        raise RPCError(INTERNAL_ERROR, text, status=200)
+        code = result.error.rpc_code if isinstance(result.error, RelayedError) else INTERNAL_ERROR
+        raise RPCError(code, text, status=200)
     values = result.structured_content
-    return _to_wire(rank(values if isinstance(values, list) else [], value))
+    if isinstance(values, dict) and "values" in values:  # the whole answer of a server of another library
+        return {"completion": values}
+    found = values if isinstance(values, list) else []
+    return _to_wire(rank(_drop_hidden(engine, peer, target, name, found), arguments["value"]))
+
+
+def _drop_hidden(engine: Engine, peer: Peer, target: Any, name: str, values: list[Any]) -> list[Any]:
+    """Return values without those of resources of their own that the client may not see."""
+    if target.kind != "resource" or target.template is None or target.template.variables != (name,):
+        return values
+    from toolcrib.registry.resources import find_exact
+
+    snapshot = engine.dispatcher.resources.snapshot
+
+    def is_visible(value: Any) -> bool:
+        exact = find_exact(snapshot, target.template.expand({name: value})) if type(value) is str else None
+        if exact is None:
+            return True
+        own = None if exact.newest is None else exact.newest.tool
+        return own is not None and engine.dispatcher.is_visible(peer.principal, own)
+
+    return [value for value in values if is_visible(value)]
 
 
 def _to_wire(found: Completions) -> dict[str, Any]:
@@ -88,8 +118,8 @@ def _find_target(engine: Engine, peer: Peer, ref: Any, revision: Revision) -> An
         error = prompts.unknown_prompt(text)
     else:
         found = dispatcher.resources.try_get(text)
-        if found is None and (matched := resources.find(engine, text)) is not None:
-            found = matched.resource
+        if found is None:
+            found, _ = resources.find(engine, text)
         error = resources.not_found(text, revision)
     if found is None or not dispatcher.is_visible(peer.principal, found):
         raise error

@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolcrib.dispatch.dispatcher import Dispatcher
 from toolcrib.protocol import completion, legacy, messages, modern
@@ -23,11 +23,16 @@ from toolcrib.protocol.questions import StateSealer
 from toolcrib.protocol.revisions import ASSUMED, LEGACY, MODERN, Revision
 from toolcrib.protocol.sessions import Session, Sessions
 from toolcrib.protocol.subscriptions import Subscription
+from toolcrib.protocol.tasks import TaskManager
 from toolcrib.validation import codec
+
+if TYPE_CHECKING:
+    from toolcrib.config.settings import Tasks
 
 MAX_BATCH = 100
 MAX_BATCH_CALLS = 20
 """Calls in one batch: a small request must not cause an unbounded amount of work."""
+CALLING = ("tools/call", "resources/read", "prompts/get", "completion/complete")
 SEALED_TTL_MS = 3_600_000
 DYNAMIC_TTL_MS = 60_000
 
@@ -37,7 +42,8 @@ class EngineSettings:
     """What a server says of itself, and how it speaks the protocol.
 
     `dynamic` servers announce changes of their tools. `key` signs the state of calls that wait for an
-    answer; workers of one server share it. `methods` are those of other packages.
+    answer; workers of one server share it. `methods` are those of other packages. `tasks` are the settings
+    of tasks, None for the defaults.
     """
 
     name: str
@@ -54,6 +60,7 @@ class EngineSettings:
     keeps_sessions: bool = True
     log_arguments: bool = False
     methods: tuple[Method, ...] = ()
+    tasks: Tasks | None = None
 
 
 class Engine:
@@ -86,6 +93,7 @@ class Engine:
         self.subscriptions: set[Subscription] = set()
         self.call_limit = CallLimit()
         self.completion_limit = completion.make_limiter()
+        self.tasks = TaskManager(self, settings.tasks)
         self.encoded_meta = codec.preencode(self.server_meta)
         self._late_questions: set[str] = set()
         self._methods: tuple[Method, ...] = METHODS
@@ -229,7 +237,7 @@ def _check_batch(items: list[Any], peer: Peer) -> None:
     if len(items) > MAX_BATCH:
         raise RPCError(INVALID_REQUEST, f"Invalid request: a batch of more than {MAX_BATCH} messages")
     methods = [item.get("method") for item in items if isinstance(item, dict)]
-    if methods.count("tools/call") > MAX_BATCH_CALLS:
+    if sum(methods.count(method) for method in CALLING) > MAX_BATCH_CALLS:
         raise RPCError(INVALID_REQUEST, f"Invalid request: a batch of more than {MAX_BATCH_CALLS} calls")
     if "initialize" in methods:
         raise RPCError(INVALID_REQUEST, "Invalid request: initialize must not be in a batch")

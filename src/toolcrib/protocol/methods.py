@@ -36,6 +36,7 @@ from toolcrib.protocol.lists import list_reply, log_list
 from toolcrib.protocol.messages import ACCEPTED, Id, Reply, RPCError
 from toolcrib.protocol.revisions import LEGACY, MODERN, Revision
 from toolcrib.protocol.subscriptions import listen
+from toolcrib.protocol.tasks import cancel_task, get_task, tasks_capability, update_task
 from toolcrib.validation import codec
 
 if TYPE_CHECKING:
@@ -175,9 +176,18 @@ def _tools_capability(engine: Engine) -> Mapping[str, Any]:
 def _resources_capability(engine: Engine) -> Mapping[str, Any]:
     if not resources.is_served(engine):
         return {}
-    own = {"subscribe": True} | ({"listChanged": True} if engine.settings.dynamic else {})
+    own = {"listChanged": True} if engine.settings.dynamic else {}
     has_apps = APPS in engine.dispatcher.resources.snapshot.extensions
     return {"resources": own} | ({"extensions": {APPS: {}}} if has_apps else {})
+
+
+def _subscribe_capability(engine: Engine) -> Mapping[str, Any]:
+    return {"resources": {"subscribe": True}} if resources.is_served(engine) else {}
+
+
+def _legacy_subscribe_capability(engine: Engine) -> Mapping[str, Any]:
+    """Legacy subscriptions are part of a session."""
+    return _subscribe_capability(engine) if engine.settings.keeps_sessions else {}
 
 
 def _prompts_capability(engine: Engine) -> Mapping[str, Any]:
@@ -195,14 +205,17 @@ METHODS: tuple[Method, ...] = (
     Method("tools/list", list_tools, capability=_tools_capability),
     Method("notifications/cancelled", cancel),
     Method("server/discover", discover, MODERN_ONLY),
-    Method("subscriptions/listen", listen, MODERN_ONLY),
+    Method("subscriptions/listen", listen, MODERN_ONLY, _subscribe_capability),
+    Method("tasks/get", get_task, MODERN_ONLY, tasks_capability),
+    Method("tasks/update", update_task, MODERN_ONLY),
+    Method("tasks/cancel", cancel_task, MODERN_ONLY),
     Method("initialize", initialize, LEGACY_ONLY, before_initialize=True),
     Method("ping", ping, LEGACY_ONLY, before_initialize=True),
     Method("logging/setLevel", set_level, LEGACY_ONLY),
     Method("resources/list", resources.list_resources, capability=_resources_capability),
     Method("resources/templates/list", resources.list_templates),
     Method("resources/read", resources.read),
-    Method("resources/subscribe", resources.subscribe, LEGACY_ONLY),
+    Method("resources/subscribe", resources.subscribe, LEGACY_ONLY, _legacy_subscribe_capability),
     Method("resources/unsubscribe", resources.unsubscribe, LEGACY_ONLY),
     Method("skills/list", skills.list_skills, capability=skills.capability),
     Method("skills/get", skills.get_skill),

@@ -35,7 +35,12 @@ REPEATED = b"\xff twice"
 """Stands for the value of a header that came more than once; no real header can have it."""
 
 _LEGACY_NAMES = frozenset(name.encode() for name in LEGACY)
-_NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_NAMED_BY = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    **dict.fromkeys(("tasks/get", "tasks/update", "tasks/cancel"), "taskId"),
+}
 _NUMBER = re.compile(r"-?[0-9]{1,400}((?:\.[0-9]{1,400})?(?:[eE][+-]?[0-9]{1,9})?)")
 _MARKER = "=?base64?"
 _OPENING, _CLOSING = _MARKER.encode(), b"?="

@@ -21,6 +21,7 @@ Params = dict[str, Any]
 class PromptGet(FeatureRequest):
     """One prompts/get."""
 
+    kind = "prompt"
     __slots__ = ()
 
     def _not_found(self) -> RPCError:
@@ -43,8 +44,8 @@ class PromptGet(FeatureRequest):
 
 
 def is_served(engine: Engine) -> bool:
-    """Whether the server has prompts."""
-    return len(engine.dispatcher.prompts) > 0
+    """Whether the server has prompts, or has had some."""
+    return engine.dispatcher.prompts.revision > 0
 
 
 def unknown_prompt(name: str) -> RPCError:
@@ -70,6 +71,9 @@ def get(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params)
         if type(value) is not str:
             text = f"Invalid params: the argument '{key[:80]}' must be a string"
             raise RPCError(INVALID_PARAMS, text, status=200)
+    prompt = engine.dispatcher.prompts.try_get(name)
+    if prompt is not None and arguments:
+        arguments = prompt.arguments.decode_texts(arguments)
     request = PromptGet(engine, peer, id_, revision, name, arguments, *read_envelope(peer, revision, params))
-    request.target = engine.dispatcher.prompts.try_get(name)
+    request.target = prompt
     return begin(request, params)

@@ -50,6 +50,18 @@ def to_wire(question: Question) -> tuple[str, dict[str, Any]]:
             return "roots/list", {}
 
 
+def read_request(request: Mapping[str, Any]) -> Question:
+    """Return the question that `to_wire` has made this method and these parameters of."""
+    method, params = request["method"], request["params"]
+    if method == "sampling/createMessage":
+        return Prompt(params["messages"], params["maxTokens"])
+    if method == "roots/list":
+        return Folders()
+    if params["mode"] == "url":
+        return Visit(params["message"], params["url"])
+    return Form(params["message"], params["requestedSchema"])
+
+
 def from_wire(question: Question, raw: Any) -> Reply | None:
     """Return the reply to a question, or None if `raw` is not a valid reply to it."""
     if not isinstance(raw, Mapping):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from toolcrib.content import Result
 from toolcrib.errors import (
@@ -11,20 +11,29 @@ from toolcrib.errors import (
     InsufficientScopeError,
     InvalidArgumentsError,
     NotConfirmedError,
+    NotFoundError,
+    RelayedError,
     ThrottledError,
 )
 from toolcrib.protocol import messages
-from toolcrib.protocol.calls import Peer, ToolCall, begin, read_cursor, read_envelope, read_options
+from toolcrib.protocol.calls import (
+    Peer,
+    ToolCall,
+    begin,
+    encode_mapping,
+    read_cursor,
+    read_envelope,
+    read_options,
+)
 from toolcrib.protocol.lists import list_reply
 from toolcrib.protocol.messages import INTERNAL_ERROR, INVALID_PARAMS, Id, Reply, RPCError, error_reply
 from toolcrib.protocol.modern import method_not_found
 from toolcrib.protocol.revisions import Revision
-from toolcrib.tool import Tool
+from toolcrib.tool import Kind, Tool
 from toolcrib.validation import codec
 
 if TYPE_CHECKING:
     from toolcrib.protocol.engine import Engine
-    from toolcrib.registry.resources import Found
 
 NOT_FOUND = -32002
 """The code of an unknown resource before 2026-07-28."""
@@ -37,18 +46,32 @@ Params = dict[str, Any]
 class FeatureRequest(ToolCall):
     """A request that runs a resource or a prompt. Its failures are JSON-RPC errors: it has no `isError`."""
 
+    kind: ClassVar[Kind]
     __slots__ = ("target",)
     target: Tool | None
 
-    def _dispatch(self) -> Awaitable[Result]:
+    def _dispatch(self) -> Coroutine[Any, Any, Result]:
         return self.engine.dispatcher.run(
-            self.target, self.name, self.arguments, principal=self.peer.principal, channel=self
+            self.target,
+            self.name,
+            self.arguments,
+            kind=self.kind,
+            principal=self.peer.principal,
+            channel=self,
         )
+
+    def _drop(self, error: BaseException) -> None:
+        name = f"{self.kind}:{self.name}"
+        self.engine.dispatcher.reject(name, self.arguments, self.peer.principal, self, error)
 
     def _error_reply(self, error: Exception) -> Reply:
         reply = super()._error_reply(error)
         if reply is not None:
             return reply
+        if isinstance(error, NotFoundError):
+            return error_reply(self.id, self._not_found())
+        if isinstance(error, RelayedError):
+            return error_reply(self.id, RPCError(error.rpc_code, str(error), data=error.data, status=200))
         code = INVALID_PARAMS if isinstance(error, InvalidArgumentsError) else INTERNAL_ERROR
         details = getattr(error, "details", None)
         data: Mapping[str, Any] | None = None
@@ -62,9 +85,12 @@ class FeatureRequest(ToolCall):
         if result.is_error:
             text = result.text or "Internal error"
             return error_reply(self.id, RPCError(INTERNAL_ERROR, text, status=200))
-        wire = self._shape(result)
+        wire, engine = self._shape(result), self.engine
         if self.revision.modern:
-            wire = {"resultType": "complete", **wire, "_meta": self.engine.encoded_meta}
+            meta = {**result.meta, **engine.server_meta} if result.meta else engine.encoded_meta
+            wire = {"resultType": "complete", **wire, "_meta": meta}
+        elif result.meta:
+            wire["_meta"] = result.meta
         return Reply(codec.write({"jsonrpc": "2.0", "id": self.id, "result": wire}))
 
     def _shape(self, result: Result) -> dict[str, Any]:
@@ -74,6 +100,7 @@ class FeatureRequest(ToolCall):
 class ResourceRead(FeatureRequest):
     """One resources/read."""
 
+    kind = "resource"
     __slots__ = ()
 
     def _not_found(self) -> RPCError:
@@ -97,23 +124,22 @@ class ResourceRead(FeatureRequest):
 
 
 def is_served(engine: Engine) -> bool:
-    """Whether the server has resources."""
-    return len(engine.dispatcher.resources) > 0
+    """Whether the server has resources, or has had some, or keeps results that are too large to send.
+
+    A client that was told of resources may list them when none is left.
+    """
+    return engine.dispatcher.resources.revision > 0 or engine.dispatcher.may_keep_results
 
 
-def find(engine: Engine, uri: str) -> Found | None:
+def find(engine: Engine, uri: str) -> tuple[Tool, dict[str, Any]] | tuple[None, None]:
     """Return the resource of a URI, with the variables in it."""
-    if len(uri) > MAX_URI:
-        return None
-    from toolcrib.registry.resources import find_resource  # start-up time: loaded with the first resource
-
-    return find_resource(engine.dispatcher.resources.snapshot, uri)
+    return (None, None) if len(uri) > MAX_URI else engine.dispatcher.find_resource(uri)
 
 
 def is_known(engine: Engine, peer: Peer, uri: str) -> bool:
     """Whether there is a resource of this URI that the client may see."""
-    found = find(engine, uri) if is_served(engine) else None
-    return found is not None and engine.dispatcher.is_visible(peer.principal, found.resource)
+    resource, _ = find(engine, uri)
+    return resource is not None and engine.dispatcher.is_visible(peer.principal, resource)
 
 
 def not_found(uri: str, revision: Revision) -> RPCError:
@@ -142,13 +168,16 @@ def _list(key: str, engine: Engine, peer: Peer, id_: Id, revision: Revision, par
     return list_reply(engine, id_, revision, page)
 
 
-def read(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> ResourceRead:
+def read(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> Reply | ResourceRead:
     _check_served(engine, "resources/read")
     uri = read_uri(params)
-    found = find(engine, uri)
-    values = None if found is None else found.values
+    kept = engine.dispatcher.kept_results
+    if kept is not None and (contents := kept.find(peer.principal, uri)) is not None:
+        hints = {"ttlMs": 0, "cacheScope": "private"} if revision.modern else {}
+        return encode_mapping(engine, id_, revision, {"contents": contents, **hints})
+    resource, values = find(engine, uri)
     request = ResourceRead(engine, peer, id_, revision, uri, values, *read_envelope(peer, revision, params))
-    request.target = None if found is None else found.resource
+    request.target = resource
     return begin(request, params)
 
 

@@ -12,6 +12,7 @@ from toolcrib.protocol.calls import Peer, PendingRequest, read_options
 from toolcrib.protocol.messages import INVALID_PARAMS, Id, Reply, RPCError
 from toolcrib.protocol.resources import is_known
 from toolcrib.protocol.revisions import Revision
+from toolcrib.protocol.tasks import read_task_ids
 from toolcrib.validation import codec
 
 if TYPE_CHECKING:
@@ -25,18 +26,25 @@ MAX_URIS = 100
 class Subscription(PendingRequest):
     """One subscription: runs until the client disconnects or the server ends."""
 
-    def __init__(self, engine: Engine, peer: Peer, id_: Id, wanted: Mapping[str, Any]) -> None:
+    def __init__(
+        self, engine: Engine, peer: Peer, id_: Id, wanted: Mapping[str, Any], task_ids: list[str]
+    ) -> None:
         super().__init__(peer, id_)
         self.engine = engine
         self.granted = grant(engine, peer, wanted)
         self.uris = frozenset(self.granted.get("resourceSubscriptions", ()))
+        self._task_ids = task_ids
+        if task_ids:
+            self.granted["taskIds"] = task_ids
         self._ended: asyncio.Event = asyncio.Event()
         self._is_acknowledged = False
 
     async def run(self) -> Reply:
         try:
-            self._notify("notifications/subscriptions/acknowledged", {"notifications": self.granted})
+            self.notify("notifications/subscriptions/acknowledged", {"notifications": self.granted})
             self._is_acknowledged = True
+            if self._task_ids:
+                self.engine.tasks.follow(self, self._task_ids)
             await self._ended.wait()
         finally:
             self.close()
@@ -47,9 +55,9 @@ class Subscription(PendingRequest):
     def announce(self, method: str, kind: str, params: Mapping[str, Any] | None = None) -> None:
         """Notify the client of a change, if it wants to know of this kind."""
         if self._is_acknowledged and kind in self.granted:
-            self._notify(method, params or {})
+            self.notify(method, params or {})
 
-    def _notify(self, method: str, params: Mapping[str, Any]) -> None:
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
         tagged = {**params, "_meta": {messages.SUBSCRIPTION: self.id}}
         self.peer.send(messages.encode_notification(method, tagged))
 
@@ -59,6 +67,8 @@ class Subscription(PendingRequest):
     def close(self) -> None:
         super().close()
         self.engine.subscriptions.discard(self)
+        if self._task_ids:
+            self.engine.tasks.unfollow(self, self._task_ids)
 
 
 def grant(engine: Engine, peer: Peer, wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,7 +98,8 @@ def listen(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: dict
         raise RPCError(INVALID_PARAMS, "Invalid params: notifications must be an object", status=200)
     if _is_full_for(peer, engine.subscriptions):
         raise RPCError(messages.INTERNAL_ERROR, "Too many subscriptions: end one first", status=429)
-    subscription = Subscription(engine, peer, id_, wanted)
+    task_ids = read_task_ids(engine, wanted, params["_meta"][messages.CAPABILITIES])
+    subscription = Subscription(engine, peer, id_, wanted, task_ids)
     subscription.register()
     engine.subscriptions.add(subscription)  # at once: those that come together are all counted
     return subscription

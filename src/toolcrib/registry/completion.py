@@ -8,7 +8,7 @@ their names, as far as they are known.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from toolcrib.errors import InvalidToolError
@@ -49,9 +49,16 @@ class Completions(NamedTuple):
     total: int
 
 
+def names_of(target: Completable) -> Collection[str]:
+    """Return what can be completed: the variables of a template, or the arguments of a prompt."""
+    template = getattr(target, "template", None)
+    names: Collection[str] = target.arguments.schema["properties"] if template is None else template.variables
+    return names
+
+
 def completer_of(target: Completable, argument: str) -> Callable[[F], F]:
     """Return a decorator for the function that completes an argument. Raises InvalidToolError."""
-    known = list(target.arguments.schema["properties"])
+    known = list(names_of(target))
     if argument not in known:
         hint = f"arguments: {', '.join(known) or 'none'}"
         raise InvalidToolError(f"'{target.name}' has no argument '{argument}'", tool=target.name, hint=hint)
@@ -73,10 +80,13 @@ def completer_of(target: Completable, argument: str) -> Callable[[F], F]:
     return register
 
 
-def bind_completer(completer: Tool, value: str, known: Mapping[str, str]) -> dict[str, Any]:
-    """Return the arguments of a completion function."""
-    given: dict[str, Any] = {"arguments": dict(known), **known, "value": value}
-    return {name: given[name] for name in completer.arguments.schema["properties"] if name in given}
+def bind_completer(completer: Tool, value: str, known: Mapping[str, str]) -> dict[str, Any] | None:
+    """Return the arguments of a completion function, or None where it needs one that is not known yet."""
+    given: dict[str, Any] = {**known, "arguments": dict(known), "value": value}
+    schema = completer.arguments.schema
+    if not given.keys() >= set(schema.get("required", ())):
+        return None
+    return {name: given[name] for name in schema["properties"] if name in given}
 
 
 def choices_of(target: Completable, argument: str) -> list[str]:
@@ -109,13 +119,14 @@ def _spell(value: Any) -> str:
     return value if isinstance(value, str) else str(value)
 
 
-def rank(values: Iterable[Any], typed: str) -> Completions:
+def rank(values: Iterable[Any], typed: str, *, strict: bool = False) -> Completions:
     """Return values in order: those that begin with what was typed, then those with a word that does, then
-    those that contain it. Where none does, all of them: the function may know better."""
+    those that contain it. Where none does, all of them, because a function may know better; `strict`: none.
+    """
     texts = list(dict.fromkeys(_spell(value)[:_MAX_LENGTH] for value in values if value is not None))
     wanted = typed.casefold()
     ranked = [(_rank_of(text.casefold(), wanted), text) for text in texts]
-    matching = [item for item in ranked if item[0] < 3] or ranked
+    matching = [item for item in ranked if item[0] < 3] or ([] if strict else ranked)
     matching.sort(key=lambda item: item[0])
     return Completions([text for _, text in matching[:MAX_VALUES]], len(matching))
 

@@ -69,7 +69,6 @@ MIME_TYPES = {
 }
 """Types that the standard library does not know, or that depend on the system."""
 TEXT_NAMES = ("authors", "changelog", "dockerfile", "license", "makefile", "notice", "readme")
-TEXT_TYPES = ("graphql", "javascript", "json", "jsonl", "sql", "toml", "x-ndjson", "x-sh", "xml", "yaml")
 
 
 def mime_type_of(path: str | Path) -> str:
@@ -82,15 +81,6 @@ def mime_type_of(path: str | Path) -> str:
         return "text/plain"
     guessed, compression = mimetypes.guess_type(f"file{suffix}")
     return MIME_TYPES.get(suffix) or (not compression and guessed) or "application/octet-stream"
-
-
-def is_text(mime_type: str) -> bool:
-    """Return whether content of a media type is sent as text."""
-    kind = mime_type.partition(";")[0].strip().lower()
-    family, _, name = kind.partition("/")
-    if family == "text" or (family == "application" and name in TEXT_TYPES):
-        return True
-    return name.endswith(("+json", "+xml", "+yaml"))
 
 
 @dataclass(frozen=True, slots=True)

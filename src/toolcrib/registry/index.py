@@ -1,13 +1,13 @@
 """The name index of a registry: tools by name, alias and version.
 
 A name, its case-folded form, the long form of a shortened name and every alias share one index. Entries of
-one name differ by version.
+one name differ by version. URIs, which name resources, are not folded: case matters in them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from toolcrib.definition import NameRule, shorten_name
@@ -116,18 +116,20 @@ class NameIndex:
 
     `groups` has the versions by folded name, in order of registration; `names` and `looks` map every folded
     spelling and its skeleton to a folded name. `listed` counts the groups with an enabled version.
+    `fold` makes spellings equal that differ in upper and lower case only.
     """
 
     groups: dict[str, VersionGroup] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     looks: dict[str, str] = field(default_factory=dict)
     listed: int = 0
+    fold: Callable[[str], str] = str.casefold
 
     def copy(self) -> NameIndex:
-        return NameIndex(dict(self.groups), dict(self.names), dict(self.looks), self.listed)
+        return NameIndex(dict(self.groups), dict(self.names), dict(self.looks), self.listed, self.fold)
 
     def group_of(self, spelling: str) -> VersionGroup | None:
-        return self.groups.get(self.names.get(spelling.casefold(), ""))
+        return self.groups.get(self.names.get(self.fold(spelling), ""))
 
     def find(self, name: str) -> list[Entry]:
         """Return all versions of a name, or the one after `@`."""
@@ -141,14 +143,14 @@ class NameIndex:
 
     def find_exact(self, name: str, version: str | None) -> Entry | None:
         """Return the entry of this folded name and version: a tool with the same would be a duplicate."""
-        group = self.groups.get(name.casefold())
+        group = self.groups.get(self.fold(name))
         return None if group is None else group.of_version(version)
 
     def check_free(self, tool: Tool, *, confusable: bool) -> None:
         """Raise where a spelling of `tool` belongs to, or looks like, that of a tool of another name."""
-        folded = tool.name.casefold()
+        folded = self.fold(tool.name)
         for spelling in spellings(tool):
-            owner = self.names.get(spelling.casefold(), folded)
+            owner = self.names.get(self.fold(spelling), folded)
             if owner != folded:
                 existing = self.groups[owner].entries[0].tool
                 raise ToolAlreadyExistsError(spelling, source=tool.source, existing=existing.source)
@@ -158,20 +160,20 @@ class NameIndex:
 
     def put(self, tool: Tool, *, enabled: bool) -> None:
         """Store `tool`, replacing the entry of its name and version; the order stays."""
-        folded = tool.name.casefold()
+        folded = self.fold(tool.name)
         group = self.groups.get(folded)
         others = [] if group is None else [e for e in group.entries if e.tool.version != tool.version]
         self._set(folded, [*others, Entry(tool, enabled)])
 
     def drop(self, entries: list[Entry]) -> list[Entry]:
         """Remove entries of one group and return them."""
-        folded = entries[0].tool.name.casefold()
+        folded = self.fold(entries[0].tool.name)
         self._set(folded, [entry for entry in self.groups[folded].entries if entry not in entries])
         return entries
 
     def set_enabled(self, entries: list[Entry], enabled: bool) -> list[Entry]:
         """Enable or disable entries of one group; return those that changed."""
-        folded = entries[0].tool.name.casefold()
+        folded = self.fold(entries[0].tool.name)
         changed = [entry for entry in entries if entry.enabled is not enabled]
         if changed:
             everything = self.groups[folded].entries
@@ -184,7 +186,7 @@ class NameIndex:
         if before is not None:
             self.listed -= before.newest is not None
             for spelling in before.spellings:
-                self.names.pop(spelling.casefold(), None)
+                self.names.pop(self.fold(spelling), None)
                 look = skeleton(spelling)
                 if self.looks.get(look) == folded:
                     del self.looks[look]
@@ -194,7 +196,7 @@ class NameIndex:
         group = self.groups[folded] = VersionGroup(entries)
         self.listed += group.newest is not None
         for spelling in group.spellings:
-            self.names[spelling.casefold()] = folded
+            self.names[self.fold(spelling)] = folded
             self.looks.setdefault(skeleton(spelling), folded)
 
 
@@ -226,6 +228,7 @@ class Snapshot:
     tools: tuple[Tool, ...]
     extensions: frozenset[str]
     """The MCP extensions that tools belong to."""
+    fold: Callable[[str], str] = str.casefold
 
     @classmethod
     def of(cls, names: NameIndex, revision: int) -> Snapshot:
@@ -233,11 +236,11 @@ class Snapshot:
         index: dict[str, VersionGroup] = {}
         for group in groups:
             for spelling in group.spellings:
-                index[spelling.casefold()] = group
+                index[names.fold(spelling)] = group
                 index[spelling] = group  # tried first: it needs no folding
         tools = tuple(group.newest.tool for group in groups if group.newest)
         extensions = frozenset(tool.extension for tool in tools if tool.extension is not None)
-        return cls(revision, index, groups, tools, extensions)
+        return cls(revision, index, groups, tools, extensions, names.fold)
 
     def find(self, name: str) -> Tool | None:
         """Return the newest enabled version of a name, or the one after `@`."""
@@ -252,4 +255,4 @@ class Snapshot:
     def group_of(self, spelling: str) -> VersionGroup | None:
         """Return all versions that answer to a spelling."""
         group = self.index.get(spelling)
-        return self.index.get(spelling.casefold()) if group is None else group
+        return self.index.get(self.fold(spelling)) if group is None else group

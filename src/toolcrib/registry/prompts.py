@@ -7,6 +7,7 @@ messages instead of a result (docs/decisions/0033).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from typing import Any, Literal, TypedDict, cast
 
 from toolcrib.content import MEDIA, Block, Message, Result, text_block
@@ -117,6 +118,9 @@ def _describe_form(shape: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     kind = shape.get("type")
     if kind in ("array", "object"):
         return f"(JSON {kind})"
+    if kind is None and "anyOf" in shape:
+        shown = [_describe_form(part, schema) for part in shape["anyOf"] if part.get("type") != "null"]
+        return " or ".join(dict.fromkeys(shown)) if all(shown) else ""
     if kind in ("integer", "number", "boolean"):
         return f"({'true or false' if kind == 'boolean' else kind})"
     return ""
@@ -130,7 +134,8 @@ class PromptResults(ToolResults):
 
     def _finish(self, value: Any) -> Result:
         if isinstance(value, Result):
-            return value
+            made = self._check_whole(value)
+            return made if made.is_error else self._messages(made.content)
         if type(value) is dict and isinstance(value.get("messages"), list):
             made = self._messages(value["messages"])
             if isinstance(value.get("description"), str):
@@ -163,4 +168,10 @@ class PromptResults(ToolResults):
         if is_block(value):
             plain: Block = to_plain(value)
             return plain
-        return text_block(codec.encode(self._to_json_data(value)).decode())
+        if value is None:
+            raise self._error("it is None; return text or messages")
+        if isinstance(value, bytes | bytearray | memoryview):
+            raise self._error("bytes are no message; return an Image, Audio or File")
+        data = self._to_json_data(value)
+        is_name = type(data) is str and isinstance(value, Enum)
+        return text_block(data if is_name else codec.encode(data).decode())

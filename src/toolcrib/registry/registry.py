@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from types import CodeType
 from typing import Any, Literal, get_args
 
-from toolcrib.definition import NAME_RULES, NameRule, ToolDefinition
+from toolcrib.definition import NAME_RULES, URI, NameRule, ToolDefinition
 from toolcrib.errors import (
     NO_LOCATION,
     BatchError,
@@ -81,7 +81,7 @@ Key = tuple[str, str | None]
 
 
 def key_of(tool: Tool) -> Key:
-    return tool.name.casefold(), tool.version
+    return (tool.name if tool.kind == "resource" else tool.name.casefold()), tool.version
 
 
 class _Replacement:
@@ -154,6 +154,7 @@ def _is_same(old: Tool, new: Tool) -> bool:
                 and old.options == new.options
                 and old.long_name == new.long_name
                 and _code_of(old.info.function) == _code_of(new.info.function)
+                and (old.kind == "tool" or old.to_wire() == new.to_wire())
             )
         )
     except Exception:
@@ -202,11 +203,13 @@ class ToolRegistry:
         self.separator = separator
         self.eager = False
         self.guard: Callable[[Tool], None] | None = None
-        self._refuses_confusable = confusable == "error"
+        self.confusable = confusable
         self._lock = threading.Lock()
-        self._names = NameIndex()
+        self._names = NameIndex(fold=str if self.rule is URI else str.casefold)
         self.cached_snapshot: Snapshot | None = None
         """The snapshot if it is current, or None after a change; `snapshot` makes a new one."""
+        self.has_tasks = False
+        """Whether a tool was added whose calls may become tasks. Stays true."""
         self._revision = 0
         self._listed = 0
         self._closed: str | None = None
@@ -305,18 +308,31 @@ class ToolRegistry:
         ready = self.prepare(new, report)
         unchanged = find_unchanged(old, ready)
         with self._lock:
-            self._check_open()
-            replacement = _Replacement(self._names.copy(), old)
-            names = replacement.names
-            replacement.store(
-                ready, lambda tool: self._store(names, tool, self.on_duplicate)[0], report, known
-            )
+            replacement = self._replace(old, ready, report, known)
             kind, changed = replacement.finish(report.registered, unchanged)
-            self._names, self.cached_snapshot = names, None
+            self._names, self.cached_snapshot = replacement.names, None
             change = self._commit(kind, changed) if changed else None
             self._broken.clear()  # tracebacks of errors would keep whole modules alive
         self._notify(change, report.registered)
         return report
+
+    def check_replacement(
+        self, old: Collection[Tool], new: Iterable[Any], *, known: Collection[Finding] = ()
+    ) -> None:
+        """Raise what `replace_all` would raise, and change nothing."""
+        report = Report()
+        ready = self.prepare(new, report)
+        with self._lock:
+            self._replace(old, ready, report, known)
+
+    def _replace(
+        self, old: Collection[Tool], ready: Iterable[Tool], report: Report, known: Collection[Finding]
+    ) -> _Replacement:
+        self._check_open()
+        replacement = _Replacement(self._names.copy(), old)
+        names = replacement.names
+        replacement.store(ready, lambda tool: self._store(names, tool, self.on_duplicate)[0], report, known)
+        return replacement
 
     def prepare(self, items: Iterable[Any], report: Report) -> list[Tool]:
         """Return the tools as they would be registered, named and built. Problems go to the report."""
@@ -342,7 +358,7 @@ class ToolRegistry:
         if (
             existing is None
             and group is not None
-            and name.casefold() != group.entries[0].tool.name.casefold()
+            and self._names.fold(name) != self._names.fold(group.entries[0].tool.name)
         ):
             existing = group.entries[0]  # an alias or a long form of another tool
         if existing is not None:
@@ -474,18 +490,20 @@ class ToolRegistry:
                 yield tool
 
     def _store(self, names: NameIndex, tool: Tool, mode: OnDuplicate) -> tuple[Tool, ChangeKind | None]:
+        if tool.options.task != "never":
+            self.has_tasks = True
         existing = names.find_exact(tool.name, tool.version)
         if existing is None:
             if len(names.groups) >= MAX_TOOLS:
                 raise DefinitionError(f"A registry holds at most {MAX_TOOLS} tools", tool=tool.name)
-            names.check_free(tool, confusable=self._refuses_confusable)
+            names.check_free(tool, confusable=self.confusable == "error")
             names.put(tool, enabled=tool.options.enabled)
             return tool, "added"
         if mode == "keep":
             return existing.tool, None
         if mode == "error":
             raise ToolAlreadyExistsError(tool.name, source=tool.source, existing=existing.tool.source)
-        names.check_free(tool, confusable=self._refuses_confusable)
+        names.check_free(tool, confusable=self.confusable == "error")
         was_switched = existing.enabled is not existing.tool.options.enabled
         names.put(tool, enabled=existing.enabled if was_switched else tool.options.enabled)
         return tool, "replaced"

@@ -7,15 +7,19 @@ its template, and what it returns becomes contents instead of a result (docs/dec
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypedDict
 
 from toolcrib.content import MEDIA, Block, File, Link, Result, is_text_type
 from toolcrib.definition import URI, OptionFields, RunMode, ToolOptions, check_text
-from toolcrib.errors import InvalidToolError, Location
-from toolcrib.registry.completion import Completers
-from toolcrib.registry.index import Snapshot
+from toolcrib.errors import Finding, InvalidToolError, Location
+from toolcrib.registry.completion import TIMEOUT_S, Completers
+from toolcrib.registry.index import Snapshot, VersionGroup
+from toolcrib.registry.registry import ToolRegistry
 from toolcrib.registry.uri_template import URITemplate, is_template, screen
 from toolcrib.schema.function import ToolParts, build_function
 from toolcrib.schema.parameters import HandlerInfo, check_parameters, inspect_handler, name_of
@@ -25,6 +29,8 @@ from toolcrib.validation import codec
 
 STATIC_TTL_MS = 3_600_000
 JSON_TYPE = "application/json"
+_PLAIN = re.compile(r"[A-Za-z0-9._~:/-]*")
+"""URIs that can be written in one way only."""
 _CONTENTS = frozenset({"uri", "mimeType", "text", "blob", "_meta"})
 _OWN_FIELDS = ("mime_type", "size", "annotations", "ttl_ms", "unscreened")
 
@@ -120,7 +126,9 @@ class Resource(Tool):
         if self.template is None:
             return {} if uri == self.name else None
         values = self.template.match(uri)
-        return None if values is None or screen(values, self.unscreened) is not None else values
+        if values is None or screen(values, self.unscreened) is not None:
+            return None
+        return values
 
 
 def _build(info: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
@@ -152,8 +160,18 @@ def make_resource(uri: str, function: Callable[..., Any], fields: ResourceFields
     return made
 
 
-def add_static(uri: str, content: Any, fields: ResourceFields) -> list[Resource]:
-    """Make resources of fixed content: text, bytes, data, a `File`, or the path of a file or folder."""
+def add_static(uri: str, content: Any, fields: ResourceFields, source: Location) -> list[Resource]:
+    """Make resources of fixed content: text, bytes, data, a `File`, or the path of a file or folder.
+
+    `source` is where they are added.
+    """
+    made = _make_static(uri, content, fields)
+    for each in made:
+        each.info.source = source
+    return made
+
+
+def _make_static(uri: str, content: Any, fields: ResourceFields) -> list[Resource]:
     if isinstance(content, Path):
         return _folder(uri, content, fields) if content.is_dir() else [_file(uri, content, fields)]
     if isinstance(content, Link):
@@ -214,18 +232,10 @@ def _folder(uri: str, path: Path, fields: ResourceFields) -> list[Resource]:
     assert template.template is not None  # its URI has a variable  # noqa: S101
     for entry in folder.files():
         where = template.template.expand({"path": entry.path})
-        own = _static(where, _reader(folder, entry.path), {**shared, "name": entry.path})
+        own = _static(where, partial(read, entry.path), {**shared, "name": entry.path})
         own.mime_type, own.size = fields.get("mime_type") or entry.mime_type, entry.size
         found.append(own)
     return found
-
-
-def _reader(folder: Any, path: str) -> Callable[[], File]:
-    def read() -> File:
-        data, mime_type = folder.read(path)
-        return File(data, mime_type=mime_type)
-
-    return read
 
 
 def _complete_paths(folder: Any) -> Tool:
@@ -233,7 +243,7 @@ def _complete_paths(folder: Any) -> Tool:
         found = [entry.path for entry in folder.files()]
         return [path for path in found if value.casefold() in path.casefold()]
 
-    return Tool.from_function(complete, run="thread")
+    return Tool.from_function(complete, run="thread", timeout_s=TIMEOUT_S)
 
 
 def check_uri(uri: Any, *, allows_template: bool = True) -> None:
@@ -302,26 +312,69 @@ class Found(NamedTuple):
     values: dict[str, Any]
 
 
-def find_resource(snapshot: Snapshot, uri: str) -> Found | None:
-    """Return the resource of a URI: the one of exactly this URI, else the first template that matches."""
-    exact = snapshot.index.get(uri)
-    if exact is not None and exact.newest is not None:
-        resource = exact.newest.tool
-        if isinstance(resource, Resource) and resource.template is None:
-            return Found(resource, {})
-    for tool in snapshot.tools:
-        if isinstance(tool, Resource) and tool.template is not None:
-            values = tool.match(uri)
-            if values is not None:
-                return Found(tool, values)
-    return None
+class ResourceFinder:
+    """Finds the resources of a registry by URI. Keeps the templates of its present snapshot."""
+
+    def __init__(self, registry: ToolRegistry) -> None:
+        self._registry = registry
+        self._seen: Snapshot | None = None
+        self._templates: list[Resource] = []
+
+    def find(self, uri: str) -> Found | None:
+        """Return the resource of a URI: the one of exactly this URI, else the first template that matches.
+
+        A template does not stand in for a resource of its own that is disabled, nor for one whose URI is only
+        spelled with other escapes: rules may be about that one.
+        """
+        snapshot = self._registry.snapshot
+        exact = find_exact(snapshot, uri)
+        if exact is not None:
+            return _enabled(exact)
+        if snapshot is not self._seen:
+            found = [tool for tool in snapshot.tools if isinstance(tool, Resource) and tool.template]
+            self._templates, self._seen = found, snapshot
+        for made in self._templates:
+            values = made.match(uri)
+            if values is None or made.template is None:
+                continue
+            if _PLAIN.fullmatch(uri) is None:
+                exact = find_exact(snapshot, made.template.expand(values))
+                if exact is not None:
+                    return _enabled(exact)
+            return Found(made, made.arguments.decode_texts(values))
+        return None
 
 
-def find_overlaps(resources: Iterable[Resource], made: Resource) -> Iterator[Location]:
-    """Yield the locations of templates that match the same URIs as `made`, where that is certain."""
-    for other in resources:
-        if made.template and other.template and other.template.skeleton == made.template.skeleton:
-            yield other.source
+def find_exact(snapshot: Snapshot, uri: str) -> VersionGroup | None:
+    """Return the resource that has this URI for itself, enabled or not."""
+    group = snapshot.index.get(uri)
+    resource = None if group is None else group.entries[0].tool
+    return group if isinstance(resource, Resource) and resource.template is None else None
+
+
+def _enabled(group: VersionGroup) -> Found | None:
+    resource = None if group.newest is None else group.newest.tool
+    return Found(resource, {}) if isinstance(resource, Resource) else None
+
+
+def find_overlaps(resources: Iterable[Tool]) -> Iterator[Finding]:
+    """Yield a finding for each template that never is read, because an earlier one matches the same URIs."""
+    first: dict[str, Resource] = {}
+    for made in resources:
+        if not isinstance(made, Resource) or made.template is None:
+            continue
+        other = first.setdefault(made.template.skeleton, made)
+        if other is not made:
+            text = f"Resource '{made.name}' is never read: '{other.name}' matches the same URIs"
+            yield Finding(
+                "same-uris",
+                "warning",
+                text,
+                tool=made.name,
+                file=made.source.file,
+                line=made.source.line,
+                hint=f"the first one is at {other.source}; change the fixed part of one",
+            )
 
 
 # --- contents ------------------------------------------------------------------------------------------
@@ -339,7 +392,8 @@ class ResourceResults(ToolResults):
 
     def _finish(self, value: Any) -> Result:
         if isinstance(value, Result):
-            return value
+            made = self._check_whole(value)
+            return made if made.is_error else self._check_items([self._of_block(b) for b in made.content])
         if type(value) is dict and isinstance(value.get("contents"), list):
             value = value["contents"]
             if not all(map(_is_contents, value)):
@@ -352,7 +406,9 @@ class ResourceResults(ToolResults):
         return self._contents([data])
 
     def _contents(self, values: Sequence[Any]) -> Result:
-        items = [self._item(value) for value in values]
+        return self._check_items([self._item(value) for value in values])
+
+    def _check_items(self, items: list[Block]) -> Result:
         self._check_size(sum(len(item.get("text") or item.get("blob") or "") for item in items))
         return Result(items)
 
@@ -364,29 +420,34 @@ class ResourceResults(ToolResults):
         if isinstance(value, Link):
             raise self._error("a Link is not content; return the content itself")
         if isinstance(value, MEDIA):
-            return _read_media(value)
+            item = self._of_block(value.to_block())
+            if isinstance(value, File) and not value.is_named:
+                del item["uri"]  # it has that of the resource
+            return item
         if _is_contents(value):
             return dict(value)
         if value is None:
             return {"mimeType": self.mime_type or "text/plain", "text": ""}
-        text = codec.encode(self._to_json_data(value)).decode()
-        return {"mimeType": self.mime_type or JSON_TYPE, "text": text}
+        data = self._to_json_data(value)
+        if type(data) is str and isinstance(value, Enum):
+            return {"mimeType": self.mime_type or "text/plain", "text": data}
+        return {"mimeType": self.mime_type or JSON_TYPE, "text": codec.encode(data).decode()}
+
+    def _of_block(self, block: Block) -> Block:
+        """Return the contents in a block of a tool's result."""
+        if block["type"] in ("text", "resource_link"):
+            is_text = block["type"] == "text"
+            return self._item(block["text"] if is_text else Link(block["uri"], block["name"]))
+        if block["type"] == "resource":
+            own: Block = block["resource"]
+            return own
+        return {"mimeType": block["mimeType"], "blob": block["data"]}
 
     def _encode_bytes(self, data: bytes) -> Block:
         if self.mime_type is not None and is_text_type(self.mime_type):
             return {"mimeType": self.mime_type, "text": data.decode("utf-8", "replace")}
         mime_type = self.mime_type or "application/octet-stream"
         return {"mimeType": mime_type, "blob": base64.b64encode(data).decode()}
-
-
-def _read_media(value: Any) -> Block:
-    block: Block = value.to_block()
-    if block["type"] != "resource":
-        return {"mimeType": block["mimeType"], "blob": block["data"]}
-    own: Block = block["resource"]
-    if not value.is_named:
-        del own["uri"]  # it has that of the resource
-    return own
 
 
 def _is_item(value: Any) -> bool:

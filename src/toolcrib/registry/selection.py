@@ -10,6 +10,7 @@ that matches no tool is an error.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
@@ -18,6 +19,7 @@ from toolcrib.registry.index import spellings
 from toolcrib.tool import Tool
 
 KINDS = ("tool", "resource", "prompt")
+_LABELS = ("tool", "resource", "template", "prompt")
 HINTS = ("read-only", "destructive", "idempotent", "open-world")
 
 
@@ -31,11 +33,32 @@ def select(tools: Iterable[Tool], include: Sequence[str] = (), exclude: Sequence
     return [tool for tool in everything if tool in wanted and tool not in unwanted]
 
 
+def label_of(tool: Tool) -> str:
+    """Return the kind of a tool for people: a resource with variables in its URI is a `template`."""
+    return "template" if getattr(tool, "template", None) is not None else tool.kind
+
+
+def sort_kinds(tools: Iterable[Tool]) -> list[Tool]:
+    """Return tools first, then resources, templates and prompts, each in the order given."""
+    return sorted(tools, key=lambda tool: _LABELS.index(label_of(tool)))
+
+
+def count_kinds(labels: Iterable[str], noun: str = "tool") -> str:
+    """Return how many there are of each kind: `6 tools, 2 resources and 1 prompt`; `0 tools` for nothing."""
+    counts = Counter(labels)
+    words = {"tool": noun}
+    found = [label for label in _LABELS if counts[label]] or ["tool"]
+    *parts, last = (
+        f"{counts[label]} {words.get(label, label)}{'' if counts[label] == 1 else 's'}" for label in found
+    )
+    return f"{', '.join(parts)} and {last}" if parts else last
+
+
 def drop_repeated(tools: Iterable[Tool]) -> Iterator[Tool]:
     """Yield each tool once, even if it was found through two targets."""
-    seen: set[tuple[int, str, str | None, str | None]] = set()
+    seen: set[tuple[int, str, str, str | None, str | None]] = set()
     for tool in tools:
-        key = (id(tool.origin), tool.name, tool.namespace, tool.version)
+        key = (id(tool.origin), tool.kind, tool.name, tool.namespace, tool.version)
         if key not in seen:
             seen.add(key)
             yield tool
@@ -51,9 +74,19 @@ def _matching(tools: list[Tool], selectors: Sequence[str], problems: ErrorCollec
             matched = {tool for tool in tools if matches(tool)}
             if not matched:
                 hint = suggest(selector, [tool.name for tool in tools]) or None
-                raise ConfigurationError(f"selector {selector!r} matches no tool", hint=hint)
+                message = f"selector {selector!r} matches no {name_kinds(selector, tools)}"
+                raise ConfigurationError(message, hint=hint)
             found |= matched
     return found
+
+
+def name_kinds(selector: str, tools: Iterable[Tool]) -> str:
+    """Return what a selector could match: `resource` if it says so, else `tool`, `tool or prompt`, ..."""
+    kind, colon, _ = selector.partition(":")
+    if kind in KINDS and colon:
+        return kind
+    *kinds, last = sorted({"tool", *(tool.kind for tool in tools)}, key=KINDS.index)
+    return f"{', '.join(kinds)} or {last}" if kinds else last
 
 
 def parse_selector(selector: str) -> Callable[[Tool], bool]:

@@ -89,6 +89,8 @@ class _Variable:
 
     def read(self, raw: str) -> Value | None:
         """Return the value of a part of a URI, or None if it cannot be one."""
+        if raw.isalnum() and not self.is_exploded and self.symbol != ";":
+            return raw  # most values: nothing in them has a meaning in a URI
         separator = self.operator.separator
         if any(end in raw for end in self.operator.ends if not (self.is_exploded and end == separator)):
             return None
@@ -151,7 +153,7 @@ class URITemplate:
             self._refuse(f"has two greedy variables, {names}", "keep one of {+x}, {#x} and {/x*}")
         rest = greedy[0] if greedy else 0
         self._left = self._literals[1 : rest + 1]
-        self._right = [literal[::-1] for literal in self._literals[-2:rest:-1]]
+        self._right = self._literals[-2:rest:-1]
         self.variables = tuple(variable.name for variable in found)
         self.optional = frozenset(variable.name for variable in self._query)
         self.exploded = frozenset(variable.name for variable in found if variable.is_exploded)
@@ -172,21 +174,24 @@ class URITemplate:
         text = _to_ascii(uri) if len(uri) <= MAX_URI_LENGTH else None
         if text is None:
             return None
-        raw: dict[str, str] | None = {}
+        query: dict[str, str] | None = None
         if self._query:
-            text, _, query = text.partition("?")
-            raw = self._match_query(query)
+            text, _, rest = text.partition("?")
+            query = self._match_query(rest)
+            if query is None:
+                return None
         pieces = self._cut(text)
-        if raw is None or pieces is None:
+        if pieces is None:
             return None
-        raw.update(zip((variable.name for variable in self._path), pieces, strict=True))
+        found = list(zip(self._path, pieces, strict=True))
+        if query:
+            found += [(variable, query[variable.name]) for variable in self._query if variable.name in query]
         values: dict[str, Value] = {}
-        for variable in (*self._path, *self._query):
-            if variable.name in raw:
-                value = variable.read(raw[variable.name])
-                if value is None:
-                    return None
-                values[variable.name] = value
+        for variable, raw in found:
+            value = variable.read(raw)
+            if value is None:
+                return None
+            values[variable.name] = value
         return values
 
     def expand(self, values: Mapping[str, str | Sequence[str]]) -> str:
@@ -204,17 +209,29 @@ class URITemplate:
         return uri + ("?" + "&".join([*self._fixed, *query]) if self._fixed or query else "")
 
     def _cut(self, text: str) -> list[str] | None:
-        """Return the part of a URI for each variable of the path."""
+        """Return the part of a URI for each variable of the path: literals are searched from both ends, and
+        what is left in between belongs to the greedy variable."""
         first, last = self._literals[0], self._literals[-1]
         if not self._path:
             return [] if text == first else None
-        if len(text) < len(first) + len(last) or not (text.startswith(first) and text.endswith(last)):
+        start, end = len(first), len(text) - len(last)
+        if start > end or not (text.startswith(first) and text.endswith(last)):
             return None
-        after = _cut_at(text[len(first) : len(text) - len(last)][::-1], self._right)
-        before = None if after is None else _cut_at(after.pop()[::-1], self._left)
-        if after is None or before is None:
-            return None
-        return before + [piece[::-1] for piece in reversed(after)]
+        after: list[str] = []
+        for literal in self._right:
+            found = text.rfind(literal, start, end)
+            if found < 0:
+                return None
+            after.append(text[found + len(literal) : end])
+            end = found
+        before: list[str] = []
+        for literal in self._left:
+            found = text.find(literal, start, end)
+            if found < 0:
+                return None
+            before.append(text[start:found])
+            start = found + len(literal)
+        return [*before, text[start:end], *reversed(after)]
 
     def _match_query(self, query: str) -> dict[str, str] | None:
         """Return the part of a query for each variable in it; names are compared as they are written."""
@@ -347,6 +364,8 @@ def screen(values: Mapping[str, str | Sequence[str]], exempt: frozenset[str] = f
 
 
 def _find_danger(path: str) -> str | None:
+    if path.isalnum():
+        return None  # most values
     if "\0" in path:
         return "contains a NUL character"
     if any(part.strip() == ".." for part in path.replace("\\", "/").split("/")):
@@ -362,16 +381,3 @@ def _to_ascii(text: str) -> str | None:
         return text if text.isascii() else quote(text, safe=PRINTABLE)
     except UnicodeEncodeError:
         return None
-
-
-def _cut_at(text: str, literals: Sequence[str]) -> list[str] | None:
-    """Cut a text at the first occurrence of each literal in turn; the last piece is the rest."""
-    pieces: list[str] = []
-    start = 0
-    for literal in literals:
-        end = text.find(literal, start)
-        if end < 0:
-            return None
-        pieces.append(text[start:end])
-        start = end + len(literal)
-    return [*pieces, text[start:]]

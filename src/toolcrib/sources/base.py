@@ -41,6 +41,15 @@ class Batch:
     resources: list[Tool] = field(default_factory=list)
     prompts: list[Tool] = field(default_factory=list)
 
+    @classmethod
+    def of(cls, tools: Iterable[Tool], findings: Iterable[Finding] = (), *, single: bool = False) -> Batch:
+        """Return a batch of tools, resources and prompts, each in its list."""
+        batch = cls(findings=list(findings), single=single)
+        lists = {"tool": batch.tools, "resource": batch.resources, "prompt": batch.prompts}
+        for tool in tools:
+            lists[tool.kind].append(tool)
+        return batch
+
     def extend(self, other: Batch) -> None:
         self.tools += other.tools
         self.findings += other.findings
@@ -55,14 +64,15 @@ class Batch:
     def switch(self, switches: Mapping[str, bool]) -> set[str]:
         """Turn groups on and off; return the switches that match a group."""
         matching: set[str] = set()
-        for position, tool in enumerate(self.tools):
-            switch = f"enable_{tool.options.group}_tools"
-            if tool.options.group is not None and switch in switches:
-                value = switches[switch]
-                if not isinstance(value, bool):
-                    raise ConfigurationError(f"must be true or false, got {value!r}", key=switch)
-                matching.add(switch)
-                self.tools[position] = tool.with_options(enabled=value)
+        for tools in (self.tools, self.resources, self.prompts):
+            for position, tool in enumerate(tools):
+                switch = f"enable_{tool.options.group}_tools"
+                if tool.options.group is not None and switch in switches:
+                    value = switches[switch]
+                    if not isinstance(value, bool):
+                        raise ConfigurationError(f"must be true or false, got {value!r}", key=switch)
+                    matching.add(switch)
+                    tools[position] = tool.with_options(enabled=value)
         return matching
 
 

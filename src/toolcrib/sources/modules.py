@@ -89,7 +89,7 @@ class ModuleSource:
         if target.kind == "folder":
             return _read_modules(*_load_each(_load, find_python_files(path), options), str(path), options)
         batch = _read_modules([_load(path)], [], path.name, options)
-        if batch.tools or target.arguments is None or not entry_point.is_launcher(path):
+        if batch.everything or target.arguments is None or not entry_point.is_launcher(path):
             return batch
         return _read_program(file_program(path, target.text, target.arguments), options)
 
@@ -219,18 +219,19 @@ def _read_modules(
                 seen.add(id(table))
                 found.extend(tables.read_table(table, {**handlers, **options.handlers}).make_tools(options))
         if content.group is not None:
-            found.tools = [
-                tool if tool.options.group is not None else tool.with_options(group=content.group)
-                for tool in found.tools
-            ]
+            found = Batch.of((_in_group(tool, content.group) for tool in found.everything), found.findings)
         batch.extend(found)
         batch.findings += content.findings
     batch.findings += tables.find_unused(handlers, options.used_handlers)
     batch.findings = tables.add_locations(batch.findings, modules)
-    batch.tools = _drop_repeated(batch.tools)
-    if not batch.tools and not batch.findings:
+    batch = Batch.of(_drop_repeated(batch.everything), batch.findings)
+    if not batch.everything and not batch.findings:
         batch.findings.append(report_no_tools(modules, label))
     return batch
+
+
+def _in_group(tool: Tool, group: str) -> Tool:
+    return tool if tool.options.group is not None else tool.with_options(group=group)
 
 
 def _drop_repeated(tools: list[Tool]) -> list[Tool]:
@@ -240,7 +241,7 @@ def _drop_repeated(tools: list[Tool]) -> list[Tool]:
         origin = tool.origin
         # A bound method is a new object each time it is looked up.
         identity = (id(getattr(origin, "__self__", None)), id(getattr(origin, "__func__", origin)))
-        seen.setdefault((*identity, tool.name, tool.version), tool)
+        seen.setdefault((*identity, tool.kind, tool.name, tool.version), tool)
     return list(seen.values())
 
 

@@ -49,7 +49,7 @@ class ToolSource(MemorySource):
         return isinstance(target, Tool)
 
     def read(self, target: Any, options: ReadOptions) -> Batch:
-        return Batch([options.apply(target)], single=True)
+        return Batch.of([options.apply(target)], single=True)
 
 
 class RegistrySource(MemorySource):

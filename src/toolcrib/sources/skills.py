@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from toolcrib.content import File
+from toolcrib.content import File, is_text_type
 from toolcrib.definition import SKILLS, ToolOptions, check_text
 from toolcrib.errors import DefinitionError, FileUnavailableError, Finding, InvalidToolError, Location
-from toolcrib.registry.folders import FileEntry, Folder, is_text
+from toolcrib.registry.folders import FileEntry, Folder
 from toolcrib.registry.resources import STATIC_TTL_MS, Resource
 from toolcrib.schema.parameters import HandlerInfo
 from toolcrib.sources.base import Batch
@@ -187,7 +187,7 @@ class _SkillReader:
         return f"{self.base}{quote(path, safe=_UNQUOTED)}"
 
     def _make(self, entry: FileEntry, file: SkillFile, data: bytes) -> SkillResource:
-        mime_type = entry.mime_type if not is_text(entry.mime_type) or _is_utf8(data) else _BINARY
+        mime_type = entry.mime_type if not is_text_type(entry.mime_type) or _is_utf8(data) else _BINARY
         info = HandlerInfo(_reading(self.folder, entry.path, file.digest, mime_type))
         info.source = Location(str(self.folder.path / entry.path), 1)
         made = SkillResource(info, file.uri, ToolOptions(read_only=True, run="thread"), self.folder)

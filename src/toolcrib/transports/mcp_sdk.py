@@ -1,4 +1,4 @@
-"""Serve toolcrib's tools on a server of the official SDK: `attach(crib, server)`.
+"""Serve toolcrib's tools, resources and prompts on a server of the official SDK: `attach(crib, server)`.
 
 For users who have a `Server` of `mcp` 2.x with its own transports, authorization and resources. Calls go
 through the protocol engine of toolcrib; notifications and questions go to the session of the SDK. This is
@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Protocol
 
 try:
@@ -39,12 +40,14 @@ from mcp.shared.message import ServerMessageMetadata
 
 from toolcrib.dispatch.dispatcher import Dispatcher
 from toolcrib.errors import ConfigurationError
-from toolcrib.protocol import Engine, EngineSettings, Peer, Reply
+from toolcrib.protocol import Engine, EngineSettings, Peer, Reply, completion, prompts, resources
 from toolcrib.protocol.calls import call_tool
+from toolcrib.protocol.lists import SHAPES
 from toolcrib.protocol.messages import CAPABILITIES, LOG_LEVEL, SERVER_INFO, RPCError, error_reply
 from toolcrib.protocol.revisions import LEGACY, MODERN, NEWEST_LEGACY, Revision
 from toolcrib.protocol.sessions import Session
 from toolcrib.registry.registry import Change, ToolRegistry
+from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
 __all__ = ["Attachment", "attach"]
@@ -56,6 +59,18 @@ _REQUESTS: Mapping[str, tuple[Any, Any]] = {
     "sampling/createMessage": (types.CreateMessageRequest, types.CreateMessageResult),
     "roots/list": (types.ListRootsRequest, types.ListRootsResult),
 }
+_LISTS: Mapping[str, str] = {
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+    "prompts/list": "prompts",
+}
+"""Methods that list resources and prompts, and the key of each in its result."""
+_FEATURES: Mapping[str, tuple[Any, Any]] = {
+    "resources/read": (types.ReadResourceRequestParams, resources.read),
+    "prompts/get": (types.GetPromptRequestParams, prompts.get),
+    "completion/complete": (types.CompleteRequestParams, completion.complete),
+}
+"""Methods that use them: the parameters in the SDK, and the method of toolcrib."""
 _Context = ServerRequestContext[Any, Any]
 
 
@@ -82,11 +97,11 @@ def attach(
     *,
     bus: SubscriptionBus | None = None,
 ) -> Attachment:
-    """Serve the tools of `crib` on a server of the official SDK.
+    """Serve the tools of `crib` on a server of the official SDK, with the resources and prompts it has now.
 
-    Tools that the server has already stay; where both have a name, toolcrib's is called. An `MCPServer` is
-    started and stopped with the other server. `bus` is where a server with its own `subscriptions/listen`
-    handler publishes changes; a server without such a handler gets one.
+    Those that the server has already stay; where both have a name or a URI, toolcrib's is used. An
+    `MCPServer` is started and stopped with the other server. `bus` is where a server with its own
+    `subscriptions/listen` handler publishes changes; a server without such a handler gets one.
     """
     low: Any = server
     if isinstance(server, OfficialServer):
@@ -124,6 +139,19 @@ class Attachment:
         self._other_schema, server.get_tool_input_schema = server.get_tool_input_schema, self._input_schema
         self._other_lifespan, server.lifespan = server.lifespan, self._run_lifespan
         self._registry.subscribe(self._changed)
+        self._add_features()
+
+    def _add_features(self) -> None:
+        dispatcher = self._engine.dispatcher
+        own = {"resources": len(dispatcher.resources) > 0, "prompts": len(dispatcher.prompts) > 0}
+        for method, key in _LISTS.items():
+            if own[method.partition("/")[0]]:
+                listing = partial(self._list_features, method, key, self.server.get_request_handler(method))
+                self.server.add_request_handler(method, types.PaginatedRequestParams, listing)
+        for method, (params, run) in _FEATURES.items():
+            if own.get(method.partition("/")[0], any(own.values())):
+                using = partial(self._use_feature, run, self.server.get_request_handler(method))
+                self.server.add_request_handler(method, params, using)
 
     def initialization_options(self) -> InitializationOptions:
         """Return options that tell legacy clients in the handshake whether the list of tools may change: for
@@ -161,22 +189,44 @@ class Attachment:
     # --- requests ---
 
     async def _list(self, context: _Context, params: types.PaginatedRequestParams) -> dict[str, Any]:
-        revision = _revision_of(context)
         self._remember(context)
-        own, result = [], dict[str, Any]()
+        tools = self._engine.dispatcher.shown(Peer().principal)
+        return await self._merge("tools/list", "tools", tools, self._other_list, context, params)
+
+    async def _list_features(
+        self, method: str, key: str, other: Any, context: _Context, params: types.PaginatedRequestParams
+    ) -> dict[str, Any]:
+        dispatcher = self._engine.dispatcher
+        registry = dispatcher.prompts if key == "prompts" else dispatcher.resources
+        entries = dispatcher.view(Peer().principal, registry)
+        return await self._merge(method, key, entries, other, context, params)
+
+    async def _merge(
+        self,
+        method: str,
+        key: str,
+        entries: Sequence[Tool],
+        other: Any,
+        context: _Context,
+        params: types.PaginatedRequestParams,
+    ) -> dict[str, Any]:
+        """Return our entries of a list, and those of the other server under other names."""
+        revision = _revision_of(context)
+        own, result = list[Any](), dict[str, Any]()
         if params.cursor is None:
-            tools = self._engine.dispatcher.shown(Peer().principal)
-            own = [revision.shape_tool(tool.definition) for tool in tools]
-        if self._other_list is not None:
-            found = await self._other_list.handler(context, params)
+            own = [item for entry in entries if (item := SHAPES[key](entry, revision)) is not None]
+        if other is not None:
+            found = await other.handler(context, params)
             result = found if isinstance(found, dict) else _dump(found)
         elif params.cursor is not None:
             raise MCPError(types.INVALID_PARAMS, "Invalid cursor: list again from the start")
-        others = [tool for tool in result.get("tools", ()) if tool["name"] not in self._registry]
-        result = {**result, "tools": [*own, *others]}
+        name = {"resources": "uri", "resourceTemplates": "uriTemplate"}.get(key, "name")
+        known = self._registry_of(key)
+        others = [item for item in result.get(key, ()) if item[name] not in known]
+        result = {**result, key: [*own, *others]}
         if revision.modern:
             result["resultType"] = "complete"
-            if "tools/list" not in self.server.cache_hints:
+            if method not in self.server.cache_hints:
                 result.setdefault("ttlMs", self._engine.ttl_ms)
                 result.setdefault("cacheScope", "private")  # the other server may know who asks
         return result
@@ -185,14 +235,35 @@ class Attachment:
         self._remember(context)
         if self._other_call is not None and params.name not in self._registry:
             return await self._other_call.handler(context, params)
+        return await self._run(call_tool, context)
+
+    async def _use_feature(self, run: Any, other: Any, context: _Context, params: Any) -> Any:
+        if other is not None and not self._has_feature(getattr(params, "ref", params)):
+            return await other.handler(context, params)
+        return await self._run(run, context)
+
+    def _has_feature(self, wanted: Any) -> bool:
+        """Return whether a URI or the name of a prompt is ours."""
+        dispatcher = self._engine.dispatcher
+        uri = getattr(wanted, "uri", None)
+        if uri is None:
+            return wanted.name in dispatcher.prompts
+        return uri in dispatcher.resources or dispatcher.find_resource(uri)[0] is not None
+
+    def _registry_of(self, key: str) -> ToolRegistry:
+        dispatcher = self._engine.dispatcher
+        return {"tools": self._registry, "prompts": dispatcher.prompts}.get(key, dispatcher.resources)
+
+    async def _run(self, method: Any, context: _Context) -> dict[str, Any]:
+        """Return the result of a method of toolcrib for a request."""
         revision, peer = _revision_of(context), _SDKPeer(context)
         sent = {key: item for key, item in (context.params or {}).items() if item is not None}
         meta = {"progressToken": 0, CAPABILITIES: peer.capabilities, LOG_LEVEL: "debug"}  # the SDK decides
         if "fastmcp" in (asked := sent.get("_meta") or {}):  # which version of a tool
             meta["fastmcp"] = asked["fastmcp"]
         try:
-            call = call_tool(self._engine, peer, context.request_id or 0, revision, {**sent, "_meta": meta})
-            reply = await call.run()
+            call = method(self._engine, peer, context.request_id or 0, revision, {**sent, "_meta": meta})
+            reply = call if isinstance(call, Reply) else await call.run()
             await peer.flush()
         except RPCError as error:
             reply = error_reply(None, error)

@@ -12,7 +12,6 @@ from typing import Any
 
 from toolcrib.context import LOCAL, Principal
 from toolcrib.protocol import Engine, Peer, PendingRequest, Reply
-from toolcrib.protocol.calls import ToolCall
 from toolcrib.protocol.messages import INTERNAL_ERROR, INVALID_REQUEST, RPCError, error_reply
 from toolcrib.protocol.sessions import Session
 from toolcrib.transports.eager import EagerStarter, follow
@@ -49,8 +48,7 @@ class Pipe:
             self._reply(outcome)
         elif self._engine.call_limit.is_overrun:
             outcome.refuse()
-            id_ = outcome.id if isinstance(outcome, ToolCall) else None  # a batch has no id
-            self._reply(error_reply(id_, RPCError(INTERNAL_ERROR, "Too many calls: try again later")))
+            self._reply(error_reply(outcome.id, RPCError(INTERNAL_ERROR, "Too many calls: try again later")))
         else:
             self._run(outcome)
 

@@ -97,6 +97,11 @@ def preencode(value: Any) -> Any:
     return _engine().Raw(write(value))
 
 
+def raw(data: bytes) -> Any:
+    """Return an object that is encoded as this JSON."""
+    return _engine().Raw(data)
+
+
 def canonical(value: Any) -> bytes:
     """Return JSON with sorted keys and without spaces, the same for equal values."""
     return _sorting_encoder().encode(value)

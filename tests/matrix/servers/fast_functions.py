@@ -160,5 +160,22 @@ del changed.parameters["properties"]["times"]["maximum"]
 server.add_tool(changed)
 
 
+@server.resource("notes://today", name="today", description="The note of today", mime_type="text/markdown")
+def today() -> str:
+    return "# Today"
+
+
+@server.resource("notes://on/{topic}")
+def note(topic: str) -> str:
+    """The note on a topic."""
+    return f"on {topic!r}"
+
+
+@server.prompt()
+def write(topic: str, length: int = 2) -> str:
+    """Ask for a text."""
+    return f"Write {length!r} lines on {topic!r}"
+
+
 if __name__ == "__main__":
     server.run(show_banner=False)

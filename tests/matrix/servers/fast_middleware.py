@@ -1,7 +1,7 @@
-"""Middleware of fastmcp that hides a tool, denies another and changes results."""
+"""Middleware of fastmcp that hides a tool, and denies another and a resource."""
 
 from fastmcp import Context, FastMCP
-from fastmcp.exceptions import ToolError
+from fastmcp.exceptions import ResourceError, ToolError
 from fastmcp.server.middleware import Middleware, MiddlewareContext
 
 
@@ -12,6 +12,11 @@ class Gate(Middleware):
     async def on_call_tool(self, context: MiddlewareContext, call_next):
         if context.message.name in ("hidden", "denied"):
             raise ToolError(f"{context.message.name} is not allowed")
+        return await call_next(context)
+
+    async def on_read_resource(self, context: MiddlewareContext, call_next):
+        if str(context.message.uri) == "notes://denied":
+            raise ResourceError("notes://denied is not allowed")
         return await call_next(context)
 
 
@@ -50,6 +55,28 @@ async def count(steps: int, ctx: Context) -> dict[str, int]:
 def broken(why: str) -> str:
     """Raise an error."""
     raise ValueError(why)
+
+
+@server.resource("notes://today", name="today", description="The note of today", mime_type="text/markdown")
+def today() -> str:
+    return "# Today"
+
+
+@server.resource("notes://on/{topic}")
+def note(topic: str) -> str:
+    """The note on a topic."""
+    return f"on {topic!r}"
+
+
+@server.prompt()
+def write(topic: str, length: int = 2) -> str:
+    """Ask for a text."""
+    return f"Write {length!r} lines on {topic!r}"
+
+
+@server.resource("notes://denied")
+def denied_note() -> str:
+    raise SystemExit("it was read")
 
 
 if __name__ == "__main__":

@@ -162,5 +162,22 @@ server.add_tool(repeat)
 del server._tool_manager.get_tool("repeat").parameters["properties"]["times"]["maximum"]
 
 
+@server.resource("notes://today", name="today", description="The note of today", mime_type="text/markdown")
+def today() -> str:
+    return "# Today"
+
+
+@server.resource("notes://on/{topic}")
+def note(topic: str) -> str:
+    """The note on a topic."""
+    return f"on {topic!r}"
+
+
+@server.prompt()
+def write(topic: str, length: int = 2) -> str:
+    """Ask for a text."""
+    return f"Write {length!r} lines on {topic!r}"
+
+
 if __name__ == "__main__":
     server.run()

@@ -6,8 +6,20 @@ import asyncio
 from contextlib import asynccontextmanager
 
 from mcp.server.lowlevel import Server
+from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.stdio import stdio_server
-from mcp.types import ImageContent, TextContent, Tool
+from mcp.types import (
+    Completion,
+    GetPromptResult,
+    ImageContent,
+    Prompt,
+    PromptArgument,
+    PromptMessage,
+    Resource,
+    ResourceTemplate,
+    TextContent,
+    Tool,
+)
 
 
 @asynccontextmanager
@@ -43,6 +55,40 @@ async def call_tool(name: str, arguments: dict) -> list:
     if name == "fail":
         raise ValueError(arguments["text"])
     raise ValueError(f"Unknown tool: {name}")
+
+
+@server.list_resources()
+async def list_resources() -> list[Resource]:
+    return [Resource(uri="notes://today", name="today", description="The note of today", size=7)]
+
+
+@server.list_resource_templates()
+async def list_resource_templates() -> list[ResourceTemplate]:
+    return [ResourceTemplate(uriTemplate="notes://on/{topic}", name="note", mimeType="text/plain")]
+
+
+@server.read_resource()
+async def read_resource(uri):
+    if str(uri) == "notes://nothing":
+        raise ValueError(f"Unknown resource: {uri}")
+    return [ReadResourceContents(content=str(uri), mime_type="text/plain")]
+
+
+@server.list_prompts()
+async def list_prompts() -> list[Prompt]:
+    topic = PromptArgument(name="topic", description="What about", required=True)
+    return [Prompt(name="write", description="Ask for a text.", arguments=[topic])]
+
+
+@server.get_prompt()
+async def get_prompt(name: str, arguments: dict | None) -> GetPromptResult:
+    content = TextContent(type="text", text=f"{name} {arguments}")
+    return GetPromptResult(messages=[PromptMessage(role="assistant", content=content)])
+
+
+@server.completion()
+async def complete(ref, argument, *context) -> Completion:
+    return Completion(values=["toast", "tea", argument.value], hasMore=True)
 
 
 async def main() -> None:

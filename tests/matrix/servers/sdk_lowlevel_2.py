@@ -48,7 +48,52 @@ async def call_tool(ctx, params) -> types.CallToolResult:
     raise ValueError(f"Unknown tool: {params.name}")
 
 
-server = Server("low", lifespan=open_books, on_list_tools=list_tools, on_call_tool=call_tool)
+async def list_resources(ctx, params) -> types.ListResourcesResult:
+    today = types.Resource(uri="notes://today", name="today", description="The note of today", size=7)
+    return types.ListResourcesResult(resources=[today])
+
+
+async def list_templates(ctx, params) -> types.ListResourceTemplatesResult:
+    note = types.ResourceTemplate(uri_template="notes://on/{topic}", name="note", mime_type="text/plain")
+    return types.ListResourceTemplatesResult(resource_templates=[note])
+
+
+async def read_resource(ctx, params) -> types.ReadResourceResult:
+    if params.uri == "notes://nothing":
+        raise ValueError(f"Unknown resource: {params.uri}")
+    contents = types.TextResourceContents(uri=params.uri, text=params.uri, mime_type="text/plain")
+    return types.ReadResourceResult(contents=[contents])
+
+
+async def list_prompts(ctx, params) -> types.ListPromptsResult:
+    topic = types.PromptArgument(name="topic", description="What about", required=True)
+    return types.ListPromptsResult(
+        prompts=[types.Prompt(name="write", description="Ask for a text.", arguments=[topic])]
+    )
+
+
+async def get_prompt(ctx, params) -> types.GetPromptResult:
+    content = types.TextContent(type="text", text=f"{params.name} {params.arguments}")
+    return types.GetPromptResult(messages=[types.PromptMessage(role="assistant", content=content)])
+
+
+async def complete(ctx, params) -> types.CompleteResult:
+    found = types.Completion(values=["toast", "tea", params.argument.value], has_more=True)
+    return types.CompleteResult(completion=found)
+
+
+server = Server(
+    "low",
+    lifespan=open_books,
+    on_list_tools=list_tools,
+    on_call_tool=call_tool,
+    on_list_resources=list_resources,
+    on_list_resource_templates=list_templates,
+    on_read_resource=read_resource,
+    on_list_prompts=list_prompts,
+    on_get_prompt=get_prompt,
+    on_completion=complete,
+)
 
 
 async def main() -> None:

@@ -31,6 +31,58 @@ def add(a: int, b: int = 1) -> int:
     return a + b
 '''
 
+SHOP = '''
+from typing import Literal
+
+from toolcrib import Context, MCPServer
+from toolcrib.content import File, Message
+
+server = MCPServer("shop")
+
+@server.tool
+def find_order(number: int) -> str:
+    """Find an order.
+
+    Args:
+        number: Number of the order
+    """
+    return f"Order {number}"
+
+@server.resource("orders://list")
+def orders() -> list[int]:
+    """The numbers of all orders."""
+    return [17, 18]
+
+@server.resource("orders://{number}/invoice", mime_type="text/markdown")
+def invoice(number: int) -> str:
+    """The invoice of an order."""
+    if number > 100:
+        raise ValueError(number)
+    return f"# Invoice {number}"
+
+server.add_resource("shop://logo", b"\\x89PNG\\x00\\xff", mime_type="image/png", description="The logo.")
+
+@server.prompt
+def complain(order: int, tone: Literal["polite", "firm"] = "polite") -> list[Message]:
+    """Complain about an order.
+
+    Args:
+        order: Number of the order
+        tone: How it should sound
+    """
+    text = f"Write a {tone} complaint about order {order}."
+    return [Message(text), Message("Dear shop,", role="assistant")]
+
+@server.prompt
+def thank(who: str) -> str:
+    """Thank somebody.
+
+    Args:
+        who: A name
+    """
+    return f"Thank {who}."
+'''
+
 
 class CommandLine:
     def __init__(self, folder: Path) -> None:

@@ -7,7 +7,7 @@ from click.shell_completion import ShellComplete
 
 from toolcrib.cli import app
 
-from .conftest import ADD, CommandLine
+from .conftest import ADD, SHOP, CommandLine
 
 
 def complete(*words: str) -> list[str]:
@@ -56,3 +56,18 @@ def test_commands_clients_formats_and_providers_are_completed() -> None:
 def test_an_unknown_command_gets_a_hint(cli: CommandLine, word: str, hint: str) -> None:
     done = cli.run(word)
     assert (done.exit_code, done.stderr) == (2, f"error: No such command '{word}'\nhint: {hint}\n")
+
+
+def test_prompts_and_uris_are_completed_without_running_the_target(cli: CommandLine) -> None:
+    named = SHOP.replace("@server.prompt\ndef thank", '@server.prompt("say_thanks")\ndef thank')
+    cli.write("shop.py", named + "\nraise SystemExit('it was run')\n")
+    assert complete("prompt", "-t", "shop.py", "") == ["complain", "say_thanks"]
+    uris = ["orders://list", "orders://{number}/invoice", "shop://logo"]
+    assert complete("read", "-t", "shop.py", "") == uris
+    assert complete("read", "-t", "shop.py", "shop:") == ["shop://logo"]
+    for command in ("show", "explain"):
+        names = complete(command, "-t", "shop.py", "")
+        assert sorted(names) == sorted(["find_order", *uris, "complain", "say_thanks"])
+        assert complete(command, "-t", "shop.py", "prompt:s") == ["prompt:say_thanks"]
+        assert complete(command, "-t", "shop.py", "resource:shop") == ["resource:shop://logo"]
+    assert complete("call", "-t", "shop.py", "") == ["find_order"]

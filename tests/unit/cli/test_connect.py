@@ -22,6 +22,7 @@ _VARIABLES = (
     "VSCODE_APPDATA",
     "GEMINI_CLI_HOME",
     "CODEX_HOME",
+    "GOOSE_PATH_ROOT",
 )
 
 
@@ -337,7 +338,7 @@ def test_a_client_is_found_by_what_it_wrote_and_not_by_what_connect_writes(
 
 
 def test_list_as_json_and_for_one_client(cli: CommandLine, cursor: Path) -> None:
-    assert len(cli.json("connect", "--list", "--json")["clients"]) == 6
+    assert len(cli.json("connect", "--list", "--json")["clients"]) == 8
     (only,) = cli.json("connect", "--list", "cursor", "--json")["clients"]
     assert only == {
         "client": "cursor",
@@ -428,3 +429,63 @@ def test_control_characters_are_printed_as_escapes(cli: CommandLine) -> None:
     assert "\x9b" not in done.stdout
     assert json.loads(done.stdout)["mcpServers"]["shop"]["env"] == {"A": "\x9b"}
     assert 'A = "\\u009b"' in cli.run("connect", "codex", *given).stdout
+
+
+# --- Goose and Windsurf ------------------------------------------------------------------------------
+
+
+def test_goose_keeps_the_comments_of_its_file(cli: CommandLine, home: Path) -> None:
+    file = home / ".config" / "goose" / "config.yaml"
+    file.parent.mkdir(parents=True)
+    before = "# mine\nextensions:\n  memory: # built in\n    enabled: true\n    type: builtin\n"
+    file.write_text(before)
+    tools = cli.write("tools.py", ADD)
+    done = cli.run("connect", "goose", "tools.py", "--name", "Shop", "--env", "DB=x y")
+    assert done.exit_code == 0, done.stderr
+    assert file.with_name("config.yaml.bak").read_text() == before
+    text = file.read_text()
+    assert text.startswith("# mine\nextensions:\n  shop:\n    enabled: true\n")
+    assert text.endswith(
+        f"      - {tools}\n    envs:\n      DB: x y\n{before.partition('extensions:')[2][1:]}"
+    )
+    assert cli.json("connect", "--list", "goose", "--json")["clients"][0]["files"][0]["servers"] == ["shop"]
+    assert cli.json("connect", "goose", "tools.py", "--name", "shop", "--env", "DB=x y", "--json")[
+        "state"
+    ] == ("already-connected")
+    file.write_text(text.replace("enabled: true", "enabled: false", 1))
+    assert cli.json("connect", "goose", "tools.py", "--name", "shop", "--json")["state"] == "different"
+    assert (
+        cli.json("connect", "goose", "tools.py", "--name", "shop", "--force", "--json")["state"] == "replaced"
+    )
+    assert "  shop:\n    enabled: false\n" in file.read_text()  # the switch belongs to the user
+    assert cli.run("connect", "goose", "--name", "Shop", "--remove").exit_code == 0
+    assert file.read_text() == before
+
+
+def test_goose_and_windsurf_are_sent_to_a_url_with_a_key(cli: CommandLine, home: Path) -> None:
+    for client in ("goose", "windsurf"):
+        done = cli.run("connect", client, "--url", URL, "--key", "secret", "--name", "shop")
+        assert done.exit_code == 0, done.stderr
+        again = cli.run("connect", client, "--url", URL, "--key", "newer", "--name", "shop")
+        assert again.exit_code == 1
+        assert "secret" not in again.stderr
+        assert "newer" not in again.stderr
+    headers = {"Authorization": "Bearer secret"}
+    file = home / ".codeium/windsurf/mcp_config.json"
+    assert servers(file) == {"shop": {"serverUrl": URL, "headers": headers}}
+    assert (
+        f'    uri: "{URL}"\n    headers:\n      Authorization: Bearer secret\n'
+        in (home / ".config/goose/config.yaml").read_text()
+    )
+    for client in ("goose", "windsurf"):
+        assert cli.json("connect", client, "--name", "shop", "--remove", "--json")["state"] == "removed"
+
+
+def test_the_environment_of_a_foreign_goose_entry_is_not_shown(cli: CommandLine, home: Path) -> None:
+    file = home / ".config" / "goose" / "config.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text("extensions:\n  shop:\n    cmd: npx\n    envs:\n      TOKEN: hidden\n")
+    done = cli.run("connect", "goose", "--name", "shop", "--remove")
+    assert done.exit_code == 1
+    assert "hidden" not in done.stderr
+    assert '"TOKEN": "***"' in done.stderr

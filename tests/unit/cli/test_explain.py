@@ -6,7 +6,7 @@ import pytest
 
 from toolcrib.policy.auth.api_keys import KeyFile
 
-from .conftest import CommandLine
+from .conftest import SHOP, CommandLine
 
 TOOLS = '''
 from toolcrib import tool
@@ -196,7 +196,7 @@ def test_invalid_arguments_are_an_error_unless_the_call_is_refused(shop: Command
     ("arguments", "words"),
     [
         (["fnid"], "Unknown tool: fnid"),
-        (["--args", "{}"], "--args requires a tool"),
+        (["--args", "{}"], "--args requires a name"),
         (["find", "--args", "[]"], "The arguments after --args must be a JSON object"),
         (["find", "q"], "'q' is not KEY=VALUE"),
         (["--as", "role:support", "find"], "'role:support' is not a caller"),
@@ -315,3 +315,58 @@ def test_converted_arguments_are_judged_and_shown(cli: CommandLine) -> None:
     done = cli.run("explain", "find", "user=crash")
     assert (done.exit_code, done.stdout) == (2, "")
     assert "Cannot convert the arguments of 'find': TypeError: no such user" in done.stderr
+
+
+# --- resources and prompts ---------------------------------------------------------------------------
+
+RULES = """
+[server]
+targets = ["shop.py"]
+
+[[rules]]
+allow = ["find_order", "orders://*", "prompt:complain"]
+
+[[rules]]
+deny = ["resource:orders://{number}/invoice"]
+when = {number = {above = 50}}
+"""
+
+
+@pytest.fixture
+def features(cli: CommandLine) -> CommandLine:
+    cli.write("shop.py", SHOP)
+    cli.write("toolcrib.toml", RULES)
+    return cli
+
+
+def test_every_resource_and_prompt_has_its_line(features: CommandLine) -> None:
+    rows = [line.split("  ")[0] for line in features.run("explain").stdout.splitlines()[1:]]
+    assert rows[1:] == [
+        *("resource:orders://list", "resource:orders://{number}/invoice", "resource:shop://logo"),
+        *("prompt:complain", "prompt:thank"),
+    ]
+    found = features.json("explain", "--json")
+    assert list(found) == ["principal", "key", "tools", "resources", "resourceTemplates", "prompts"]
+    assert [item["verdict"] for item in found["prompts"]] == ["allowed", "hidden"]
+    assert found["prompts"][0]["tool"] == "prompt:complain"
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "text"),
+    [
+        ("orders://17/invoice", 0, "local reads resource:orders://{number}/invoice: allowed by rule 1"),
+        ("resource:orders://17/invoice", 0, "local reads resource:orders://{number}/invoice: allowed by"),
+        ("orders://77/invoice", 1, "invoice: denied for these arguments by rule 2"),
+        ("orders://{number}/invoice", 0, "invoice: depends on the arguments. Allowed for example: number=0."),
+        ("shop://logo", 1, "denied by the default, deny. The resource is hidden from this caller."),
+        ("prompt:complain", 0, "local uses prompt:complain: allowed by rule 1"),
+        ("thank", 1, "denied by the default, deny. The prompt is hidden from this caller."),
+        ("tool:find_order", 0, "local calls find_order: allowed by rule 1"),
+    ],
+)
+def test_a_resource_or_prompt_is_explained_by_its_name(
+    features: CommandLine, name: str, code: int, text: str
+) -> None:
+    done = features.run("explain", name)
+    assert (done.exit_code, done.stderr) == (code, "")
+    assert text in done.stdout.splitlines()[0]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
+
 import pytest
 
-from .conftest import ADD, CommandLine
+from .conftest import ADD, SHOP, CommandLine
 
 TAGGED = (
     ADD.replace("@tool", '@tool(tags=["sums"])')
@@ -106,4 +108,62 @@ def test_disabled_tools_are_a_note_and_no_error(cli: CommandLine) -> None:
     done = cli.run("list", "tools.py")
     assert (done.exit_code, done.stdout) == (0, "")
     assert "note: 1 tool disabled: add" in done.stderr
-    assert "note: no tools found" in done.stderr
+    assert "note: no tools, resources or prompts found" in done.stderr
+
+
+# --- resources and prompts ---------------------------------------------------------------------------
+
+
+def test_resources_templates_and_prompts_have_tables_of_their_own(cli: CommandLine) -> None:
+    cli.write("shop.py", SHOP)
+    done = cli.run("list", "shop.py")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout == dedent(
+        """\
+        NAME        DESCRIPTION    PARAMETERS
+        find_order  Find an order  number: integer
+
+        RESOURCE       DESCRIPTION                TYPE
+        orders://list  The numbers of all orders  -
+        shop://logo    The logo.                  image/png
+
+        TEMPLATE                   DESCRIPTION              TYPE
+        orders://{number}/invoice  The invoice of an order  text/markdown
+
+        PROMPT    DESCRIPTION              PARAMETERS
+        complain  Complain about an order  order: integer, tone?: "polite" | "firm"
+        thank     Thank somebody           who: string
+        """
+    )
+
+
+def test_json_has_lists_of_those_kinds_that_there_are(cli: CommandLine) -> None:
+    cli.write("shop.py", SHOP)
+    cli.write("tools.py", ADD)
+    assert cli.json("list", "tools.py", "--json").keys() == {"tools", "findings"}
+    found = cli.json("list", "shop.py", "--json")
+    assert list(found) == ["tools", "resources", "resourceTemplates", "prompts", "findings"]
+    logo = found["resources"][1]
+    line = SHOP[: SHOP.index("server.add_resource")].count("\n") + 1
+    assert logo["source"] == {"file": str(cli.folder / "shop.py"), "line": line}
+    assert (logo["uri"], logo["mimeType"]) == ("shop://logo", "image/png")
+    assert found["resourceTemplates"][0]["uriTemplate"] == "orders://{number}/invoice"
+    assert [item["name"] for item in found["prompts"][0]["arguments"]] == ["order", "tone"]
+
+
+def test_selectors_choose_among_every_kind(cli: CommandLine) -> None:
+    cli.write("shop.py", SHOP)
+    found = cli.json("list", "shop.py", "--json", "--include", "orders://*", "--include", "thank")
+    names = {key: [item.get("uri") or item["name"] for item in found[key]] for key in found}
+    del names["findings"]
+    assert names == {
+        "tools": [],
+        "resources": ["orders://list"],
+        "resourceTemplates": ["invoice"],
+        "prompts": ["thank"],
+    }
+
+
+def test_disabled_ones_are_counted_by_kind(cli: CommandLine) -> None:
+    cli.write("shop.py", SHOP.replace("@server.prompt\n", "@server.prompt(enabled=False)\n"))
+    assert cli.run("list", "shop.py").stderr == "note: 2 prompts disabled: complain, thank\n"

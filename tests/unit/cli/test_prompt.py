@@ -1,65 +1,110 @@
-"""Forms at the terminal: how typed words become values, and which values are refused."""
+"""`toolcrib prompt`: the messages of one prompt."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from toolcrib.cli.prompt import find_problem, list_titles, parse_value
+from .conftest import SHOP, CommandLine
 
-COLOURS = {"oneOf": [{"const": "#f00", "title": "Red"}, {"const": "#0f0", "title": "Green"}]}
-SEVERAL = {"type": "array", "items": {"anyOf": COLOURS["oneOf"]}, "minItems": 1}
+MORE = '''
+from toolcrib import Image
+
+@server.prompt
+def look() -> list:
+    """Show a picture."""
+    return ["Look:", Image(b"abc")]
+
+@server.prompt
+def add(numbers: list[int], flag: bool = False) -> str:
+    """Add numbers."""
+    return f"{sum(numbers)} {flag}"
+
+@server.prompt
+def nothing() -> list:
+    """Say nothing."""
+    return []
+'''
+
+
+@pytest.fixture
+def shop(cli: CommandLine) -> CommandLine:
+    cli.write("shop.py", SHOP + MORE)
+    return cli
+
+
+def test_a_single_message_is_printed_as_it_is(shop: CommandLine) -> None:
+    done = shop.run("prompt", "-t", "shop.py", "thank", "who=Ana")
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "Thank Ana.\n", "")
+
+
+def test_several_messages_are_printed_below_their_roles(shop: CommandLine) -> None:
+    done = shop.run("prompt", "-t", "shop.py", "complain", "order=17", "tone=firm")
+    text = "user:\nWrite a firm complaint about order 17.\n\nassistant:\nDear shop,\n"
+    assert (done.exit_code, done.stdout, done.stderr) == (0, text, "")
+    shown = shop.run("prompt", "-t", "shop.py", "look").stdout
+    assert shown == "user:\nLook:\n\nuser:\n[image, image/png] 3 bytes (use --json to print them)\n"
+
+
+def test_json_is_what_mcp_sends(shop: CommandLine) -> None:
+    found = shop.json("prompt", "-t", "shop.py", "complain", "order=17", "--json")
+    assert found["description"] == "Complain about an order"
+    assert [message["role"] for message in found["messages"]] == ["user", "assistant"]
+    assert found["messages"][1]["content"] == {"type": "text", "text": "Dear shop,"}
 
 
 @pytest.mark.parametrize(
-    ("schema", "titles"),
+    "words",
     [
-        ({"type": "string"}, {}),
-        ({"type": "string", "enum": ["a", "b"]}, {}),
-        ({"type": "string", **COLOURS}, {"#f00": "Red", "#0f0": "Green"}),
-        (SEVERAL, {"#f00": "Red", "#0f0": "Green"}),
-        ({"enum": "nonsense", "items": 5}, {}),
-        ({"oneOf": [5, {}]}, {}),
+        ("numbers=[1, 2]", "flag=true"),
+        ("numbers:=[1, 2]", "flag:=true"),
+        ("--json", '{"numbers": [1, 2], "flag": true}'),
+        ("--json", '{"numbers": "[1, 2]", "flag": "true"}'),
     ],
 )
-def test_choices_may_have_titles(schema: dict[str, Any], titles: dict[str, str]) -> None:
-    assert list_titles(schema) == titles
+def test_arguments_are_given_as_for_calls(shop: CommandLine, words: tuple[str, ...]) -> None:
+    done = shop.run("prompt", "-t", "shop.py", "add", *words)
+    assert "3 True" in done.stdout
+
+
+def test_arguments_are_read_from_stdin(shop: CommandLine) -> None:
+    done = shop.run("prompt", "-t", "shop.py", "thank", "--json", "-", stdin='{"who": "Bo"}')
+    assert "Thank Bo." in done.stdout
 
 
 @pytest.mark.parametrize(
-    ("word", "schema", "value"),
+    ("words", "code", "text"),
     [
-        ("17", {"type": "string"}, "17"),
-        ("17", {"type": "integer"}, 17),
-        ("1.5", {"type": "number"}, 1.5),
-        ("old", {"type": "integer"}, "old"),
-        ("Yes", {"type": "boolean"}, True),
-        ("n", {"type": "boolean"}, False),
-        ("maybe", {"type": "boolean"}, "maybe"),
-        ("red", {"type": "string", **COLOURS}, "#f00"),
-        ("#0f0", {"type": "string", **COLOURS}, "#0f0"),
-        ("red, #0f0,", SEVERAL, ["#f00", "#0f0"]),
-        ("", SEVERAL, []),
+        (["complian"], 2, "Unknown prompt: complian\nhint: did you mean 'complain'?"),
+        (["find_order"], 2, "Unknown prompt: find_order\nhint: it is a tool: use toolcrib call find_order"),
+        (["complain"], 1, "'order': required, but missing\nhint: parameters: order: integer, tone?:"),
+        (["complain", "order=x"], 1, "prompt 'complain': 'order': expected integer, got string 'x'"),
+        (["complain", "order=1", "tone=loud"], 1, "'complain': 'tone': expected one of 'polite', 'firm'"),
+        (["complain", "order=1", "x=1"], 1, "'x': not a parameter of this prompt"),
+        (["thank", "Ana"], 2, "'Ana' is not KEY=VALUE"),
     ],
 )
-def test_typed_words_are_converted_by_the_field(word: str, schema: dict[str, Any], value: Any) -> None:
-    assert parse_value(word, schema, list_titles(schema)) == value
+def test_mistakes_are_errors_with_a_hint(shop: CommandLine, words: list[str], code: int, text: str) -> None:
+    done = shop.run("prompt", "-t", "shop.py", *words)
+    assert (done.exit_code, done.stdout) == (code, "")
+    assert text in done.stderr
+    assert "\nhint: " in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("value", "schema", "fits"),
-    [
-        (5, {"type": "integer", "minimum": 3}, True),
-        (2, {"type": "integer", "minimum": 3}, False),
-        ("x", {"type": "string", "format": "email"}, False),
-        ("#f00", {"type": "string", **COLOURS}, True),
-        ("#00f", {"type": "string", **COLOURS}, False),
-        (["#f00"], SEVERAL, True),
-        ([], SEVERAL, False),
-        ("anything", {"type": "no such type"}, True),
-        ("anything", {"pattern": "("}, True),
-    ],
-)
-def test_an_invalid_value_is_found_before_it_is_sent(value: Any, schema: dict[str, Any], fits: bool) -> None:
-    assert (find_problem(value, schema) is None) is fits
+def test_a_prompt_is_no_tool(shop: CommandLine) -> None:
+    done = shop.run("call", "-t", "shop.py", "thank")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "error: Unknown tool: thank\nhint: it is a prompt: use toolcrib prompt thank\n",
+    )
+
+
+def test_no_messages_are_a_note(shop: CommandLine) -> None:
+    assert shop.run("prompt", "-t", "shop.py", "nothing").stderr == "note: the prompt has no messages\n"
+
+
+def test_no_prompt_bypasses_a_policy(shop: CommandLine) -> None:
+    shop.write("toolcrib.toml", '[server]\ntargets = ["shop.py"]\n[[rules]]\nallow = ["prompt:thank"]\n')
+    assert shop.run("prompt", "thank", "who=Ana").stdout == "Thank Ana.\n"
+    done = shop.run("prompt", "complain", "order=1")
+    assert (done.exit_code, "The policy does not allow you to use 'complain'" in done.stderr) == (2, True)
+    assert "--as local prompt:complain`" in done.stderr

@@ -235,14 +235,14 @@ def test_changed_files_are_reloaded_and_broken_ones_are_not(cli: CommandLine) ->
     path = cli.write("tools.py", ADD)
     with Serving("tools.py", "--reload", cwd=cli.folder) as serving:
         path.write_text(ADD.replace("return a + b", "return a * b"))
-        serving.wait_for("info: Reloaded 1 tools, changed: add")
+        serving.wait_for("info: Reloaded 1 tool, changed: add")
         assert serving.call("add", a=4, b=5) == "20"
         path.write_text(ADD + "\ndef broken(:\n")
         serving.wait_for("error: Not reloaded, the previous tools stay active: ")
         assert "tools.py:17: error[unreadable-source]" in serving.errors
         assert serving.call("add", a=4, b=5) == "20"
         path.write_text(ADD.replace("def add", "def plus"))
-        serving.wait_for("info: Reloaded 1 tools", 2)
+        serving.wait_for("info: Reloaded 1 tool", 2)
         assert serving.names() == ["plus"]
         assert serving.end() == 0
         assert "Traceback" not in serving.errors
@@ -373,12 +373,12 @@ def test_no_tools_is_an_error(cli: CommandLine) -> None:
     cli.write("empty.py", "def plain() -> None: ...\n")
     done = cli.run("serve", "empty.py", "--port", "0")
     assert done.exit_code == 1
-    assert done.stderr.endswith("error: No tools to serve\n")
+    assert done.stderr.endswith("error: Nothing to serve\n")
     cli.write("toolcrib.toml", "[server]\ntargets = ['off.py']\n")
     cli.write("off.py", ADD.replace("@tool", "@tool(enabled=False, group='math')"))
     done = cli.run("serve", "--stdio")
     assert done.exit_code == 1
-    assert "all tools are disabled\nhint: set enable_math_tools = true" in done.stderr
+    assert "everything is disabled\nhint: set enable_math_tools = true" in done.stderr
 
 
 def test_strict_does_not_start_with_a_bad_tool(folder: Path, cli: CommandLine) -> None:

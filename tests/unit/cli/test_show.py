@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .conftest import ADD, CommandLine
+from .conftest import ADD, SHOP, CommandLine
 
 RICH = '''
 from typing import Annotated, Literal
@@ -207,3 +207,51 @@ def test_an_object_with_several_tools_is_ambiguous(cli: CommandLine) -> None:
     assert done.exit_code == 2
     assert "apps.py:Shop contains 2 tools" in done.stderr
     assert cli.run("show", "-t", "apps.py:Shop", "sell").exit_code == 0
+
+
+# --- resources and prompts ---------------------------------------------------------------------------
+
+
+def facts_of(cli: CommandLine, name: str) -> tuple[str, dict[str, str]]:
+    """Return the first line, and the facts at the end."""
+    lines = cli.run("show", "-t", "shop.py", name).stdout.splitlines()
+    facts = lines[lines.index("", 3) + 1 :] if "" in lines[3:] else lines[3:]
+    return lines[0], {line.split("  ")[0]: line.split("  ", 1)[1].strip() for line in facts}
+
+
+def test_a_resource_is_shown_by_its_uri_a_template_or_a_uri_that_it_matches(cli: CommandLine) -> None:
+    cli.write("shop.py", SHOP)
+    name, facts = facts_of(cli, "shop://logo")
+    assert (name, facts["Kind"], facts["Type"]) == ("shop://logo", "resource", "image/png")
+    assert facts["Cached"] == "by clients, for 3600 s"
+    for uri in ("orders://{number}/invoice", "orders://17/invoice", "resource:orders://17/invoice"):
+        name, facts = facts_of(cli, uri)
+        assert (name, facts["Kind"], facts["Name"]) == ("orders://{number}/invoice", "template", "invoice")
+    assert cli.json("show", "-t", "shop.py", "orders://17/invoice", "--json")["mimeType"] == "text/markdown"
+
+
+def test_a_prompt_is_shown_with_its_arguments(cli: CommandLine) -> None:
+    cli.write("shop.py", SHOP)
+    name, facts = facts_of(cli, "complain")
+    assert (name, facts["Kind"]) == ("complain", "prompt")
+    lines = cli.run("show", "-t", "shop.py", "complain").stdout.splitlines()
+    assert 'tone      "polite" | "firm"  default "polite"  How it should sound' in lines
+
+
+def test_a_name_of_two_kinds_needs_its_kind(cli: CommandLine) -> None:
+    cli.write("shop.py", SHOP.replace("def thank", "def find_order"))
+    done = cli.run("show", "-t", "shop.py", "find_order")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "error: 'find_order' is a tool and a prompt\nhint: write tool:find_order or prompt:find_order\n",
+    )
+    assert "Number of the order" in cli.run("show", "-t", "shop.py", "tool:find_order").stdout
+    assert "A name" in cli.run("show", "-t", "shop.py", "prompt:find_order").stdout
+
+
+def test_an_unknown_name_is_looked_for_among_all_kinds(cli: CommandLine) -> None:
+    cli.write("shop.py", SHOP)
+    done = cli.run("show", "-t", "shop.py", "complian")
+    text = "error: Unknown tool, resource or prompt: complian\nhint: did you mean 'complain'?\n"
+    assert (done.exit_code, done.stderr) == (2, text)
+    assert "Unknown resource: shop://x\n" in cli.run("show", "-t", "shop.py", "shop://x").stderr

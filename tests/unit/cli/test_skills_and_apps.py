@@ -56,7 +56,7 @@ def test_check_reports_pages_that_are_missing_and_skills_with_planted_text(shop:
     assert "shop.py:8: error[missing-app] Tool 'find_orders' names the page ui://shop/board" in done.stdout
     assert "SKILL.md:6: warning[overrides-instructions] The text of skill 'tea'" in done.stdout
     assert "SKILL.md:6: warning[dead-link]" in done.stdout
-    assert "1 tool ok; 1 error, 2 warnings" in done.stdout
+    assert "1 tool and 1 resource ok; 1 error, 2 warnings." in done.stdout
 
 
 def test_lint_inspects_skills_and_a_finding_can_be_ignored(shop: CommandLine) -> None:

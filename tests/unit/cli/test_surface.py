@@ -12,7 +12,7 @@ from typing import Any
 import click
 import pytest
 
-from tests.unit.cli.conftest import ADD, CommandLine
+from tests.unit.cli.conftest import ADD, SHOP, CommandLine
 from toolcrib.cli import app
 
 DATA = Path(__file__).parent / "data"
@@ -69,6 +69,12 @@ COMMANDS = {
     "scan": ("scan", "tools.py", "bad.py", "--json"),
     "search": ("search", "-t", "tools.py", "whole", "numbers", "--json"),
     "call": ("call", "tools.py:add", "a=1", "--json"),
+    "list features": ("list", "shop.py", "--json"),
+    "show resource": ("show", "-t", "shop.py", "orders://17/invoice", "--json"),
+    "show prompt": ("show", "-t", "shop.py", "complain", "--json"),
+    "explain features": ("explain", "-t", "shop.py", "--json"),
+    "read": ("read", "-t", "shop.py", "orders://17/invoice", "--json"),
+    "prompt": ("prompt", "-t", "shop.py", "complain", "order=17", "--json"),
     "explain": ("explain", "-t", "toolcrib.toml", "--json"),
     "explain one": ("explain", "-t", "toolcrib.toml", "add", "a=1", "--json"),
     "export": ("export", "--to", "openai", "tools.py", "--json"),
@@ -84,6 +90,9 @@ COMMANDS = {
     "connect print": ("connect", "cursor", "tools.py", "--file", "mcp.json", "--print", "--json"),
     "connect remove": ("connect", "cursor", "tools.py", "--file", "mcp.json", "--remove", "--json"),
     "connect list": ("connect", "--list", "--json"),
+    "publish": ("publish", "tools.py", "--json"),
+    "publish check": ("publish", "--check", "--json"),
+    "bundle": ("bundle", "tools.py", "--json"),
     "audit tail": ("audit", "tail", "-n", "1", "--json"),
     "audit query": ("audit", "query", "--limit", "1", "--json"),
     "audit verify": ("audit", "verify", "--json"),
@@ -99,6 +108,15 @@ allow = ["add"]
 [audit]
 file = "audit.db"
 """
+PROJECT = """
+[project]
+name = "shop"
+version = "1"
+description = "A shop"
+authors = [{name = "Ana"}]
+dependencies = ["toolcrib"]
+scripts = {shop = "shop:main"}
+"""
 OLD = ADD.replace("b: int = 1", "b: int").replace("def add", "def plus") + ADD.replace("whole ", "")
 
 
@@ -108,8 +126,11 @@ def prepared(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     cli.write("old.py", OLD)
     assert cli.run("lock", "old.py", "--output", "old.lock").exit_code == 0
     cli.write("tools.py", ADD)
+    cli.write("shop.py", SHOP)
     cli.write("bad.py", "from toolcrib import tool\n\n@tool\ndef bad(*args: int) -> int:\n    return 1\n")
     cli.write("toolcrib.toml", SETTINGS)
+    cli.write("pyproject.toml", PROJECT)
+    cli.write("server.json", '{"name": "com.example/shop"}')
     assert cli.run("call", "-t", "toolcrib.toml", "add", "a=1").exit_code == 0
     return cli
 

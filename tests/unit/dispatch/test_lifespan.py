@@ -338,7 +338,7 @@ def registry() -> ToolRegistry:
 
 @pytest.fixture
 def apps(registry: ToolRegistry) -> Applications:
-    return Applications(registry, CrashReporter())
+    return Applications((registry,), CrashReporter())
 
 
 async def opened(apps: Applications, registry: ToolRegistry, app: Application) -> Application:

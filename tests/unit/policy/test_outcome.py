@@ -91,7 +91,7 @@ def test_whoever_is_gone_has_not_cancelled_and_nothing_else_changes() -> None:
 
 def test_all_words_are_listed_once() -> None:
     assert get_args(Outcome) == OUTCOMES
-    assert {outcome for _, outcome, _ in WORDS} | {"ok", "disconnected"} == set(OUTCOMES)
+    assert {outcome for _, outcome, _ in WORDS} | {"ok", "disconnected", "task"} == set(OUTCOMES)
 
 
 ANA = Principal("key:ana")

@@ -109,12 +109,26 @@ def test_names_and_revisions_of_added_methods_are_checked() -> None:
 def test_every_method_is_a_row_of_the_table() -> None:
     assert len({(row.name, row.revisions) for row in METHODS}) == len(METHODS)
     assert {row.name for row in METHODS} == {
+        "completion/complete",
         "initialize",
         "logging/setLevel",
         "notifications/cancelled",
         "ping",
+        "prompts/get",
+        "prompts/list",
+        "resources/directory/read",
+        "resources/list",
+        "resources/read",
+        "resources/subscribe",
+        "resources/templates/list",
+        "resources/unsubscribe",
         "server/discover",
+        "skills/get",
+        "skills/list",
         "subscriptions/listen",
+        "tasks/cancel",
+        "tasks/get",
+        "tasks/update",
         "tools/call",
         "tools/list",
     }

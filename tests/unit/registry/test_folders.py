@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from toolcrib.content import is_text_type
 from toolcrib.errors import FileTooLargeError, FileUnavailableError, InvalidToolError
 from toolcrib.registry import folders
-from toolcrib.registry.folders import FileEntry, FileReader, Folder, is_text, mime_type_of
+from toolcrib.registry.folders import FileEntry, FileReader, Folder, mime_type_of
 
 FILES = [
     "a-b.md",
@@ -248,10 +249,10 @@ def test_without_relative_opening_links_are_resolved_and_contained(
 )
 def test_the_media_type_follows_from_the_name(name: str, mime_type: str, is_shown_as_text: bool) -> None:
     assert mime_type_of(name) == mime_type
-    assert is_text(mime_type) is is_shown_as_text
+    assert is_text_type(mime_type) is is_shown_as_text
 
 
 def test_parameters_and_case_of_a_media_type_do_not_matter() -> None:
-    assert is_text("Text/Plain; charset=utf-8")
-    assert is_text("application/ld+json;profile=x")
-    assert not is_text("json")
+    assert is_text_type("Text/Plain; charset=utf-8")
+    assert is_text_type("application/ld+json;profile=x")
+    assert not is_text_type("json")

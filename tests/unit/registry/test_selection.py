@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from toolcrib import Tool
+from toolcrib import MCPServer, Tool
 from toolcrib.errors import ConfigurationError
-from toolcrib.registry.selection import select, tags_of
+from toolcrib.registry.selection import count_kinds, label_of, name_kinds, select, sort_kinds, tags_of
 
 
 def named(name: str, **options: Any) -> Tool:
@@ -99,3 +99,29 @@ def test_a_tool_that_cannot_be_built_still_has_the_tags_of_its_options() -> None
     broken = Tool.from_handler(lambda: 1, "broken", "Does not build.", {"type": "array"}, tags=["x"])
     assert tags_of(broken) == ("x",)
     assert select([broken], ["tag:x"]) == [broken]
+
+
+def test_counts_name_every_kind() -> None:
+    assert count_kinds([]) == "0 tools"
+    assert count_kinds(["tool"], "sample tool") == "1 sample tool"
+    assert count_kinds(["prompt", "tool", "tool"]) == "2 tools and 1 prompt"
+    assert count_kinds(["template", "resource", "resource"]) == "2 resources and 1 template"
+
+
+def test_a_selector_that_matches_nothing_says_what_it_could_match() -> None:
+    server = MCPServer("kinds")
+    server.prompt(name_prompt)
+    server.add_resource("a://b", "text")
+    prompts, resources = list(server.prompts), list(server.resources)
+    assert name_kinds("x", []) == "tool"
+    assert name_kinds("x", prompts) == "tool or prompt"
+    assert name_kinds("x", [*prompts, *resources]) == "tool, resource or prompt"
+    assert name_kinds("resource:x", prompts) == "resource"
+    with pytest.raises(ConfigurationError, match="'prompt:x' matches no prompt"):
+        select(prompts, ["prompt:x"])
+    assert [label_of(tool) for tool in sort_kinds([*prompts, *resources])] == ["resource", "prompt"]
+
+
+def name_prompt() -> str:
+    """Ask for a name."""
+    return "What is your name?"

@@ -363,3 +363,40 @@ def test_a_batch_says_which_switches_fit() -> None:
 def test_the_tool_behind_a_collected_thing_is_the_thing_itself() -> None:
     assert collect(add).tools[0].origin is add
     assert isinstance(collect(add).tools[0], Tool)
+
+
+# --- resources and prompts ----------------------------------------------------------------------------
+
+
+def make_server() -> MCPServer:
+    server = MCPServer("kinds")
+    server.add_resource("a://b", "text", group="extra")
+
+    @server.prompt
+    def ask() -> str:
+        """Ask something."""
+        return "Why?"
+
+    return server
+
+
+def test_resources_and_prompts_of_a_server_are_in_lists_of_their_own() -> None:
+    batch = collect(make_server())
+    assert (batch.tools, batch.findings) == ([], [])
+    assert [tool.name for tool in (*batch.resources, *batch.prompts)] == ["a://b", "ask"]
+
+
+def test_they_can_be_added_one_by_one_and_in_a_list() -> None:
+    other = MCPServer("other")
+    report = other.add([*collect(make_server()).everything])
+    assert [tool.name for tool in report.others] == ["a://b", "ask"]
+    assert other.add(collect(MCPServer("none")).everything).registered == []
+    assert (len(other.registry), len(other.resources), len(other.prompts)) == (0, 1, 1)
+    third = MCPServer("third")
+    third.add(next(iter(other.prompts)))
+    assert [tool.name for tool in third.prompts] == ["ask"]
+
+
+def test_a_switch_turns_resources_off() -> None:
+    batch = collect(make_server(), switches={"enable_extra_tools": False})
+    assert [tool.options.enabled for tool in batch.everything] == [False, True]

@@ -6,12 +6,20 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from toolcrib.cli.connect.edit import Editor, JsonEditor, TomlEditor, read
+from toolcrib.cli.connect.edit import (
+    COMMAND_KEYS,
+    URL_KEYS,
+    Editor,
+    JsonEditor,
+    TomlEditor,
+    YamlEditor,
+    read,
+)
 from toolcrib.errors import ConfigurationError
 
 DEFAULT_NAME = "toolcrib"
@@ -68,13 +76,20 @@ def is_toolcrib(entry: Any) -> bool:
         return False
     args = entry.get("args")
     words = args if isinstance(args, list) else []
-    name = re.split(r"[/\\]", str(entry.get("command")))[-1].lower()
+    command = next((entry[key] for key in COMMAND_KEYS if key in entry), None)
+    name = re.split(r"[/\\]", str(command))[-1].lower()
     return name in ("toolcrib", "toolcrib.exe") or _PROGRAM in words or "toolcrib" in words[:-1]
+
+
+def url_of(entry: Any) -> Any:
+    """Return the URL in an entry, or None."""
+    found = [entry[key] for key in URL_KEYS if key in entry] if isinstance(entry, Mapping) else []
+    return found[0] if found else None
 
 
 def is_local(entry: Any) -> bool:
     """Return whether an entry points to a server on this machine."""
-    url = entry.get("url", entry.get("httpUrl")) if isinstance(entry, Mapping) else None
+    url = url_of(entry)
     try:
         return isinstance(url, str) and urlsplit(url).hostname in _LOOPBACK
     except ValueError:
@@ -89,7 +104,9 @@ class Client:
     """A client and its files: `user_file`, and `project_file` if it has one for projects.
 
     `http_key` is None where its files support no URLs, `headers_key` is for HTTP headers. `stdio_type` and
-    `http_type` are the values of `type` in an entry, if any.
+    `http_type` are the values of `type` in an entry, if any. `renamed` maps keys of a command to the client's
+    own, `presets` are in every new entry, and `has_names` adds the server's name, in lower case. Variables in
+    `refused_env` are not passed to servers.
     """
 
     key: str
@@ -103,6 +120,14 @@ class Client:
     headers_key: str = "headers"
     stdio_type: str | None = None
     http_type: str | None = None
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    presets: Mapping[str, Any] = field(default_factory=dict)
+    has_names: bool = False
+    refused_env: frozenset[str] = frozenset()
+
+    def server_name(self, name: str) -> str:
+        """Return the key of a server in this client's file."""
+        return name.lower() if self.has_names else name
 
     def file(self, scope: Scope) -> Path:
         """Return the file of a scope. Raises ConfigurationError where the client has none."""
@@ -135,25 +160,32 @@ class Client:
         except ConfigurationError:
             return False
         is_alone = keys == [self.editor.container]
-        link = {"type", self.http_key, self.headers_key}
+        link = {"type", "name", self.http_key, self.headers_key, *self.presets}
         return is_alone and all(
             is_toolcrib(entry) or (isinstance(entry, Mapping) and entry.keys() <= link)
             for entry in servers.values()
         )
 
-    def entry(self, server: Entry) -> Entry:
-        """Return a server as this client writes it. Raises ConfigurationError if it supports no URLs."""
+    def entry(self, server: Entry, name: str) -> Entry:
+        """Return a server as this client writes it. Raises ConfigurationError where it is not supported."""
         if "command" in server:
-            return {"type": self.stdio_type, **server} if self.stdio_type else dict(server)
-        if self.http_key is None:
+            if refused := sorted(self.refused_env.intersection(server.get("env", ()))):
+                hint = "name a file instead of a module" if refused == ["PYTHONPATH"] else "omit it"
+                text = f"{self.title} does not pass {', '.join(refused)} to servers"
+                raise ConfigurationError(text, hint=hint)
+            found = {self.renamed.get(key, key): value for key, value in server.items()}
+            kind = self.stdio_type
+        elif self.http_key is None:
             raise ConfigurationError(
                 f"{self.title} does not support URLs in its configuration file",
                 hint="omit --url: it then starts the server",
             )
-        entry = {self.http_key: server["url"]}
-        if server.get("headers"):
-            entry[self.headers_key] = dict(server["headers"])
-        return {"type": self.http_type, **entry} if self.http_type else entry
+        else:
+            found, kind = {self.http_key: server["url"]}, self.http_type
+            if server.get("headers"):
+                found[self.headers_key] = dict(server["headers"])
+        own = {"name": name} if self.has_names else {}
+        return {**self.presets, **({"type": kind} if kind else {}), **own, **found}
 
 
 def _folder_of(variable: str, default: str = "") -> Path:
@@ -179,6 +211,16 @@ def _claude_desktop() -> Path:
     packages = sorted((_folder_of("LOCALAPPDATA", "AppData/Local") / "Packages").glob("Claude_*"))
     files = [package / "LocalCache" / "Roaming" / "Claude" / usual.name for package in packages]
     return next((file for file in files if file.exists()), files[0] if files else usual)
+
+
+def _goose() -> Path:
+    """Goose follows the XDG folders on macOS too."""
+    root = os.environ.get("GOOSE_PATH_ROOT", "")
+    if os.path.isabs(root):
+        return Path(root) / "config" / "config.yaml"
+    if sys.platform == "win32":
+        return _application_data() / "Block" / "goose" / "config" / "config.yaml"
+    return _folder_of("XDG_CONFIG_HOME", ".config") / "goose" / "config.yaml"
 
 
 _GEMINI_TRUST = "unless the folder is not trusted: /permissions changes that"
@@ -243,5 +285,30 @@ CLIENTS = (
         headers_key="http_headers",
         next_step="restart codex; /mcp shows the server",
         next_step_in_project="start codex in this folder and trust it; /mcp shows the server",
+    ),
+    Client(
+        "goose",
+        "Goose",
+        YamlEditor("extensions"),
+        _goose,
+        http_key="uri",
+        stdio_type="stdio",
+        http_type="streamable_http",
+        renamed={"command": "cmd", "env": "envs"},
+        presets={"enabled": True, "description": "Tools served by toolcrib", "timeout": 300},
+        has_names=True,
+        # Among others: these are the ones that people set.
+        refused_env=frozenset(
+            {"PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LD_PRELOAD", "TEMP", "TMP"}
+        ),
+        next_step="start a new session; `goose configure` and the settings list the server",
+    ),
+    Client(
+        "windsurf",
+        "Windsurf",
+        JsonEditor("mcpServers"),
+        lambda: Path.home() / ".codeium" / "windsurf" / "mcp_config.json",
+        http_key="serverUrl",
+        next_step="refresh the MCP servers in Windsurf's Cascade panel, or restart Windsurf",
     ),
 )

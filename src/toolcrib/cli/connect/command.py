@@ -52,8 +52,7 @@ _COLUMNS = (
     Column("TOOLCRIB"),
     Column("FILE", is_path=True, style={"dim": True}),
 )
-_HEADER_KEYS = ("headers", "http_headers")
-_SECRET_KEYS = ("env", *_HEADER_KEYS)
+_SECRET_KEYS = (*edit.ENV_KEYS, *edit.HEADER_KEYS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +103,8 @@ def connect(
 ) -> int:
     """Add a server to the configuration of a client.
 
-    CLIENT is claude-desktop, claude-code, cursor, vscode, gemini or codex. Everything else in its file is
-    kept, comments too; before the first change the file is copied to NAME.bak.
+    CLIENT is claude-desktop, claude-code, cursor, vscode, gemini, codex, goose or windsurf. Everything else
+    in its file is kept, comments too; before the first change the file is copied to NAME.bak.
 
     A TARGET is a Python file, folder, module, module:object or toolcrib.toml.
     """
@@ -123,19 +122,21 @@ def connect(
         used_scope, path = None, Path(os.path.abspath(Path(file).expanduser()))
     else:
         raise exclusive("--file", "--scope")
-    destination = Destination(chosen, used_scope, path, name or default_name(targets))
+    destination = Destination(chosen, used_scope, path, chosen.server_name(name or default_name(targets)))
     if remove:
         return _remove(destination, url, force, as_json, terminal)
     server = _parse_server(targets, url, env, _read_headers(headers, key))
-    entry = chosen.entry(server)
     clients.check_name(destination.name)
+    entry = chosen.entry(server, destination.name)
     _warn_of_auth(targets, server, terminal)
     if not only_print:
         return _write(destination, entry, force, as_json, terminal)
     if as_json:
         destination.print_json(terminal, "printed", entry=entry)
     else:
-        terminal.json_line(chosen.editor.show(destination.name, entry))  # its escapes are valid in TOML too
+        terminal.json_line(
+            chosen.editor.show(destination.name, entry)
+        )  # its escapes are valid in TOML and YAML too
         terminal.message("note", f"add this to {path}")
     return 0
 
@@ -294,7 +295,7 @@ def _write(
     elif done.state == "different":
         terminal.message("error", f"{client.title} has a different server '{name}' in {file}")
         _print_entry("existing", _mask_secrets(done.existing), terminal)
-        _print_entry("new", _mask_secrets(entry, _HEADER_KEYS), terminal)
+        _print_entry("new", _mask_secrets(entry, edit.HEADER_KEYS), terminal)
         terminal.message("hint", "use another name with --name, or replace it with --force")
     elif done.state == "already-connected":
         terminal.message("note", f"already connected: '{name}' in {file}")
@@ -305,7 +306,7 @@ def _write(
         if destination.scope == "project" and secrets:
             names = ", ".join(secrets)
             terminal.message("warning", f"the values of {names} are in a file shared with the project")
-        url = entry.get("url", entry.get("httpUrl"))
+        url = clients.url_of(entry)
         if url and urlsplit(url).path in ("", "/"):
             terminal.message("warning", f"{url} has no path; toolcrib serve uses /mcp")
         terminal.message("note", f"{done.state} '{name}' in {file}", next_step)

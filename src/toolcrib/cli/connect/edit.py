@@ -1,6 +1,6 @@
 """Add, replace and remove a server in the configuration file of a client.
 
-The file is JSON, with or without comments, or TOML. Its servers are the members of one object or table, the
+The file is JSON, with or without comments, TOML or YAML. Its servers are the members of one object, the
 container. An edit adds or removes one of them and keeps every other character; the new text is parsed again
 and compared with the intended document, and never written if it differs.
 
@@ -24,11 +24,19 @@ from typing import Any, ClassVar, Literal, NoReturn
 
 from toolcrib.config.atomic_file import PRIVATE, create_file, replace_file
 from toolcrib.config.fields import parse_toml
-from toolcrib.errors import ConfigurationError
+from toolcrib.errors import ConfigurationError, SourceError
+from toolcrib.sources.descriptors.formats import parse_text
 
 _BOM = b"\xef\xbb\xbf"
+COMMAND_KEYS = ("command", "cmd")
+ENV_KEYS = ("env", "envs")
+HEADER_KEYS = ("headers", "http_headers")
+URL_KEYS = ("url", "httpUrl", "serverUrl", "uri")
+"""The names that clients have for the parts of an entry."""
 # The keys that say how to reach a server; the others (timeouts, trust, switches) belong to the user.
-_TRANSPORT = ("type", "command", "args", "env", "url", "httpUrl")
+_TRANSPORT = ("type", *COMMAND_KEYS, "args", *ENV_KEYS, *URL_KEYS)
+_PRESETS = ("enabled", "description", "timeout")
+"""Keys that a new entry may have and that belong to the user from then on."""
 
 State = Literal[
     "connected", "replaced", "already-connected", "different", "removed", "not-connected", "foreign"
@@ -91,18 +99,31 @@ def _is_same(existing: Any, entry: Mapping[str, Any]) -> bool:
     where the new entry has some; otherwise those of the user are kept."""
     if not isinstance(existing, Mapping):
         return False
-    compared = {*_TRANSPORT, *entry}
-    known = {key: value for key, value in existing.items() if key in compared and (key != "env" or value)}
-    return known == {key: value for key, value in entry.items() if key != "env" or value}
+    compared = {*_TRANSPORT, *entry} - {*_PRESETS}
+
+    def known(given: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            key: value for key, value in given.items() if key in compared and (value or key not in ENV_KEYS)
+        }
+
+    return known(existing) == known(entry)
 
 
 def _merge(existing: Any, entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return the new entry with the other keys of the old one, unless the transport changes: headers make no
     sense for a command, and Codex rejects a file that has both."""
-    if not isinstance(existing, Mapping) or ("command" in existing) != ("command" in entry):
+    if not isinstance(existing, Mapping) or _starts_program(existing) != _starts_program(entry):
         return dict(entry)
-    kept = {key: value for key, value in existing.items() if key not in _TRANSPORT and key not in entry}
+    kept = {
+        key: value
+        for key, value in existing.items()
+        if key in _PRESETS or (key not in _TRANSPORT and key not in entry)
+    }
     return {**entry, **kept}
+
+
+def _starts_program(entry: Mapping[str, Any]) -> bool:
+    return any(key in entry for key in COMMAND_KEYS)
 
 
 @contextmanager
@@ -443,3 +464,116 @@ class TomlEditor(Editor):
             return name in parse_toml(line).get(self.container, ())
         except ConfigurationError:
             return False
+
+
+# --- YAML --------------------------------------------------------------------------------------------
+
+_YAML_PLAIN = re.compile(r"[A-Za-z/_][\w./@+=-]*(?: [\w./@+=-]+)*", re.ASCII)
+"""Strings that need no quotes, apart from the words below."""
+_YAML_WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
+_YAML_EMPTY = re.compile(r"(?:\{\s*\}|~|null)?\s*(#.*)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class YamlEditor(Editor):
+    """Edits entries that are blocks of lines below the container, as Goose writes them.
+
+    PyYAML, an optional dependency, reads the file; it could not write it without losing the comments.
+    """
+
+    token: ClassVar = re.compile(r"(?P<comment>(?<!\S)#)")  # in quotes too: apostrophes do not always quote
+
+    def parse(self, text: str) -> dict[str, Any]:
+        if not re.search(r"^\s*[^#\s]", text, re.MULTILINE):
+            return {}
+        try:
+            value = parse_text(text, Path("config.yaml"))
+        except SourceError as error:
+            hint = error.hint and f"{error.hint.partition(',')[0]}, or use --print and paste the entry"
+            message = error.message.removeprefix("config.yaml ")
+            raise ConfigurationError(message, line=error.source.line, hint=hint) from None
+        if not isinstance(value, dict):
+            raise ConfigurationError("must be a mapping", line=1)
+        return {key: {} if key == self.container and item is None else item for key, item in value.items()}
+
+    def show(self, name: str, entry: Mapping[str, Any]) -> str:
+        return "\n".join(_yaml_lines({self.container: {name: entry}})) + "\n"
+
+    def insert(self, text: str, name: str, entry: Mapping[str, Any]) -> str:
+        eol = "\r\n" if "\r\n" in text else "\n"
+        lines = text.splitlines(keepends=True)
+        if lines and not lines[-1].endswith("\n"):
+            lines[-1] += eol
+        at = self._find(lines, self.container, 0, len(lines), "")
+        if at is None:
+            return "".join(lines) + self.show(name, entry).replace("\n", eol)
+        key, _, value = lines[at].partition(":")
+        if empty := _YAML_EMPTY.fullmatch(value.strip()):
+            comment = f" {empty[1]}" if empty[1] else ""
+            lines[at] = f"{key}:{comment}{eol}"
+        indent = self._indent_below(lines, at) or "  "
+        lines[at + 1 : at + 1] = [f"{indent}{line}{eol}" for line in _yaml_lines({name: entry})]
+        return "".join(lines)
+
+    def remove(self, text: str, name: str) -> tuple[str, Iterable[str]]:
+        lines = text.splitlines(keepends=True)
+        holder = self._find(lines, self.container, 0, len(lines), "")
+        indent = None if holder is None else self._indent_below(lines, holder)
+        if holder is None or indent is None:
+            return "", []
+        start = self._find(lines, name, holder + 1, self._end(lines, holder, ""), indent)
+        if start is None:
+            return "", []
+        end = self._end(lines, start, indent)
+        before, removed, after = lines[:start], lines[start:end], lines[end:]
+        if self._indent_below([*before, *after], holder) is None:
+            key, _, rest = before[holder].partition(":")
+            before[holder] = f"{key}: {{}}{rest}"
+        return "".join(removed), ["".join([*before, *after])]
+
+    @staticmethod
+    def _find(lines: list[str], key: str, start: int, end: int, indent: str) -> int | None:
+        """Return the line of a key with this indentation."""
+        pattern = re.compile(rf"{indent}(?P<quote>[\"']?){re.escape(key)}(?P=quote)\s*:(?:\s|$)")
+        return next((at for at in range(start, end) if pattern.match(lines[at])), None)
+
+    @staticmethod
+    def _end(lines: list[str], start: int, indent: str) -> int:
+        """Return where the block of a key ends; comments after it belong to what follows."""
+        end = start + 1
+        for at in range(start + 1, len(lines)):
+            line = lines[at]
+            if _BLANK_OR_COMMENT.fullmatch(line):
+                continue
+            if len(line) - len(line.lstrip(" ")) <= len(indent):
+                break
+            end = at + 1
+        return end
+
+    @staticmethod
+    def _indent_below(lines: list[str], holder: int) -> str | None:
+        """Return the indentation of the keys below a line, or None where it has none."""
+        for line in lines[holder + 1 :]:
+            if not _BLANK_OR_COMMENT.fullmatch(line):
+                return line[: len(line) - len(line.lstrip(" "))] or None
+        return None
+
+
+def _yaml_lines(value: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of a mapping in block style."""
+    for key, item in value.items():
+        if isinstance(item, Mapping) and item:
+            yield f"{_yaml_scalar(key)}:"
+            yield from (f"  {line}" for line in _yaml_lines(item))
+        elif isinstance(item, list) and item:
+            yield f"{_yaml_scalar(key)}:"
+            yield from (f"  - {_yaml_scalar(each)}" for each in item)
+        else:
+            yield f"{_yaml_scalar(key)}: {_yaml_scalar(item)}"
+
+
+def _yaml_scalar(value: Any) -> str:
+    if isinstance(value, str) and _YAML_PLAIN.fullmatch(value) and value.lower() not in _YAML_WORDS:
+        return value
+    text = json.dumps(value, ensure_ascii=False)  # JSON is YAML, apart from what is not printable
+    return text if text.isprintable() else json.dumps(value)

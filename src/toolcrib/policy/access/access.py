@@ -24,6 +24,7 @@ from toolcrib.policy.access.conditions import (
 )
 from toolcrib.policy.access.satisfiability import can_hold, can_pass
 from toolcrib.policy.selectors import PrincipalSelector, ToolSelector, suggest
+from toolcrib.registry.selection import count_kinds, label_of
 from toolcrib.schema.received import Received
 from toolcrib.tool import Tool
 
@@ -236,8 +237,10 @@ def _check_condition(
 
 
 def _name_tools(tools: Sequence[Tool]) -> str:
-    names = list(dict.fromkeys(tool.name for tool in tools))
-    return f"'{names[0]}'" if len(names) == 1 else f"the {len(names)} tools of this rule"
+    named = {tool.reference: tool for tool in tools}
+    if len(named) == 1:
+        return f"'{tools[0].name}'"
+    return f"the {count_kinds(map(label_of, named.values()))} of this rule"
 
 
 class Access:

@@ -77,7 +77,7 @@ def explain(
     verdict, judgement = _judge(decision, arguments, received)
     policy = access.policy
     return Explanation(
-        tool=tool.name,
+        tool=tool.reference,
         principal=principal.name,
         roles=tuple(roles_of(principal, policy)),
         scopes=tuple(sorted(principal.scopes)),

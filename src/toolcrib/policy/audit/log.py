@@ -548,6 +548,13 @@ class AuditMiddleware:
             await recording
         return result
 
+    def on_task(self, call: Call) -> Awaitable[bool]:
+        """Record that a call has become a task; its end is another record with the same id."""
+        facts = call_facts(self._log, call, call.arguments)
+        duration_ms = int((time.perf_counter() - call.started) * 1_000_000) / 1000
+        ending = {"rule": call.rule, "decision": call.decision, "outcome": "task", "code": None}
+        return self._log.commit({**facts, **ending, "duration_ms": duration_ms, "result_bytes": None})
+
     def _record(self, call: Call, arguments: Any, error: BaseException | None) -> Awaitable[bool] | None:
         """Write the record of a call that has ended. Return what to wait for, where somebody waits for
         the reply."""

@@ -1,4 +1,4 @@
-"""Tools of servers written for `mcp` or `fastmcp`.
+"""Tools, resources and prompts of servers written for `mcp` or `fastmcp`.
 
 Neither library is imported here: the caller has loaded it already, and its classes
 are reached through the server.
@@ -11,6 +11,10 @@ from typing import Any
 from toolcrib.sources.base import Batch, MemorySource, ReadOptions
 from toolcrib.sources.foreign.interception import refused_tools
 from toolcrib.sources.foreign.recognition import is_server
+from toolcrib.tool import Tool
+
+_FEATURE_OPTIONS = ("audit", "enabled", "group", "metadata", "scopes", "tags", "timeout_s")
+"""Options of `server.add` that resources and prompts get too; the others describe tools."""
 
 
 class ForeignServerSource(MemorySource):
@@ -24,4 +28,14 @@ class ForeignServerSource(MemorySource):
 
         reading = read_server(target)
         findings = [*reading.findings, *refused_tools(target)]
-        return Batch([options.apply(tool) for tool in reading.tools], findings)
+        features = {key: value for key, value in options.tool_options.items() if key in _FEATURE_OPTIONS}
+        return Batch(
+            [options.apply(tool) for tool in reading.tools],
+            findings,
+            resources=[_apply(features, item) for item in reading.resources],
+            prompts=[_apply(features, item) for item in reading.prompts],
+        )
+
+
+def _apply(options: dict[str, Any], feature: Tool) -> Tool:
+    return feature.with_options(**options) if options else feature

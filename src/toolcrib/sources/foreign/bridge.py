@@ -19,11 +19,12 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Hashable
 from contextlib import AbstractAsyncContextManager
 from contextvars import copy_context
+from dataclasses import dataclass, field
 from typing import Any
 
 from toolcrib.content import Result
 from toolcrib.context import Context
-from toolcrib.errors import SourceError, ToolError
+from toolcrib.errors import Finding, RelayedError, SourceError, ToolError
 from toolcrib.logs import describe_error, escape
 from toolcrib.sources.foreign.recognition import PACKAGES, library_of, low_level_of
 from toolcrib.sources.foreign.sessions import DirectSession, StreamSession, is_direct
@@ -41,6 +42,13 @@ END_S = 5.0
 """How long a lifespan may take to end when the command is over."""
 _OWN_META = frozenset({"fastmcp", "_fastmcp", "io.modelcontextprotocol/serverInfo"})
 """Keys that the libraries add to the `_meta` of each result."""
+_LISTS = {
+    "resources/list": ("resources", "resources"),
+    "resources/templates/list": ("resources", "resourceTemplates"),
+    "prompts/list": ("prompts", "prompts"),
+}
+"""The methods that list features: the capability of each, and its key in the reply."""
+_METHOD_NOT_FOUND = -32601
 Session = DirectSession | StreamSession
 
 
@@ -78,31 +86,41 @@ class Bridge:
     async def call(
         self, name: str, arguments: dict[str, Any], context: Context, version: str | None = None
     ) -> Result:
-        """Call a tool, from any event loop. A server whose loop was closed is started again on this one."""
+        """Call a tool."""
+        params: dict[str, Any] = {"name": name, "arguments": arguments}
+        if version is not None:
+            params["_meta"] = {"fastmcp": {"version": version}}
+        reply = await self.request("tools/call", params, context)
+        structured = reply.get("structuredContent")
+        is_error = reply.get("isError") is True
+        return Result(reply["content"], structured, is_error, structured is not None, meta_of(reply))
+
+    async def request(self, method: str, params: dict[str, Any], context: Context) -> dict[str, Any]:
+        """Return the result of a request, from any event loop. A server whose loop was closed is started
+        again on this one."""
         with self._lock:
             lifespan = self.lifespan
             if lifespan is None:
                 raise ToolError(f"The server {self.name} has stopped.")
             if lifespan.task.done():
                 lifespan = self.lifespan = Lifespan(run_server(self.server))
-        params: dict[str, Any] = {"name": name, "arguments": arguments}
-        if version is not None:
-            params["_meta"] = {"fastmcp": {"version": version}}
-        call = self._call(lifespan, params, context)
+        sending = self._send(lifespan, method, params, context)
         if lifespan.loop is asyncio.get_running_loop():
-            return await call
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(call, lifespan.loop))
+            return await sending
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(sending, lifespan.loop))
 
-    async def _call(self, lifespan: Lifespan, params: dict[str, Any], context: Context) -> Result:
+    async def _send(
+        self, lifespan: Lifespan, method: str, params: dict[str, Any], context: Context
+    ) -> dict[str, Any]:
         if lifespan.value is None:
             await lifespan.begin()
         sessions: Sessions = lifespan.value
-        reply = await sessions.call(_client_of(context), params, context)
-        structured = reply.get("structuredContent")
-        meta = {key: value for key, value in (reply.get("_meta") or {}).items() if key not in _OWN_META}
-        return Result(
-            reply["content"], structured, reply.get("isError") is True, structured is not None, meta or None
-        )
+        return await sessions.call(_client_of(context), method, params, context)
+
+
+def meta_of(reply: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the `_meta` of a result without what the libraries add to each."""
+    return {key: value for key, value in (reply.get("_meta") or {}).items() if key not in _OWN_META} or None
 
 
 class _ShortLog(logging.Filter):
@@ -174,12 +192,14 @@ class Sessions:
         await session.open()
         return session
 
-    async def call(self, client: Hashable, params: dict[str, Any], context: Context) -> dict[str, Any]:
-        """Call a tool in the session of a client. One that is None gets a session for this call alone."""
+    async def call(
+        self, client: Hashable, method: str, params: dict[str, Any], context: Context
+    ) -> dict[str, Any]:
+        """Send a request in the session of a client. One that is None gets a session for it alone."""
         session = await (self.connect() if client is None else self._find(client))
         session.uses += 1
         try:
-            return await session.call(params, context)
+            return await session.call(method, params, context)
         finally:
             session.uses -= 1
             if client is None:
@@ -238,6 +258,43 @@ async def list_all(session: Session, method: str, key: str) -> list[dict[str, An
             break
         params = {"cursor": page["nextCursor"]}
     return found
+
+
+@dataclass(slots=True)
+class Features:
+    """What a server lists besides its tools, and whether it completes arguments."""
+
+    resources: list[dict[str, Any]] = field(default_factory=list)
+    templates: list[dict[str, Any]] = field(default_factory=list)
+    prompts: list[dict[str, Any]] = field(default_factory=list)
+    completes: bool = False
+    findings: list[Finding] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.resources or self.templates or self.prompts)
+
+
+async def list_features(session: Session, low_level: Any) -> Features:
+    """Ask a server for its resources, templates and prompts. A list that fails becomes a finding."""
+    found = Features(completes=_completes(session, low_level))
+    lists = (found.resources, found.templates, found.prompts)
+    for (method, (capability, key)), entries in zip(_LISTS.items(), lists, strict=True):
+        if capability not in session.capabilities:
+            continue
+        try:
+            entries += await list_all(session, method, key)
+        except Exception as error:  # the tools are served anyway
+            if not isinstance(error, RelayedError) or error.rpc_code != _METHOD_NOT_FOUND:
+                text = f"Server '{low_level.name}' failed to answer {method}: {error}"
+                found.findings.append(Finding("foreign-list", "warning", text))
+    return found
+
+
+def _completes(session: Session, low_level: Any) -> bool:
+    """Return whether a server answers completion/complete. Older versions do so without the capability."""
+    handlers = getattr(low_level, "request_handlers", None) or {}
+    names = (getattr(kind, "__name__", "") for kind in handlers)
+    return "completions" in session.capabilities or "CompleteRequest" in names
 
 
 class Lifespan:

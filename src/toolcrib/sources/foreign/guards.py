@@ -15,7 +15,7 @@ from __future__ import annotations
 import ast
 import functools
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from types import (
@@ -66,6 +66,15 @@ _HANDLER_KEYS = {
     "CallToolRequest": "tools/call",
 }
 """Keys of request handlers that list and call tools, and the method of the protocol that each stands for."""
+_FEATURE_KEYS = {
+    "resources/list": "resources/list",
+    "resources/templates/list": "resources/templates/list",
+    "prompts/list": "prompts/list",
+    "ListResourcesRequest": "resources/list",
+    "ListResourceTemplatesRequest": "resources/templates/list",
+    "ListPromptsRequest": "prompts/list",
+}
+"""The same for handlers that list resources and prompts."""
 _HARMLESS = frozenset(
     {
         *("completion", "custom_route", "description", "disable", "enable", "generate_name", "icons"),
@@ -101,6 +110,18 @@ def find_guards(server: Any) -> Finding | None:
         raise SourceError(f"Server '{server.name}' is not served: {words}", source=place, hint=_USE_AUTH)
     text = f"The tools of server '{server.name}' are called through its own handlers: {words}"
     return Finding("foreign-handlers", "advice", text, file=place.file, line=place.line)
+
+
+def lists_features_itself(server: Any) -> bool:
+    """Return whether code of the author makes the list of resources or prompts of a server, or of one mounted
+    in it."""
+    for _, part in _walk(server):
+        names = (name for name in _library_names(part) if "resource" in name or "prompt" in name)
+        if any(reason for name in names for reason in _find_override(part, name)):
+            return True
+        if any(_find_handlers(part, _FEATURE_KEYS)):
+            return True
+    return False
 
 
 def find_override(part: Any) -> str | None:
@@ -151,14 +172,18 @@ def _is_of_library(part: Any) -> bool:
 
 def _method_names(part: Any) -> set[str]:
     """Return the names of the library's methods and properties that stand between a client and a function."""
-    names = {
+    return {name for name in _library_names(part) if not _is_harmless_name(name, part)} | {"__getattribute__"}
+
+
+def _library_names(part: Any) -> set[str]:
+    """Return the names of all methods and properties that the library has written for an object."""
+    return {
         name
         for kind in type(part).__mro__
         if package_of(kind) in _LIBRARIES
         for name, value in vars(kind).items()
-        if (callable(value) or hasattr(value, "__get__")) and not _is_harmless_name(name, part)
+        if callable(value) or hasattr(value, "__get__")
     }
-    return names | {"__getattribute__"}
 
 
 def _is_harmless_name(name: str, part: Any) -> bool:
@@ -219,11 +244,11 @@ def _closure_of(function: FunctionType) -> Iterator[Any]:
 # --- what else stands between ------------------------------------------------------------------------
 
 
-def _find_handlers(part: Any) -> Iterator[_Reason]:
+def _find_handlers(part: Any, keys: Mapping[str, str] = _HANDLER_KEYS) -> Iterator[_Reason]:
     """Yield the request handlers of a low-level server that its library did not install."""
     for table in ("_request_handlers", "request_handlers"):
         for key, entry in (getattr(part, table, None) or {}).items():
-            method = _HANDLER_KEYS.get(key if isinstance(key, str) else getattr(key, "__name__", ""))
+            method = keys.get(key if isinstance(key, str) else getattr(key, "__name__", ""))
             foreign = _find_foreign(getattr(entry, "handler", entry)) if method else None
             if foreign is not None:
                 yield _Reason(f"the handler of {method} was replaced by {_name_of(foreign)}", foreign)
@@ -277,14 +302,14 @@ def _find_authentication(part: Any) -> Iterator[_Reason]:
 def _locate(reasons: Iterable[_Reason], server: Any) -> Location:
     """Return where the first guard was written, or else the server; never a place in an installed package."""
     places = (locate(_code_of(reason.code)) for reason in reasons)
-    return next(filter(_is_written_here, places), None) or _locate_server(server)
+    return next(filter(_is_written_here, places), None) or locate_server(server)
 
 
 def _is_written_here(place: Location) -> bool:
     return place.file is not None and not is_installed(place.file)
 
 
-def _locate_server(server: Any) -> Location:
+def locate_server(server: Any) -> Location:
     """Return where a server is assigned to a global name."""
     place = NO_LOCATION
     modules: list[Any] = list(sys.modules.values())

@@ -39,6 +39,10 @@ _ADDING = frozenset(
     }
 )
 """Methods by which a server gets more tools."""
+_ADDING_FEATURES = frozenset(
+    {"add_prompt", "add_resource", "add_resource_fn", "add_template", "prompt", "resource"}
+)
+"""Methods by which a server gets more resources and prompts."""
 _CREATING = frozenset({"__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"})
 """Methods that have run when an object is there, or run for classes."""
 _PASSIVE = frozenset({"abc", "builtins", "typing", "typing_extensions"})
@@ -105,11 +109,21 @@ def find_change(function: Any) -> str | None:
 
 
 def find_lifespan_change(lifespan: Any) -> str | None:
-    """Return the name of any method that changes a server in the code that a lifespan reaches."""
+    """Return the name of any method that changes the tools of a server, in the code that a lifespan reaches,
+    or None."""
+    return _find_in_lifespan(lifespan, _RESTRICTING | _ADDING)
+
+
+def adds_features(lifespan: Any) -> bool:
+    """Return whether a lifespan may give a server resources or prompts."""
+    return _find_in_lifespan(lifespan, _ADDING_FEATURES) is not None
+
+
+def _find_in_lifespan(lifespan: Any, names: frozenset[str]) -> str | None:
     parts = [lifespan]
     for part in parts:  # grows while it is read: fastmcp has objects that hold functions, and such objects
         if isinstance(part, FunctionType | MethodType):
-            if found := sorted(_reach(inspect.unwrap(part)) & (_RESTRICTING | _ADDING)):
+            if found := sorted(_reach(inspect.unwrap(part)) & names):
                 return found[0]
         elif package_of(type(part)) in PACKAGES and len(parts) < MAX_SEARCHED:
             parts += [value for value in vars(part).values() if callable(value)]

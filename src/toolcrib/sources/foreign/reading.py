@@ -1,8 +1,8 @@
-"""Read a server of `mcp` or `fastmcp` into tools and findings.
+"""Read a server of `mcp` or `fastmcp` into tools, resources, prompts and findings.
 
 The server is asked for its tools as by any client, so that toolcrib serves what the server shows. Each tool
 is run in one of two ways (`Adoption`): a plain function of a server without guards natively, as if it had
-been registered with toolcrib; everything else through the server's handlers.
+been registered with toolcrib; everything else, resources and prompts included, through the server's handlers.
 """
 
 from __future__ import annotations
@@ -42,9 +42,23 @@ from toolcrib.schema.parameters import (
     find_function,
     locate,
 )
-from toolcrib.sources.foreign.bridge import Bridge, Lifespan, Session, list_all, run_server
-from toolcrib.sources.foreign.guards import find_guards, find_override
+from toolcrib.sources.foreign.bridge import (
+    Bridge,
+    Features,
+    Lifespan,
+    Session,
+    list_all,
+    list_features,
+    run_server,
+)
+from toolcrib.sources.foreign.guards import (
+    find_guards,
+    find_override,
+    lists_features_itself,
+    locate_server,
+)
 from toolcrib.sources.foreign.plain import (
+    adds_features,
     find_change,
     find_library_type,
     find_lifespan_change,
@@ -53,12 +67,14 @@ from toolcrib.sources.foreign.plain import (
 )
 from toolcrib.sources.foreign.recognition import (
     MAX_MOUNTS,
+    Library,
     check_version,
     has_lifespan,
     is_low_level,
     keeps_lifespan,
     library_of,
     lifespans_of,
+    low_level_of,
     package_of,
     started_on,
 )
@@ -70,13 +86,6 @@ if typing.TYPE_CHECKING:
 LIST_S = 30.0
 """How long a server may take to list its tools: one that is a proxy asks others."""
 PLAIN = "a plain function"
-_PARTS = {
-    "resources/list": ("resources", "resources", "resource"),
-    "resources/templates/list": ("resources", "resourceTemplates", "resource"),
-    "prompts/list": ("prompts", "prompts", "prompt"),
-}
-"""What a server may have beside tools: the method that lists it, its capability, its key in the reply, and
-its name."""
 _SCALARS = ("string", "integer", "number", "boolean")
 _PROTOCOL_ERRORS = frozenset({("mcp", "MCPError"), ("mcp", "McpError")})
 _DELIBERATE = {
@@ -89,6 +98,8 @@ _DELIBERATE = {
 @dataclass(slots=True)
 class Reading:
     tools: list[Tool] = field(default_factory=list)
+    resources: list[Tool] = field(default_factory=list)
+    prompts: list[Tool] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
 
@@ -129,15 +140,15 @@ class _Listed:
 
 
 class _List(NamedTuple):
-    """The tools that a server lists, the number of its other parts, and the bridge for calling it."""
+    """The tools that a server lists, its resources and prompts, and the bridge for calling it."""
 
     listed: list[_Listed]
-    parts: dict[str, int]
+    features: Features
     bridge: Bridge
 
 
 def read_server(server: Any) -> Reading:
-    """Return the tools of a server that was written for `mcp` or `fastmcp`. Raise SourceError where listing
+    """Return what a server offers that was written for `mcp` or `fastmcp`. Raise SourceError where listing
     fails, where the server authenticates its callers, and where its library is too old."""
     library = library_of(server)
     if library is None and not is_low_level(server):
@@ -150,16 +161,22 @@ def read_server(server: Any) -> Reading:
     reason = reason or _find_lifespan_change(server)
     try:
         keeps = keeps_lifespan.get() and has_lifespan(server)
-        listing = _run_listing(lambda: _list(server, has_functions=reason is None, keeps_lifespan=keeps))
+        needs_lifespan = reason is not None or _lists_features_late(server)
+        listing = _run_listing(
+            lambda: _list(
+                server,
+                has_functions=reason is None,
+                needs_lifespan=needs_lifespan,
+                keeps_lifespan=keeps,
+            )
+        )
     except DefinitionError:
         raise
     except Exception as error:
         words = f"The tools of server '{server.name}' cannot be listed: {type(error).__name__}: {error}"
         raise SourceError(words) from None
-    routes = ("_additional_http_routes", "_custom_starlette_routes")
-    listed, parts, bridge = listing
-    parts["HTTP route"] = sum(len(getattr(server, name, ())) for name in routes)
-    reading = Reading(findings=[*_report_other_parts(server, parts), *filter(None, (guards, newer))])
+    listed, features, bridge = listing
+    reading = Reading(findings=[*_report_routes(server), *filter(None, (guards, newer))])
     reason = reason or _find_change(listed)
     for item in listed:
         try:
@@ -172,9 +189,29 @@ def read_server(server: Any) -> Reading:
         else:
             reading.tools.append(tool)
             reading.findings += _report_task(item)
-    if not reading.tools and not reading.findings:
+    _add_features(reading, features, bridge, library or "mcp")
+    if not (reading.tools or reading.resources or reading.prompts or reading.findings):
         reading.findings.append(Finding("no-tools", "warning", f"Server '{server.name}' has no tools"))
     return reading
+
+
+def _add_features(reading: Reading, features: Features, bridge: Bridge, library: Library) -> None:
+    reading.findings += features.findings
+    if not features:
+        return
+    from toolcrib.sources.foreign.features import Catalog  # start-up time: many servers have none
+
+    catalog = Catalog(bridge, library, locate_server(bridge.server))
+    catalog.read(features)
+    reading.resources, reading.prompts = catalog.resources, catalog.prompts
+    reading.findings += catalog.findings
+
+
+def _lists_features_late(server: Any) -> bool:
+    """Return whether the list of resources and prompts may depend on the lifespan of a server."""
+    return has_lifespan(server) and (
+        lists_features_itself(server) or any(adds_features(lifespan) for lifespan in lifespans_of(server))
+    )
 
 
 def _find_lifespan_change(server: Any) -> str | None:
@@ -193,13 +230,14 @@ def _find_change(listed: Iterable[_Listed]) -> str | None:
     return None
 
 
-def _report_other_parts(server: Any, parts: Mapping[str, int]) -> Iterator[Finding]:
-    """Report the parts of a server that are not tools."""
-    counts = [f"{number} {part}{'s' if number > 1 else ''}" for part, number in parts.items() if number]
-    if counts:
-        joined = " and ".join([", ".join(counts[:-1]), counts[-1]] if len(counts) > 1 else counts)
-        words = f"Server '{server.name}' has {joined}, which toolcrib does not serve: it serves tools only"
-        yield Finding("foreign-parts", "advice", words)
+def _report_routes(server: Any) -> Iterator[Finding]:
+    """Report the HTTP routes of a server, which are not served."""
+    names = ("_additional_http_routes", "_custom_starlette_routes")
+    count = sum(len(getattr(server, name, ())) for name in names)
+    if count:
+        routes = "1 HTTP route" if count == 1 else f"{count} HTTP routes"
+        words = f"Server '{server.name}' has {routes}, which toolcrib does not serve"
+        yield Finding("foreign-parts", "advice", words, hint="use @server.route(...)")
 
 
 def _report_task(item: _Listed) -> Iterator[Finding]:
@@ -211,38 +249,34 @@ def _report_task(item: _Listed) -> Iterator[Finding]:
 # --- listing -----------------------------------------------------------------------------------------
 
 
-async def _list(server: Any, *, has_functions: bool, keeps_lifespan: bool) -> _List:
+async def _list(server: Any, *, has_functions: bool, needs_lifespan: bool, keeps_lifespan: bool) -> _List:
     """List a server. The lifespan is entered only where the list may depend on it: where code of the author
     makes it, or where it is empty otherwise. With `keeps_lifespan` it goes on then."""
-    if has_functions:
+    low_level = low_level_of(server)
+    if not needs_lifespan:
         async with run_server(server, enters_lifespan=False) as sessions:
-            listed, parts = await _list_session(await sessions.connect())
-        if listed or parts:
-            return _List(await _find_versions(server, listed, has_functions=True), parts, Bridge(server))
+            listed, features = await _list_session(await sessions.connect(), low_level)
+        if listed or features:
+            return _List(await _find_versions(server, listed, has_functions=True), features, Bridge(server))
     lifespan = Lifespan(run_server(server))
     await lifespan.begin()
     try:
-        listed, parts = await _list_session(await lifespan.value.connect())
+        listed, features = await _list_session(await lifespan.value.connect(), low_level)
         listed = await _find_versions(server, listed, has_functions=has_functions)
     except BaseException:
         await lifespan.end()
         raise
     if keeps_lifespan:
         lifespan.keep()
-        return _List(listed, parts, Bridge(server, lifespan))
+        return _List(listed, features, Bridge(server, lifespan))
     await lifespan.end()
-    return _List(listed, parts, Bridge(server, has_run=True))
+    return _List(listed, features, Bridge(server, has_run=True))
 
 
-async def _list_session(session: Session) -> tuple[list[_Listed], dict[str, int]]:
+async def _list_session(session: Session, low_level: Any) -> tuple[list[_Listed], Features]:
     try:
         tools = await list_all(session, "tools/list", "tools") if "tools" in session.capabilities else []
-        parts: dict[str, int] = {}
-        for method, (capability, key, word) in _PARTS.items():
-            if capability in session.capabilities:
-                with contextlib.suppress(ToolError):  # a server may have resources but no templates
-                    parts[word] = parts.get(word, 0) + len(await list_all(session, method, key))
-        return [_Listed(item) for item in tools], {word: count for word, count in parts.items() if count}
+        return [_Listed(item) for item in tools], await list_features(session, low_level)
     finally:
         await session.close()
 

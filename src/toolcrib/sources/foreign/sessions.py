@@ -37,7 +37,7 @@ from toolcrib.context import (
     Question,
     Visit,
 )
-from toolcrib.errors import CannotAskError, ToolError
+from toolcrib.errors import CannotAskError, RelayedError, ToolError
 
 HANDSHAKE = "2025-11-25"
 MODERN = "2026-07-28"
@@ -46,6 +46,8 @@ CLIENT = {"name": "toolcrib", "version": "0"}
 NO_CALLER = "There is nobody to ask"
 MAX_ROUNDS = 16
 """How often a function may return questions instead of a result."""
+MAX_REMEMBERED = 1_000
+"""Tools, prompts and URIs that a session remembers for returning questions."""
 _INVALID_PARAMS = -32602
 _METHOD_NOT_FOUND = -32601
 _INTERNAL_ERROR = -32603
@@ -69,7 +71,7 @@ _numbers = itertools.count(1)
 
 
 class Asker:
-    """Asks the caller of one tool call.
+    """Asks the caller of one request.
 
     Questions are numbered in the order of asking: a client of 2026-07-28 repeats the call with the answers,
     and the same questions come up in the same order.
@@ -152,7 +154,7 @@ class DirectSession:
         self._is_modern = is_modern
         self._id = f"toolcrib-{next(_numbers)}"
         self._runner = self._make_runner(is_modern=is_modern)
-        self._asks_by_returning: set[str] = set()
+        self._asks_by_returning: set[tuple[str, Any]] = set()
 
     @property
     def capabilities(self) -> Mapping[str, Any]:
@@ -183,20 +185,21 @@ class DirectSession:
         """Return the result of a request, or raise ToolError with the server's message."""
         return await self._send(method, params, None, is_modern=self._is_modern)
 
-    async def call(self, params: dict[str, Any], context: Context) -> dict[str, Any]:
-        """Return the result of a tool call. Questions that the tool returns are asked, and it is called
+    async def call(self, method: str, params: dict[str, Any], context: Context) -> dict[str, Any]:
+        """Return the result of a request for a caller. Questions that it returns are asked, and it is sent
         again."""
-        name = params["name"]
-        is_modern = self._is_modern or name in self._asks_by_returning
+        target = (method, params.get("name") or params.get("uri"))
+        is_modern = self._is_modern or target in self._asks_by_returning
         asker = Asker(context)
         for _ in range(MAX_ROUNDS):
             try:
-                reply = await self._send("tools/call", params, (context, asker), is_modern=is_modern)
+                reply = await self._send(method, params, (context, asker), is_modern=is_modern)
             except ToolError as error:
                 if is_modern or not _is_about_questions(error):
                     raise
                 is_modern = True
-                self._asks_by_returning.add(name)
+                if len(self._asks_by_returning) < MAX_REMEMBERED:
+                    self._asks_by_returning.add(target)
                 continue
             if reply.get("resultType") != "input_required":
                 return reply
@@ -234,13 +237,13 @@ class DirectSession:
 def _explain(error: Exception) -> Exception:
     """Return the error that the SDK sends for an exception, or the exception itself where it sends none."""
     found = sys.modules["mcp.shared.jsonrpc_dispatcher"].handler_exception_to_error_data(error)
-    return error if found is None else ToolError(found.message, details={"code": found.code})
+    return error if found is None else RelayedError(found.message, rpc_code=found.code, data=found.data)
 
 
 def _is_about_questions(error: ToolError) -> bool:
     """Return whether a server of fastmcp refuses returned questions, because the session had a handshake."""
-    code = (error.details or {}).get("code")
-    return code == _INVALID_PARAMS and "InputRequiredResult" in str(error)
+    is_invalid = isinstance(error, RelayedError) and error.rpc_code == _INVALID_PARAMS
+    return is_invalid and "InputRequiredResult" in str(error)
 
 
 class _Request:
@@ -424,9 +427,9 @@ class StreamSession:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def call(self, params: dict[str, Any], context: Context) -> dict[str, Any]:
-        """Return the result of a tool call."""
-        return await self.request("tools/call", params, context)
+    async def call(self, method: str, params: dict[str, Any], context: Context) -> dict[str, Any]:
+        """Return the result of a request for a caller."""
+        return await self.request(method, params, context)
 
     async def request(
         self, method: str, params: dict[str, Any], context: Context | None = None
@@ -473,7 +476,8 @@ class StreamSession:
             call.reply.set_result(message.result)
         else:
             error = message.error
-            call.reply.set_exception(ToolError(error.message, details={"code": error.code}))
+            data = getattr(error, "data", None)
+            call.reply.set_exception(RelayedError(error.message, rpc_code=error.code, data=data))
 
     def _receive_message(self, message: Any, call: _Call | None) -> None:
         """Take a request or a notification of the server."""

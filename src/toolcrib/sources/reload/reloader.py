@@ -31,6 +31,7 @@ from toolcrib.errors import (
     SourceError,
 )
 from toolcrib.registry.registry import Change, Report, ToolRegistry, is_known_finding
+from toolcrib.registry.selection import count_kinds, label_of
 from toolcrib.sources.reload.module_swap import ImportHook, ModuleSwap
 from toolcrib.sources.reload.watched_files import (
     FileState,
@@ -57,7 +58,8 @@ _MAX_TRIES = 10
 _MAX_NAMED = 5
 
 Load = Callable[[], tuple[Sequence[Tool], Sequence[Finding], Sequence[Path]]]
-"""Loads all tools and returns them with findings, and with the files and folders to watch."""
+"""Loads all tools, resources and prompts and returns them with findings, and with the files and folders to
+watch."""
 
 WORLD_WRITABLE = "world-writable"
 
@@ -100,7 +102,8 @@ class Reloader:
 
     `load` loads everything again, on a thread. `paths` are the files and folders behind the tools of the
     registry, `findings` the known findings: an error that existed before does not prevent a reload.
-    `after_reload` is awaited after each replacement, in a task of its own.
+    `resources` and `prompts` are the registries of a server for these. `after_reload` is awaited after each
+    replacement, in a task of its own.
     """
 
     def __init__(
@@ -109,6 +112,8 @@ class Reloader:
         registry: ToolRegistry,
         *,
         paths: Iterable[str | Path],
+        resources: ToolRegistry | None = None,
+        prompts: ToolRegistry | None = None,
         findings: Iterable[Finding] = (),
         after_reload: Callable[[], Awaitable[None]] | None = None,
         pause_s: float = PAUSE_S,
@@ -118,7 +123,9 @@ class Reloader:
         self.failures = 0
         self._load = load
         self._registry = registry
-        self._tools = [entry.tool for entry in registry.entries()]
+        given = {"tool": registry, "resource": resources, "prompt": prompts}
+        self._registries = {kind: each for kind, each in given.items() if each is not None}
+        self._tools = [entry.tool for each in self._registries.values() for entry in each.entries()]
         self._findings: Collection[Finding] = tuple(findings)
         self._after_reload = after_reload
         self._pause_s = pause_s
@@ -296,7 +303,8 @@ class Reloader:
             try:
                 found, findings, paths = self._load()
                 report.findings += findings
-                tools = self._registry.prepare(found, report)
+                for kind, registry in self._registries.items():
+                    tools += registry.prepare(_only(kind, found), report)
             except (Exception, SystemExit) as error:
                 report.findings.append(_explain(error, new))
             known = self._findings
@@ -335,11 +343,11 @@ class Reloader:
     def _apply(self, result: LoadResult) -> bool:
         """Replace the tools, or log why not. Nothing else runs on the loop in the meantime."""
         changes: list[Change] = []
-        unsubscribe = self._registry.subscribe(changes.append)
+        unsubscribe = [each.subscribe(changes.append) for each in self._registries.values()]
         try:
             errors: Sequence[Finding] = result.errors
             if not errors:
-                report = self._registry.replace_all(self._tools, result.tools, known=self._findings)
+                report = self._replace(result.tools)
                 if result.swap is not None:
                     result.swap.keep()
         except BatchError as error:
@@ -349,7 +357,8 @@ class Reloader:
             self.close()
             return False
         finally:
-            unsubscribe()
+            for end in unsubscribe:
+                end()
             result.undo()  # has no effect after `keep`
         self._watched, self._states = result.watched, result.states
         if errors:
@@ -370,6 +379,26 @@ class Reloader:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         return True
+
+    def _replace(self, tools: Sequence[Tool]) -> Report:
+        """Replace what is in each registry, or raise and change none of them."""
+        parts = [
+            (registry, _only(kind, self._tools), _only(kind, tools))
+            for kind, registry in self._registries.items()
+        ]
+        parts = [(registry, old, new) for registry, old, new in parts if old or new]
+        for registry, old, new in parts if len(parts) > 1 else ():
+            registry.check_replacement(old, new, known=self._findings)
+        report = Report()
+        for registry, old, new in parts:
+            done = registry.replace_all(old, new, known=self._findings)
+            report.registered += done.registered
+            report.findings += done.findings
+        return report
+
+
+def _only(kind: str, tools: Iterable[Tool]) -> list[Tool]:
+    return [tool for tool in tools if tool.kind == kind]
 
 
 def _files_of(tree: SourceTree) -> frozenset[str]:
@@ -452,4 +481,5 @@ def _log_refusal(findings: Sequence[Finding], message: str) -> None:
 def _log_success(tools: Sequence[Tool], changes: Sequence[Change]) -> None:
     names = [name for change in changes for name in change.names]
     words = ", ".join(names[:_MAX_NAMED]) + (", ..." if len(names) > _MAX_NAMED else "")
-    logger.info("Reloaded %d tools%s", len(tools), f", changed: {words}" if words else "")
+    counts = count_kinds(map(label_of, tools))
+    logger.info("Reloaded %s%s", counts, f", changed: {words}" if words else "")

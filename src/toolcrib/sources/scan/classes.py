@@ -21,7 +21,7 @@ from toolcrib.sources.scan import known
 from toolcrib.sources.scan.files import Library
 from toolcrib.sources.scan.names import Names, Site, qualname_in
 from toolcrib.sources.scan.source_file import Scope, SourceFile, show, words_in
-from toolcrib.sources.scan.values import CLASS, Evaluator, Trail, Unresolved, inert, quiet
+from toolcrib.sources.scan.values import CLASS, Evaluator, Trail, Unresolved, inert
 
 MAX_STATEMENTS = 1_000
 MAX_NESTING = 40
@@ -86,7 +86,7 @@ class Classes:
             words, hint = f"class '{node.name}' refers to itself", "register the tool at run time"
             entry.error = Unresolved(words, hint=hint)  # as long as it is being made
             entry.error = self._make(entry)
-        trail.uses[id(entry)] = entry.trail
+        trail.findings |= entry.trail.findings
         if entry.error is not None:
             raise Unresolved(entry.error.message, entry.error.line, hint=entry.error.hint)
         return entry.cls
@@ -109,7 +109,7 @@ class Classes:
         try:
             if self._nesting > MAX_NESTING:
                 raise RecursionError
-            with quiet():
+            with known.quiet():
                 entry.cls = self._assemble(entry)
             return None
         except Unresolved as error:
@@ -182,7 +182,7 @@ class Classes:
         site = Site(entry.scope)
         for item in entry.node.decorator_list:
             called = item.func if isinstance(item, ast.Call) else item
-            dotted = self.names.qualify(called, site) or ""
+            dotted = self.names.qualify(called, site)
             if dotted == _DATACLASS:
                 is_dataclass = True
                 options = self._options(item.keywords if isinstance(item, ast.Call) else (), site, entry)
@@ -226,13 +226,10 @@ class Classes:
     ) -> Any:
         """Return the default of a field; something that shows no default, where it is not known."""
         entry.trail.steps = 0
-        try:
-            return self.evaluator.value(node, site, entry.trail)
-        except Unresolved as error:
-            entry.trail.note_default(f"{entry.node.name}.{name}", node, error, site.path)
-        if is_tuple:
-            return None
-        return (known.find("pydantic.Field") if is_model else dataclasses.field)(default_factory=inert)
+        unknown: Any = None
+        if not is_tuple:
+            unknown = (known.find("pydantic.Field") if is_model else dataclasses.field)(default_factory=inert)
+        return self.evaluator.default(f"{entry.node.name}.{name}", node, site, entry.trail, unknown)
 
     def _settings(self, entry: Entry, node: ast.expr, site: Site) -> Any:
         """Return the settings of a model; none of them, where one is code."""
@@ -249,7 +246,7 @@ class Classes:
         """Report validators and serializers that change the schema."""
         for item in node.decorator_list:
             called = item.func if isinstance(item, ast.Call) else item
-            dotted = known.canonical(self.names.qualify(called, site) or "")
+            dotted = self.names.qualify(called, site)
             given = {each.arg: getattr(each.value, "value", None) for each in getattr(item, "keywords", ())}
             is_plain = given.get("mode") != "plain" and "json_schema_input_type" not in given
             if dotted.startswith("pydantic.") and not (dotted in _VALIDATORS and is_plain):

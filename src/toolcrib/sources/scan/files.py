@@ -39,7 +39,6 @@ class Library:
     """
 
     roots: Iterable[Path | str]
-    findings: list[Finding] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         roots = [resolve(Path(root)) for root in self.roots]
@@ -47,7 +46,6 @@ class Library:
         self._package_of = cache(find_import_root)
         self._locate = cache(self._find)
         self.imported = cache(self._find_imported)
-        self._names_in = cache(_list_folder)
         self._areas = list(dict.fromkeys(_area(root) for root in roots))
         starts = [root if root.is_dir() else root.parent for root in roots]
         inner = [area / "src" for area in self._areas if (area / "src").is_dir()]
@@ -65,21 +63,18 @@ class Library:
         return found
 
     def _read(self, path: Path) -> SourceFile | SourceError:
-        try:
-            text = read_text(path)
-            tree = parse_text(text, path)
-        except SourceError as error:
-            return error
         base, parts = self._package_of(path.parent / "__init__.py")
         if path.stem != "__init__":
             parts = [*parts, path.stem]
-        file = SourceFile(path, ".".join(parts) or path.parent.name, base, tree, text)
         try:
+            text = read_text(path)
+            tree = parse_text(text, path)
+            file = SourceFile(path, ".".join(parts) or path.parent.name, base, tree, text)
             if file.is_suspect:
                 check_compiles(text, path)
+            return file
         except SourceError as error:
             return error
-        return file
 
     def module(self, name: str, near: SourceFile | None) -> SourceFile | None:
         """Return the file behind a dotted name that a file imports; None where none may be read."""
@@ -110,22 +105,17 @@ class Library:
 
     def _find(self, base: Path, *parts: str) -> Path | None:
         """Return the file of a dotted name below a folder, if it may be read."""
-        if parts and self._names_in(base).isdisjoint((parts[0], f"{parts[0]}.py")):
-            return None
-        path = base.joinpath(*parts)
-        paths = [path / "__init__.py", *([path.with_name(f"{parts[-1]}.py")] if parts else [])]
-        real = (resolve(each) for each in paths if os.path.isfile(each))
-        return next((each for each in real if self._may_read(each)), None)
+        path = os.path.join(base, *parts)  # many are looked for, and few are there: text is cheaper
+        paths = [os.path.join(path, "__init__.py"), *([f"{path}.py"] if parts else [])]
+        real = (resolve(Path(each)) for each in paths if os.path.isfile(each))
+        readable = (each for each in real if any(each.is_relative_to(area) for area in self._areas))
+        return next(readable, None)
 
     def _open(self, path: Path | None) -> SourceFile | None:
         try:
             return None if path is None else self.file(path)
-        except SourceError as error:
-            self.findings.append(error.finding)
+        except SourceError:
             return None
-
-    def _may_read(self, path: Path) -> bool:
-        return any(path.is_relative_to(area) for area in self._areas)
 
 
 def resolve(path: Path) -> Path:
@@ -134,13 +124,6 @@ def resolve(path: Path) -> Path:
         return path.resolve()
     except (OSError, RuntimeError, ValueError):
         return path.absolute()
-
-
-def _list_folder(path: Path) -> frozenset[str]:
-    try:
-        return frozenset(os.listdir(path))
-    except OSError:
-        return frozenset()
 
 
 def _area(root: Path) -> Path:
@@ -180,14 +163,13 @@ def find_target(target: str | os.PathLike[str], search: Sequence[str] | None = N
     if path is None:
         name = parsed.module or text
         raise SourceError(f"There is no module '{name}'", hint=suggest_file(name))
-    found = ScanTarget(path.name if parsed.path is not None and path.is_file() else text, name=parsed.name)
+    is_file = parsed.path is not None and path.is_file() and not parsed.name
+    found = ScanTarget(path.name if is_file else text, name=parsed.name)
     if path.is_file():
         found.files = [resolve(path)]
     if path.is_dir() or (parsed.module and path.name == "__init__.py" and not found.name):
         found.is_folder = path.is_dir()
         _add_folder(found, path if path.is_dir() else path.parent)
-    if found.name:
-        found.label = text
     return found
 
 

@@ -23,8 +23,8 @@ from toolcrib.sources.foreign.reading import is_any_list, plain_words
 from toolcrib.sources.foreign.recognition import PACKAGES
 from toolcrib.sources.scan.patterns import Registration
 from toolcrib.sources.scan.resolve import Resolver
-from toolcrib.sources.scan.source_file import FunctionNode, Guess, Scope, defaults_of, show, words_in
-from toolcrib.sources.scan.things import Arguments, Data, Function, Known, Server
+from toolcrib.sources.scan.source_file import Guess, Scope, defaults_of, show, words_in
+from toolcrib.sources.scan.things import Arguments, Data, Function, Known, Server, Thing
 from toolcrib.sources.scan.values import Unresolved
 from toolcrib.tool import Tool, merge_options
 
@@ -62,11 +62,10 @@ def unread(
     line: int | None,
     code: str = "unresolved-option",
     hint: str = "write it as a literal, or as a constant of the module",
-    tool: str | None = None,
 ) -> Finding:
     """Return the finding that something cannot be read."""
     words = f"{what} cannot be told without running the code"
-    return Finding(code, "warning", words, tool, None, str(scope.file.path), line, hint)
+    return Finding(code, "warning", words, file=str(scope.file.path), line=line, hint=hint)
 
 
 def read_ours(resolver: Resolver, call: Arguments) -> tuple[OptionFields, list[Finding]]:
@@ -155,23 +154,18 @@ _OUR_OPTIONS = frozenset(
 )
 
 
-def in_order(server: Server) -> list[Registration]:
-    """Return the registrations of a server in the order in which they run, nearly."""
-    return sorted(server.registrations, key=lambda item: (item.call.file.name, item.order))
-
-
 def read_server(maker: ToolMaker, server: Server) -> list[Tool]:
     """Return the tools of a server: of one name and version, the first counts with mcp, the last with
     fastmcp."""
     found: dict[tuple[str, str | None], Tool] = {}
-    for registration in in_order(server):
+    for registration in server.registrations:
         tool = _read_one(maker, server, registration)
         if tool is None:
             continue
         key = (tool.name, tool.version)
         if key in found and found[key].origin is not tool.origin:
             if any(guess.code == "guessed-condition" for guess in registration.guesses):
-                maker.doubt(found[key].origin, [_OTHER])
+                maker.note(found[key].origin, guesses=[_OTHER])
                 continue
             which = "last" if server.library == "fastmcp" else "first"
             words = f"Tool '{tool.name}' is registered twice on one server: the {which} one counts"
@@ -182,7 +176,7 @@ def read_server(maker: ToolMaker, server: Server) -> list[Tool]:
             found[key] = tool
     for mount in server.mounts:
         for tool in maker.tools_of(mount.server):
-            maker.doubt(tool.origin, [*mount.guesses, *server.guesses])
+            maker.note(tool.origin, guesses=[*mount.guesses, *server.guesses])
             name = f"{mount.prefix}_{tool.name}" if mount.prefix else tool.name
             renamed = tool.with_options(name=name) if name != tool.name else tool
             found.setdefault((name, tool.version), renamed)
@@ -204,7 +198,7 @@ def _read_one(maker: ToolMaker, server: Server, registration: Registration) -> T
     if not isinstance(made, Tool):
         maker.refuse_unknown(registration)
         return None
-    maker.doubt(made.origin, guesses)
+    maker.note(made.origin, guesses=guesses)
     return made
 
 
@@ -242,7 +236,7 @@ def adopt(maker: ToolMaker, function: Function, call: Arguments, library: str) -
     if names or not is_described or _is_undescribed(returns, library):
         stub.__annotations__.pop("return", None)
     guesses = [*maker.guesses_about(function), *doubt[:1]]
-    maker.note(stub, maker.key_of(function), [*findings, *read.findings], guesses)
+    maker.note(stub, [*findings, *read.findings], guesses, maker.key_of(function))
     name = given.get("name") or function.node.name
     options = ToolOptions(**_their_options(read) | {"name": name})
     said = given.get("description")
@@ -322,18 +316,16 @@ def _is_undescribed(hint: Any, library: str) -> bool:
         return False
     if hasattr(bare, "model_fields") or typing.is_typeddict(bare):
         return False
-    try:
-        return not typing.get_type_hints(bare)  # nothing says what is in it
-    except Exception:
-        return False
+    return not any(map(inspect.get_annotations, bare.__mro__))  # nothing says what is in it
 
 
 # --- low-level servers -------------------------------------------------------------------------------
 
 
-def is_record(thing: Known) -> bool:
-    """Return whether this is `Tool(name=..., inputSchema=...)` of the official SDK."""
-    return thing.call is not None and thing.package in ("mcp", "mcp_types") and thing.last == "Tool"
+def record_call(thing: Thing) -> Arguments | None:
+    """Return the call `Tool(name=..., inputSchema=...)` of the official SDK."""
+    is_record = isinstance(thing, Known) and thing.package in ("mcp", "mcp_types") and thing.last == "Tool"
+    return thing.call if is_record else None  # type: ignore[attr-defined]
 
 
 def read_record(maker: ToolMaker, call: Arguments) -> dict[str, Any]:
@@ -372,19 +364,13 @@ def read_low_level(maker: ToolMaker, server: Server) -> list[Tool]:
         words = f"The tools of the low-level server '{server.label}' cannot all be read"
         hint = "serving it lists them all; to scan them, return a list of Tool(name=..., inputSchema={...})"
         maker.report("guessed-list", "warning", words, server.file.scope, line, hint)
-    for caller in server.callers if is_whole else ():
-        for name in sorted(_dispatched(caller.node) - found.keys()):
-            words = f"The call_tool handler answers '{name}', which list_tools does not list"
-            maker.report("guessed-more", "advice", words, caller.scope, caller.line, "list it")
     return list(found.values())
 
 
 def _described(maker: ToolMaker, item: Data, server: Server) -> Tool | None:
-    thing = maker.resolver.of(item)
-    if not isinstance(thing, Known) or thing.call is None or not is_record(thing):
-        return None
-    facts = read_record(maker, thing.call)
-    if not isinstance(facts.get("name"), str):
+    call = record_call(maker.resolver.of(item))
+    facts = {} if call is None else read_record(maker, call)
+    if call is None or not isinstance(facts.get("name"), str):
         return None
     schema, output = facts.get("inputSchema"), facts.get("outputSchema")
     definition = ToolDefinition(
@@ -396,22 +382,8 @@ def _described(maker: ToolMaker, item: Data, server: Server) -> Tool | None:
         annotations=_respelled(facts.get("annotations")),
         icons=facts.get("icons") or (),
         meta=facts.get("_meta") or facts.get("meta") or {},
-        source=Location(str(thing.call.file.path), thing.call.line),
+        source=Location(str(call.file.path), call.line),
     )
     tool = describe(definition)
-    maker.note(tool.origin, (thing.call.key,), (), [*item.guesses, *server.guesses])
+    maker.note(tool.origin, (), [*item.guesses, *server.guesses], (call.key,))
     return tool
-
-
-def _dispatched(node: FunctionNode) -> set[str]:
-    """Return the texts that a `call_tool(name, arguments)` handler compares its first parameter with."""
-    places = [item.arg for item in (*node.args.posonlyargs, *node.args.args) if item.arg != "self"]
-    found: list[Any] = []
-    for item in ast.walk(node):
-        subject = getattr(item, "left", None) or getattr(item, "subject", None)
-        if isinstance(subject, ast.Name) and subject.id in places[:1]:
-            if isinstance(item, ast.Compare) and isinstance(item.ops[0], ast.Eq):
-                found += item.comparators
-            elif isinstance(item, ast.Match):
-                found += [getattr(case.pattern, "value", None) for case in item.cases]
-    return {item.value for item in found if isinstance(item, ast.Constant) and isinstance(item.value, str)}

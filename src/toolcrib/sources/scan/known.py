@@ -12,6 +12,8 @@ import importlib
 import importlib.util
 import types
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from functools import cache
 from typing import Any, Final
@@ -44,10 +46,10 @@ _SINGLE = _BUILT_IN | words_in(
 """The names that are known of other modules."""
 _NEEDS = {"EmailStr": "email_validator", "NameEmail": "email_validator"}
 """Names of pydantic that work only beside another package, which only the scanned server may have."""
-_GATHERING = words_in(
+GATHERING = words_in(
     "builtins.bytes builtins.dict builtins.frozenset builtins.list builtins.set builtins.tuple"
 )
-CALLS = _GATHERING | words_in(
+CALLS = GATHERING | words_in(
     """
     annotated_types.Ge annotated_types.Gt annotated_types.Interval annotated_types.Le annotated_types.Len
     annotated_types.Lt annotated_types.MaxLen annotated_types.MinLen annotated_types.MultipleOf
@@ -71,19 +73,21 @@ _SLOW = ("re.compile", "decimal.Decimal")
 _INNER = tuple(f"pydantic.{name}." for name in ("config", "fields", "functional_validators", "types"))
 
 
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Hide warnings about the scanned code, which are its author's."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
 @cache
 def find(dotted: str) -> Any:
     """Return the object of a full name; MISSING where it is none of those that are known."""
     module, _, name = dotted.rpartition(".")
     if module in _OPEN or dotted in _SINGLE:
         return _look(module, name)
-    owner = find(module) if "." in module else MISSING
-    if dotted == "datetime.timezone.utc":
-        return dt.UTC
-    members = getattr(owner, "__members__", None)
-    if isinstance(owner, type) and isinstance(members, types.MappingProxyType):  # of an enum
-        return members.get(name, MISSING)
-    return MISSING
+    return dt.UTC if dotted == "datetime.timezone.utc" else MISSING
 
 
 def _look(module_name: str, name: str) -> Any:
@@ -98,8 +102,7 @@ def _look(module_name: str, name: str) -> Any:
     is_listed = module_name not in _OPEN or module_name.startswith(("toolcrib.", "pydantic."))
     if public is not None and name not in public and not is_listed:
         return MISSING
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of deprecated names: the author is told elsewhere
+    with quiet():  # deprecated names: the author is told elsewhere
         try:
             found = getattr(module, name, MISSING)
         except Exception:  # pydantic reports removed names in this way
@@ -120,13 +123,12 @@ def call(dotted: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     """Call one of CALLS. Raise ValueError or TypeError where that is wrong or would cost much."""
     made = find(dotted)
     first = next(iter((*arguments, *keywords.values())), None)
-    is_endless = dotted in _GATHERING and first is not None and not isinstance(first, _GATHERED)
+    is_endless = dotted in GATHERING and first is not None and not isinstance(first, _GATHERED)
     if is_endless or (dotted.startswith("builtins.") and isinstance(first, Decimal)):
         raise ValueError("it may be endless")
     if dotted in _SLOW and isinstance(first, str) and len(first) > 5_000:
         raise ValueError("it may take long")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quiet():
         return made(*arguments, **keywords)
 
 

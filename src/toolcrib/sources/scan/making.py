@@ -21,17 +21,7 @@ from toolcrib.sources import collect
 from toolcrib.sources import objects as strict
 from toolcrib.sources.applications import APIApplication, Application
 from toolcrib.sources.scan import foreign
-from toolcrib.sources.scan.foreign import (
-    OPEN_SCHEMA,
-    UNREAD,
-    Options,
-    is_record,
-    read_low_level,
-    read_options,
-    read_ours,
-    read_record,
-    unread,
-)
+from toolcrib.sources.scan.foreign import UNREAD, read_options, read_ours, unread
 from toolcrib.sources.scan.patterns import Patterns, Registration
 from toolcrib.sources.scan.resolve import Resolver
 from toolcrib.sources.scan.source_file import FUNCTIONS, Guess, show
@@ -46,17 +36,16 @@ from toolcrib.sources.scan.things import (
     Server,
     Thing,
     Written,
-    call_at,
 )
 from toolcrib.sources.tables import HANDLER_TABLE
 from toolcrib.tool import MARK, SPELLINGS, Tool
 
 MAX_PARAMETERS = 500
-UNREADABLE: Any = object()
 _AS_ATTRIBUTE = "write it down as an attribute of the class"
 _SETTINGS = ("name_rule", "on_duplicate", "separator", "confusable")
 _ADD_OPTIONS = ("namespace", "switches", "include", "exclude", "on_duplicate", "strict")
 _TOOL_CLASSES = frozenset({"Tool", "FunctionTool"})
+_NOT_LITERAL = (*UNREAD, DefinitionError, TypeError)
 
 
 @dataclass(slots=True)
@@ -65,7 +54,7 @@ class Note:
     Equal keys mean one function or object."""
 
     origin: Any
-    key: tuple[int, ...]
+    key: tuple[int, ...] = ()
     findings: list[Finding] = field(default_factory=list)
     guesses: list[Guess] = field(default_factory=list)
 
@@ -78,7 +67,6 @@ class ToolMaker:
         self.patterns = patterns
         self.findings = patterns.findings
         self.report = patterns.report
-        self.has_open_tables = False
         self._notes: dict[int, Note] = {}
         self._stubs: dict[tuple[int, int], Any] = {}
         self._made: dict[Instance, Any] = {}
@@ -90,24 +78,16 @@ class ToolMaker:
     def note(
         self,
         origin: Any,
-        key: tuple[int, ...],
         findings: Sequence[Finding] = (),
         guesses: Sequence[Guess] = (),
-    ) -> None:
-        known = self._notes.setdefault(id(origin), Note(origin, key))
+        key: tuple[int, ...] = (),
+    ) -> Note:
+        """Keep findings and guesses about the tools of an origin; return all that are known."""
+        known = self._notes.setdefault(id(origin), Note(origin))
+        known.key = known.key or key
         known.findings += findings
-        known.guesses += guesses
-
-    def notes_of(self, origin: Any) -> Note | None:
-        return self._notes.get(id(origin))
-
-    def guesses_of(self, tool: Tool) -> list[Guess]:
-        note = self.notes_of(tool.origin)
-        return [] if note is None else note.guesses
-
-    def doubt(self, origin: Any, guesses: Sequence[Guess]) -> None:
-        if (note := self.notes_of(origin)) is not None:
-            note.guesses += [guess for guess in guesses if guess not in note.guesses]
+        known.guesses += [guess for guess in guesses if guess not in known.guesses]
+        return known
 
     def guesses_about(self, thing: Written) -> list[Guess]:
         """Return what is uncertain about a function or class wherever it is used."""
@@ -117,8 +97,7 @@ class ToolMaker:
     def reach(self, instance: Instance) -> Iterator[Guess]:
         """Yield the guess that there is no object of a class, where it needs arguments and none is made."""
         cls = instance.cls
-        spot = cls.file.spots.get(id(cls.node))
-        yield from spot.guesses if spot is not None else ()
+        yield from cls.file.spots[id(cls.node)].guesses
         if instance.call is None and self.needs_arguments(cls):
             words = f"{cls.node.name} cannot be created without arguments, so it is not served"
             yield Guess("guessed-instance", words)
@@ -130,7 +109,9 @@ class ToolMaker:
             arguments = init.node.args
             places = [*arguments.posonlyargs, *arguments.args][1:]
             return len(places) > len(arguments.defaults) or None in arguments.kw_defaults
-        return resolver.is_record(cls) and any(default is None for _, default, _ in resolver.fields(cls))
+        called = (item.func if isinstance(item, ast.Call) else item for item in cls.node.decorator_list)
+        is_record = any(resolver.full_name(item, cls.scope).endswith("dataclass") for item in called)
+        return (is_record or resolver.is_model(cls)) and None in resolver.fields(cls).values()
 
     # --- stubs ---
 
@@ -149,12 +130,11 @@ class ToolMaker:
             unread = self.resolver.unread_bases(owner.cls)
             if stub.__doc__ is None and unread:
                 guesses.append(guess_base(unread, "its description"))
-        self.note(stub, key, made.findings, guesses)
+        self.note(stub, made.findings, guesses, key)
         mark = self.patterns.marks.get(id(function.node))
         if mark is not None:
-            setattr(stub, MARK, self.mark(mark[0], stub))
-            if mark[1]:
-                self.doubt(stub, mark[1])
+            setattr(stub, MARK, self.mark(mark, stub))
+            self.note(stub, guesses=mark.guesses)
         return stub
 
     def key_of(self, function: Function) -> tuple[int, int]:
@@ -195,33 +175,28 @@ class ToolMaker:
                     return words
         return None
 
-    def mark(self, call: Arguments, origin: Any = None) -> ToolOptions:
+    def mark(self, call: Arguments, origin: Any) -> ToolOptions:
         """Return the options of `@tool(...)`. What it refuses is a finding, and then there are none."""
         if not call.args and not call.keywords:
             return NO_OPTIONS
         options, findings = read_ours(self.resolver, call)
-        if origin is not None:
-            self.note(origin, (), findings)
-        else:
-            self.findings += findings
+        self.note(origin, findings)
         try:
             return NO_OPTIONS.override(options)
         except DefinitionError as error:
-            self.refuse(error, call)
+            self.findings.append(_placed(error.finding, call))
             return NO_OPTIONS
 
-    def unknown_handler(self, label: str, where: Location) -> Any:
+    def unknown_handler(self, item: Data) -> Any:
         """Return a handler in place of one that cannot be followed: it takes what its schema admits."""
 
         async def handler(arguments: dict[str, Any]) -> None:
-            """Do nothing."""
             _ = arguments
 
-        handler.__name__, handler.__doc__ = label, None
-        place = {"co_filename": where.file or "", "co_firstlineno": where.line or 1}
-        handler.__code__ = handler.__code__.replace(**place)  # type: ignore[arg-type]
+        path, line = str(item.scope.file.path), item.node.lineno
+        handler.__code__ = handler.__code__.replace(co_filename=path, co_firstlineno=line)
         guess = Guess("guessed-handler", "its handler cannot be followed")
-        self.note(handler, (id(handler),), (), (guess,))
+        self.note(handler, guesses=(guess,))
         return handler
 
     # --- things ---
@@ -234,7 +209,7 @@ class ToolMaker:
             self.findings.append(error.finding)
             return []
         for origin in (made if isinstance(made, list) else [made]) if guesses else ():
-            self.doubt(origin.origin if isinstance(origin, Tool) else origin, guesses)
+            self.note(origin.origin if isinstance(origin, Tool) else origin, guesses=guesses)
         return made
 
     def _make(self, thing: Thing) -> Any:
@@ -254,8 +229,6 @@ class ToolMaker:
                 return self.registry(thing) if is_ours else self.tools_of(thing)
             case Known() if thing.call is not None:
                 return self._tool(thing.name, thing.call)
-            case Data(node=ast.Constant(value=str(text))):
-                return text
         return None
 
     def _tool(self, name: str, call: Arguments) -> Any:
@@ -270,20 +243,16 @@ class ToolMaker:
         if origin is None:
             return None
         options, findings = read_ours(self.resolver, call.after_first())
-        self.note(origin, (id(origin),), findings)
+        self.note(origin, findings)
         make = Tool.from_object if parts[-1] == "from_object" else Tool.from_function
-        try:
-            return make(origin, **options)
-        except DefinitionError as error:
-            self.refuse(error, call)
-            return None
+        return make(origin, **options)
 
     def adopt(self, function: Function, call: Arguments, library: str) -> Tool | None:
         """Return a function of another library's server as a tool; the reason against it is a finding."""
         try:
             return foreign.adopt(self, function, call, library)
         except DefinitionError as error:
-            self.refuse(error, call)
+            self.findings.append(_placed(error.finding, call))
             return None
 
     def refuse_unknown(self, registration: Registration) -> None:
@@ -293,25 +262,20 @@ class ToolMaker:
         hint = "register functions by their names"
         self.report("unresolved-tool", "warning", words, call.scope, call.line, hint)
 
-    def refuse(self, error: DefinitionError, call: Arguments) -> None:
-        if error.source.file is None:
-            error.source = Location(str(call.file.path), call.line)
-        self.findings.append(error.finding)
-
     # --- servers ---
 
     def tools_of(self, server: Server) -> list[Tool]:
         """Return the tools of a server of another library, those of servers mounted in it included."""
         if server not in self._foreign:
             self._foreign[server] = []  # it may be mounted in itself, by a detour
-            is_low = server.is_low_level
-            self._foreign[server] = (read_low_level if is_low else foreign.read_server)(self, server)
+            read = foreign.read_low_level if server.library == "low-level" else foreign.read_server
+            self._foreign[server] = read(self, server)
         return self._foreign[server]
 
     def registry(self, server: Server) -> ToolRegistry:
         if server in self._registries:
             return self._registries[server]
-        read = Options() if server.call is None else read_options(self.resolver, server.call, ())
+        read = foreign.Options() if server.call is None else read_options(self.resolver, server.call, ())
         settings = {key: value for key, value in read.given.items() if key in _SETTINGS}
         switches = read.given.get("switches") or {}
         if read.unresolved & {*_SETTINGS, "switches"}:
@@ -322,11 +286,9 @@ class ToolMaker:
             self.findings.append(finding_of(server, error))
             registry = ToolRegistry()
         self._registries[server] = registry
-        for item in foreign.in_order(server):
+        for item in server.registrations:
             try:
                 self._register(registry, item, server, switches)
-            except DefinitionError as error:
-                self.refuse(error, item.call)
             except Exception as error:  # options of any type may have been written
                 self.findings.append(_placed(finding_of(item.thing, error), item.call))
         return registry
@@ -335,46 +297,30 @@ class ToolMaker:
         self, registry: ToolRegistry, item: Registration, server: Server, switches: dict[str, bool]
     ) -> None:
         call, guesses = item.call, [*item.guesses, *server.guesses]
-        thing = self._table(item) if isinstance(item.thing, Data) else None
-        thing = self.make(item.thing, guesses) if thing is None else thing
-        if thing is None or (isinstance(thing, str) and thing != "toolcrib.samples"):  # it would be imported
+        thing = self.make(item.thing, guesses)
+        if thing is None:
             self.refuse_unknown(item)
             return
         if item.method == "register_tool":
             strict.check_object(thing, registry.check_free)
             registry.add(Tool.from_object(thing), on_duplicate="error", rule=STRICT)
             return
-        keywords = [keyword for keyword in call.keywords if keyword.arg != "handlers"]
-        options, findings = read_ours(self.resolver, replace(call, keywords=keywords))
+        options, findings = read_ours(self.resolver, call)
         given: dict[str, Any] = dict(options)
         words = {key: given.pop(key) for key in _ADD_OPTIONS if key in given}
+        if words.get("namespace") is True and "name" not in vars(type(thing)):
+            guesses.append(Guess("guessed-name", "the name of the application may be set elsewhere"))
         batch = collect(thing, namespace=words.get("namespace"), **given)
         for tool in batch.tools:
-            self.note(tool.origin, (id(tool.origin),), findings, guesses if tool.origin is not thing else ())
+            self.note(tool.origin, findings, guesses)
         batch.switch({**switches, **(words.get("switches") or {})})
         self.findings += [_placed(finding, call) for finding in batch.findings]
-        if words.get("include") or words.get("exclude"):
-            batch.tools = select(batch.tools, words.get("include") or (), words.get("exclude") or ())
-        every = [*guesses, *(guess for tool in batch.tools for guess in self.guesses_of(tool))]
+        batch.tools = select(batch.tools, words.get("include") or (), words.get("exclude") or ())
+        every = [*guesses, *(guess for tool in batch.tools for guess in self.note(tool.origin).guesses)]
         if any(guess.code in ("guessed-condition", "guessed-name") for guess in every):
             batch.tools = [tool for tool in batch.tools if tool.name not in registry]  # one of them is enough
         report = registry.add_all(batch.tools, on_duplicate=words.get("on_duplicate"))
         self.findings += [_placed(finding, call) for finding in report.findings]
-
-    def _table(self, item: Registration) -> Any:
-        """`server.add([{...}], handlers={...})`: definitions that are handed over."""
-        thing, call = item.thing, item.call
-        if not isinstance(thing, Data) or not isinstance(thing.node, ast.Dict | ast.List | ast.Tuple):
-            return None
-        table = TableReader(self, "The table").read(thing)
-        if isinstance(table, list) and any(isinstance(entry, str) for entry in table):
-            return None  # names of files and modules: collecting would import them
-        node = call.keyword("handlers")
-        handlers = None if node is None else Data(node, call.scope, call.frame)
-        found = {} if handlers is None else TableReader(self, HANDLER_TABLE).read(handlers)
-        batch = collect(table, handlers=found if isinstance(found, dict) else {})
-        self.findings += [_placed(finding, call) for finding in batch.findings]
-        return batch.tools
 
 
 def _placed(finding: Finding, call: Arguments) -> Finding:
@@ -386,57 +332,47 @@ def _placed(finding: Finding, call: Arguments) -> Finding:
 # --- tables ------------------------------------------------------------------------------------------
 
 
-class TableReader:
-    """Reads a table of definitions or handlers as importing would find it, with stubs for functions. Parts
-    that are computed are left out, with a finding; a tool whose handler is one of them is still listed."""
+def read_table(maker: ToolMaker, name: str, item: Data) -> Any:
+    """Return a table of definitions or handlers as importing would find it, with stubs for functions. An
+    entry of which a part is computed is left out, with a finding; a table that is computed is None."""
+    try:
+        return _read_part(maker, name, item, 0)
+    except _NOT_LITERAL:
+        _report_entry(maker, name, item)
+        return None
 
-    def __init__(self, maker: ToolMaker, name: str) -> None:
-        self.maker = maker
-        self.resolver = maker.resolver
-        self.name = name
 
-    def read(self, item: Data, what: str = "", label: str = "", depth: int = 0) -> Any:
-        """Return the value of an item, or UNREADABLE. `what` it is of the tool `label`, in a definition."""
-        thing = self.resolver.of(item)
-        written = thing.node if isinstance(thing, Data) and depth < 2 and not what else None
+def _read_part(maker: ToolMaker, name: str, item: Data, depth: int) -> Any:
+    """Return a table, an entry of it, or a part of an entry."""
+    resolver = maker.resolver
+    thing = resolver.of(item)
+    node = thing.node if isinstance(thing, Data) and depth < 2 else None
+    if isinstance(thing, Function):
+        return maker.stub(thing)
+    if (call := foreign.record_call(thing)) is not None:
+        return SimpleNamespace(**foreign.read_record(maker, call))
+    if not isinstance(node, ast.Dict | ast.List | ast.Tuple | ast.Set | ast.BinOp):
+        return resolver.data_of(thing)
+    made: dict[Any, Any] = {}
+    for position, part in enumerate(resolver.items(item.node, item.scope, item.frame)):
+        key: Any = position
         try:
-            if isinstance(thing, Function):
-                return self.maker.stub(thing)
-            if isinstance(thing, Known) and is_record(thing) and thing.call is not None:
-                return SimpleNamespace(**read_record(self.maker, thing.call))
-            if isinstance(written, ast.Dict):
-                return self._dict(item, label, depth + 1)
-            if isinstance(written, ast.List | ast.Tuple | ast.Set | ast.BinOp):
-                parts = [self.read(part, depth=depth + 1) for part in self._items(item)]
-                return [part for part in parts if part is not UNREADABLE]
-            return self.resolver.data_of(thing)
-        except (*UNREAD, DefinitionError, TypeError):
-            line = getattr(item.key or item.node, "lineno", None)
-            if what == "handler" or (self.name == HANDLER_TABLE and depth):
-                return self.maker.unknown_handler(label, Location(str(item.scope.file.path), line or 1))
-            self.maker.has_open_tables = True
-            if what:
-                finding = unread(f"'{what}' of tool '{label}'", item.scope, line, tool=label)
+            key = position if part.key is None else resolver.data(part.key, part.scope, part.frame)
+            made[key] = _read_part(maker, name, part, depth + 1)
+        except _NOT_LITERAL:
+            if part.key is not None and (key == "handler" or name == HANDLER_TABLE):
+                made[key] = maker.unknown_handler(part)
+            elif depth:
+                raise
             else:
-                hint = "write the definitions down in the table"
-                finding = unread(f"A part of {self.name}", item.scope, line, "guessed-table", hint)
-            self.maker.findings.append(finding)
-            return UNREADABLE
+                _report_entry(maker, name, part)
+    return made if isinstance(node, ast.Dict) else list(made.values())
 
-    def _items(self, item: Data) -> Iterator[Data]:
-        return self.resolver.items(item.node, item.scope, item.frame)
 
-    def _dict(self, item: Data, label: str, depth: int) -> dict[Any, Any]:
-        """Return a table by name, or a definition, of which handlers are read last: they need the name."""
-        made: dict[Any, Any] = {}
-        parts = list(self._items(item))
-        keys = [self.read(part if part.key is None else replace(part, node=part.key)) for part in parts]
-        for key, part in sorted(zip(keys, parts, strict=True), key=lambda pair: pair[0] == "handler"):
-            is_definition = depth > 1 or "name" in made
-            name = str(made.get("name", label or key))
-            if key is not UNREADABLE:
-                made[key] = self.read(part, str(key) if is_definition else "", name, depth)
-        return {key: value for key, value in made.items() if value is not UNREADABLE}
+def _report_entry(maker: ToolMaker, name: str, item: Data) -> None:
+    hint = "write the definitions down in the table"
+    line = getattr(item.key or item.node, "lineno", None)
+    maker.findings.append(unread(f"A part of {name}", item.scope, line, "guessed-table", hint))
 
 
 # --- tool objects ------------------------------------------------------------------------------------
@@ -451,7 +387,7 @@ def is_tool_object(maker: ToolMaker, instance: Instance) -> bool:
 def _find(maker: ToolMaker, instance: Instance, spellings: Sequence[str]) -> str | None:
     """Return the attribute that holds a part of a tool object."""
     resolver, cls = maker.resolver, instance.cls
-    fields = {key for key, _, _ in resolver.fields(cls)} if resolver.is_record(cls) else set()
+    fields = resolver.fields(cls)
     for name in spellings:
         if name in fields or resolver.member(cls, name) is not None or resolver.assigned(cls, name):
             return name
@@ -478,13 +414,13 @@ def build_object(maker: ToolMaker, instance: Instance) -> Any:
                 maker.findings += findings
                 return None
             if part != "output_schema":
-                setattr(made, part, dict(OPEN_SCHEMA) if part == "input_schema" else "")
+                setattr(made, part, dict(foreign.OPEN_SCHEMA) if part == "input_schema" else "")
     mark = maker.patterns.marks.get(id(cls.node))
     if mark is not None:
-        setattr(type(made), MARK, maker.mark(mark[0]))
-    maker.note(made, (id(instance),), findings, [*maker.guesses_about(cls), *maker.reach(instance)])
-    if (note := maker.notes_of(made.execute)) is not None:
-        maker.note(made, (), note.findings, note.guesses)
+        setattr(type(made), MARK, maker.mark(mark, made))
+    note = maker.note(made.execute)
+    guesses = [*maker.guesses_about(cls), *maker.reach(instance), *note.guesses]
+    maker.note(made, [*findings, *note.findings], guesses, (id(instance),))
     return made
 
 
@@ -526,18 +462,16 @@ def is_complete(maker: ToolMaker, cls: Class) -> bool:
 
 def _is_abstract(maker: ToolMaker, cls: Class) -> bool:
     """Return whether a class has methods that a subclass must write, and insists on it."""
-    resolver, missing = maker.resolver, set[str]()
-    line = resolver.ancestors(cls)
-    metas = [keyword.value for item in line if isinstance(item, Class) for keyword in item.node.keywords]
+    resolver = maker.resolver
+    ancestors = resolver.ancestors(cls)
+    metas = [keyword.value for item in ancestors if isinstance(item, Class) for keyword in item.node.keywords]
     insists = any(ast.unparse(item).endswith("ABCMeta") for item in metas)
-    if not insists and not {"abc.ABC", "typing.Protocol"} & {getattr(item, "name", "") for item in line}:
+    if not insists and not {"abc.ABC", "typing.Protocol"} & {getattr(item, "name", "") for item in ancestors}:
         return False
-    for item in reversed(line):
-        for statement in item.node.body if isinstance(item, Class) else ():
-            if isinstance(statement, FUNCTIONS):
-                is_missing = "abstract" in resolver.kinds(statement, item.body)  # type: ignore[union-attr]
-                (missing.add if is_missing else missing.discard)(statement.name)
-    return bool(missing)
+    names = {name for item in resolver.classes(cls) for name in item.body.names}
+    members = (resolver.member(cls, name) for name in names)
+    functions = [member for member in members if isinstance(member, Function)]
+    return any("abstract" in resolver.kinds(member.node, member.scope) for member in functions)
 
 
 def guess_base(unread: list[str], what: str) -> Guess:
@@ -586,15 +520,11 @@ def _listed(maker: ToolMaker, lister: Function, instance: Instance) -> _Listed:
 
 def _marked(maker: ToolMaker, instance: Instance) -> _Listed:
     """The public methods that `@tool` marks: inherited ones first, each where it is first defined."""
-    names: dict[str, Any] = {}
-    for item in reversed(maker.resolver.ancestors(instance.cls)):
-        if isinstance(item, Class):
-            names.update({name: bindings[-1] for name, bindings in item.body.names.items()})
+    classes = reversed(maker.resolver.classes(instance.cls))
+    names = {name: several[-1] for item in classes for name, several in item.body.names.items()}
     for name, binding in names.items():
-        mark = maker.patterns.marks.get(id(binding.node)) if name[0] != "_" else None
-        thing = maker.resolver.attribute(instance, name) if mark is not None else None
-        if mark is not None and isinstance(thing, Function):
-            yield thing, mark[1]
+        if name[0] != "_" and id(binding.node) in maker.patterns.marks:
+            yield maker.resolver.attribute(instance, name), ()
 
 
 def _stand_in(maker: ToolMaker, instance: Instance, listed: list[Any], *, is_ours: bool) -> Any:
@@ -602,8 +532,6 @@ def _stand_in(maker: ToolMaker, instance: Instance, listed: list[Any], *, is_our
     facts: dict[str, Any] = {"list_tools": lambda _: list(listed)}
     for key in ("name", "namespace"):
         thing = resolver.attribute(instance, key)
-        if key == "name" and is_ours:
-            thing = next(_given_names(maker, instance), thing)
         try:
             if isinstance(thing, Data) and (value := resolver.data_of(thing)) is not None:
                 facts[key] = value
@@ -614,23 +542,3 @@ def _stand_in(maker: ToolMaker, instance: Instance, listed: list[Any], *, is_our
                 maker.findings.append(finding)
     made: Any = type(cls.node.name, (Application,) if is_ours else (), facts)
     return made.__new__(made)
-
-
-def _given_names(maker: ToolMaker, instance: Instance) -> Iterator[Thing]:
-    """Yield the name that the constructor of toolcrib's own class is given."""
-    resolver = maker.resolver
-    init = resolver.member(instance.cls, "__init__")
-    calls = [instance.call] if instance.call is not None else []
-    if isinstance(init, Function):
-        frame = resolver.bind(init.node, init.body, instance.call, instance)
-        calls = [
-            call_at(at.node, at.spot, frame)
-            for at in init.file.calls
-            if at.spot.function is init.node and getattr(at.node.func, "attr", "") == "__init__"
-        ]
-    bases = [item for item in resolver.ancestors(instance.cls) if isinstance(item, Known)]
-    is_first = any(item.is_application and item.last == "Application" for item in bases)
-    for call in calls:
-        node = call.keyword("name") or (call.args[0] if call.args and is_first else None)
-        if node is not None:
-            yield resolver.resolve(node, call.scope, call.frame)

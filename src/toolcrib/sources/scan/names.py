@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from toolcrib.sources.scan import known
 from toolcrib.sources.scan.files import KNOWN_BY_NAME, Library
@@ -17,6 +16,7 @@ from toolcrib.sources.scan.source_file import Binding, Scope, SourceFile
 from toolcrib.sources.scan.things import Known, Module
 
 _MAX_FOLLOWED = 40
+_UNCERTAIN = ("attempt", "fallback", "maybe")
 _AT_TOP = "import it at the top of the module, at run time"
 
 
@@ -54,19 +54,13 @@ class Site:
         return str(self.scope.file.path)
 
 
-class Doubt(NamedTuple):
-    """Why a meaning is not certain, and what would make it so."""
-
-    words: str
-    hint: str
-
-
 @dataclass(slots=True)
 class Found:
-    """The meaning of a name, and what is doubtful about it; None where it cannot be told."""
+    """The meaning of a name; None where it cannot be told. `doubts` are reasons why it is not certain, each
+    with what would make it so."""
 
     meaning: Meaning | None = None
-    doubts: list[Doubt] = field(default_factory=list)
+    doubts: list[tuple[str, str]] = field(default_factory=list)
 
 
 class Names:
@@ -87,27 +81,15 @@ class Names:
         inner = self.member(owner.meaning, node.attr)  # type: ignore[attr-defined]
         return Found(inner.meaning, [*owner.doubts, *inner.doubts])
 
-    def qualify(self, node: ast.expr, site: Site) -> str | None:
-        """Return the full dotted name behind an expression; None for what has none."""
+    def qualify(self, node: ast.expr, site: Site, depth: int = 0) -> str:
+        """Return the full name of something of another package, also behind aliases; "" for anything else."""
         meaning = self.find(node, site).meaning
-        if meaning is not None:
-            return self._full_name(meaning)
-        if isinstance(node, ast.Attribute):
-            owner = self.qualify(node.value, site)
-            return None if owner is None else f"{owner}.{node.attr}"
-        return None
-
-    def _full_name(self, meaning: Meaning, depth: int = 0) -> str:
         if isinstance(meaning, Known):
             return known.canonical(meaning.name)
-        if isinstance(meaning, Module):
-            return meaning.file.name
-        value = meaning.binding.value
+        value = meaning.binding.value if isinstance(meaning, BoundName) else None
         if isinstance(value, ast.Name | ast.Attribute) and depth < _MAX_FOLLOWED:
-            other = self.find(value, meaning.site).meaning
-            if other is not None and other != meaning:
-                return self._full_name(other, depth + 1)
-        return f"{meaning.scope.file.name}.{qualname_in(meaning.scope, meaning.binding.name)}"
+            return self.qualify(value, meaning.site, depth + 1)  # type: ignore[union-attr]
+        return ""
 
     # --- names -----------------------------------------------------------------------------------
 
@@ -132,7 +114,7 @@ class Names:
                 if site.lazy and scope.kind != "module" and not site.is_field:
                     words = f"'{name}' is local to a {scope.kind} and not seen by annotations that are text"
                     hint = "define it in the module itself"
-                    found.doubts.append(Doubt(f"{words}, so registering fails", hint))
+                    found.doubts.append((f"{words}, so registering fails", hint))
                 return found
             if scope.stars and (found := self._starred(name, scope)).meaning is not None:
                 return found
@@ -143,21 +125,22 @@ class Names:
         self, name: str, bindings: list[Binding], scope: Scope, line: int, site: Site
     ) -> Found | None:
         """Return the meaning that the bindings of one scope give; None where none of them is made yet."""
-        doubts: list[Doubt] = []
+        doubts: list[tuple[str, str]] = []
         live = [item for item in bindings if item.situation.isdisjoint(("checking", "main"))]
         live = live or [item for item in bindings if "main" in item.situation]
         if not live:
             live = bindings
-            doubts.append(Doubt(f"'{name}' is there for type checkers only, so registering fails", _AT_TOP))
-        if not site.lazy and scope.file is site.scope.file and _runs_at_once(site.scope, scope):
+            doubts.append((f"'{name}' is there for type checkers only, so registering fails", _AT_TOP))
+        runs_at_once = scope.function is site.scope.function  # while the names of the scope are made
+        if not site.lazy and scope.file is site.scope.file and runs_at_once:
             made = [binding for binding in live if binding.line <= line]
             if not made and scope.kind == "class":
                 return None
             if not made:
                 words = f"'{name}' is defined below its use, in line {live[0].line}, so importing fails"
-                doubts.append(Doubt(words, "define it above, or put the annotation into quotes"))
+                doubts.append((words, "define it above, or put the annotation into quotes"))
             live = made or live
-        sure = [index for index, binding in enumerate(live) if binding.is_certain]
+        sure = [index for index, binding in enumerate(live) if binding.situation.isdisjoint(_UNCERTAIN)]
         live = live[sure[-1] :] if sure else live
         if len(live) > 1:
             live.sort(key=lambda item: ("attempt" not in item.situation, "fallback" in item.situation))
@@ -165,7 +148,7 @@ class Names:
         is_tried = "attempt" in live[0].situation and _is_there(found.meaning)
         if len(live) > 1 and not is_tried:  # else it does not come to the fallback
             words = f"'{name}' is defined in several ways, depending on conditions; the first was taken"
-            doubts.append(Doubt(words, "define it in one way"))
+            doubts.append((words, "define it in one way"))
         return Found(found.meaning, [*doubts, *found.doubts])
 
     def _meaning(self, binding: Binding, scope: Scope) -> Found:
@@ -272,14 +255,10 @@ def last_binding(names: list[str], scope: Scope) -> int:
 
 def qualname_in(scope: Scope, name: str) -> str:
     """Return the `__qualname__` of something of this name in a scope."""
-    parts = [name]
-    current: Scope | None = scope
-    while current is not None and current.parent is not None:
-        if current.kind == "function":
-            parts.insert(0, "<locals>")
-        parts.insert(0, current.node.name)
-        current = current.parent
-    return ".".join(parts)
+    if scope.parent is None:
+        return name
+    inner = f"<locals>.{name}" if scope.kind == "function" else name
+    return qualname_in(scope.parent, f"{scope.node.name}.{inner}")
 
 
 def public_names(file: SourceFile) -> frozenset[str]:
@@ -288,13 +267,3 @@ def public_names(file: SourceFile) -> frozenset[str]:
     if len(listed) == 1 and isinstance(listed[0].value, ast.List | ast.Tuple):
         return frozenset(item.value for item in listed[0].value.elts if isinstance(item, ast.Constant))  # type: ignore[misc]
     return frozenset(name for name in file.scope.names if not name.startswith("_"))
-
-
-def _runs_at_once(inner: Scope, outer: Scope) -> bool:
-    """Return whether code of one scope runs while the other one is being filled."""
-    current: Scope | None = inner
-    while current is not None and current is not outer:
-        if current.kind == "function":
-            return False
-        current = current.parent
-    return True

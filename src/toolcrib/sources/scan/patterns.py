@@ -14,7 +14,6 @@ from typing import Any
 from toolcrib.errors import Finding, Level
 from toolcrib.sources.scan.resolve import MARKS, Resolver
 from toolcrib.sources.scan.source_file import (
-    FUNCTIONS,
     CallAt,
     Definition,
     Guess,
@@ -63,13 +62,12 @@ _TOOL_WORDS = re.compile(r"tool|execute|mcp", re.IGNORECASE)
 
 @dataclass(eq=False, slots=True)
 class Registration:
-    """One thing that is put on a server. `order` are the lines of the calls that lead to it."""
+    """One thing that is put on a server."""
 
     thing: Thing
     call: Arguments
     method: str
     guesses: tuple[Guess, ...]
-    order: tuple[int, ...]
 
 
 @dataclass(eq=False, slots=True)
@@ -82,18 +80,15 @@ class Mount:
 
 
 class Patterns:
-    """Finds the registrations in surveyed files. `marks` are those of `@tool`, `others` the functions that a
-    decorator of another library turns into something else, `doubts` the guesses about a function or class
-    wherever it is used; all by the id of the node."""
+    """Finds the registrations in surveyed files. `marks` are those of `@tool`, `doubts` the guesses about a
+    function or class wherever it is used; both by the id of the node."""
 
     def __init__(self, resolver: Resolver, findings: list[Finding]) -> None:
         self.resolver = resolver
         self.findings = findings
-        self.marks: dict[int, tuple[Arguments, tuple[Guess, ...]]] = {}
+        self.marks: dict[int, Arguments] = {}
         self.marked: list[tuple[Definition, SourceFile]] = []
         self.doubts: dict[int, tuple[Guess, ...]] = {}
-        self.others: set[int] = set()
-        self._has_servers = False
 
     def find(self, found: SourceFile) -> None:
         """Find what one file registers."""
@@ -107,15 +102,6 @@ class Patterns:
                 text = f"The code here in {found.path.name} is too deeply nested to be read"
                 hint = "there may be more tools in it; split it"
                 self.report("guessed-end", "warning", text, found.scope, node.lineno, hint)
-
-    def finish(self) -> None:
-        """Register the functions that servers of other libraries are given when they are made."""
-        for server in list(self.resolver.servers.values()):
-            call = server.call
-            tools = call.keyword("tools") if call is not None and server.library != "toolcrib" else None
-            if call is not None and tools is not None:
-                bare = replace(call, args=(), keywords=(), guesses=call.frame.guesses, is_called=False)
-                self._register_items(server, tools, bare, "add_tool")
 
     def report(
         self,
@@ -138,7 +124,7 @@ class Patterns:
             is_often = spot.function is not None and "tool" in name.lower()
             for frame in self.resolver.frames(spot) if is_often else [ROOT]:
                 call = call_at(decorator, spot, frame)
-                if isinstance(called, ast.Attribute) and name in ("list_tools", "call_tool"):
+                if isinstance(called, ast.Attribute) and name == "list_tools":
                     self._handler(node, called, call)
                 else:
                     self._decorate(node, decorator, called, call)
@@ -185,7 +171,7 @@ class Patterns:
 
     def _mark(self, node: Definition, call: Arguments, file: SourceFile) -> None:
         if id(node) not in self.marks:
-            self.marks[id(node)] = (call, call.guesses)
+            self.marks[id(node)] = call
             self.marked.append((node, file))
 
     def _apply(self, marker: Marker, thing: Thing, call: Arguments) -> None:
@@ -202,28 +188,26 @@ class Patterns:
         returns = decorator.file.returns.get(id(decorator.node), [])
         if returns and all(getattr(value, "id", "") in names for value, _ in returns):
             return True
-        inner = [node for node in ast.walk(decorator.node) if isinstance(node, FUNCTIONS)]
-        called = [item.func for node in inner for item in node.decorator_list if isinstance(item, ast.Call)]
-        return any("wraps" in (getattr(item, "id", ""), getattr(item, "attr", "")) for item in called)
+        inner = ast.walk(decorator.node)
+        return any("wraps" in (getattr(item, "id", ""), getattr(item, "attr", "")) for item in inner)
 
     def _note_other(self, node: Definition, maker: Known, call: Arguments) -> None:
-        self.others.add(id(node))
+        self._guess(node, Guess("guessed-decorator", f"{maker.name} makes something else of it"))
         if not isinstance(node, ast.ClassDef):
             text = f"'{node.name}' is decorated with {maker.name}, which makes no tool for MCP"
             hint = "mark it with toolcrib.tool to offer it"
             self.report("other-decorator", "advice", text, call.scope, first_line(node), hint, node.name)
 
     def _handler(self, node: Definition, called: ast.Attribute, call: Arguments) -> None:
-        """`@server.list_tools()` and `@server.call_tool()` of a low-level server."""
+        """`@server.list_tools()` of a low-level server."""
         base = self.resolver.resolve(called.value, call.scope, call.frame)
         server = base if isinstance(base, Server) else self.resolver.unknown_server(called.value, call.scope)
         thing = self._defined(node, call.scope)
-        if not isinstance(thing, Function) or not (server.is_low_level or server.library == "unknown"):
+        if not isinstance(thing, Function) or server.library not in ("low-level", "unknown"):
             return  # a method of that name, and no decorator
-        server.is_low_level = True
-        handlers = server.listers if called.attr == "list_tools" else server.callers
-        if thing not in handlers:
-            handlers.append(thing)
+        server.library = "low-level"
+        if thing not in server.listers:
+            server.listers.append(thing)
             server.guesses += [guess for guess in call.guesses if guess not in server.guesses]
 
     # --- calls ---------------------------------------------------------------------------------------
@@ -231,7 +215,9 @@ class Patterns:
     def _call(self, node: ast.Call, at: CallAt) -> None:
         function = node.func
         frames: list[Frame] | None = None
-        if isinstance(function, ast.Attribute):
+        if any(item.arg == "tools" for item in node.keywords):
+            pass  # a server may be given its tools when it is made
+        elif isinstance(function, ast.Attribute):
             if getattr(function.value, "attr", "") in ("__annotations__", "__dict__"):
                 self._stored(function.value, at.spot)
             if function.attr not in _METHODS:
@@ -255,16 +241,19 @@ class Patterns:
         """Return whether a method such as `add` or `remove`, which many objects have, may be a server's."""
         if not isinstance(function.value, ast.Name | ast.Attribute) or len(at.node.args) > 2:
             return False
-        self._has_servers = self._has_servers or any(
-            "toolcrib" in file.text or "mcp" in file.text for file in self.resolver.files
-        )
-        base = self.resolver.resolve(function.value, at.spot.scope) if self._has_servers else None
+        base = self.resolver.resolve(function.value, at.spot.scope)
         is_parameter = isinstance(base, Data) and isinstance(base.node, ast.Name)
         return isinstance(base, Server) or (is_parameter and function.attr in _OFTEN_ON_PARAMETERS)
 
     def _called(self, at: CallAt, frame: Frame) -> None:
         node, call = at.node, call_at(at.node, at.spot, frame)
         callee = self.resolver.resolve(node.func, call.scope, frame)
+        tools = call.keyword("tools")
+        if tools is not None and self.resolver.library_of(callee) in ("mcp", "fastmcp"):
+            server: Any = self.resolver.resolve(node, call.scope, frame)
+            self._register_items(
+                server, tools, replace(call, args=(), keywords=(), is_called=False), "add_tool"
+            )
         match callee:
             case Method():
                 self._method(callee, call)
@@ -307,13 +296,10 @@ class Patterns:
         value = node.value if isinstance(node, ast.Starred) else node
         thing = self.resolver.resolve(value, call.scope, call.frame)
         written = thing.node if isinstance(thing, Data) else None
-        is_list = isinstance(written, ast.List | ast.Tuple | ast.Set | ast.BinOp)
-        if isinstance(node, ast.Starred) or (is_list and call.keyword("handlers") is None):
-            items = self.resolver.items(value, call.scope, call.frame)
-            if not any(isinstance(item.node, ast.Dict) for item in items):
-                self._register_items(server, value, call, "add")
-                return
-        self._register(server, thing, call, "add")
+        if isinstance(node, ast.Starred) or isinstance(written, ast.List | ast.Tuple | ast.Set | ast.BinOp):
+            self._register_items(server, value, call, "add")
+        else:
+            self._register(server, thing, call, "add")
 
     def _register_items(self, server: Server, node: ast.expr, call: Arguments, method: str) -> None:
         for item in self.resolver.items(node, call.scope, call.frame):
@@ -331,8 +317,7 @@ class Patterns:
             return
         doubts = thing.guesses if isinstance(thing, Function) else ()
         guesses = tuple(dict.fromkeys((*at.guesses, *doubts)))
-        order = (*at.frame.lines, call.line)
-        server.registrations.append(Registration(thing, call, method, guesses, order))
+        server.registrations.append(Registration(thing, call, method, guesses))
 
     def _mount(self, server: Server, call: Arguments) -> None:
         nodes = [*call.args, *filter(None, [call.keyword("server")])]

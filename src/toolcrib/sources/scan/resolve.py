@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -48,7 +47,6 @@ from toolcrib.sources.scan.things import (
     Method,
     Module,
     Server,
-    Super,
     Thing,
     Written,
     call_at,
@@ -68,7 +66,7 @@ _SERVERS: dict[tuple[str, str], LibraryName] = {
     ("toolcrib", "ToolRegistry"): "toolcrib",
     ("mcp", "MCPServer"): "mcp",
     ("mcp", "FastMCP"): "mcp",
-    ("mcp", "Server"): "mcp",
+    ("mcp", "Server"): "low-level",
     ("fastmcp", "FastMCP"): "fastmcp",
 }
 _PLAIN_BASES = frozenset(
@@ -103,12 +101,7 @@ class Resolver:
 
     def full_name(self, node: ast.expr, scope: Scope) -> str:
         """Return the dotted name behind a name or attribute, "" where there is none."""
-        return self.names.qualify(node, Site(scope)) or ""
-
-    def _keep(self, key: tuple[Any, ...], make: Any) -> Any:
-        if key not in self._things:
-            self._things[key] = make()
-        return self._things[key]
+        return self.names.qualify(node, Site(scope))
 
     @contextmanager
     def _following(self, key: Any) -> Iterator[bool]:
@@ -183,14 +176,12 @@ class Resolver:
         return UNKNOWN
 
     def cls(self, node: ast.ClassDef, scope: Scope) -> Class:
-        found: Class = self._keep(("class", id(node)), lambda: Class(node, scope))
+        found: Class = self._things.setdefault(("class", id(node)), Class(node, scope))
         return found
 
     def function(self, node: FunctionNode, scope: Scope, owner: Thing | None = None) -> Function:
         key = ("function", id(node), id(owner))
-        found: Function | None = self._things.get(key)
-        if found is None:
-            found = self._things[key] = Function(node, scope, owner)
+        found: Function = self._things.setdefault(key, Function(node, scope, owner))
         return found
 
     def _parameter(self, binding: Binding, node: FunctionNode, scope: Scope) -> Thing:
@@ -203,13 +194,10 @@ class Resolver:
         if isinstance(hint, ast.Constant) and str(hint.value).isidentifier():
             hint = _at(ast.Name(str(hint.value), ast.Load()), hint.lineno)
         if isinstance(hint, ast.Name | ast.Attribute):
-            thing = self.resolve(hint, scope.parent or scope)
-            library = self.library_of(thing)
+            library = self.library_of(self.resolve(hint, scope.parent or scope))
             if library is not None:
                 made = Server(library, f"{node.name}({binding.name})", scope.file)
-                server = self.servers.setdefault((id(binding),), made)
-                server.is_low_level = getattr(thing, "is_low_level", False)
-                return server
+                return self.servers.setdefault((id(binding),), made)
         return Data(_at(ast.Name(binding.name, ast.Load()), node.lineno), scope, ROOT)
 
     def class_around(self, node: FunctionNode, outer: Scope | None) -> Class | None:
@@ -225,14 +213,13 @@ class Resolver:
         library = self.library_of(cls)
         key = ("object", id(cls.node), *(() if call is None else (*call.frame.home(call.scope), call.key)))
         if library is None:
-            made: Instance = self._keep(key, lambda: Instance(cls, call))
+            made: Instance = self._things.setdefault(key, Instance(cls, call))
             return made
         label = cls.node.name if call is None else _label(call, cls.node.name)
         made_of = Server(library, label, cls.file if call is None else call.file, call)
         server = self.servers.setdefault(key, made_of)
         if server.cls is None:
             server.cls = cls
-            server.is_low_level = any(getattr(item, "is_low_level", False) for item in self.ancestors(cls))
             server.guesses.append(Guess("guessed-server", f"the server is a {cls.node.name}"))
         return server
 
@@ -253,6 +240,8 @@ class Resolver:
     # --- attributes ----------------------------------------------------------------------------------
 
     def _attribute(self, node: ast.Attribute, scope: Scope, frame: Frame) -> Thing:
+        if isinstance(node.value, ast.Call) and getattr(node.value.func, "id", "") == "super":
+            return self._of_super(node.attr, scope.function, frame)
         base = self.resolve(node.value, scope, frame)
         is_registering = node.attr in ("tool", "add_tool")
         if isinstance(base, Known) and is_registering and self._is_object(node.value, scope):
@@ -282,8 +271,6 @@ class Resolver:
             case Module():
                 meaning = self.names.member(thing, name).meaning
                 return UNKNOWN if meaning is None else self._meaning(meaning, ROOT)
-            case Known() if thing.call is None:
-                return Known(f"{thing.name}.{name}")
             case Server() if name in ("registry", "local_provider"):
                 return thing
             case Server() if name in ("tool", "add_tool"):
@@ -298,13 +285,20 @@ class Resolver:
                 if isinstance(member, Function) and "class" in self.kinds(member.node, member.scope):
                     return self.function(member.node, member.scope, thing)
                 return member or UNKNOWN
-            case Super():
-                cls = thing.owner.cls if isinstance(thing.owner, Instance | Server) else None
-                member = self.member(cls or thing.cls, name, after=thing.cls)
-                if isinstance(member, Function):
-                    return self.function(member.node, member.scope, thing.owner)
-                return member or UNKNOWN
         return UNKNOWN
+
+    def _of_super(self, name: str, scope: Scope | None, frame: Frame) -> Thing:
+        """Return `super().name` in a method."""
+        cls = None if scope is None else self.class_around(scope.node, scope.parent)
+        if scope is None or cls is None:
+            return UNKNOWN
+        bindings = scope.names.get(_first_parameter(scope.node), ())
+        owners = (frame.values[id(item)] for item in bindings if id(item) in frame.values)
+        owner = next(owners, None) or self.instance(cls)
+        member = self.member(getattr(owner, "cls", None) or cls, name, after=cls)
+        if isinstance(member, Function):
+            return self.function(member.node, member.scope, owner)
+        return member or UNKNOWN
 
     def _of_object(self, owner: Instance | Server, cls: Class, name: str) -> Thing:
         """Return an attribute of an object: what its class assigns to it, or has."""
@@ -316,7 +310,7 @@ class Resolver:
                 call = owner.call if node.name == "__init__" else None
                 frame = self.bind(node, stored.spot.scope, call, owner)
                 return self.resolve(stored.value, stored.spot.scope, frame)
-            member = self._field(owner, cls, name) or self.member(cls, name)
+            member = self.member(cls, name)
         if not isinstance(member, Function) or member.owner is not None:
             return member or UNKNOWN
         kinds = self.kinds(member.node, member.scope)
@@ -335,24 +329,11 @@ class Resolver:
                     found.append(stored)
         return sorted(found, key=lambda stored: stored.spot.scope.node.name != "__init__")
 
-    def _field(self, owner: Instance | Server, cls: Class, name: str) -> Thing | None:
-        """Return a field of a dataclass or model from the call that makes it."""
-        if owner.call is None or not self.is_record(cls):
-            return None
-        given = iter(owner.call.args)
-        for key, default, scope in self.fields(cls):
-            node = next(given, None) or owner.call.keyword(key)
-            if key == name and node is not None:
-                return self.resolve(node, owner.call.scope, owner.call.frame)
-            if key == name and default is not None:
-                return self.resolve(default, scope)
-        return None
-
     # --- classes -------------------------------------------------------------------------------------
 
     def ancestors(self, cls: Class) -> list[Class | Known]:
         """Return a class and its bases in the order in which Python asks them, nearly."""
-        found: list[Class | Known] = self._keep(("bases", id(cls.node)), list)
+        found: list[Class | Known] = self._things.setdefault(("bases", id(cls.node)), [])
         if not found:
             order: list[Class | Known] = []
             self._gather(cls, order, ())
@@ -393,29 +374,17 @@ class Resolver:
     def is_model(self, cls: Class) -> bool:
         return any(isinstance(item, Known) and item.package == "pydantic" for item in self.ancestors(cls))
 
-    def is_record(self, cls: Class) -> bool:
-        """Return whether the constructor of a class is made from its annotations."""
-        called = (item.func if isinstance(item, ast.Call) else item for item in cls.node.decorator_list)
-        return self.is_model(cls) or any(
-            self.full_name(item, cls.scope).endswith("dataclass") for item in called
-        )
-
-    def fields(self, cls: Class) -> list[tuple[str, ast.expr | None, Scope]]:
-        """Return the fields of a dataclass or model with their defaults, bases first."""
-        found: dict[str, tuple[ast.expr | None, Scope]] = {}
-        for item in reversed(self.classes(cls)):
-            for statement in item.node.body:
-                if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-                    found[statement.target.id] = (statement.value, item.body)
-        return [(name, default, scope) for name, (default, scope) in found.items()]
+    def fields(self, cls: Class) -> dict[str, ast.expr | None]:
+        """Return the annotated names of a class and its bases, with their values."""
+        statements = [statement for item in reversed(self.classes(cls)) for statement in item.node.body]
+        fields = [item for item in statements if isinstance(item, ast.AnnAssign)]
+        return {item.target.id: item.value for item in fields if isinstance(item.target, ast.Name)}
 
     def kinds(self, node: FunctionNode, scope: Scope) -> set[str]:
         """Return the kinds of a function: async, static, class, property, abstract."""
         found = {"async"} if isinstance(node, ast.AsyncFunctionDef) else set()
         for decorator in node.decorator_list:
-            if getattr(decorator, "attr", "") in ("setter", "deleter"):
-                found.add("property")
-            elif isinstance(decorator, ast.Name | ast.Attribute):
+            if isinstance(decorator, ast.Name | ast.Attribute):
                 found.add(_KINDS.get(self.full_name(decorator, scope), ""))
         return found
 
@@ -454,37 +423,21 @@ class Resolver:
             key = ("call", id(node), call.frame.home(call.scope))
             made = Server(library, _label(call, call.file.path.stem), call.file, call)
             server = self.servers.setdefault(key, made)
-            server.is_low_level = callee.is_low_level
             server.is_ours = (library, callee.last) == ("toolcrib", "MCPServer")
             return server
         if callee.name in MARKS:
             first = self.first(call)
             return first if isinstance(first, Written) else Marker(call)
-        if callee.name == "builtins.super":
-            return self._super(call)
         if callee.package == "builtins":
             return Data(node, call.scope, call.frame)
         return self._wrapped(node, call) or Known(callee.name, call)
-
-    def _super(self, call: Arguments) -> Thing:
-        scope = call.scope.function
-        cls = None if scope is None else self.class_around(scope.node, scope.parent)
-        if scope is None or cls is None:
-            return UNKNOWN
-        bindings = scope.names.get(_first_parameter(scope.node), ())
-        owners = (call.frame.values[id(item)] for item in bindings if id(item) in call.frame.values)
-        return Super(cls, next(owners, None) or self.instance(cls))
 
     def _wrapped(self, node: ast.Call, call: Arguments) -> Function | None:
         """`unknown(function)`: most likely a wrapper that passes for the function."""
         is_one = len(call.args) == 1 and not call.keywords
         thing = self.first(call) if is_one and isinstance(call.args[0], ast.Name | ast.Attribute) else None
-        if not isinstance(thing, Function):
-            return None
-        wrapped = copy.copy(thing)
         guess = Guess("guessed-decorator", f"{show(node)} may change it")
-        wrapped.guesses = (*thing.guesses, guess)
-        return wrapped
+        return replace(thing, guesses=(*thing.guesses, guess)) if isinstance(thing, Function) else None
 
     def returned(self, function: Function, call: Arguments | None) -> Thing:
         """Return what a function returns, where that is one thing."""
@@ -525,7 +478,6 @@ class Resolver:
                 key=(*frame.key, id(loop.items), position),
                 values=dict(frame.values),
                 guesses=(*frame.guesses, *item.guesses),
-                lines=(*frame.lines, position),
             )
             self._assign(loop.target, item, scope, made)
             yield made
@@ -551,7 +503,7 @@ class Resolver:
         found: dict[tuple[int, ...], Frame] = {}
         for call, owner in self._find_calls(node, cls):
             made = self.bind(node, scope, call, owner)
-            made.guesses, made.lines = call.guesses, (*call.frame.lines, call.line)
+            made.guesses = call.guesses
             found.setdefault(made.key, made)
             if len(found) >= MAX_FRAMES:
                 break
@@ -618,7 +570,7 @@ class Resolver:
         if call is not None:
             frame = call.frame
             key = (*frame.home(call.scope), call.key)
-            made = Frame(key, dict(frame.values), frame.guesses, (), dict(frame.calls))
+            made = Frame(key, dict(frame.values), frame.guesses, dict(frame.calls))
         made.calls[id(node)] = made.key
         places = [item.arg for item in (*node.args.posonlyargs, *node.args.args)]
         given: dict[str, Thing] = {}
@@ -632,11 +584,6 @@ class Resolver:
             written |= {item.arg: item.value for item in call.keywords if item.arg in named}
             for name, value in written.items():
                 given[name] = self.resolve(value, call.scope, call.frame)
-            others = [item for item in call.keywords if item.arg not in named]
-            if node.args.kwarg is not None and all(item.arg for item in others):
-                keys: list[Any] = [_at(ast.Constant(item.arg), call.line) for item in others]
-                more = _at(ast.Dict(keys, [item.value for item in others]), call.line)
-                given[node.args.kwarg.arg] = Data(more, call.scope, call.frame)
         for name, thing in given.items():
             for binding in scope.names.get(name, ()):
                 if binding.node is node:
@@ -689,8 +636,9 @@ class Resolver:
             yield from self.items(thing.node, thing.scope, thing.frame, depth + 1)
         else:
             yield Data(node, scope, frame, is_open=True)
-        for how, value, key, spot in self._changes(name, home) if home is not None else ():
-            assert home is not None  # noqa: S101
+        if home is None:
+            return
+        for how, value, key, spot in self._changes(name, home):
             for inner in self._repeat(spot, [frame]):
                 guesses = (*spot.guesses, *inner.guesses[len(frame.guesses) :])
                 if how in ("append", "add", "insert"):
@@ -735,7 +683,7 @@ class Resolver:
         callee = self.resolve(function, scope, frame)
         if isinstance(callee, Function):
             yield from self.returned_items(callee, call_at(node, Spot(scope), frame), depth + 1)
-        elif method == "list_tools" and isinstance(self.resolve(owner, scope, frame), Super):
+        elif method == "list_tools" and show(owner).startswith("super("):
             yield Data(node, scope, frame)  # of a class that is not scanned
         else:
             yield more

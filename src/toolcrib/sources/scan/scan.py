@@ -14,14 +14,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from toolcrib.config import Config, load_config, switches_from
 from toolcrib.errors import DefinitionError, Finding, Level, SourceError
 from toolcrib.registry.index import report_shortened
 from toolcrib.registry.registry import ToolRegistry, finding_of
-from toolcrib.registry.selection import drop_repeated
 from toolcrib.sources import collect, tables
 from toolcrib.sources.base import Batch, ReadOptions
 from toolcrib.sources.foreign.entry_point import find_start
@@ -29,17 +28,16 @@ from toolcrib.sources.loading import find_import_root, imports_forbidden
 from toolcrib.sources.modules import GROUP
 from toolcrib.sources.scan.files import Library, ScanTarget, find_target, mentions_tools
 from toolcrib.sources.scan.making import (
-    UNREADABLE,
-    TableReader,
     ToolMaker,
     is_application,
     is_complete,
     is_tool_object,
+    read_table,
 )
 from toolcrib.sources.scan.names import public_names
 from toolcrib.sources.scan.patterns import Patterns
 from toolcrib.sources.scan.resolve import Resolver
-from toolcrib.sources.scan.source_file import Binding, Guess, SourceFile
+from toolcrib.sources.scan.source_file import FUNCTIONS, Binding, Guess, SourceFile
 from toolcrib.sources.scan.things import (
     ROOT,
     UNKNOWN,
@@ -67,9 +65,8 @@ _TABLES = (GROUP, *DEFINITION_TABLES, HANDLER_TABLE)
 class Group:
     """Tools that share one list of names: those of a server, or those that a file offers itself."""
 
-    label: str
-    server: Server | None = None
-    tools: list[Tool] = field(default_factory=list)
+    server: Server | None
+    tools: list[Tool]
 
 
 @dataclass(slots=True)
@@ -102,7 +99,6 @@ class _Scanner:
         self.files: dict[Path, SourceFile] = {}
         self._seen: set[Path] = set()
         self._claimed: set[Server] = set()
-        self._held: set[Server] = set()
         self._offered: set[int] = set()
         self._read()
         self._has_findings = bool(self.findings)
@@ -130,15 +126,11 @@ class _Scanner:
         for position, found in enumerate(opened):
             self.progress("modules", position, len(opened))
             self.patterns.find(found)
+        for server in self.resolver.servers.values():  # in the order in which they run, nearly
+            server.registrations.sort(key=lambda item: (item.call.file.name, item.call.line))
         for path in self.paths:
             if path in self.files:
                 self._report_start(self.files[path])
-        for file in self.resolver.files:
-            for _, binding in _last_bindings(file):
-                if isinstance(binding.value, ast.Call) and "main" not in binding.situation:
-                    thing = self.resolver.bound(binding, file.scope)
-                    self._held |= {thing} if isinstance(thing, Server) else set()
-        self.patterns.finish()
 
     def _open(self, path: Path) -> None:
         """Survey a file, and the files that it imports if they could hold tools."""
@@ -166,8 +158,8 @@ class _Scanner:
             spots = [spot for _, spot in file.decorated]
             spots += [at.spot for at in file.calls if getattr(at.node.func, "attr", "") in _REGISTERING]
             names |= {spot.function.name for spot in spots if spot.function is not None}
-            for name, bindings in file.scope.names.items():
-                value = bindings[-1].value
+            for name, binding in _last_bindings(file):
+                value = binding.value
                 if isinstance(value, ast.Call) or getattr(value, "attr", getattr(value, "id", "")) == "tool":
                     names.add(name)
         names = {name for name in names if len(name) > 2}
@@ -190,7 +182,7 @@ class _Scanner:
         if target.described is not None:
             batch = collect(target.described)
             self.findings += batch.findings
-            return [Group(target.label, tools=batch.tools)]
+            return [Group(None, batch.tools)]
         before = len(self.findings)
         files = [self.files[path] for path in target.files if path in self.files]
         groups = self._object(target, files) if target.name else self._modules(files)
@@ -201,6 +193,8 @@ class _Scanner:
 
     def _modules(self, files: Sequence[SourceFile]) -> list[Group]:
         contents = [self._content(file) for file in files]
+        for content in contents:
+            content.things += self._marked_inside(content.file)
         servers = dict.fromkeys(server for content in contents for server in content.servers)
         self._claimed |= servers.keys()
         inner = {mount.server for server in servers for mount in server.mounts}
@@ -211,28 +205,23 @@ class _Scanner:
         for content in contents:
             handlers |= content.handlers
         options = ReadOptions(lambda target, _: collect(target))
-        seen: set[int] = set()
         groups: list[Group] = []
         for content in contents:
             batch = self._each([thing for thing in content.things if thing not in owned], content.file)
             for table in content.tables:
-                if id(table) not in seen:
-                    seen.add(id(table))
-                    batch.extend(tables.read_table(table, handlers).make_tools(options))
-            groups.append(Group(content.file.path.name, None, batch.tools))
+                batch.extend(tables.read_table(table, handlers).make_tools(options))
             self.findings += _located(batch.findings, files)
             own = [item for item in content.servers if item not in inner and servers.pop(item, 0) is None]
-            groups += [self._group_of(server, content.file) for server in own]
-            for group in groups if content.group is not None else ():
+            found = [Group(None, batch.tools), *(self._group_of(server, content.file) for server in own)]
+            for group in found if content.group is not None else ():
                 group.tools = [
-                    tool.with_options(group=content.group)
-                    if tool.options.group is None and tool.source.file == str(content.file.path)
-                    else tool
+                    tool if tool.options.group is not None else tool.with_options(group=content.group)
                     for tool in group.tools
                 ]
-        if not self.maker.has_open_tables:
+            groups += found
+        if not any(finding.code == "guessed-table" for finding in self.findings):
             self.findings += _located(tables.find_unused(handlers, options.used_handlers), files)
-        return [*groups, *self._servers_elsewhere(files), *self._marks_in_functions(files)]
+        return [*groups, *self._servers_elsewhere(files)]
 
     def _owned(self, servers: Iterable[Server]) -> set[Thing]:
         """Return the classes whose object is on a server of toolcrib already."""
@@ -267,24 +256,17 @@ class _Scanner:
     def _is_offered(self, thing: Thing) -> bool:
         """Return whether a name of a module that stands for this offers tools."""
         if isinstance(thing, Function):
-            key = id(thing.node)
-            self._offered |= {key}
-            return key in self.patterns.marks and key not in self.patterns.others
+            self._offered.add(id(thing.node))
+            return id(thing.node) in self.patterns.marks
         if isinstance(thing, Instance):
             return is_application(self.maker, thing.cls) or is_tool_object(self.maker, thing)
         return isinstance(thing, Known) and thing.call is not None and thing.package == "toolcrib"
 
     def _member(self, file: SourceFile, name: str, binding: Binding) -> Thing:
         """Return what a name of a module stands for; names of files that are not surveyed are left alone."""
-        if binding.kind == "function" and len(file.scope.names[name]) == 1:  # nearly always
-            is_marked = id(binding.node) in self.patterns.marks
-            return self.resolver.bound(binding, file.scope) if is_marked else UNKNOWN
-        if binding.kind in ("import", "from"):
-            paths = self.library.imported(binding.node, file)
-            is_followed = any(path in self.files for path in paths)
-        else:
-            is_value = isinstance(binding.value, ast.Call | ast.Name | ast.Attribute)
-            is_followed = binding.kind in ("function", "class") or (binding.kind == "value" and is_value)
+        is_followed = binding.kind not in ("import", "from") or any(
+            path in self.files for path in self.library.imported(binding.node, file)
+        )
         return self.resolver.attribute(Module(file), name) if is_followed else UNKNOWN
 
     def _find_tables(self, found: Content) -> None:
@@ -293,16 +275,14 @@ class _Scanner:
             if name not in file.scope.names:
                 continue
             node = ast.Name(name, ast.Load(), lineno=10**9, col_offset=0)
-            value = TableReader(self.maker, name).read(Data(node, file.scope, ROOT))
-            if value is UNREADABLE:
-                continue
+            value = read_table(self.maker, name, Data(node, file.scope, ROOT))
             if name == GROUP:
                 found.group = value
             elif name != HANDLER_TABLE:
-                found.tables.append(value)
+                found.tables += [value] if value is not None else []
             elif isinstance(value, dict):
                 found.handlers = value
-            else:
+            elif value is not None:
                 words = f"{HANDLER_TABLE} must be a dict, got {type(value).__name__}"
                 self.findings.append(Finding("table-mismatch", "error", words, file=str(file.path)))
 
@@ -311,9 +291,7 @@ class _Scanner:
         for thing in things:
             try:
                 made = self.maker.make(thing)
-                if isinstance(made, FunctionType):  # what `collect` does with it, for most
-                    batch.tools.append(Tool.from_function(made))
-                elif made is not None and not isinstance(made, str):  # a name would be imported
+                if made is not None:
                     batch.extend(collect(made))
             except Exception as error:  # the source may hold values of any type
                 finding = finding_of(thing, error)
@@ -324,7 +302,7 @@ class _Scanner:
     def _group_of(self, server: Server, file: SourceFile) -> Group:
         batch = self._each([server], file)
         self.findings += batch.findings
-        return Group(server.label, server, batch.tools)
+        return Group(server, batch.tools)
 
     def _servers_elsewhere(self, files: Sequence[SourceFile]) -> list[Group]:
         """Return the tools on servers that no module holds: they come from elsewhere, or from a function."""
@@ -336,33 +314,26 @@ class _Scanner:
             sites += [handler.file for handler in server.listers]
             if any(site in files for site in (*sites, server.file)):
                 self._claimed.add(server)
-                if server not in self._held and not all(item.guesses for item in server.registrations):
+                is_held = server.call is not None and server.call.scope.kind == "module"
+                if not is_held and not all(item.guesses for item in server.registrations):
                     words = "the server it is put on is not known here"
                     server.guesses.append(Guess("guessed-server", words))
                 groups.append(self._group_of(server, sites[0] if sites else files[0]))
         return groups
 
-    def _marks_in_functions(self, files: Sequence[SourceFile]) -> list[Group]:
-        """Return marked functions inside functions, which are registered only if those are called."""
-        groups: list[Group] = []
+    def _marked_inside(self, file: SourceFile) -> Iterator[Function]:
+        """Yield marked functions inside functions, which are registered only if those are called."""
         servers = self.resolver.servers.values()
         registered = {
-            getattr(item.thing, "node", None) for server in servers for item in server.registrations
+            id(getattr(item.thing, "node", None)) for each in servers for item in each.registrations
         }
-        for node, file in self.patterns.marked:
-            spot = file.spots[id(node)]
-            function = spot.function if spot.scope.kind == "function" and file in files else None
-            if function is None or isinstance(node, ast.ClassDef):
+        for node, home in self.patterns.marked:
+            scope = home.spots[id(node)].scope
+            if home is not file or scope.kind != "function" or id(node) in self._offered | registered:
                 continue
-            if id(node) in self._offered or node in registered:
-                continue
-            batch = self._each([self.resolver.function(node, spot.scope)], file)
-            words = f"it is registered when {function.name}() is called"
-            for tool in batch.tools:
-                self.maker.doubt(tool.origin, [Guess("guessed-call", words)])
-            self.findings += batch.findings
-            groups.append(Group(file.path.name, tools=batch.tools))
-        return groups
+            if isinstance(node, FUNCTIONS):
+                guess = Guess("guessed-call", f"it is registered when {scope.node.name}() is called")
+                yield Function(node, scope, guesses=(guess,))
 
     def _object(self, target: ScanTarget, files: Sequence[SourceFile]) -> list[Group]:
         """`file.py:name`; dots reach into it."""
@@ -377,7 +348,7 @@ class _Scanner:
             if not batch.tools and not batch.findings:
                 words = f"{target.label} cannot be told without running the code"
                 self.findings.append(Finding("unresolved-tool", "error", words, file=str(file.path)))
-            return [Group(target.name, thing if isinstance(thing, Server) else None, batch.tools)]
+            return [Group(thing if isinstance(thing, Server) else None, batch.tools)]
         return []
 
     # --- tools ---
@@ -397,10 +368,9 @@ class _Scanner:
 
     def _findings_about(self, tool: Tool) -> Iterator[Finding]:
         """Yield what is uncertain about a tool."""
-        note = self.maker.notes_of(tool.origin)
-        for finding in note.findings if note is not None else ():
-            yield replace(finding, tool=tool.name)
-        for guess in dict.fromkeys(self.maker.guesses_of(tool)):
+        note = self.maker.note(tool.origin)
+        yield from (replace(finding, tool=tool.name) for finding in note.findings)
+        for guess in note.guesses:
             words = f"Tool '{tool.name}' is a guess: {guess.words}"
             yield _about(tool, guess.code, "advice", words)
 
@@ -415,7 +385,7 @@ class _Scanner:
             return order.get(source.file or "", len(order)), source.line or 0
 
         entries = [
-            (tool, is_listed, group.label if group.server is not None else None)
+            (tool, is_listed, group.server.label if group.server is not None else None)
             for group in self._without_repeats(groups)
             for tool, is_listed in self._register(group)
         ]
@@ -451,10 +421,9 @@ class _Scanner:
         seen: set[Any] = set()
         for group in (found := list(groups)):
             kept = []
-            for tool in drop_repeated(group.tools):
-                note = self.maker.notes_of(tool.origin)  # what is reachable in two ways was written once
-                origin = note.key if note is not None and note.key else (id(tool.origin),)
-                key = (origin, tool.name, tool.version)
+            for tool in group.tools:
+                origin = self.maker.note(tool.origin).key or (id(tool.origin),)
+                key = (origin, tool.name, tool.version)  # what is reachable in two ways was written once
                 if key not in seen:
                     seen.add(key)
                     kept.append(tool)
@@ -494,8 +463,8 @@ class _Scanner:
         groups: list[Group] = []
         for target in parsed:
             taken = self._take(target)
-            for group in taken if config.namespace is not None or config.switches else ():
-                if group.tools:
+            for group in taken:
+                if group.tools and (config.namespace is not None or config.switches):
                     changed = collect(group.tools, namespace=config.namespace, switches=config.switches)
                     group.tools = changed.tools
             groups += taken
@@ -513,9 +482,10 @@ class _Scanner:
         if not group.tools:
             return
         registry = self._make_registry(group)
-        guesses_of = self.maker.guesses_of
         guessed = [
-            tool for tool in group.tools if any(item.code == "guessed-condition" for item in guesses_of(tool))
+            tool
+            for tool in group.tools
+            if any(item.code == "guessed-condition" for item in self.maker.note(tool.origin).guesses)
         ]
         certain = [tool for tool in group.tools if tool not in guessed]
         self.findings += registry.add_all(certain).findings
@@ -595,8 +565,10 @@ def scan(*targets: str | os.PathLike[str], progress: Progress | None = None) -> 
     not there, ConfigurationError where a toolcrib.toml is wrong; what is wrong with a file or a tool is a
     finding.
     """
-    for target in targets:
-        _check_type(target)
+    for target in list[Any](targets):  # callers without a type checker
+        if not isinstance(target, str | os.PathLike) or isinstance(os.fspath(target), bytes):
+            hint = "scan(*targets)" if isinstance(target, list | tuple | set) else "give text or a Path"
+            raise TypeError(f"A target is the name of a file or module, not {type(target).__name__}: {hint}")
     was_collecting = gc.isenabled()
     gc.disable()  # trees are many objects and no garbage: looking for some doubles the time
     try:
@@ -605,12 +577,6 @@ def scan(*targets: str | os.PathLike[str], progress: Progress | None = None) -> 
     finally:
         if was_collecting:
             gc.enable()
-
-
-def _check_type(target: Any) -> None:
-    if not isinstance(target, str | os.PathLike) or not isinstance(os.fspath(target), str):
-        hint = "scan(*targets)" if isinstance(target, list | tuple | set) else "give text or a Path"
-        raise TypeError(f"A target is the name of a file or module, not {type(target).__name__}: {hint}")
 
 
 def _report_same_names(several: Sequence[list[Tool]]) -> Iterator[Finding]:

@@ -64,10 +64,6 @@ class Binding:
     level: int = 0
     name: str = ""
 
-    @property
-    def is_certain(self) -> bool:
-        return self.situation.isdisjoint(("attempt", "fallback", "maybe"))
-
 
 @dataclass(eq=False)
 class Scope:
@@ -87,15 +83,10 @@ class Scope:
         names: dict[str, list[Binding]] = {}
         made: list[tuple[str, Binding]] = []
         if self.kind == "function":
-            line = self.node.lineno
-            arguments = [item.arg for item in arguments_of(self.node.args)]
-            made += [(name, Binding("unknown", self.node, line, name=name)) for name in arguments]
+            places = [item.arg for item in arguments_of(self.node.args)]
+            made += [(name, Binding("unknown", self.node, self.node.lineno, name=name)) for name in places]
         for statement, situation in self.statements:
-            if isinstance(statement, FUNCTIONS):  # as most are
-                name = statement.name
-                made.append((name, Binding("function", statement, statement.lineno, situation, name=name)))
-            else:
-                made += _bindings(statement, situation)
+            made += _bindings(statement, situation)
         for name, binding in made:
             if name != "*":
                 names.setdefault(name, []).append(binding)
@@ -125,8 +116,9 @@ def _bindings(statement: ast.stmt, situation: Situation) -> Iterator[tuple[str, 
     """Yield the names that one statement binds itself."""
     line = statement.lineno
     kind: Any
-    if isinstance(statement, ast.ClassDef):
-        yield statement.name, Binding("class", statement, line, situation, name=statement.name)
+    if isinstance(statement, Definition):
+        kind = "class" if isinstance(statement, ast.ClassDef) else "function"
+        yield statement.name, Binding(kind, statement, line, situation, name=statement.name)
     elif isinstance(statement, ast.Import):
         for alias in statement.names:
             shown = alias.asname or alias.name.partition(".")[0]
@@ -305,17 +297,17 @@ def _changed_names(tree: ast.Module) -> Iterator[str]:
     """Yield the names whose objects are changed after they were made, somewhere in the file."""
     for node in ast.walk(tree):
         changed: ast.expr | None = None
-        if isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
-            changed = node.value
-        elif isinstance(node, ast.AugAssign):
-            changed = node.target
-        elif isinstance(node, ast.Global):
-            yield from node.names
-        elif isinstance(node, ast.Call):
-            if isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGING:
-                changed = node.func.value
-            elif isinstance(node.func, ast.Name) and node.func.id in ("setattr", "delattr") and node.args:
-                changed = node.args[0]
+        match node:
+            case ast.Subscript(ctx=ast.Store() | ast.Del()) | ast.Attribute(ctx=ast.Store() | ast.Del()):
+                changed = node.value
+            case ast.AugAssign():
+                changed = node.target
+            case ast.Global():
+                yield from node.names
+            case ast.Call(func=ast.Attribute(value=value, attr=name)) if name in _CHANGING:
+                changed = value
+            case ast.Call(func=ast.Name(id="setattr" | "delattr"), args=[value, *_]):
+                changed = value
         while isinstance(changed, ast.Attribute | ast.Subscript):
             changed = changed.value
         if isinstance(changed, ast.Name):
@@ -333,8 +325,6 @@ def _decide(test: ast.expr) -> bool | Literal["main", "checking"] | None:
             return bool(value)
         case ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"):
             return "checking"
-        case ast.UnaryOp(op=ast.Not(), operand=operand) if _decide(operand) == "checking":
-            return True
         case ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant()]):
             return "main"
         case ast.Compare(left=ast.Attribute(attr="version_info"), ops=[ast.GtE()], comparators=[ast.Tuple()]):

@@ -10,7 +10,7 @@ import ast
 import inspect
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
@@ -91,12 +91,11 @@ def _gives(node: FunctionNode) -> str:
 # --- stubs -------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class Stub:
+class Stub(NamedTuple):
     """A stub and its findings."""
 
     function: FunctionType
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Finding]
 
 
 class _Read(NamedTuple):
@@ -119,11 +118,8 @@ class Stubs:
     def value(self, node: ast.expr, site: Site) -> Any:
         """Return the value of an expression. Raise Unresolved where it is not known for certain."""
         trail = Trail()
-        try:
-            made = self.classes.evaluator.value(node, site, trail)
-        except RecursionError:
-            raise Unresolved("it refers to itself", getattr(node, "lineno", None)) from None
-        for finding in trail.gather():
+        made = self.classes.evaluator.value(node, site, trail)
+        for finding in trail.findings:
             raise Unresolved(finding.message, finding.line, hint=finding.hint)
         return made
 
@@ -154,23 +150,19 @@ class Stubs:
             hints = {name: hint for name, hint in hints.items() if name not in dropped}
         function = _make_function(node, dropped, path)
         if node.args.defaults or node.args.kwonlyargs:
-            made = {
-                name: value.value
-                if type(value) is ast.Constant
-                else self._default(value, scope, node.name, name, findings)
-                for name, value in defaults_of(node.args)
-                if name not in dropped
-            }
-            if node.args.kwonlyargs:
-                keywords = {item.arg for item in node.args.kwonlyargs}
-                function.__kwdefaults__ = {
-                    name: made.pop(name) for name in [*made] if name in keywords
-                } or None
+            made: dict[str, Any] = {}
+            for name, value in defaults_of(node.args):
+                if name not in dropped:
+                    trail = Trail()
+                    made[name] = self.classes.evaluator.default(
+                        name, value, Site(scope), trail, UNKNOWN_DEFAULT
+                    )
+                    findings += [replace(item, tool=node.name, parameter=name) for item in trail.findings]
+            by_name = [item.arg for item in node.args.kwonlyargs if item.arg in made]
+            function.__kwdefaults__ = {name: made.pop(name) for name in by_name} or None
             function.__defaults__ = tuple(made.values()) or None
         function.__annotations__ = hints
-        first = node.body[0].value if node.body and type(node.body[0]) is ast.Expr else None
-        is_text = isinstance(first, ast.Constant) and isinstance(first.value, str)
-        function.__doc__ = first.value if is_text else None  # type: ignore[union-attr]
+        function.__doc__ = ast.get_docstring(node, clean=False)
         function.__module__ = file.name
         function.__qualname__ = qualname_in(scope, node.name)
         return Stub(function, findings)
@@ -200,36 +192,17 @@ class Stubs:
                 trail = Trail()
                 names = _WORD.findall(text)
                 since = 0 if site.lazy else last_binding(names, scope)
-                hint = self._hint(annotation, site, trail)
+                hint = self.classes.evaluator.permit(annotation, site, trail)
                 read = _Read(hint, is_foreign_context(hint), since)
-                if trail.findings or trail.uses:
-                    found = trail.gather()
-                    findings += [replace(item, tool=node.name, parameter=name) for item in found]
-                elif text and "(" not in text and annotation.lineno >= since:  # calls make something new
+                findings += [replace(item, tool=node.name, parameter=name) for item in trail.findings]
+                if (
+                    not trail.findings and text and "(" not in text and annotation.lineno >= since
+                ):  # calls make something new
                     known[text] = read
             hints[name] = read.hint
             if read.is_context and name != "return":
                 contexts += (name,)
         return hints, contexts
-
-    def _hint(self, node: ast.expr, site: Site, trail: Trail) -> Any:
-        hints = self.classes.evaluator
-        try:
-            return hints.permit(node, site, trail)
-        except RecursionError:
-            hints.report(Unresolved("it is nested too deeply", node.lineno), node, site, trail)
-            return Any
-
-    def _default(self, node: ast.expr, scope: Scope, tool: str, name: str, findings: list[Finding]) -> Any:
-        trail = Trail()
-        try:
-            value = self.classes.evaluator.value(node, Site(scope), trail)
-        except (Unresolved, RecursionError) as error:
-            trail = Trail()
-            trail.note_default(name, node, error, str(scope.file.path))
-            value = UNKNOWN_DEFAULT
-        findings += [replace(item, tool=tool, parameter=name) for item in trail.gather()]
-        return value
 
 
 def _unread(node: FunctionNode, scope: Scope) -> Iterator[str]:

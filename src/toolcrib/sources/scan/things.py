@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from toolcrib.sources.scan.source_file import FunctionNode, Guess, Scope, SourceFile, Spot, first_line
 
-LibraryName = Literal["toolcrib", "mcp", "fastmcp", "unknown"]
-"""The library whose rules a server has."""
+LibraryName = Literal["toolcrib", "mcp", "fastmcp", "low-level", "unknown"]
+"""The library whose rules a server has; "low-level" is a server of mcp that lists its tools itself."""
 
 
 class Thing:
@@ -41,10 +41,6 @@ class Known(Thing):
     def is_application(self) -> bool:
         """Whether this is toolcrib's own class for applications."""
         return self.package == "toolcrib" and self.last in ("Application", "APIApplication")
-
-    @property
-    def is_low_level(self) -> bool:
-        return self.call is None and (self.package, self.last) == ("mcp", "Server")
 
 
 @dataclass(eq=False, slots=True)
@@ -95,14 +91,6 @@ class Instance(Thing):
 
 
 @dataclass(eq=False, slots=True)
-class Super(Thing):
-    """`super()` in a method."""
-
-    cls: Class
-    owner: Thing
-
-
-@dataclass(eq=False, slots=True)
 class Data(Thing):
     """An expression that is none of the other things; also an item of a list or dict, with its key. An open
     one stands for items that could not be read."""
@@ -128,8 +116,6 @@ class Server(Thing):
     mounts: list[Any] = field(default_factory=list)
     guesses: list[Guess] = field(default_factory=list)
     listers: list[Function] = field(default_factory=list)
-    callers: list[Function] = field(default_factory=list)
-    is_low_level: bool = False
     is_ours: bool = False
 
 
@@ -152,13 +138,12 @@ class Marker(Thing):
 @dataclass(eq=False, slots=True)
 class Frame:
     """One way in which a function comes to be called, or a loop to be run: what parameters and variables
-    stand for, by the id of their binding. `lines` are those of the calls that lead here, outermost first;
-    `calls` the keys of these calls by the id of the function."""
+    stand for, by the id of their binding; `calls` are the keys of the calls that lead here, by the id of the
+    function."""
 
     key: tuple[int, ...] = ()
     values: dict[int, Thing] = field(default_factory=dict)
     guesses: tuple[Guess, ...] = ()
-    lines: tuple[int, ...] = ()
     calls: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
     def home(self, scope: Scope) -> tuple[int, ...]:

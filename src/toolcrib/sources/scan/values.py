@@ -12,9 +12,7 @@ import enum
 import operator
 import types
 import typing
-import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, reduce
 from typing import Annotated, Any, Literal
@@ -24,7 +22,7 @@ from toolcrib.errors import Finding
 from toolcrib.sources.foreign.recognition import PACKAGES
 from toolcrib.sources.scan import known
 from toolcrib.sources.scan.names import BoundName, Names, Site
-from toolcrib.sources.scan.source_file import Binding, Scope, show
+from toolcrib.sources.scan.source_file import Scope, show
 from toolcrib.sources.scan.things import Known, Module
 from toolcrib.sources.source_text import parse_annotation
 
@@ -59,56 +57,26 @@ class Excessive(Unresolved):
 
 @dataclass(eq=False)
 class Trail:
-    """What was met on the way to one hint or value: findings, and classes with findings of their own.
+    """The findings on the way to one hint or value, those of classes included, each once.
 
-    Also counts steps, so that aliases that double at each turn come to an end.
+    Also counts steps, so that aliases that double at each turn, or lead to themselves, come to an end.
     """
 
-    findings: list[Finding] = field(default_factory=list)
-    uses: dict[int, Trail] = field(default_factory=dict)
+    findings: dict[Finding, None] = field(default_factory=dict)
     steps: int = 0
     depth: int = 0
-    active: set[int] = field(default_factory=set)
 
     def step(self, node: ast.AST) -> None:
         self.steps += 1
         if self.steps > MAX_STEPS or self.depth > MAX_DEPTH:
-            size = "has too many parts" if self.steps > MAX_STEPS else "is nested too deeply"
+            size = (
+                "has too many parts" if self.steps > MAX_STEPS else "is nested too deeply or refers to itself"
+            )
             line = getattr(node, "lineno", None)
             raise Excessive(f"what is written here {size}", line, hint="write something simpler")
 
     def note(self, code: str, words: str, path: str, line: int | None, hint: str) -> None:
-        self.findings.append(Finding(code, "warning", words, file=path, line=line, hint=hint))
-
-    def note_default(self, name: str, node: ast.expr, error: Exception, path: str) -> None:
-        """Report a default that is not known."""
-        why = error.message if isinstance(error, Unresolved) else "it is nested too deeply"
-        words = why if f"'{show(node)}'" in why else f"'{show(node)}': {why}"
-        text = f"The default of '{name}' is not known, so it is not shown: {words}"
-        line, hint = getattr(error, "line", None), getattr(error, "hint", None)
-        self.note(DEFAULT, text, path, line or node.lineno, hint or _WRITE_LITERAL)
-
-    @contextmanager
-    def following(self, binding: Binding, node: ast.expr) -> Iterator[None]:
-        """Raise Unresolved where a name is followed within itself."""
-        if id(binding) in self.active:
-            raise Unresolved(f"'{show(node)}' refers to itself", node.lineno)
-        self.active.add(id(binding))
-        try:
-            yield
-        finally:
-            self.active.discard(id(binding))
-
-    def gather(self) -> list[Finding]:
-        """Return all findings, those of the classes met included, however far away."""
-        found = dict.fromkeys(self.findings)
-        waiting, seen = list(self.uses.values()), set(self.uses)
-        while waiting:
-            trail = waiting.pop()
-            found.update(dict.fromkeys(trail.findings))
-            waiting += [inner for key, inner in trail.uses.items() if key not in seen]
-            seen |= trail.uses.keys()
-        return list(found)
+        self.findings[Finding(code, "warning", words, file=path, line=line, hint=hint)] = None
 
 
 def inert(value: Any = None) -> Any:
@@ -125,9 +93,7 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Div: operator.truediv,
     ast.BitOr: operator.or_,
 }
-_CONTAINERS: dict[str, Any] = {
-    f"builtins.{kind.__name__}": kind for kind in (list, dict, set, frozenset, tuple)
-}
+_VARIABLES = frozenset({"typing.NewType", "typing.TypeVar", "typing_extensions.TypeVar"})
 _MUTABLE = (list, dict, set, bytearray)
 _FIELDS = frozenset({"pydantic.Field", "dataclasses.field"})
 _GENERATORS = "pydantic.alias_generators."
@@ -209,8 +175,8 @@ class Evaluator:
         if site.made and isinstance(node, ast.Name) and node.id in site.made:
             return site.made[node.id]
         found = self.names.find(node, site)
-        if found.doubts:
-            raise Unresolved(found.doubts[0].words, node.lineno, hint=found.doubts[0].hint)
+        for words, hint in found.doubts:
+            raise Unresolved(words, node.lineno, hint=hint)
         if found.meaning is None:
             return self._member(node, site, trail)
         return self._meant(found.meaning, node, site, trail)
@@ -230,8 +196,7 @@ class Evaluator:
         value: Any = binding.value
         if scope.kind == "class" and scope is not site.scope:
             return self._of_class(scope, binding.name, value, node, trail)
-        with trail.following(binding, node):
-            made = self.value(value, meaning.site, trail)
+        made = self.value(value, meaning.site, trail)
         if isinstance(made, _MUTABLE) and binding.name in scope.file.changed:
             raise Unresolved(f"'{show(node)}' is changed after it is made", node.lineno)
         return made
@@ -255,9 +220,11 @@ class Evaluator:
         raise Unresolved(f"'{show(node)}' is not defined where it can be read", node.lineno)
 
     def _call(self, node: ast.Call, site: Site, trail: Trail) -> Any:
-        dotted = self.names.qualify(node.func, site) or ""
+        dotted = self.names.qualify(node.func, site)
         if dotted in known.CALLS:
             return self._construct(node, dotted, site, trail)
+        if dotted in _VARIABLES:
+            return self._variable(node, dotted, replace(site, lazy=True), trail)
         if dotted in known.TAKES_CODE and len(node.args) == 1 and not node.keywords:
             return known.find(dotted)(inert)
         method = node.func
@@ -266,6 +233,15 @@ class Evaluator:
             if isinstance(model, type) and hasattr(model, "model_json_schema") and not node.keywords:
                 return model.model_json_schema()
         raise _computed(node)
+
+    def _variable(self, node: ast.Call, dotted: str, site: Site, trail: Trail) -> Any:
+        """Return a TypeVar or NewType, once for all who use it."""
+        if id(node) not in self._variables:
+            hints = [self.permit(part, site, trail) for part in node.args[1:]]
+            options = {str(item.arg): self.permit(item.value, site, trail) for item in node.keywords}
+            name = self.value(node.args[0], site, trail)
+            self._variables[id(node)] = known.find(dotted)(name, *hints, **options)
+        return self._variables[id(node)]
 
     def _construct(self, node: ast.Call, dotted: str, site: Site, trail: Trail) -> Any:
         """Call one of the constructors that are known."""
@@ -290,7 +266,8 @@ class Evaluator:
     def _take(self, name: str, node: ast.expr, site: Site, trail: Trail, keywords: dict[str, Any]) -> None:
         """Take an argument of `Field(...)`; one that cannot be known is left out, with a remark."""
         if name == "default_factory":
-            keywords[name] = _CONTAINERS.get(self.names.qualify(node, site) or "", inert)
+            dotted = self.names.qualify(node, site)
+            keywords[name] = known.find(dotted) if dotted in known.GATHERING else inert
             return
         try:
             keywords[name] = self.value(node, site, trail)
@@ -300,6 +277,19 @@ class Evaluator:
             code = DEFAULT if name == "default" else HINT
             words = f"{name}={show(node)} cannot be known: {error.message}"
             trail.note(code, words, site.path, error.line, error.hint or _WRITE_LITERAL)
+
+    def default(self, name: str, node: ast.expr, site: Site, trail: Trail, unknown: Any) -> Any:
+        """Return the value of a default; `unknown`, with a finding, where it cannot be known."""
+        try:
+            return self.value(node, site, trail)
+        except (Unresolved, RecursionError) as error:
+            reason = error if isinstance(error, Unresolved) else Unresolved("it is nested too deeply")
+            words = (
+                reason.message if f"'{show(node)}'" in reason.message else f"'{show(node)}': {reason.message}"
+            )
+            text = f"The default of '{name}' is not known, so it is not shown: {words}"
+            trail.note(DEFAULT, text, site.path, reason.line or node.lineno, reason.hint or _WRITE_LITERAL)
+            return unknown
 
     # --- annotations ---
 
@@ -326,10 +316,12 @@ class Evaluator:
         """Return the hint, or Any with a finding."""
         try:
             return self.hint(node, site, trail)
-        except Unresolved as error:
-            if isinstance(error, Excessive) and trail.depth:
+        except (Unresolved, RecursionError) as error:
+            if trail.depth and type(error) is not Unresolved:
                 raise
-            self.report(error, node, site, trail)
+            is_read = isinstance(error, Unresolved)
+            reason = error if is_read else Unresolved("it is nested too deeply", node.lineno)
+            self.report(reason, node, site, trail)  # type: ignore[arg-type]
             return Any
 
     def report(self, error: Unresolved, node: ast.expr, site: Site, trail: Trail) -> None:
@@ -351,8 +343,8 @@ class Evaluator:
         found = self.names.find(node, site)
         if found.meaning is None:
             raise Unresolved(f"'{show(node)}' is not defined where it can be read", node.lineno)
-        for doubt in found.doubts:
-            trail.note(HINT, doubt.words, site.path, node.lineno, doubt.hint)
+        for words, hint in found.doubts:
+            trail.note(HINT, words, site.path, node.lineno, hint)
         return self._hint_meant(found.meaning, node, site, trail)
 
     def _hint_meant(self, meaning: Any, node: ast.expr, site: Site, trail: Trail) -> Any:
@@ -363,24 +355,7 @@ class Evaluator:
         binding = meaning.binding
         if isinstance(binding.node, ast.ClassDef):
             return self.make_class(binding.node, meaning.scope, trail)
-        with trail.following(binding, node):
-            if isinstance(binding.value, ast.Call):
-                return self._variable(meaning, binding.value, trail)
-            return self.hint(binding.value, meaning.site, trail)  # type: ignore[arg-type]
-
-    def _variable(self, place: BoundName, call: ast.Call, trail: Trail) -> Any:
-        """Return a TypeVar or NewType, once for all who use it; the value of any other call."""
-        binding, site = place.binding, Site(place.scope, lazy=True)
-        dotted = self.names.qualify(call.func, site)
-        if dotted not in ("typing.TypeVar", "typing_extensions.TypeVar", "typing.NewType"):
-            return self.hint(call, place.site, trail)
-        if id(binding) not in self._variables:
-            hints = [self.permit(part, site, trail) for part in call.args[1:]]
-            options = {str(item.arg): self.permit(item.value, site, trail) for item in call.keywords}
-            made = known.find(dotted)(binding.name, *hints, **options)
-            made.__module__ = place.scope.file.name
-            self._variables[id(binding)] = made
-        return self._variables[id(binding)]
+        return self.hint(binding.value, meaning.site, trail)  # type: ignore[arg-type]
 
     def _outside(self, dotted: str, node: ast.expr, site: Site, trail: Trail) -> Any:
         thing = known.find(dotted)
@@ -431,7 +406,7 @@ class Evaluator:
         try:
             if getattr(base, "__module__", "") in _QUIET:
                 return base[argument]
-            with quiet():  # pydantic's classes warn about some arguments
+            with known.quiet():  # pydantic's classes warn about some arguments
                 return base[argument]
         except Exception as error:  # each kind of class refuses in its own way
             raise TypeError(str(error)) from None
@@ -519,11 +494,3 @@ def is_foreign_context(hint: Any) -> bool:
     cls = origin or hint
     is_context = isinstance(cls, type) and cls.__name__ == "Context"
     return is_context and cls is foreign_class(cls.__module__, "Context")
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Hide warnings about the scanned code, which are its author's."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield

@@ -161,7 +161,8 @@ class Connection(asyncio.BufferedProtocol):
         data = self._buffer[:size].tobytes()
         if self._state == _READY and not self._held:
             end = data.find(b"\r\n\r\n") + 4
-            head = self._server.endpoint.heads.get(data[:end])
+            heads = self._server.endpoint.heads
+            head = heads.get(data[:end]) or heads.find_renamed(data[:end])
             if head is not None and end + head.length == size:
                 self.read_by = NEVER
                 self._fed = 0  # of empty lines before it
@@ -405,7 +406,7 @@ class Connection(asyncio.BufferedProtocol):
             and b"expect" not in head.headers
             and b"transfer-encoding" not in head.headers
         ):
-            self._server.endpoint.heads.store(raw, len(raw), head)
+            self._server.endpoint.heads.store_bytes(raw, head)
 
     def _admit(self, request: Request) -> None:
         """Decide whether this request is let in, before its body is kept."""

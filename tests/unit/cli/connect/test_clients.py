@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from toolcrib.cli.connect.clients import CLIENTS, Client
 from toolcrib.errors import ConfigurationError
@@ -27,7 +28,8 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the tests find no real client."""
     monkeypatch.setenv("HOME", str(HOME))
     monkeypatch.setattr(sys, "platform", "linux")
-    for variable in (*WINDOWS, "XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "GEMINI_CLI_HOME", "CODEX_HOME"):
+    own = ("CLAUDE_CONFIG_DIR", "GEMINI_CLI_HOME", "CODEX_HOME", "GOOSE_PATH_ROOT")
+    for variable in (*WINDOWS, "XDG_CONFIG_HOME", *own):
         monkeypatch.delenv(variable, raising=False)
 
 
@@ -57,6 +59,14 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
         ("codex", "darwin", {}, "/home/me/.codex/config.toml"),
         ("codex", "win32", {"CODEX_HOME": "/k"}, "/k/config.toml"),
         ("codex", "linux", {"CODEX_HOME": " "}, "/home/me/.codex/config.toml"),
+        ("goose", "linux", {}, "/home/me/.config/goose/config.yaml"),
+        ("goose", "darwin", {}, "/home/me/.config/goose/config.yaml"),
+        ("goose", "darwin", {"XDG_CONFIG_HOME": "/c"}, "/c/goose/config.yaml"),
+        ("goose", "win32", WINDOWS, "/users/me/Roaming/Block/goose/config/config.yaml"),
+        ("goose", "linux", {"GOOSE_PATH_ROOT": "/g"}, "/g/config/config.yaml"),
+        ("goose", "linux", {"GOOSE_PATH_ROOT": "relative"}, "/home/me/.config/goose/config.yaml"),
+        ("windsurf", "linux", {"XDG_CONFIG_HOME": "/c"}, "/home/me/.codeium/windsurf/mcp_config.json"),
+        ("windsurf", "win32", WINDOWS, "/home/me/.codeium/windsurf/mcp_config.json"),
     ],
 )
 def test_user_files(
@@ -99,9 +109,10 @@ def test_project_files(name: str, file: str) -> None:
     assert client(name).next_step_in_project not in ("", client(name).next_step)
 
 
-def test_claude_desktop_has_no_project_file() -> None:
+@pytest.mark.parametrize("name", ["claude-desktop", "goose", "windsurf"])
+def test_some_clients_have_no_project_file(name: str) -> None:
     with pytest.raises(ConfigurationError, match="no project configuration") as caught:
-        client("claude-desktop").file("project")
+        client(name).file("project")
     assert caught.value.hint
 
 
@@ -117,27 +128,54 @@ STARTED: dict[str, Any] = {"command": "/bin/toolcrib", "args": ["serve", "--stdi
         ("vscode", {"type": "stdio", **STARTED}, {"type": "http", "url": URL}),
         ("gemini", STARTED, {"httpUrl": URL}),
         ("codex", STARTED, {"url": URL}),
+        ("windsurf", STARTED, {"serverUrl": URL}),
     ],
 )
 def test_entries(name: str, stdio: dict[str, Any], http: dict[str, Any] | None) -> None:
-    assert client(name).entry(STARTED) == stdio
-    assert client(name).entry({**STARTED, "env": {"KEY": "v"}}) == {**stdio, "env": {"KEY": "v"}}
+    assert client(name).entry(STARTED, "shop") == stdio
+    assert client(name).entry({**STARTED, "env": {"KEY": "v"}}, "shop") == {**stdio, "env": {"KEY": "v"}}
     if http is not None:
-        assert client(name).entry({"url": URL}) == http
+        assert client(name).entry({"url": URL}, "shop") == http
         return
     with pytest.raises(ConfigurationError, match="does not support URLs") as caught:
-        client(name).entry({"url": URL})
+        client(name).entry({"url": URL}, "shop")
     assert "--url" in (caught.value.hint or "")
+
+
+def test_entries_of_goose_have_its_own_keys() -> None:
+    common = {"enabled": True, "description": "Tools served by toolcrib", "timeout": 300, "name": "shop"}
+    assert client("goose").entry({**STARTED, "env": {"KEY": "v"}}, "shop") == {
+        **common,
+        "type": "stdio",
+        "cmd": STARTED["command"],
+        "args": STARTED["args"],
+        "envs": {"KEY": "v"},
+    }
+    assert client("goose").entry({"url": URL, "headers": {"A": "b"}}, "shop") == {
+        **common,
+        "type": "streamable_http",
+        "uri": URL,
+        "headers": {"A": "b"},
+    }
+    assert client("goose").server_name("Shop") == "shop"
+
+
+def test_a_variable_that_goose_does_not_pass_on_is_an_error() -> None:
+    for variable, hint in (("PYTHONPATH", "name a file instead of a module"), ("PATH", "omit it")):
+        with pytest.raises(ConfigurationError, match=f"Goose does not pass {variable}") as caught:
+            client("goose").entry({**STARTED, "env": {variable: "/x", "KEY": "v"}}, "shop")
+        assert caught.value.hint == hint
 
 
 @pytest.mark.parametrize("each", CLIENTS, ids=lambda each: each.key)
 def test_a_shown_entry_is_valid(each: Client) -> None:
     entry = each.entry(
-        {"command": "C:\\bin\\toolcrib.exe", "args": ["serve", 'a "b"\n'], "env": {"K": "é\x7f"}}
+        {"command": "C:\\bin\\toolcrib.exe", "args": ["serve", 'a "b"\n'], "env": {"K": "é\x7f"}},
+        "my-tools",
     )
     text = each.editor.show("my-tools", entry)
     assert each.editor.servers(text) == {"my-tools": entry}
-    parse = tomllib.loads if each.key == "codex" else json.loads
+    parse = {"codex": tomllib.loads, "goose": yaml.safe_load}.get(each.key, json.loads)
     (servers,) = parse(text).values()
     assert servers == {"my-tools": entry}
 

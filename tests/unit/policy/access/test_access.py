@@ -359,8 +359,8 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(policy._decisions) <= 4
         assert len(policy._by_rules) <= 4
         assert len(policy._about) <= 3
-        assert len(policy._views[1]) <= 3
-        assert len(policy._views[2]) <= 2
+        assert len(policy._views["tool"][1]) <= 3
+        assert len(policy._views["tool"][2]) <= 2
 
 
 def test_a_view_is_one_object_for_all_who_see_the_same() -> None:
@@ -434,4 +434,4 @@ def test_where_callers_do_not_matter_one_view_is_remembered_for_all() -> None:
     policy = make(Rule(deny=["wipe"]))
     for caller in (ANA, BOB, CARLA):
         assert names(policy.view(caller, TOOLS)) == ["find", "refund"]
-    assert list(policy._views[1]) == [LOCAL]
+    assert list(policy._views["tool"][1]) == [LOCAL]

@@ -35,7 +35,7 @@ class Running:
     def __init__(
         self, telemetry: TelemetryMiddleware, tool: str | None = "refund", call_id: str = "c0", **said: Any
     ) -> None:
-        named: Any = None if tool is None else SimpleNamespace(name=tool)
+        named: Any = None if tool is None else SimpleNamespace(name=tool, reference=tool)
         self.call = Call(call_id, "refund", named, {}, LOCAL, Wire(**said))
         self._steps = telemetry(self.call, self._run)
         self._steps.send(None)
@@ -105,7 +105,7 @@ def current() -> int:
 
 def conduct(telemetry: TelemetryMiddleware, work: Callable[[], Awaitable[Any]]) -> Coroutine[Any, Any, Any]:
     """A call whose tool does this work."""
-    made = Call("c0", "refund", SimpleNamespace(name="refund"), {}, LOCAL, Wire())  # type: ignore[arg-type]
+    made = Call("c0", "refund", SimpleNamespace(name="refund", reference="refund"), {}, LOCAL, Wire())  # type: ignore[arg-type]
     set_ending(made)
     return telemetry(made, lambda _: work())
 

@@ -153,7 +153,8 @@ async def test_a_server_with_resources_but_no_templates_is_listed() -> None:
     batch = collect(low_level(on_list_resources=list_resources))
 
     assert [tool.name for tool in batch.tools] == ["echo"]
-    assert "has 1 resource," in batch.findings[0].message
+    assert [item.name for item in batch.resources] == ["file:///a"]
+    assert not batch.findings
 
 
 async def test_tags_and_versions_of_fastmcp_are_kept() -> None:
@@ -314,14 +315,14 @@ async def test_a_session_that_has_stopped_is_replaced() -> None:
         return 1
 
     async with bridge.run_server(theirs) as sessions:
-        context = OwnContext("f", {})
-        assert (await sessions.call("me", {"name": "f", "arguments": {}}, context))["isError"] is False
+        context, call = OwnContext("f", {}), {"name": "f", "arguments": {}}
+        assert (await sessions.call("me", "tools/call", call, context))["isError"] is False
         session = await sessions._find("me")
         if isinstance(session, StreamSession):
             session._streams.put(None)
             assert session._running is not None
             await session._running
-        assert (await sessions.call("me", {"name": "f", "arguments": {}}, context))["isError"] is False
+        assert (await sessions.call("me", "tools/call", call, context))["isError"] is False
 
 
 def counting() -> MCPServer:

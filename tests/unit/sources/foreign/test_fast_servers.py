@@ -214,7 +214,7 @@ class TestOddities:
     async def test_a_server_in_a_server_in_a_server_is_its_own_in_a_call(self, server: MCPServer) -> None:
         assert (await server.call("mid_in_deep")).text == "inner eve"
 
-    def test_parts_that_are_not_tools_are_an_advice(self) -> None:
+    def test_http_routes_are_an_advice(self) -> None:
         found = [(finding.code, finding.level) for finding in collect(str(ODD)).findings]
 
         assert found == [("foreign-parts", "advice")]

@@ -106,11 +106,12 @@ class TestWhatIsFound:
         assert stock.title == "Stock"
         assert stock.annotations == {"readOnlyHint": True, "openWorldHint": False}
 
-    def test_resources_and_prompts_are_remarked_on_once(self) -> None:
-        parts = [finding for finding in collect(str(SHOP)).findings if finding.code == "foreign-parts"]
+    def test_resources_and_prompts_are_found_too(self) -> None:
+        batch = collect(str(SHOP))
 
-        assert [finding.level for finding in parts] == ["advice"]
-        assert "1 resource and 1 prompt" in parts[0].message
+        assert [item.name for item in batch.resources] == ["shop://manual"]
+        assert [item.name for item in batch.prompts] == ["haggle"]
+        assert batch.resources[0].source.file == str(SHOP)
 
 
 class TestCalls:

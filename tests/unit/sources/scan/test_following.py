@@ -53,9 +53,9 @@ CASES = {
         set(),
     ),
     "keywords that are passed on": (
-        f"{F}def put(s, fn, **more):\n    s.add(fn, **more)\nput(server, f, name='x')\nput(server, f, name='y')\n",
-        ["x", "y"],
-        set(),
+        f"{F}def put(s, fn, **more):\n    s.add(fn, **more)\nput(server, f, name='x')\n",
+        ["f"],
+        {"unresolved-option"},
     ),
     "places that are passed on": (
         f"{F}def put(*functions):\n    for fn in functions:\n        server.add(fn)\nput(f)\n",
@@ -93,6 +93,11 @@ CASES = {
     "a class that nobody makes": (
         "class Desk:\n    def register(self, s: MCPServer):\n        @s.tool\n        def inner(a: int):\n"
         "            '''Inner.'''\n",
+        ["inner"],
+        {"guessed-call"},
+    ),
+    "a mark in a function that nobody calls": (
+        "def make():\n    @tool\n    def inner(a: int):\n        '''Inner.'''\n",
         ["inner"],
         {"guessed-call"},
     ),
@@ -155,7 +160,13 @@ CASES = {
         "class A(Application):\n    def list_tools(self):\n        return ['x', self.m]\n"
         "    def m(self) -> int:\n        '''Words.'''\n        return 1\n",
         ["m"],
-        {"invalid-tool"},
+        {"guessed-list"},
+    ),
+    "an application that its constructor names": (
+        "class A(Application):\n    def __init__(self):\n        super().__init__(name='b')\n"
+        "    @tool\n    def m(self) -> int:\n        '''Words.'''\n        return 1\nserver.add(A(), namespace=True)\n",
+        ["a_m"],
+        {"guessed-name"},
     ),
     "a thousand parameters": (
         f"@tool\ndef g({', '.join(f'a{n}' for n in range(1000))}):\n    '''Words.'''\n",

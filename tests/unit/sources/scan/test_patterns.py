@@ -144,18 +144,8 @@ async def handle_list() -> list[Tool]:
 
 @server.call_tool()
 async def handle_call(name, arguments):
-    if name == "shown":
-        return []
-    elif name == "hidden":
-        return []
+    return []
 """
-
-
-def test_a_name_that_is_answered_and_not_listed_is_announced(tmp_path: Path) -> None:
-    body = "return [Tool(name='shown', description='Is shown.', inputSchema={'type': 'object'})]"
-    found = scan(lay(tmp_path, server=LOW_LEVEL.format(body=body)))
-    assert names(found) == ["shown"]
-    assert any("'hidden'" in finding.message for finding in found.findings)
 
 
 def test_annotations_icons_and_meta_of_a_record_are_read(tmp_path: Path) -> None:
