@@ -188,3 +188,55 @@ def grow(ctx: Context) -> str:
     with Serving("server.py", "--lock", "own.lock", cwd=folder) as serving:
         assert serving.call("grow") == "'stranger' is not in the lock"
         assert serving.names() == ["grow"]
+
+
+SHOP = '''
+from toolcrib import MCPServer
+
+server = MCPServer("shop")
+server.add_resource("shop://terms", "Pay soon.")
+
+@server.prompt
+def thank(who: str) -> str:
+    """Thank somebody.
+
+    Args:
+        who: A name
+    """
+    return f"Thank {who}."
+'''
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    (tmp_path / "shop.py").write_text(SHOP)
+    targets = [str(tmp_path / "shop.py"), "--output", str(tmp_path / "toolcrib.lock")]
+    assert CliRunner().invoke(app, ["lock", *targets]).exit_code == 0
+    return tmp_path
+
+
+def test_changed_prompts_and_new_resources_are_not_served(shop: Path) -> None:
+    more = 'server.add_resource("shop://more", "")\n'
+    (shop / "shop.py").write_text(SHOP.replace("Thank somebody.", "Praise a person.") + more)
+    code, words = refusal(shop, "shop.py", "--locked", "--stdio")
+    assert code == 1
+    assert "'prompt:thank' is not what was locked: the description has a new meaning" in words
+    assert "'resource:shop://more' is not in the lock" in words
+    assert "error: Not started: 2 definitions different from the lock file" in words
+    with Serving("shop.py", "--locked", "--on-drift", "quarantine", cwd=shop) as serving:
+        assert serving.info["resources"] == ["shop://terms"]
+        assert "prompts" not in serving.info
+
+
+def test_a_reload_keeps_prompts_as_locked_until_the_lock_accepts_them(shop: Path) -> None:
+    changed = SHOP.replace("Thank somebody.", "Praise a person.")
+    with Serving("shop.py", "--locked", "--reload", cwd=shop) as serving:
+        assert serving.info["prompts"] == ["thank"]
+        (shop / "shop.py").write_text(changed)
+        serving.wait_for("'prompt:thank' is not what was locked")
+        assert serving.ask("prompts/list")["prompts"][0]["description"] == "Thank somebody"
+        (shop / "accepted.py").write_text(changed)
+        targets = [str(shop / "accepted.py"), "--output", str(shop / "toolcrib.lock")]
+        assert CliRunner().invoke(app, ["lock", *targets]).exit_code == 0
+        serving.wait_for("Reloaded 1 resource and 1 prompt")
+        assert serving.ask("prompts/list")["prompts"][0]["description"] == "Praise a person"

@@ -1,11 +1,13 @@
-"""`toolcrib.lock`: a file that pins tools and skills, and a guard that holds a registry to it.
+"""`toolcrib.lock`: a file that pins the definitions of tools, resources and prompts, and a guard that holds a
+registry to it.
 
-    Lock.of(server.registry, Path("toolcrib.lock")).save()
-    Lock.load("toolcrib.lock").guard(server.registry)       # nothing that differs is served from now on
+    Lock.of([*server.registry, *server.prompts], Path("toolcrib.lock")).save()
+    lock = Lock.load("toolcrib.lock")
+    lock.guard(server.registry)                             # nothing that differs is served from now on
+    lock.guard(server.prompts, kind="prompt")
 
 A lock has the definitions themselves beside their fingerprints, so that a difference can be shown without the
-code of that day; of a skill, it has the digest of every file. It is sorted and has no times or absolute
-paths, so that it can be reviewed like code.
+code of that day. It is sorted and has no times or absolute paths, so that it can be reviewed like code.
 """
 
 from __future__ import annotations
@@ -15,14 +17,15 @@ import logging
 import os
 import re
 import shlex
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from toolcrib.catalog.diff import GRADES
 from toolcrib.catalog.diff.compare import compare_tools, definition_of
+from toolcrib.catalog.features import content_of, describe_feature
 from toolcrib.config.atomic_file import write_file
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import (
@@ -36,30 +39,30 @@ from toolcrib.errors import (
     ToolcribError,
 )
 from toolcrib.registry.registry import ToolRegistry
+from toolcrib.registry.selection import KINDS
 from toolcrib.sources.described import describe
-from toolcrib.sources.skills import MAIN_FILE, Skill
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
 Key = tuple[str, str | None]
-"""The name and version of a tool."""
+"""The name and version of a tool; `prompt:NAME` or `resource:URI` for others."""
 OnDrift = Literal["refuse", "quarantine"]
 FILE_NAME = "toolcrib.lock"
 FORMAT = 1
 MAX_BYTES = 256 * 1024 * 1024
 
 _ALGORITHM = "sha256:"
-_SECTIONS = {"note", "format", "tools", "skills"}
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _NOTE = "Written by `toolcrib lock`; review what changes here like code, and do not edit it."
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+_LISTS = {kind: f"{kind}s" for kind in KINDS}
+"""The lists of pins in the file, by kind. A file of an older toolcrib has only tools."""
 _CONFLICT = re.compile(rb"^(<{7}|={7}|>{7})", re.MULTILINE)
 
 logger = logging.getLogger("toolcrib")
 
 
 def key_of(tool: Tool) -> Key:
-    return tool.name, tool.version
+    return tool.reference, tool.version
 
 
 def _versioned_name(name: str, version: str | None) -> str:
@@ -68,28 +71,33 @@ def _versioned_name(name: str, version: str | None) -> str:
 
 @dataclass(frozen=True)
 class Pin:
-    """One tool as it was locked. `definition` is what clients are told; `source` is for people."""
+    """One tool, resource or prompt as it was locked. `definition` is what clients are told; `source` is for
+    people."""
 
     name: str
     version: str | None
     definition: Mapping[str, Any]
     source: str | None = None
     scopes: tuple[str, ...] = ()
+    kind: str = "tool"
 
     @classmethod
     def of(cls, tool: Tool, folder: Path | None = None) -> Pin:
-        definition = definition_of(tool)
-        plain = codec.decode(codec.canonical(definition.to_wire()))
-        source = _portable_source(definition.source, folder)
-        return cls(tool.name, tool.version, plain, source, tuple(sorted(tool.options.scopes)))
+        plain = codec.decode(codec.canonical(_definition_in(tool)))
+        source = _portable_source(definition_of(tool).source, folder)
+        return cls(tool.name, tool.version, plain, source, tuple(sorted(tool.options.scopes)), tool.kind)
 
     @property
     def key(self) -> Key:
-        return self.name, self.version
+        return self.reference, self.version
+
+    @property
+    def reference(self) -> str:
+        return self.name if self.kind == "tool" else f"{self.kind}:{self.name}"
 
     @property
     def title(self) -> str:
-        return _versioned_name(self.name, self.version)
+        return _versioned_name(self.reference, self.version)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -99,6 +107,9 @@ class Pin:
     def tool(self) -> Tool:
         """The tool without its code. Raise DefinitionError where the definition is not valid."""
         wire = self.definition
+        if self.kind != "tool":
+            feature = describe_feature(wire, Location(self.source), self.version)
+            return feature.with_options(scopes=self.scopes) if self.scopes else feature
         definition = ToolDefinition(
             name=self.name,
             description=wire.get("description", ""),
@@ -116,7 +127,7 @@ class Pin:
 
     def matches(self, tool: Tool) -> bool:
         """Return whether a tool has the definition and the scopes that were locked."""
-        is_same = definition_of(tool).fingerprint == self.fingerprint
+        is_same = codec.digest(_definition_in(tool)) == self.fingerprint
         return is_same and tuple(sorted(tool.options.scopes)) == self.scopes
 
     def to_json(self) -> dict[str, Any]:
@@ -131,32 +142,9 @@ class Pin:
         return {key: value for key, value in document.items() if value not in (None, [])}
 
 
-@dataclass(frozen=True)
-class SkillPin:
-    """One skill as it was locked: the URI of its SKILL.md, and the digest of every file by its path."""
-
-    uri: str
-    files: Mapping[str, str]
-
-    @classmethod
-    def of(cls, skill: Skill) -> SkillPin:
-        return cls(skill.uri, dict(sorted(skill.digests.items())))
-
-    @property
-    def name(self) -> str:
-        return self.uri.split("/")[-2]
-
-    def to_json(self) -> dict[str, Any]:
-        return {"uri": self.uri, "files": dict(self.files)}
-
-    def compare(self, skill: Skill) -> str | None:
-        """Return what differs in a skill, None if it is as locked."""
-        new = skill.digests
-        parts = [f"{path} changed" for path in self.files if path in new and new[path] != self.files[path]]
-        parts += [f"{path} is new" for path in new if path not in self.files]
-        parts += [f"{path} is gone" for path in self.files if path not in new]
-        more = f", and {len(parts) - 3} more" if len(parts) > 3 else ""
-        return f"{', '.join(parts[:3])}{more}" if parts else None
+def _definition_in(tool: Tool) -> Mapping[str, Any]:
+    """Return what is pinned of a tool."""
+    return definition_of(tool).to_wire() if tool.kind == "tool" else content_of(tool)
 
 
 def _portable_source(source: Location, folder: Path | None) -> str | None:
@@ -178,21 +166,20 @@ def _portable_source(source: Location, folder: Path | None) -> str | None:
 
 @dataclass(frozen=True)
 class Lock:
-    """Pinned tools by name and version, and skills by URI. `targets` are what they are loaded from, for
-    hints."""
+    """Pinned tools, resources and prompts by name and version. `targets` are what they are loaded from, for
+    hints. `kinds` are those that the lock covers: a lock of an older toolcrib pins tools only."""
 
     pins: Mapping[Key, Pin] = field(default_factory=dict)
     file: Path | None = None
     targets: tuple[str, ...] = field(default=(), compare=False)
-    skills: Mapping[str, SkillPin] = field(default_factory=dict)
+    kinds: frozenset[str] = frozenset(KINDS)
 
     @classmethod
-    def of(cls, tools: Iterable[Tool], file: Path | None = None, skills: Iterable[Skill] = ()) -> Lock:
-        """Pin tools and skills as they are now. Raise DefinitionError for a tool that cannot be built."""
+    def of(cls, tools: Iterable[Tool], file: Path | None = None) -> Lock:
+        """Pin tools as they are now. Raise DefinitionError for one that cannot be built."""
         folder = None if file is None else file.parent
         pins = [Pin.of(tool, folder) for tool in tools]
-        pinned = {skill.uri: SkillPin.of(skill) for skill in sorted(skills, key=lambda skill: skill.uri)}
-        return cls({pin.key: pin for pin in sorted(pins, key=_order)}, file, skills=pinned)
+        return cls({pin.key: pin for pin in sorted(pins, key=_order)}, file)
 
     @classmethod
     def load(cls, file: str | Path) -> Lock:
@@ -208,23 +195,24 @@ class Lock:
             raise ConfigurationError("there is no such lock file", file=str(path), hint=hint) from None
         except OSError as error:
             raise ConfigurationError(f"cannot be read: {error.strerror}", file=str(path)) from None
-        pins, skills = _parse(data, str(path))
-        return cls(pins, path, skills=skills)
+        return replace(_parse(data, str(path)), file=path)
 
     @property
     def tools(self) -> list[Tool]:
-        """Every tool without its code. Raise DefinitionError."""
+        """Everything that is pinned, without its code. Raise DefinitionError."""
         return [pin.tool for pin in self.pins.values()]
+
+    def covered(self, tools: Iterable[Tool]) -> list[Tool]:
+        """Return the tools of the kinds that this lock covers."""
+        return [tool for tool in tools if tool.kind in self.kinds]
 
     def to_text(self) -> str:
         """Return the text of the file: the same for the same tools on every machine."""
-        document: dict[str, Any] = {
-            "note": _NOTE,
-            "format": FORMAT,
-            "tools": [pin.to_json() for pin in sorted(self.pins.values(), key=_order)],
-        }
-        if self.skills:
-            document["skills"] = [self.skills[uri].to_json() for uri in sorted(self.skills)]
+        pins = sorted(self.pins.values(), key=_order)
+        document = {"note": _NOTE, "format": FORMAT}
+        for kind, key in _LISTS.items():
+            if kind in self.kinds:
+                document[key] = [pin.to_json() for pin in pins if pin.kind == kind]
         text = json.dumps(document, indent=2, ensure_ascii=False)
         return _NOT_ASCII.sub(_escape_invisible, text) + "\n"
 
@@ -248,11 +236,16 @@ class Lock:
             words = [option, shlex.quote(str(self.file)), *words]
         return "".join(f" {word}" for word in words)
 
-    def check(self, tools: Iterable[Tool]) -> Drift:
-        """Compare tools with the lock. Tools that cannot be built are not served, and are ignored."""
+    def update_command(self, reference: str) -> str:
+        """Return the command that updates the pin of one tool, resource or prompt."""
+        return f"toolcrib lock --update {shlex.quote(reference)}{self.command_arguments('--output')}"
+
+    def check(self, tools: Iterable[Tool], kinds: Collection[str] = KINDS) -> Drift:
+        """Compare tools, or all of some kinds, with the lock. Those that cannot be built are not served, and
+        are ignored."""
         drift = Drift(self)
         seen: set[Key] = set()
-        for tool in tools:
+        for tool in self.covered(tools):
             try:
                 seen.add(key_of(tool))
                 pin = self.pins.get(key_of(tool))
@@ -263,27 +256,18 @@ class Lock:
                     drift.changed.append((pin, tool))
             except DefinitionError:
                 continue
-        drift.missing.extend(pin for key, pin in self.pins.items() if key not in seen)
+        missing = [pin for key, pin in self.pins.items() if key not in seen and pin.kind in kinds]
+        drift.missing.extend(missing)
         return drift
 
-    def check_skills(self, skills: Iterable[Skill], drift: Drift) -> Drift:
-        """Add the differences between skills and the lock."""
-        here = {skill.uri: skill for skill in skills}
-        for uri, skill in here.items():
-            pin = self.skills.get(uri)
-            difference = "it is not in the lock" if pin is None else pin.compare(skill)
-            if difference is not None:
-                drift.skills.append((skill, difference))
-        drift.missing_skills.extend(pin for uri, pin in self.skills.items() if uri not in here)
-        return drift
-
-    def guard(self, registry: ToolRegistry, on_drift: OnDrift = "refuse") -> Drift:
-        """Hold a registry to this lock from now on, whatever is added, replaced or reloaded.
+    def guard(self, registry: ToolRegistry, on_drift: OnDrift = "refuse", *, kind: str = "tool") -> Drift:
+        """Hold a registry to this lock from now on, whatever is added, replaced or reloaded. `kind` is the
+        kind of what it holds: "tool", "resource" or "prompt".
 
         Raise BatchError where a registered tool differs or is not locked; with "quarantine" remove it
         instead.
         """
-        drift = self.check(entry.tool for entry in registry.entries())
+        drift = self.check((entry.tool for entry in registry.entries()), (kind,))
         if on_drift == "refuse" and not drift.ok:
             findings = drift.findings("error")
             raise BatchError(f"{len(drift.tools)} not as locked: {findings[0].message}", findings)
@@ -294,7 +278,7 @@ class Lock:
 
 
 def _order(pin: Pin) -> tuple[str, str]:
-    return pin.name, pin.version or ""
+    return pin.reference, pin.version or ""
 
 
 def _escape_invisible(found: re.Match[str]) -> str:
@@ -303,9 +287,8 @@ def _escape_invisible(found: re.Match[str]) -> str:
     return character if character.isprintable() else json.dumps(character)[1:-1]
 
 
-def _parse(data: bytes, file: str) -> tuple[dict[Key, Pin], dict[str, SkillPin]]:
-    """Return the pins of a file, of tools and of skills. As strict as `codec.parse`, whose size limit is too
-    small for many tools."""
+def _parse(data: bytes, file: str) -> Lock:
+    """Return the lock in a file. As strict as `codec.parse`, whose size limit is too small for many tools."""
 
     def error(
         problem: str, hint: str = "restore it, or move it away and run `toolcrib lock`"
@@ -327,42 +310,25 @@ def _parse(data: bytes, file: str) -> tuple[dict[Key, Pin], dict[str, SkillPin]]
     if document["format"] != FORMAT:
         message = f"has format {document['format']!r}, and this version of toolcrib supports format {FORMAT}"
         raise error(message, "use the toolcrib that wrote it, or run `toolcrib lock` again")
-    if not isinstance(document.get("tools"), list) or document.keys() - _SECTIONS:
-        raise error("is damaged: it must have 'format' and a list of 'tools'")
+    lists = {kind: document[key] for kind, key in _LISTS.items() if key in document}
+    is_known = not document.keys() - {"note", "format", *_LISTS.values()}
+    if "tool" not in lists or not is_known or not all(isinstance(item, list) for item in lists.values()):
+        raise error("is damaged: it must have 'format' and lists of 'tools', 'resources' and 'prompts'")
     pins: dict[Key, Pin] = {}
-    for number, entry in enumerate(document["tools"], start=1):
+    numbered = [(kind, *item) for kind, entries in lists.items() for item in enumerate(entries, start=1)]
+    for kind, number, entry in numbered:
         try:
-            pin = _parse_pin(entry)
+            pin = _parse_pin(entry, kind)
         except (ValueError, TypeError, DefinitionError) as problem:
             name = entry.get("name") if isinstance(entry, dict) else None
-            raise error(f"is damaged at tool {number} ({name!r:.80}): {problem}") from None
+            raise error(f"is damaged at {kind} {number} ({name!r:.80}): {problem}") from None
         if pin.key in pins:
             raise error(f"is damaged: it has '{pin.title}' twice")
         pins[pin.key] = pin
-    try:
-        return pins, _parse_skills(document.get("skills", []))
-    except ValueError as problem:
-        raise error(f"is damaged at its skills: {problem}") from None
+    return Lock(pins, kinds=frozenset(lists))
 
 
-def _parse_skills(entries: Any) -> dict[str, SkillPin]:
-    if not isinstance(entries, list):
-        raise ValueError("they are not a list")
-    pins: dict[str, SkillPin] = {}
-    for entry in entries:
-        if not isinstance(entry, dict) or entry.keys() != {"uri", "files"}:
-            raise ValueError("one has not exactly 'uri' and 'files'")
-        uri, files = entry["uri"], entry["files"]
-        if not isinstance(uri, str) or not uri.endswith(f"/{MAIN_FILE}") or uri in pins:
-            raise ValueError(f"{uri!r:.80} is not the URI of a {MAIN_FILE}, or is there twice")
-        digests = files.values() if isinstance(files, dict) else [None]
-        if not all(isinstance(digest, str) and _DIGEST.fullmatch(digest) for digest in digests):
-            raise ValueError(f"the files of {uri!r:.80} have no valid digests")
-        pins[uri] = SkillPin(uri, files)
-    return pins
-
-
-def _parse_pin(entry: Any) -> Pin:
+def _parse_pin(entry: Any, kind: str) -> Pin:
     if not isinstance(entry, dict):
         raise ValueError("it is not an object")
     required: dict[str, type] = {"name": str, "fingerprint": str, "definition": dict}
@@ -376,9 +342,11 @@ def _parse_pin(entry: Any) -> Pin:
     if unknown:
         raise ValueError(f"unknown key '{min(unknown)}'")
     scopes = tuple(sorted(str(scope) for scope in entry.get("scopes", ())))
-    pin = Pin(entry["name"], entry.get("version"), entry["definition"], entry.get("source"), scopes)
-    if pin.definition.get("name") != pin.name:
-        raise ValueError("its definition is that of another tool")
+    wire = entry["definition"]
+    pin = Pin(entry["name"], entry.get("version"), wire, entry.get("source"), scopes, kind)
+    name = wire.get("uri", wire.get("uriTemplate")) if kind == "resource" else wire.get("name")
+    if name != pin.name:
+        raise ValueError(f"its definition is that of another {kind}")
     if entry["fingerprint"] != f"{_ALGORITHM}{pin.fingerprint}":
         raise ValueError("its fingerprint does not match its definition; it was edited by hand")
     return pin
@@ -400,20 +368,17 @@ def _reject_constant(text: str) -> Any:
 
 @dataclass(frozen=True)
 class Drift:
-    """The differences between tools and a lock: `changed` since, `unknown` to it, or `missing` here."""
+    """The differences from a lock: what `changed` since, is `unknown` to it, or is `missing` here."""
 
     lock: Lock
     changed: list[tuple[Pin, Tool]] = field(default_factory=list)
     unknown: list[Tool] = field(default_factory=list)
     missing: list[Pin] = field(default_factory=list)
-    skills: list[tuple[Skill, str]] = field(default_factory=list)
-    """Skills that are not as locked, and how they differ."""
-    missing_skills: list[SkillPin] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
-        """True if every tool and skill here is as locked. A missing one does no harm."""
-        return not self.changed and not self.unknown and not self.skills
+        """True if every tool here is as locked. A missing one does no harm."""
+        return not self.changed and not self.unknown
 
     @property
     def tools(self) -> list[Tool]:
@@ -424,30 +389,16 @@ class Drift:
         """Return a finding for each tool; a missing one is always a warning."""
         found = [_explain(self.lock, pin, tool, level) for pin, tool in self.changed]
         found += [_explain(self.lock, None, tool, level) for tool in self.unknown]
-        found += [self._explain_skill(skill, difference, level) for skill, difference in self.skills]
         for pin in self.missing:
-            hint = f"`{self._update_command(pin.name)}` removes it from the lock"
             message = f"'{pin.title}' is locked but not here"
-            found.append(Finding("locked-but-missing", "warning", message, pin.name, hint=hint))
-        for other in self.missing_skills:
-            hint = f"`{self._update_command(other.name)}` removes it from the lock"
-            message = f"Skill '{other.name}' is locked but not here"
-            found.append(Finding("locked-but-missing", "warning", message, hint=hint))
+            hint = f"`{self.lock.update_command(pin.reference)}` removes it from the lock"
+            found.append(Finding("locked-but-missing", "warning", message, pin.reference, hint=hint))
         return found
-
-    def _explain_skill(self, skill: Skill, difference: str, level: Level) -> Finding:
-        message = f"Skill '{skill.name}' is not what was locked: {difference}"
-        place = (skill.source.file, skill.source.line)
-        hint = f"review it; `{self._update_command(skill.name)}` accepts it"
-        return Finding(DriftError.code, level, message, None, None, *place, hint)
-
-    def _update_command(self, name: str) -> str:
-        return f"toolcrib lock --update {name}{self.lock.command_arguments('--output')}"
 
 
 def _explain(lock: Lock, pin: Pin | None, tool: Tool, level: Level) -> Finding:
     """Return why a tool may not be served, with the worst change."""
-    title = _versioned_name(tool.name, tool.version)
+    title = _versioned_name(tool.reference, tool.version)
     if pin is None:
         message = f"'{title}' is not in the lock"
     else:
@@ -459,13 +410,12 @@ def _explain(lock: Lock, pin: Pin | None, tool: Tool, level: Level) -> Finding:
         first = f"{worst.message} ({worst.grade})" if worst is not None else "it differs"
         more = f", and {len(changes) - 1} more" if len(changes) > 1 else ""
         message = f"'{title}' is not what was locked: {first}{more}"
-    accept = f"toolcrib lock --update {tool.name}{lock.command_arguments('--output')}"
     show = f"toolcrib diff{lock.command_arguments('--lock')}"
     if len(lock.targets) > 1:  # `diff` takes only one
         show = f"toolcrib lock --check{lock.command_arguments('--output')}"
-    hint = f"`{show}` shows it; `{accept}` accepts it"
+    hint = f"`{show}` shows it; `{lock.update_command(tool.reference)}` accepts it"
     source = tool.source
-    return Finding(DriftError.code, level, message, tool.name, None, source.file, source.line, hint)
+    return Finding(DriftError.code, level, message, tool.reference, None, source.file, source.line, hint)
 
 
 class Guard:
@@ -477,15 +427,17 @@ class Guard:
         self._logged: set[tuple[Key, str]] = set()
 
     def __call__(self, tool: Tool) -> None:
+        if tool.kind not in self.lock.kinds:
+            return
         pin = self.lock.pins.get(key_of(tool))
         if pin is not None and pin.matches(tool):
             return
         is_fatal = self.on_drift == "refuse"
         finding = _explain(self.lock, pin, tool, "error")
-        entry = (key_of(tool), tool.definition.fingerprint)
+        entry = (key_of(tool), codec.digest(_definition_in(tool)))
         if not is_fatal and entry not in self._logged:
             self._logged.add(entry)
             logger.warning("Quarantined: %s", finding.message)
         raise DriftError(
-            finding.message, tool=tool.name, source=tool.source, hint=finding.hint, is_fatal=is_fatal
+            finding.message, tool=tool.reference, source=tool.source, hint=finding.hint, is_fatal=is_fatal
         )

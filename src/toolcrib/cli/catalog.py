@@ -12,7 +12,7 @@ import base64
 import os
 import re
 import shlex
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass, field, replace
 from functools import partial, wraps
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import click
 
 from toolcrib import __version__
+from toolcrib.catalog.features import describe_feature
 from toolcrib.cli.load import build_tools, load, parse_reference, read_configs
 from toolcrib.cli.options import CommandError, Targets, parse_headers, target_option, targets_argument
 from toolcrib.cli.output import Progress, Terminal, open_terminal
@@ -46,7 +47,6 @@ from toolcrib.tool import Tool
 
 if TYPE_CHECKING:
     from toolcrib.sources.scan import Scan
-    from toolcrib.sources.skills import Skill
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -56,42 +56,40 @@ _SEARCH_TOOLS = re.compile(rf"(toolcrib_(?:\d+_)?)?({SEARCH}|{CALL})")
 
 @dataclass(slots=True)
 class ToolSet:
-    """Tools whose definitions are built, and findings about them and the rest."""
+    """Tools whose definitions are built, resources and prompts (`features`), and findings about them and the
+    rest."""
 
     tools: list[Tool] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     label: str = ""
     is_sample: bool = False
-    resources: list[Tool] | None = None
-    """The resources of the server, among them skills; None where they are not known."""
+    features: list[Tool] = field(default_factory=list)
+    kinds: Collection[str] = KINDS
+    """What it can have: a lock of an older toolcrib has only tools."""
 
     @property
-    def skills(self) -> list[Skill] | None:
-        """The skills of the server; None where they are not known."""
-        if not self.resources:
-            return None if self.resources is None else []
-        from toolcrib.sources.skills import skills_of  # delayed: few servers have skills
-
-        return skills_of(self.resources)
+    def everything(self) -> list[Tool]:
+        return [*self.tools, *self.features]
 
     @property
     def errors(self) -> list[Finding]:
         return [finding for finding in self.findings if finding.level == "error"]
 
     def drop_duplicates(self) -> None:
-        """Keep the first tool of each name and version, and report the others as errors. A scan finds several
-        where they are on different servers."""
+        """Keep the first tool of each kind, name and version, and report the others as errors. A scan finds
+        several where they are on different servers."""
         first: dict[tuple[str, str | None], Tool] = {}
-        for tool in self.tools:
-            other = first.setdefault((tool.name, tool.version), tool)
+        for tool in self.everything:
+            other = first.setdefault((tool.reference, tool.version), tool)
             if other is not tool:
-                text = f"Tool '{tool.name}' is defined twice: at {other.source} and at {tool.source}"
+                text = f"{tool.label} is defined twice: at {other.source} and at {tool.source}"
                 hint = "take one server at a time: name its file, or FILE:SERVER"
-                place = tool.source
+                place = (tool.source.file, tool.source.line)
                 self.findings.append(
-                    Finding("duplicate-name", "error", text, tool.name, None, place.file, place.line, hint)
+                    Finding("duplicate-name", "error", text, tool.reference, None, *place, hint)
                 )
-        self.tools = list(first.values())
+        self.tools = [tool for tool in first.values() if tool.kind == "tool"]
+        self.features = [tool for tool in first.values() if tool.kind != "tool"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +135,12 @@ class ToolSource:
             is_sample = not self.targets and not Path(FILE_NAME).is_file()
             return ToolSet(tools, list(found.findings), label, is_sample)
         loaded = load(self.targets, terminal)
-        tools = loaded.build_tools(
-            terminal, [entry.tool for entry in loaded.entries] if with_unlisted else None
-        )
-        resources = list(loaded.server.resources)
-        return ToolSet(tools, loaded.findings, label, loaded.is_sample, resources)
+        if with_unlisted:
+            tools = loaded.build_tools(terminal, [entry.tool for entry in loaded.entries])
+            features = loaded.build_tools(terminal, [entry.tool for entry in loaded.features])
+        else:
+            tools, features = loaded.build_tools(terminal), loaded.build_features(terminal)
+        return ToolSet(tools, loaded.findings, label, loaded.is_sample, features)
 
 
 def source_options(*, target: bool = False, static: bool = True) -> Callable[[F], F]:
@@ -573,15 +572,31 @@ def find_search_tool(names: Iterable[str]) -> str | None:
 
 
 def _collect_remote(remote: Remote, label: str, terminal: Terminal) -> ToolSet:
-    _, tools = remote.run(list_remote_tools, terminal)
+    async def list_all(client: Client) -> tuple[list[RemoteTool], list[Tool]]:
+        return (await list_remote_tools(client))[1], await _list_remote_features(client)
+
+    tools, features = remote.run(list_all, terminal)
     if find_search_tool(tool.name for tool in tools) is not None:
         terminal.message(
             "warning",
             f"{label} lists search tools instead of its tools; the tools behind them are not included",
             "serve it with --search never, or use its source",
         )
-    findings: list[Finding] = []
-    return ToolSet(build_tools([describe(tool.definition) for tool in tools], findings), findings, label)
+    found = ToolSet(label=label)
+    found.tools = build_tools([describe(tool.definition) for tool in tools], found.findings)
+    found.features = build_tools(features, found.findings)
+    return found
+
+
+async def _list_remote_features(client: Client) -> list[Tool]:
+    """Return the resources, templates and prompts of a server, without code."""
+    entries: list[Mapping[str, Any]] = []
+    if "resources" in client.capabilities:
+        entries += [item.wire for item in await client.list_resources()]
+        entries += [item.wire for item in await client.list_resource_templates()]
+    if "prompts" in client.capabilities:
+        entries += [item.wire for item in await client.list_prompts()]
+    return [describe_feature(wire, Location(client.label)) for wire in entries]
 
 
 def check_remote_tools(tools: Iterable[RemoteTool]) -> Iterator[Finding]:

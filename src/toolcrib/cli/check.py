@@ -26,6 +26,7 @@ from toolcrib.cli.output import Progress, Terminal, format_source
 from toolcrib.cli.table import Column, print_findings, print_table
 from toolcrib.cli.text import NAME_STYLE, STATE_STYLES, count, count_findings, safe
 from toolcrib.context import find_attribute
+from toolcrib.definition import SKILLS
 from toolcrib.errors import ConfigurationError, Finding
 from toolcrib.registry.selection import count_kinds, label_of
 from toolcrib.tool import Tool
@@ -199,8 +200,8 @@ def _find_overlaps(tools: Sequence[Tool]) -> Iterator[Finding]:
 
 def _advise_feature(tool: Tool) -> Iterator[Finding]:
     """Return what is reported about a resource or a prompt: by the rules for tools, except those about how
-    models choose and call tools. Skills and pages of apps have checks of their own."""
-    if tool.extension is not None:
+    models choose and call tools. Skills have checks of their own."""
+    if tool.extension == SKILLS:
         return
     if not tool.definition.description:
         hint = "write a docstring, or give description=..."

@@ -76,7 +76,7 @@ def diff(
     headers: Sequence[str],
     protocol: str | None,
 ) -> int:
-    """Show the changes between two catalogs.
+    """Show the changes of tools, resources and prompts between two catalogs.
 
     OLD and NEW are each a target (a Python file, folder, module, toolcrib.toml or descriptor), a lock file,
     the URL of an MCP server, cmd: and a command that starts one, or a git commit: REVISION or REVISION:PATH.
@@ -99,8 +99,10 @@ def diff(
         if side.errors:
             text = f"{count(len(side.errors), 'problem')} in {side.label}: invalid tools are not compared"
             terminal.message("warning", text)
+    before = [tool for tool in old.everything if tool.kind in new.kinds]
+    after = [tool for tool in new.everything if tool.kind in old.kinds]
     with Progress(terminal, "comparing tools") as progress:
-        comparison = compare(old.tools, new.tools, progress)
+        comparison = compare(before, after, progress)
     if as_json:
         terminal.json(_to_json(comparison, old, new))
     elif markdown:
@@ -149,9 +151,9 @@ def format_changes(comparison: Comparison) -> Iterator[Styled]:
 
 def _summarize(comparison: Comparison) -> str:
     if not comparison.changes:
-        return f"No changes: {count(comparison.after, 'tool')}."
+        return f"No changes: {count(comparison.after, comparison.noun)}."
     counts = ", ".join(f"{number} {grade}" for grade, number in comparison.counts.items() if number)
-    tools = count(len(comparison.tools), "tool")
+    tools = count(len(comparison.tools), comparison.noun)
     advice = f"next version: {comparison.advice}"
     if comparison.counts["suspicious"]:
         advice = f"review the suspicious changes first; {advice}"
@@ -160,7 +162,11 @@ def _summarize(comparison: Comparison) -> str:
 
 def to_markdown(comparison: Comparison, old: str, new: str) -> str:
     """Return the changes as a comment for a pull request."""
-    lines = [f"### Tools: {code_span(old)} → {code_span(new)}", "", _summarize(comparison)]
+    lines = [
+        f"### {comparison.noun.capitalize()}s: {code_span(old)} → {code_span(new)}",
+        "",
+        _summarize(comparison),
+    ]
     shown = comparison.changes[:_MAX_MARKDOWN_CHANGES]
     for tool, group in groupby(shown, key=lambda change: change.tool):
         changes = list(group)
@@ -281,7 +287,10 @@ def _read_side(side: Side, other: Side, source: ToolSource, terminal: Terminal) 
     if isinstance(side, Commit):
         return _read_commit(side, other if isinstance(other, str) else "", terminal)
     if isinstance(side, Path):
-        return ToolSet(Lock.load(side).tools, [], str(side))
+        lock = Lock.load(side)
+        tools = [tool for tool in lock.tools if tool.kind == "tool"]
+        features = [tool for tool in lock.tools if tool.kind != "tool"]
+        return ToolSet(tools, [], str(side), features=features, kinds=lock.kinds)
     if not is_address(side) and not side.startswith(COMMAND):
         source = replace(source, headers=(), protocol=None)
     if side.startswith(COMMAND):

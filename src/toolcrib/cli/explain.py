@@ -10,7 +10,7 @@ import click
 
 from toolcrib.cli.call import convert_arguments, parse_object, parse_pairs
 from toolcrib.cli.catalog import complete_names
-from toolcrib.cli.load import LIST_NAMES, find_unused_policy, load, load_named
+from toolcrib.cli.load import find_unused_policy, load, load_named
 from toolcrib.cli.options import Command, CommandError, json_option, target_option
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.table import NAME, Column, print_table
@@ -21,7 +21,7 @@ from toolcrib.errors import ConfigurationError, InvalidArgumentsError
 from toolcrib.policy.access import Access
 from toolcrib.policy.access.explain import Explanation, Verdict, decided_by, explain
 from toolcrib.policy.auth.api_keys import KeyFile, State
-from toolcrib.registry.selection import label_of
+from toolcrib.registry.selection import LIST_NAMES, label_of
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
 

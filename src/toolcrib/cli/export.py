@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,9 @@ from toolcrib.cli.options import Command, CommandError, complete_from, json_opti
 from toolcrib.cli.output import Progress, Terminal
 from toolcrib.cli.text import NAME_STYLE, count, one_line, style, style_state
 from toolcrib.config import FILE_NAME
+from toolcrib.registry.selection import count_kinds, label_of
 from toolcrib.sources.targets import is_address
+from toolcrib.tool import Tool
 
 EXAMPLES = """
 toolcrib export --to openai tools.py > tools.json
@@ -62,21 +64,27 @@ def export(
     """Export tools in the format of a model provider.
 
     The tools go to stdout; what was lost or refused is reported on stderr. With --json everything is one
-    document. Exit code 0: every tool was exported. 1: some were refused or invalid. 2: wrong usage.
+    document. Resources and prompts are exported to mcp only.
+
+    Exit code 0: every tool was exported. 1: some were refused or invalid. 2: wrong usage.
 
     A TARGET is a Python file, folder, module, module:object, toolcrib.toml or the URL of an MCP server.
     """
     if to is None:
         raise CommandError("Missing option '--to'", f"available: {', '.join(EXPORTERS)}")
-    find_exporter(to)
+    exporter = find_exporter(to)
     _check_outputs(output, report, source.targets or (FILE_NAME,))
     found = source.collect(terminal)
     found.drop_duplicates()
-    _check_outputs(output, report, [tool.source.file for tool in found.tools if tool.source.file is not None])
+    files = [tool.source.file for tool in found.everything]
+    _check_outputs(output, report, [file for file in files if file is not None])
     with terminal.log.muted(), Progress(terminal, "exporting tools") as progress:
         exported = export_tools(
-            found.tools, to, strict=strict, only="exact" if only else "all", progress=progress
+            found.everything, to, strict=strict, only="exact" if only else "all", progress=progress
         )
+    if found.features and not exporter.has_features:
+        others = count_kinds(map(label_of, found.features))
+        terminal.message("warning", f"{to} exports tools only: {others} left out", "--to mcp exports all")
     document = {**exported.to_json(), "findings": [finding.to_json() for finding in found.findings]}
     if report is not None:
         _save(report, {key: value for key, value in document.items() if key != "tools"})
@@ -120,7 +128,7 @@ def _print_summary(exported: Export, found: ToolSet, terminal: Terminal, output:
         terminal.message("note", SAMPLE_NOTE)
     is_lossy = any(verdict.status == "lossy" for verdict in exported.verdicts)
     hint = "--json shows every change, --only exact leaves lossy tools out" if is_lossy else None
-    terminal.message("note", _summarize(exported, output), hint)
+    terminal.message("note", _summarize(exported, output, found.features), hint)
 
 
 def _describe(verdict: Verdict) -> Iterator[tuple[str, str]]:
@@ -138,10 +146,12 @@ def _describe(verdict: Verdict) -> Iterator[tuple[str, str]]:
         yield "lossy", loss
 
 
-def _summarize(exported: Export, output: Path | None) -> str:
+def _summarize(exported: Export, output: Path | None, features: Sequence[Tool]) -> str:
     total = len(exported.verdicts)
+    place = f", written to {output}" if output is not None else ""
+    others = count_kinds(map(label_of, features)) if find_exporter(exported.to).has_features else ""
     if not total:
-        return "no tools found"
+        return f"{others} for {exported.to}{place}" if features and others else "no tools found"
     statuses = Counter(verdict.status for verdict in exported.verdicts)
     parts = [f"{statuses[status]} {status}" for status in ("exact", "lossy", "refused") if statuses[status]]
     loose = sum(verdict.strict is False for verdict in exported.verdicts)
@@ -149,6 +159,6 @@ def _summarize(exported: Export, output: Path | None) -> str:
         parts.append(f"{loose} not strict")
     if left_out := total - len(exported.names) - statuses["refused"]:
         parts.append(f"{left_out} left out")
-    place = f", written to {output}" if output is not None else ""
     cost = f"about {exported.total_tokens:,} tokens"
-    return f"{count(total, 'tool')} for {exported.to}: {', '.join(parts)}; {cost}{place}"
+    more = f"; also {others}" if features and others else ""
+    return f"{count(total, 'tool')} for {exported.to}: {', '.join(parts)}; {cost}{more}{place}"

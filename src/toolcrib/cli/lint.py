@@ -1,4 +1,4 @@
-"""`toolcrib lint`: check whether tools are fit for a model, and free of planted instructions and secrets."""
+"""`toolcrib lint`: are tools, resources and prompts fit for a model, and free of planted text?"""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from toolcrib.cli.output import Progress, Terminal
 from toolcrib.cli.table import print_findings
 from toolcrib.cli.text import LEVELS, NAME_STYLE, count, count_findings, style, style_state, suggest
 from toolcrib.config import FILE_NAME, Config, load_config
+from toolcrib.definition import SKILLS
 from toolcrib.errors import ConfigurationError, Finding
+from toolcrib.registry.selection import count_kinds, label_of
 
 EXAMPLES = """
 toolcrib lint                         toolcrib.toml, or the sample tools
@@ -62,10 +64,11 @@ def lint(
     list_rules: bool,
     explain: str | None,
 ) -> int:
-    """Check whether tools are fit for a model.
+    """Check whether tools, resources and prompts are fit for a model.
 
     Checks names, texts, parameters, schemas and hints, finds tools that are hard to tell apart, estimates
-    what the list costs, and looks for planted instructions, secrets and disguises in every text.
+    what the list costs, and looks for planted instructions, secrets and disguises in every text. Findings
+    name `prompt:NAME` and `resource:URI`; the content of resources is not looked at.
 
     Ignore a rule with `# toolcrib: ignore[CODE]` on the line of the def or of the finding, or with
     `[lint] ignore = ["CODE", "CODE:TOOL"]` in toolcrib.toml.
@@ -83,7 +86,7 @@ def lint(
     ignored = [_parse_choice(text, "--ignore") for text in ignore]
     raised = [_parse_choice(text, "--error") for text in errors]
     found = source.collect(terminal)
-    findings = [*found.findings, *find_skill_problems(found.resources or ())]
+    findings = [*found.findings, *find_skill_problems(found.features)]
     if not no_ignore:
         for config in _read_configs(source.targets):
             for key, given, choices in (
@@ -97,7 +100,7 @@ def lint(
                 )
     with Progress(terminal, "inspecting tools") as progress:
         inspection = inspect_tools(
-            found.tools,
+            [tool for tool in found.everything if tool.extension != SKILLS],
             found=findings,
             ignore=ignored,
             error=raised,
@@ -108,10 +111,10 @@ def lint(
     if as_sarif:
         terminal.json(to_sarif(shown, version=__version__, ignored=inspection.ignored))
     elif as_json:
-        terminal.json(catalog_json(found.tools, shown))
+        terminal.json(catalog_json(found.everything, shown))
     else:
         print_findings(shown, terminal)
-        tools = count(len(found.tools), "tool") if found.tools else "no tools"
+        tools = count_kinds(map(label_of, found.everything)) if found.everything else "no tools"
         terminal.echo(f"{tools}; {count_findings(inspection.findings)}{_count_hidden(inspection, shown)}.")
         if found.is_sample:
             terminal.message("note", SAMPLE_NOTE)
@@ -161,6 +164,7 @@ def _list_rules(as_json: bool, terminal: Terminal) -> int:
                 "summary": rule.summary,
                 "why": rule.why,
                 "mend": rule.fix,
+                "kinds": list(rule.kinds),
             }
             for group, rules in load_groups().items()
             for rule in rules

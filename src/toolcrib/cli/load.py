@@ -24,7 +24,7 @@ from toolcrib.dispatch.tool_search import DEFAULT_BUDGET_TOKENS, SearchMode
 from toolcrib.errors import ConfigurationError, DefinitionError, Finding, SourceError
 from toolcrib.registry.index import Entry
 from toolcrib.registry.registry import ToolRegistry
-from toolcrib.registry.selection import KINDS, drop_repeated, label_of, name_kinds
+from toolcrib.registry.selection import KINDS, LIST_NAMES, drop_repeated, label_of, name_kinds
 from toolcrib.server import MCPServer
 from toolcrib.sources import Batch, collect, find_files
 from toolcrib.sources.foreign.entry_point import find_lines
@@ -36,23 +36,8 @@ from toolcrib.sources.targets import SAMPLES, Target, default_target, parse_targ
 from toolcrib.tool import Tool
 
 SAMPLE_NOTE = "these are the sample tools; name a file, folder or module to use yours"
-LIST_NAMES = {
-    "tool": "tools",
-    "resource": "resources",
-    "template": "resourceTemplates",
-    "prompt": "prompts",
-}
-"""The lists of MCP by the kind of their entries."""
-_IDENTITY = (
-    "version",
-    "title",
-    "instructions",
-    "description",
-    "page_size",
-    "log_arguments",
-    "errors",
-    "tasks",
-)
+_SHOWN = ("version", "title", "instructions", "description")
+_IDENTITY = (*_SHOWN, "page_size", "log_arguments", "errors", "tasks")
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 from toolcrib.cli.connect.clients import DEFAULT_NAME, Entry
 from toolcrib.cli.connect.command import default_name, stdio_command
-from toolcrib.cli.load import LIST_NAMES, read_configs
+from toolcrib.cli.load import read_configs
 from toolcrib.cli.options import CommandError
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.serving import (
@@ -30,6 +30,7 @@ from toolcrib.cli.text import style
 from toolcrib.config import Config, HTTPConfig
 from toolcrib.errors import ConfigurationError
 from toolcrib.http_client import is_loopback
+from toolcrib.registry.selection import LIST_NAMES
 from toolcrib.transports.http.server import bind, describe_bind_error, url_of
 from toolcrib.transports.serving import PATH, HTTPOptions
 

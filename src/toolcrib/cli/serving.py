@@ -19,17 +19,17 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from textwrap import shorten
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.cli.load import Loaded, TargetLoader, enable_hint, load_for_serving
+from toolcrib.cli.load import Loaded, TargetLoader, enable_hint, load_for_serving, registries_of
 from toolcrib.cli.options import NO_TARGETS, CommandError, Targets
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.text import NAME_STYLE, count, first_line, shorten_list, style
 from toolcrib.config.settings import Policy
-from toolcrib.definition import SKILLS
 from toolcrib.dispatch.tool_search import SearchMode
 from toolcrib.errors import DriftError, Finding
 from toolcrib.logs import JSONFormatter, LineHandler, make_formatter
@@ -40,7 +40,7 @@ from toolcrib.transports.serving import HTTPOptions
 from toolcrib.transports.stdio import StandardStreams, serve_stdio
 
 if TYPE_CHECKING:
-    from toolcrib.catalog.lock import Drift, Lock, OnDrift
+    from toolcrib.catalog.lock import OnDrift
     from toolcrib.registry.registry import Change, ToolRegistry
 
 MAX_SHOWN = 40
@@ -203,7 +203,7 @@ class ServeProcess:
             tools = loader.collect(self.options.targets)
             paths = loader.find_paths()
             if self.lock_file is not None:
-                _reread_lock(self.lock_file, server.registry)
+                _reread_lock(self.lock_file, server)
                 paths.append(self.lock_file)
             return tools, loader.findings, paths
 
@@ -252,60 +252,43 @@ def check_workers_policy(policy: Policy, workers: int) -> None:
 
 
 def lock_registry(loaded: Loaded, options: ServeOptions) -> Path:
-    """Hold the registry to the lock file, and add what differs to the findings: as errors where the server
+    """Hold the registries to the lock file, and add what differs to the findings: as errors where the server
     must not start. Returns the file; raises ConfigurationError."""
     from toolcrib.catalog.lock import Lock  # delayed: only needed with --locked
     from toolcrib.cli.catalog import find_lock
 
-    registry = loaded.server.registry
+    registries = registries_of(loaded.server)
     file, settings = find_lock(options.targets, options.lock)
     on_drift = options.on_drift or settings.on_drift or "refuse"
     lock = replace(Lock.load(file), targets=tuple(options.targets))
-    drift = lock.check(entry.tool for entry in registry.entries())
-    _check_skills(lock, drift, loaded.server)
+    drift = lock.check(entry.tool for entry in loaded.everything)
     is_accepted = drift.ok or on_drift == "quarantine"
-    if is_accepted:
-        lock.guard(registry, on_drift)
-        _remove_skills(drift, loaded.server)
-        registry.subscribe(lambda change: _warn_missing(change, registry))
+    for kind, registry in registries.items() if is_accepted else ():
+        lock.guard(registry, on_drift, kind=kind)
+        registry.subscribe(partial(_warn_missing, registry, kind))
     loaded.findings += drift.findings("warning" if is_accepted else "error")
     if loaded.paths:
         loaded.paths.append(file)
     return file
 
 
-def _check_skills(lock: Lock, drift: Drift, server: MCPServer) -> None:
-    if lock.skills or SKILLS in server.resources.snapshot.extensions:
-        from toolcrib.sources.skills import skills_of  # delayed: few servers have skills
-
-        lock.check_skills(skills_of(list(server.resources)), drift)
-
-
-def _remove_skills(drift: Drift, server: MCPServer) -> None:
-    """Remove the files of skills that differ from the lock, with the skills inside of them."""
-    for skill, _ in drift.skills:
-        folder = skill.uri.removesuffix("SKILL.md")
-        for resource in list(server.resources):
-            if resource.name.startswith(folder):
-                server.resources.remove(resource.name)
-
-
-def _warn_missing(change: Change, registry: ToolRegistry) -> None:
+def _warn_missing(registry: ToolRegistry, kind: str, change: Change) -> None:
     from toolcrib.catalog.lock import Guard
 
     if isinstance(registry.guard, Guard) and change.kind in ("removed", "changed"):
-        for name, version in registry.guard.lock.pins:
-            if name in change.names and registry.snapshot.group_of(name) is None:
-                label = f"{name}@{version}" if version else name
-                logger.warning("'%s' is locked but no longer registered", label)
+        for pin in registry.guard.lock.pins.values():
+            if pin.kind == kind and pin.name in change.names and not registry.snapshot.group_of(pin.name):
+                logger.warning("'%s' is locked but no longer registered", pin.title)
 
 
-def _reread_lock(file: Path, registry: ToolRegistry) -> None:
+def _reread_lock(file: Path, server: MCPServer) -> None:
     """Use the current content of the file, so that `toolcrib lock` lets reviewed changes through."""
     from toolcrib.catalog.lock import Guard, Lock
 
-    if isinstance(registry.guard, Guard):
-        registry.guard.lock = replace(Lock.load(file), targets=registry.guard.lock.targets)
+    lock = Lock.load(file)
+    for registry in registries_of(server).values():
+        if isinstance(registry.guard, Guard):
+            registry.guard.lock = replace(lock, targets=registry.guard.lock.targets)
 
 
 # --- the summary ------------------------------------------------------------------------------------
@@ -440,7 +423,7 @@ def is_refused(summary: Summary, options: ServeOptions, terminal: Terminal) -> b
     if drifted:
         file = () if options.lock is None else ("--output", options.lock)
         lock = shlex.join(("toolcrib", "lock", *file, *options.targets.words))
-        noun = "tool" if all(finding.tool for finding in drifted) else "definition"
+        noun = "definition" if any(":" in (finding.tool or "") for finding in drifted) else "tool"
         text = f"Not started: {count(len(drifted), noun)} different from the lock file"
         hint = f"`{lock}` accepts all changes; --on-drift quarantine leaves the {noun}s out"
     elif not summary.is_empty:

@@ -63,10 +63,12 @@ class Resource(Tool):
 
     `display_name` is the name that clients show, `template` is None for a single URI. `annotations` are those
     of MCP (`audience`, `priority`, `lastModified`). Clients may keep what they read for `ttl_ms`.
-    `unscreened` are variables that may hold `..`, absolute paths and NUL.
+    `unscreened` are variables that may hold `..`, absolute paths and NUL. `digest` is that of content which
+    must not change while it is served.
     """
 
     kind = "resource"
+    digest: str | None = None
     __slots__ = (
         "annotations",
         "completers",

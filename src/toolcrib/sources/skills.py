@@ -15,7 +15,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -69,10 +68,14 @@ class Skill:
     def description(self) -> str:
         return str(self.frontmatter["description"])
 
-    @cached_property
-    def digests(self) -> dict[str, str]:
-        """The digest of every file, by its path."""
-        return {file.path: file.digest for file in self.files}
+    @property
+    def paths(self) -> frozenset[str]:
+        return frozenset(file.path for file in self.files)
+
+    @property
+    def digest(self) -> str:
+        """The digest of the names and digests of all files."""
+        return _digest("".join(sorted(f"{file.digest} {file.path}\n" for file in self.files)).encode())
 
     def to_wire(self) -> dict[str, Any]:
         """Return the entry of the skill in skills/list."""
@@ -81,15 +84,16 @@ class Skill:
 
 
 class SkillResource(Resource):
-    """A file of a skill. That of SKILL.md has the `skill`."""
+    """A file of a skill, with its `digest`. SKILL.md has the `skill`, and the digest of all of its files."""
 
     extension = SKILLS
-    __slots__ = ("skill",)
+    __slots__ = ("digest", "skill")
 
     def __init__(self, info: HandlerInfo, uri: str, options: ToolOptions, origin: Any) -> None:
         super().__init__(info, uri, options, origin)
         self.is_static = True
         self.ttl_ms = STATIC_TTL_MS
+        self.digest: str | None = None
         self.skill: Skill | None = None
 
 
@@ -192,7 +196,7 @@ class _SkillReader:
         info.source = Location(str(self.folder.path / entry.path), 1)
         made = SkillResource(info, file.uri, ToolOptions(read_only=True, run="thread"), self.folder)
         made.display_name = entry.path
-        made.mime_type, made.size = mime_type, file.size
+        made.mime_type, made.size, made.digest = mime_type, file.size, file.digest
         return made
 
 
@@ -200,7 +204,7 @@ _BINARY = "application/octet-stream"
 
 
 def _as_main(made: SkillResource, skill: Skill) -> SkillResource:
-    made.skill = skill
+    made.skill, made.digest = skill, skill.digest
     made.options = made.options.override({"description": skill.description})
     made.display_name = skill.name
     return made

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import ADD, CommandLine
+from .conftest import ADD, SHOP, CommandLine
 
 LOOSE = '''
 @tool
@@ -229,3 +229,40 @@ def test_sources_of_tools_are_not_overwritten(cli: CommandLine, words: list[str]
     done = cli.run("export", "--to", "mcp", *words)
     assert (done.exit_code, error in done.stderr) == (2, True), done.stderr
     assert {path.name: path.read_bytes() for path in cli.folder.iterdir() if path.is_file()} == before
+
+
+def test_mcp_exports_resources_and_prompts_beside_tools(cli: CommandLine) -> None:
+    cli.write("shop.py", SHOP)
+    done = cli.run("export", "--to", "mcp", "shop.py")
+    document = json.loads(done.stdout)
+    assert {key: len(entries) for key, entries in document.items()} == {
+        "tools": 1,
+        "resources": 2,
+        "resourceTemplates": 1,
+        "prompts": 2,
+    }
+    assert document["prompts"][1]["arguments"] == [{"name": "who", "description": "A name", "required": True}]
+    assert done.stderr.startswith("note: 1 tool for mcp: 1 exact; about")
+    assert done.stderr.endswith("tokens; also 2 resources, 1 template and 2 prompts\n")
+    assert isinstance(json.loads(cli.run("export", "--to", "mcp", "shop.py:find_order").stdout), list)
+
+
+def test_other_formats_say_once_that_they_export_tools_only(cli: CommandLine) -> None:
+    cli.write("shop.py", SHOP)
+    cli.write("tools.py", ADD)
+    done = cli.run("export", "--to", "openai", "shop.py")
+    warning = (
+        "warning: openai exports tools only: 2 resources, 1 template and 2 prompts left out\n"
+        "hint: --to mcp exports all\n"
+    )
+    assert (done.exit_code, done.stderr.count("left out"), len(json.loads(done.stdout))) == (0, 1, 1)
+    assert warning in done.stderr
+    assert "warning" not in cli.run("export", "--to", "openai", "tools.py").stderr
+
+
+def test_prompts_without_tools_are_exported(cli: CommandLine) -> None:
+    cli.write("only.py", "from toolcrib import MCPServer\ns = MCPServer('a')\ns.add_resource('a://b', 'c')\n")
+    done = cli.run("export", "--to", "mcp", "only.py", "--output", "all.json")
+    assert done.stderr == "note: 1 resource for mcp, written to all.json\n"
+    document = json.loads((cli.folder / "all.json").read_text())
+    assert document == {"tools": [], "resources": [{"uri": "a://b", "name": "b", "mimeType": "text/plain"}]}

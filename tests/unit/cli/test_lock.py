@@ -117,7 +117,7 @@ def test_errors_prevent_the_lock_unless_partial(cli: CommandLine) -> None:
     cli.write("tools.py", ADD + "\n@tool\ndef bad(*args): 'No.'\n")
     done = cli.run("lock", "tools.py")
     assert done.exit_code == 1
-    assert "error: Not locked: 1 problem\nhint: fix them, or lock the other tools" in done.stderr
+    assert "error: Not locked: 1 problem\nhint: fix them, or lock the others" in done.stderr
     assert not (cli.folder / "toolcrib.lock").exists()
     assert cli.run("lock", "tools.py", "--partial").exit_code == 0
     assert [e["name"] for e in json.loads((cli.folder / "toolcrib.lock").read_text())["tools"]] == ["add"]

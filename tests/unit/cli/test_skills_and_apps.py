@@ -75,28 +75,20 @@ def test_a_skill_that_breaks_a_rule_is_an_error(shop: CommandLine) -> None:
 
 
 def test_skills_are_locked_checked_and_updated(shop: CommandLine) -> None:
-    assert shop.run("lock", "shop.py").stderr == "note: toolcrib.lock written: 1 tool, 1 skill\n"
-    (entry,) = json.loads((shop.folder / "toolcrib.lock").read_text())["skills"]
-    assert (entry["uri"], list(entry["files"])) == ("skill://tea/SKILL.md", ["SKILL.md"])
+    assert shop.run("lock", "shop.py").exit_code == 0
+    (entry,) = json.loads((shop.folder / "toolcrib.lock").read_text())["resources"]
+    assert entry["name"] == "skill://tea/SKILL.md"
+    assert entry["definition"]["digest"].startswith("sha256:")
     assert shop.run("lock", "shop.py", "--check").exit_code == 0
     change(shop, "Then drink it.\n")
     done = shop.run("lock", "shop.py", "--check")
     assert done.exit_code == 1
-    assert "skill tea: SKILL.md changed" in done.stderr
-    assert shop.json("lock", "shop.py", "--check", "--json")["changed_skills"] == [
-        "skill tea: SKILL.md changed"
-    ]
+    assert "its content changed" in done.stderr
+    assert "its content changed" in shop.run("diff", "shop.py").stdout
     assert shop.run("lock", "shop.py", "--update", "find_orders").exit_code == 0
     assert shop.run("lock", "shop.py", "--check").exit_code == 1
-    assert shop.run("lock", "shop.py", "--update", "te*").exit_code == 0
+    assert shop.run("lock", "shop.py", "--update", "resource:skill://tea/*").exit_code == 0
     assert shop.run("lock", "shop.py", "--check").exit_code == 0
-    assert "Unknown tool: milk" in shop.run("lock", "shop.py", "--update", "milk").stderr
-
-
-def test_a_scan_keeps_the_skills_of_a_lock(shop: CommandLine) -> None:
-    assert shop.run("lock", "shop.py").exit_code == 0
-    assert shop.run("lock", "--static", "shop.py").exit_code == 0
-    assert len(json.loads((shop.folder / "toolcrib.lock").read_text())["skills"]) == 1
 
 
 def test_a_locked_server_does_not_start_with_a_changed_skill(shop: CommandLine) -> None:
@@ -104,5 +96,4 @@ def test_a_locked_server_does_not_start_with_a_changed_skill(shop: CommandLine) 
     change(shop, "Then drink it.\n")
     done = shop.run("serve", "--stdio", "--locked", "shop.py")
     assert done.exit_code == 1
-    assert "Skill 'tea' is not what was locked: SKILL.md changed" in done.stderr
-    assert "Not started: 1 definition different from the lock file" in done.stderr
+    assert "'resource:skill://tea/SKILL.md' is not what was locked: its content changed" in done.stderr

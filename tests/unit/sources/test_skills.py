@@ -11,9 +11,9 @@ import pytest
 
 from toolcrib import MCPServer
 from toolcrib.catalog.lint.skills import inspect_skills
-from toolcrib.catalog.lock import Drift, Lock
+from toolcrib.catalog.lock import Lock
 from toolcrib.context import Principal
-from toolcrib.errors import BatchError, ClientError, ConfigurationError, InvalidToolError, RemoteError
+from toolcrib.errors import BatchError, ClientError, InvalidToolError, RemoteError
 from toolcrib.policy import Policy, Rule
 from toolcrib.sources.skills import MAX_BYTES, MAX_FILES, read_skills, skills_of
 
@@ -357,9 +357,7 @@ def test_an_ordinary_skill_has_no_findings(tmp_path: Path) -> None:
 
 
 def drift(lock: Lock, folder: Path) -> list[str]:
-    checked = lock.check_skills(skills_of(read_skills(folder).resources), Drift(lock))
-    assert checked.ok is not bool(checked.skills)
-    return [finding.message for finding in checked.findings()]
+    return [finding.message for finding in lock.check(read_skills(folder).resources).findings()]
 
 
 def test_a_lock_pins_every_file_of_a_skill(tmp_path: Path) -> None:
@@ -367,35 +365,32 @@ def test_a_lock_pins_every_file_of_a_skill(tmp_path: Path) -> None:
     (tea / "a.md").write_text("a")
     (tea / "b.md").write_text("b")
     folder, file = tmp_path / "skills", tmp_path / "toolcrib.lock"
-    Lock.of((), file, skills_of(read_skills(folder).resources)).save()
+    Lock.of(read_skills(folder).resources, file).save()
     lock = Lock.load(file)
     assert drift(lock, folder) == []
     (tea / "a.md").write_text("A")
+    what = "is not what was locked: its content changed, or that of another file of the skill (compatible)"
+    assert drift(lock, folder) == [
+        f"'resource:skill://tea/SKILL.md' {what}",  # so the skill is not listed, either
+        f"'resource:skill://tea/a.md' {what}",
+    ]
+    (tea / "a.md").write_text("a")
     (tea / "b.md").unlink()
     (tea / "c.md").write_text("c")
-    what = "a.md changed, c.md is new, b.md is gone"
-    assert drift(lock, folder) == [f"Skill 'tea' is not what was locked: {what}"]
-    tea.rename(folder / "coffee")
-    write(folder, "coffee")
     assert drift(lock, folder) == [
-        "Skill 'coffee' is not what was locked: it is not in the lock",
-        "Skill 'tea' is locked but not here",
+        f"'resource:skill://tea/SKILL.md' {what}",
+        "'resource:skill://tea/c.md' is not in the lock",
+        "'resource:skill://tea/b.md' is locked but not here",
     ]
 
 
-@pytest.mark.parametrize(
-    "skills",
-    [
-        "{}",
-        "[1]",
-        '[{"uri": "skill://tea/SKILL.md"}]',
-        '[{"uri": "skill://tea", "files": {}}]',
-        '[{"uri": "skill://tea/SKILL.md", "files": []}]',
-        '[{"uri": "skill://tea/SKILL.md", "files": {"SKILL.md": "md5:1"}}]',
-    ],
-)
-def test_a_damaged_lock_of_skills_is_refused(tmp_path: Path, skills: str) -> None:
-    file = tmp_path / "toolcrib.lock"
-    file.write_text(f'{{"format": 1, "tools": [], "skills": {skills}}}')
-    with pytest.raises(ConfigurationError, match="damaged at its skills"):
-        Lock.load(file)
+async def test_a_skill_in_quarantine_is_not_listed(tmp_path: Path) -> None:
+    tea = write(tmp_path)
+    write(tmp_path, "coffee")
+    lock = Lock.of(read_skills(tmp_path).resources)
+    (tea / "new.md").write_text("new")
+    server = serve(tmp_path)
+    lock.guard(server.resources, "quarantine", kind="resource")
+    async with server.connect() as client:
+        assert [skill.name for skill in await client.list_skills()] == ["coffee"]
+        assert [item.uri for item in await client.list_resources()] == ["skill://coffee/SKILL.md"]

@@ -1,4 +1,4 @@
-"""Compare two catalogs tool by tool and grade every change.
+"""Compare two catalogs, tool by tool, resource by resource and prompt by prompt, and grade every change.
 
 The grades are explained in `toolcrib.catalog.diff`.
 
@@ -17,12 +17,18 @@ from typing import Any
 
 from toolcrib.catalog.diff import GRADES, Change, Grade, make_change
 from toolcrib.catalog.diff.definitions import compare_definitions, compare_scopes, find_suspicious
+from toolcrib.catalog.diff.features import compare_features
 from toolcrib.catalog.diff.schemas import are_similar
+from toolcrib.catalog.features import content_of, definition_of_feature
 from toolcrib.definition import ToolDefinition
 from toolcrib.registry.index import skeleton
+from toolcrib.registry.resources import Resource
 from toolcrib.sources.described import is_described
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
+
+_ARGUMENTS = ("/inputSchema/properties/", "/arguments/")
+"""Where the arguments of a prompt are in its definition, and where they are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,8 @@ class Comparison:
     changes: list[Change] = field(default_factory=list)
     before: int = 0
     after: int = 0
+    noun: str = "tool"
+    """What is compared: `tool`, or `definition` if there are resources or prompts."""
 
     @property
     def counts(self) -> dict[Grade, int]:
@@ -65,8 +73,8 @@ class Comparison:
 def compare(
     old: Iterable[Tool], new: Iterable[Tool], progress: Callable[[int, int], None] | None = None
 ) -> Comparison:
-    """Compare two sets of tools. `progress` is called with the number of tools compared, and of all. Raise
-    DefinitionError for a tool that cannot be built."""
+    """Compare two sets of tools, resources and prompts. `progress` is called with the number of those
+    compared, and of all. Raise DefinitionError for a tool that cannot be built."""
     before, now = list(old), list(new)
     pairs, removed, added = _pair(before, now)
     changes: list[Change] = []
@@ -78,18 +86,23 @@ def compare(
         removed.remove(was)
         added.remove(tool)
         words = "it was called {0}: callers that use the old name will fail"
-        renamed = make_change("tool-renamed", "breaking", "/name", words, (was.name,), was.name, tool.name)
+        code = f"{tool.kind}-renamed"
+        renamed = make_change(code, "breaking", "/name", words, (was.name,), was.name, tool.name)
         changes.append(_assign(renamed, tool))
         changes += compare_tools(was, tool)
     for tool in removed:
-        removal = make_change("tool-removed", "breaking", "", "it was removed: callers will fail")
+        removal = make_change(f"{tool.kind}-removed", "breaking", "", "it was removed: callers will fail")
         changes.append(_assign(removal, tool))
-    changes += _describe_added(added, [tool.name for tool in (*before, *now)])
-    return Comparison(_sort(changes), len(before), len(now))
+    changes += _describe_added(added, [tool for tool in (*before, *now) if tool.kind != "resource"])
+    noun = "tool" if all(tool.kind == "tool" for tool in (*before, *now)) else "definition"
+    return Comparison(_sort(changes), len(before), len(now), noun)
 
 
 def definition_of(tool: Tool) -> ToolDefinition:
-    """Return the definition of a tool, without building it where the tool is only described."""
+    """Return the definition of a tool, without building it where the tool is only described. That of a
+    resource or a prompt has what its list shows."""
+    if tool.kind != "tool":
+        return definition_of_feature(tool)
     origin = tool.origin
     if is_described(tool) and isinstance(origin, ToolDefinition) and origin.name == tool.name:
         return origin
@@ -97,18 +110,22 @@ def definition_of(tool: Tool) -> ToolDefinition:
 
 
 def compare_tools(old: Tool, new: Tool) -> list[Change]:
-    """Return what changed in one tool, whatever it is called now."""
+    """Return what changed in one tool, resource or prompt, whatever it is called now."""
     before, now = definition_of(old), definition_of(new)
     found: list[Change] = []
+    if new.kind != "tool":
+        found += compare_features(content_of(old), content_of(new))
     if before.fingerprint != now.fingerprint:
         found += compare_definitions(before, now)
         found += find_suspicious((old, before), (new, now))
     found += _compare_options(old, new)
+    if new.kind == "prompt":
+        found = [replace(item, pointer=item.pointer.replace(*_ARGUMENTS, 1)) for item in found]
     return [_assign(change, new) for change in found]
 
 
 def _assign(change: Change, tool: Tool) -> Change:
-    return replace(change, tool=tool.name, source=definition_of(tool).source)
+    return replace(change, tool=tool.reference, source=definition_of(tool).source)
 
 
 def _compare_options(old: Tool, new: Tool) -> Iterator[Change]:
@@ -121,9 +138,15 @@ def _compare_options(old: Tool, new: Tool) -> Iterator[Change]:
 
 
 def _pair(old: Sequence[Tool], new: Sequence[Tool]) -> tuple[list[tuple[Tool, Tool]], list[Tool], list[Tool]]:
-    """Pair tools of the same name and version, then of the same name; also return the rest of both sides."""
+    """Pair tools of the same name and version, then of the same name, then templates of the same URIs; also
+    return the rest of both sides."""
     pairs: list[tuple[Tool, Tool]] = []
-    for key in (lambda tool: (tool.name, tool.version), lambda tool: (tool.name, None)):
+    keys: tuple[Callable[[Tool], tuple[str, str | None]], ...] = (
+        lambda tool: (tool.reference, tool.version),
+        lambda tool: (tool.reference, None),
+        lambda tool: (_shape_of(tool), None),
+    )
+    for key in keys:
         candidates: dict[tuple[str, str | None], list[Tool]] = {}
         for tool in new:
             candidates.setdefault(key(tool), []).append(tool)
@@ -140,11 +163,19 @@ def _pair(old: Sequence[Tool], new: Sequence[Tool]) -> tuple[list[tuple[Tool, To
     return pairs, list(old), list(new)
 
 
-def _describe_added(tools: Sequence[Tool], names: Sequence[str]) -> Iterator[Change]:
-    look_alikes = LookAlikes(dict.fromkeys(names)) if tools else None
+def _shape_of(tool: Tool) -> str:
+    template = tool.template if isinstance(tool, Resource) else None
+    return tool.reference if template is None else template.skeleton
+
+
+def _describe_added(tools: Sequence[Tool], known: Sequence[Tool]) -> Iterator[Change]:
+    look_alikes = {
+        kind: LookAlikes(dict.fromkeys(tool.name for tool in known if tool.kind == kind))
+        for kind in {tool.kind for tool in tools}
+    }
     for tool in tools:
-        found = [make_change("tool-added", "compatible", "", "it is new")]
-        twin = look_alikes.find(tool.name) if look_alikes is not None else None
+        found = [make_change(f"{tool.kind}-added", "compatible", "", "it is new")]
+        twin = look_alikes[tool.kind].find(tool.name)
         if twin is not None:
             template = "it is new and its name is easily mistaken for {0}"
             found.append(make_change("name-resembles", "suspicious", "/name", template, (twin,)))
@@ -178,12 +209,12 @@ def _find_renamed_tools(removed: Sequence[Tool], added: Sequence[Tool]) -> list[
     found: list[tuple[Tool, Tool]] = []
     candidates: dict[bytes, list[Tool]] = {}
     for tool in added:
-        candidates.setdefault(_content(definition_of(tool)), []).append(tool)
+        candidates.setdefault(_content(tool), []).append(tool)
     rest: list[Tool] = []
     for tool in removed:
         definition = definition_of(tool)
         is_telling = definition.description or definition.input_schema.get("properties")
-        same = candidates.get(_content(definition), []) if is_telling else []
+        same = candidates.get(_content(tool), []) if is_telling else []
         if same:
             best = max(same, key=lambda other: SequenceMatcher(None, tool.name, other.name).ratio())
             same.remove(best)
@@ -195,15 +226,20 @@ def _find_renamed_tools(removed: Sequence[Tool], added: Sequence[Tool]) -> list[
         return found
     for tool in rest:
         definition = definition_of(tool)
-        likely = [other for other in free if _is_likely_rename(definition, definition_of(other))]
+        likely = [
+            other
+            for other in free
+            if other.kind == tool.kind and _is_likely_rename(definition, definition_of(other))
+        ]
         if len(likely) == 1:
             free.remove(likely[0])
             found.append((tool, likely[0]))
     return found
 
 
-def _content(tool: ToolDefinition) -> bytes:
-    return codec.canonical([tool.description, tool.input_schema, tool.output_schema])
+def _content(tool: Tool) -> bytes:
+    found = definition_of(tool)
+    return codec.canonical([tool.kind, found.description, found.input_schema, found.output_schema])
 
 
 def _is_likely_rename(old: ToolDefinition, new: ToolDefinition) -> bool:

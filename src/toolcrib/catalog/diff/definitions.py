@@ -150,7 +150,7 @@ def _compare_text(old: Any, new: Any, pointer: str, noun: str, label: str) -> It
     elif old.split() == new.split():
         template = f"{subject} differs in white space only"
     elif is_description and not _is_rewording(old, new):
-        template = f"{subject} has a new meaning: models may choose and call the tool differently"
+        template = f"{subject} has a new meaning: models may choose and use it differently"
         grade = "compatible"
     else:
         template = f"{subject} was reworded"
@@ -257,15 +257,15 @@ def find_suspicious(
         template = f"{summary[0].lower()}{summary[1:]}: {{0}}"
         pointer = f"/inputSchema/properties/{problem.parameter}" if problem.parameter else ""
         yield make_change(rule.code, "suspicious", pointer, template, (_excerpt(problem),))
-    addresses = list(_addresses(new[1].to_wire()))
-    hosts = {host for host, _, _ in _addresses(old[1].to_wire())} if addresses and old is not None else set()
+    addresses = list(_addresses(new[1]))
+    hosts = {host for host, _, _ in _addresses(old[1])} if addresses and old is not None else set()
     for host, pointer, text in addresses:
         if host not in hosts:
             hosts.add(host)
             template = "it now names the address {0}"
             yield make_change("new-address", "suspicious", pointer, template, (host,), None, text)
 
-    if old is not None:
+    if old is not None and new[0].kind == "tool":  # people fill in the arguments of prompts
         yield from _find_context_parameters(old[1].input_schema, new[1].input_schema)
 
 
@@ -299,7 +299,7 @@ def _takes_free_text(schema: Any) -> bool:
 def _lint(tool: Tool, definition: ToolDefinition) -> Iterator[tuple[Rule, Problem]]:
     linted = LintedTool(tool, definition)
     for rule in SUSPICION_RULES:
-        if rule.check is not None:
+        if rule.check is not None and tool.kind in rule.kinds:
             for problem in rule.check(linted):
                 yield rule, problem
 
@@ -313,9 +313,10 @@ def _excerpt(problem: Problem) -> str:
     return text if len(text) <= _MAX_EXCERPT else f"{text[: _MAX_EXCERPT - 3]}..."
 
 
-def _addresses(definition: Any) -> Iterator[tuple[str, str, str]]:
-    """Yield every host that a text in a definition names, a pointer to the text, and the text."""
-    pending: list[tuple[Any, str]] = [(definition, "")]
+def _addresses(definition: ToolDefinition) -> Iterator[tuple[str, str, str]]:
+    """Yield every host that a text in a definition names, a pointer to the text, and the text. The name is no
+    such text: that of a resource is its URI."""
+    pending: list[tuple[Any, str]] = [(definition.to_wire() | {"name": ""}, "")]
     while pending:
         item, pointer = pending.pop()
         if isinstance(item, str):

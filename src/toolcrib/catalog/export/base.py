@@ -64,6 +64,8 @@ class Exporter(ABC):
     summary: ClassVar[str]
     maps_names: ClassVar[bool] = False
     """Tools get names that every provider accepts."""
+    has_features: ClassVar[bool] = False
+    """The format has resources and prompts, too: `combine_features` adds them."""
 
     @abstractmethod
     def export(self, tool: Tool, name: str, *, strict: bool) -> ExportedTool:
@@ -72,6 +74,10 @@ class Exporter(ABC):
     def combine(self, tools: Sequence[ExportedTool], title: str) -> Any:  # noqa: ARG002 - for pages
         """Return all tools as one document: data for JSON, or text."""
         return [exported.value for exported in tools]
+
+    def combine_features(self, document: Any, features: Sequence[Tool]) -> Any:  # noqa: ARG002 - for overriding
+        """Return the document of all tools with resources and prompts."""
+        return document
 
     def find_refused(self, document: Any, names: Collection[str]) -> dict[str, str]:  # noqa: ARG002 - for overriding
         """Return which tools a combined document does not have after all, each with the reason."""

@@ -26,6 +26,7 @@ from toolcrib.catalog.schema_algebra import Node, is_nothing
 from toolcrib.content import Result
 from toolcrib.definition import ToolDefinition
 from toolcrib.registry.registry import ToolRegistry
+from toolcrib.registry.selection import LIST_NAMES, label_of, sort_kinds
 from toolcrib.sources.descriptors import write_descriptor
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
@@ -33,11 +34,21 @@ from toolcrib.validation import codec
 
 class MCP(Exporter):
     name = "mcp"
-    summary = "tools as MCP lists them"
+    summary = "tools as MCP lists them, with resources and prompts where there are some"
+    has_features = True
 
     def export(self, tool: Tool, name: str, *, strict: bool) -> ExportedTool:  # noqa: ARG002
         value = codec.decode(codec.encode(tool.definition.to_wire()))
         return ExportedTool(tool, value, codec.write(value).decode())
+
+    def combine_features(self, document: Any, features: Sequence[Tool]) -> Any:
+        """Return a list of tools, or an object with the lists of each kind where there are others."""
+        lists: dict[str, Any] = {}
+        for tool in sort_kinds(features):
+            lists.setdefault(LIST_NAMES[label_of(tool)], []).append(
+                codec.decode(codec.encode(tool.to_wire()))
+            )
+        return {"tools": document, **lists} if lists else document
 
     def read_call(self, node: Mapping[str, Any]) -> RawCall | None:
         """`{"id", "method": "tools/call", "params": {"name", "arguments": {...}}}`"""

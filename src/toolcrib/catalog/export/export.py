@@ -147,7 +147,8 @@ def export(
     title: str = "Tools",
     progress: Callable[[int, int], None] | None = None,
 ) -> Export:
-    """Export tools in the format `to`: a name, see `load_exporters`, or an Exporter.
+    """Export tools in the format `to`: a name, see `load_exporters`, or an Exporter. Resources and prompts
+    are exported where the format has them, and otherwise left out.
 
     `strict=False` does not ask for a provider's strict mode; `only="exact"` leaves out lossy tools; `title`
     is the heading of a page; `progress` is called with the number of exported tools, and of all. A tool that
@@ -156,7 +157,9 @@ def export(
     exporter = find_exporter(to) if isinstance(to, str) else to
     if only not in get_args(Only):
         raise ConfigurationError(f"there is no choice {only!r}", key="only", hint="there are: exact, all")
-    chosen = list(tools)
+    everything = list(tools)
+    chosen = [tool for tool in everything if tool.kind == "tool"]
+    features = [tool for tool in everything if tool.kind != "tool"]
     labels = _label(chosen)
     names = map_names(label for label in labels if label is not None) if exporter.maps_names else {}
     verdicts: list[Verdict] = []
@@ -178,6 +181,8 @@ def export(
         if verdict.exported in refused:
             verdicts[index] = Verdict(verdict.name, None, "refused", reason=refused[verdict.exported])
             del exported[verdict.exported]
+    if exporter.has_features:
+        document = exporter.combine_features(document, features)
     kept = [verdict for verdict in verdicts if verdict.exported in exported]
     return Export(
         exporter.name,

@@ -62,7 +62,7 @@ def find_same_descriptions(tools: Sequence[LintedTool]) -> Iterator[tuple[Linted
     first: dict[str, LintedTool] = {}
     for tool in tools:
         key = " ".join(_WORD.findall(tool.description.lower()))
-        if " " not in key:
+        if " " not in key or tool.is_static:  # the files of a folder share theirs
             continue
         earlier = first.setdefault(key, tool)
         if earlier.name != tool.name:
@@ -79,7 +79,7 @@ def find_near_duplicates(tools: Sequence[LintedTool]) -> Iterator[tuple[LintedTo
     by_words: dict[tuple[str, ...], LintedTool] = {}
     for tool in tools:
         words = tool.name_words
-        if tool.name.startswith("_"):  # a helper of the tool without the underscore
+        if tool.name.startswith("_") or tool.is_static:  # a helper of the tool without the underscore
             continue
         spelled = by_letters.setdefault("".join(words), tool)
         verb = "".join(words[:1])
@@ -212,8 +212,11 @@ def find_missing_docstring(tool: LintedTool) -> Iterator[Problem]:
 
 
 def find_missing_description(tool: LintedTool) -> Iterator[Problem]:
-    if not tool.description and not _could_have_docstring(tool):
-        yield Problem(f"Tool '{tool.name}' has no description; models have only its name to go by")
+    is_tool = tool.tool.kind == "tool"
+    if not tool.description and not tool.is_static and not (is_tool and _could_have_docstring(tool)):
+        readers = "models have" if is_tool else "users and models have"
+        hint = None if is_tool else "write a docstring, or give description=..."
+        yield Problem(f"{tool.tool.label} has no description; {readers} only its name to go by", hint)
 
 
 def _could_have_docstring(tool: LintedTool) -> bool:

@@ -123,7 +123,8 @@ def find_undocumented_parameters(tool: LintedTool) -> Iterator[Problem]:
         if not schema.get("description"):
             hint = f"describe it: `{name}: ...` under Args in the docstring"
             own = "give its property a 'description'"
-            message = f"Parameter '{name}' of '{tool.name}' has no description"
+            noun = "Argument" if tool.tool.kind == "prompt" else "Parameter"
+            message = f"{noun} '{name}' of '{tool.name}' has no description"
             yield Problem(message, own if tool.has_own_schema else hint, name)
 
 

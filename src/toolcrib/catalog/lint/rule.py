@@ -1,7 +1,8 @@
 """The lint rule contract: `Rule`, the tool it is shown, and the problems it reports.
 
 A rule is a function with a code that never changes. Most look at one tool (`check`), a few at all tools
-together (`check_all`):
+together (`check_all`). Without `kinds`, a rule sees tools only; resources and prompts are of kinds of their
+own, and `check_all` gets those of one kind at a time:
 
     def find_todo(tool: LintedTool) -> Iterator[Problem]:
         if "TODO" in tool.description:
@@ -85,6 +86,22 @@ def _read_definition(definition: ToolDefinition, aliases: Sequence[str]) -> Iter
     yield from _read_data(definition.meta, "the _meta")
 
 
+def _read_feature(wire: Mapping[str, Any]) -> Iterator[Text]:
+    """Yield the texts of a resource or a prompt, as clients get it. Its content is not part of it."""
+    for key, value in wire.items():
+        if key in ("uri", "uriTemplate"):
+            yield Text("the URI", re.sub(r"\{[^}]*\}", "", value), "name")
+        elif key == "arguments":
+            for argument in value:
+                where = f"argument '{argument['name']}'"
+                yield Text(where, argument["name"], "name", argument["name"])
+                yield from _read_data(argument.get("description"), where, "prose", argument["name"])
+        elif key == "icons":
+            yield from _read_data(value, "an icon", "link")
+        else:
+            yield from _read_data(value, f"the {key}", "name" if key == "name" else "prose")
+
+
 def _read_schema(schema: Any, root: str, parameter: str | None = None, depth: int = 0) -> Iterator[Text]:
     """Yield the texts of a schema. Texts below a top-level input property belong to that parameter."""
     if depth > _MAX_DEPTH or not isinstance(schema, Mapping):
@@ -136,7 +153,7 @@ _NO_WORD = re.compile(r"[^A-Za-z0-9]+")
 
 
 class LintedTool:
-    """A tool under inspection. What several rules need is computed once."""
+    """A tool, resource or prompt under inspection. What several rules need is computed once."""
 
     def __init__(self, tool: Tool, definition: ToolDefinition | None = None) -> None:
         self.tool = tool
@@ -146,9 +163,19 @@ class LintedTool:
     def name(self) -> str:
         return self.definition.name
 
+    @property
+    def reference(self) -> str:
+        """The name in findings: `prompt:NAME` and `resource:URI`, but plain names of tools."""
+        return self.tool.reference
+
     @cached_property
     def description(self) -> str:
         return self.definition.description.strip()
+
+    @property
+    def is_static(self) -> bool:
+        """Whether this is a resource of fixed content, such as a file of a folder."""
+        return getattr(self.tool, "is_static", False)
 
     @cached_property
     def name_words(self) -> tuple[str, ...]:
@@ -183,6 +210,8 @@ class LintedTool:
 
     @cached_property
     def texts(self) -> list[Text]:
+        if self.tool.kind != "tool":
+            return list(_read_feature(self.tool.to_wire()))
         return list_texts(self.definition, self.tool.options.aliases)
 
     @cached_property
@@ -230,7 +259,8 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A lint rule. Rules with `in_check` are also run by `toolcrib check`."""
+    """A lint rule for tools, or for what `kinds` names: `tool`, `resource`, `prompt`. Rules with `in_check`
+    are also run by `toolcrib check`."""
 
     code: str
     level: Level
@@ -240,6 +270,7 @@ class Rule:
     check: Callable[[LintedTool], Iterable[Problem]] | None = None
     check_all: Callable[[Sequence[LintedTool]], Iterable[tuple[LintedTool, Problem]]] | None = None
     in_check: bool = False
+    kinds: Sequence[str] = ("tool",)
 
     def finding(self, tool: LintedTool, problem: Problem) -> Finding:
         source = tool.definition.source
@@ -247,7 +278,7 @@ class Rule:
             self.code,
             self.level,
             problem.message,
-            tool.name,
+            tool.reference,
             problem.parameter,
             source.file,
             source.line,

@@ -275,7 +275,7 @@ def advise(definition: ToolDefinition, tool: Tool) -> list[Finding]:
     problems = [
         (problem, rule)
         for rule in RULES.values()
-        if rule.in_check and rule.check is not None
+        if rule.in_check and rule.check is not None and tool.kind in rule.kinds
         for problem in rule.check(linted)
     ]
     order = {name: number for number, name in enumerate(linted.parameters, 1)}
@@ -295,7 +295,7 @@ def inspect_tools(
     """Run every rule, including those of plugins.
 
     Args:
-        tools: The tools to look at
+        tools: The tools, resources and prompts to look at
         found: Findings from reading and building the tools, which can be ignored as well
         ignore: Findings to leave out
         error: Findings to raise to errors
@@ -305,7 +305,7 @@ def inspect_tools(
     """
     linted, refused = _build(tools)
     sources = [tool.definition.source for tool in linted]
-    lines = {(source.file, tool.name): source.line for source, tool in zip(sources, linted, strict=True)}
+    lines = {(source.file, tool.reference): source.line for source, tool in zip(sources, linted, strict=True)}
     comments = IgnoreComments()
     if use_comments:
         for file in {source.file for source in sources} - {None}:
@@ -332,7 +332,7 @@ def _build(tools: Iterable[Tool]) -> tuple[list[LintedTool], list[Finding]]:
         try:
             linted.append(LintedTool(tool))
         except DefinitionError as error:
-            refused.append(error.finding)
+            refused.append(replace(error.finding, tool=error.finding.tool and tool.reference))
     return linted, refused
 
 
@@ -342,14 +342,15 @@ def _run_rules(tools: Sequence[LintedTool], progress: Callable[[int, int], None]
         if progress is not None:
             progress(position, len(tools))
         for rule in rules:
-            if rule.check is not None:
+            if rule.check is not None and tool.tool.kind in rule.kinds:
                 for problem in rule.check(tool):
                     yield _locate(rule, tool, problem)
         tool.release_texts()
     for rule in rules:
         if rule.check_all is not None:
-            for tool, problem in rule.check_all(tools):
-                yield _locate(rule, tool, problem)
+            for kind in rule.kinds:
+                for tool, problem in rule.check_all([item for item in tools if item.tool.kind == kind]):
+                    yield _locate(rule, tool, problem)
 
 
 def _locate(rule: Rule, tool: LintedTool, problem: Problem) -> Finding:

@@ -88,7 +88,7 @@ def _line_of(text: str, excerpt: str) -> int:
 def _find_dead_links(skill: Skill) -> Iterator[Finding]:
     """Yield a finding for each relative link in SKILL.md that is not to a file or folder of the skill."""
     shown = _CODE.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), skill.text)
-    folders = {posixpath.dirname(path) for path in skill.digests}
+    folders = {posixpath.dirname(path) for path in skill.paths}
     for found in _LINK.finditer(shown):
         link = found[1]
         if _HAS_SCHEME.match(link):
@@ -101,6 +101,6 @@ def _find_dead_links(skill: Skill) -> Iterator[Finding]:
             )
             hint = "move the file into the skill: clients get nothing else"
             yield Finding("outside-link", "warning", text, None, None, skill.source.file, line, hint)
-        elif path not in skill.digests and path not in folders and path != ".":
+        elif path not in skill.paths and path not in folders and path != ".":
             text = f"{MAIN_FILE} of skill '{skill.name}' links to {quote(link)}, which does not exist"
             yield Finding("dead-link", "warning", text, None, None, skill.source.file, line, "fix the link")

@@ -19,6 +19,7 @@ from toolcrib.catalog.lint import descriptions, parameters, planted
 from toolcrib.catalog.lint.rule import Rule
 from toolcrib.errors import ConfigurationError
 from toolcrib.registry.plugins import load_plugins
+from toolcrib.registry.selection import KINDS
 
 ENTRY_POINTS = "toolcrib.lint"
 _MODULES = {"descriptions": descriptions, "parameters": parameters, "planted": planted}
@@ -84,6 +85,11 @@ def describe_other(code: str) -> str | None:
     return next((text for pattern, text in OTHERS.items() if fnmatchcase(code, pattern)), None)
 
 
+def name_kinds(rule: Rule) -> str:
+    """Return what a rule looks at: `tools`, `tools, prompts`, `everything`."""
+    return "everything" if len(rule.kinds) == len(KINDS) else ", ".join(f"{kind}s" for kind in rule.kinds)
+
+
 def render_table() -> str:
     """Return the built-in rules as Markdown, for docs/linting.md."""
     lines = []
@@ -91,12 +97,13 @@ def render_table() -> str:
         lines += [
             f"### {group}",
             "",
-            "| code | level | meaning | why it matters | fix |",
-            "|---|---|---|---|---|",
+            "| code | level | looks at | meaning | why it matters | fix |",
+            "|---|---|---|---|---|---|",
         ]
         for rule in rules:
             fix = rule.fix.replace("|", "\\|")
-            lines.append(f"| `{rule.code}` | {rule.level} | {rule.summary} | {rule.why} | {fix} |")
+            kinds = name_kinds(rule) if rule.check or rule.check_all else "comments"
+            lines.append(f"| `{rule.code}` | {rule.level} | {kinds} | {rule.summary} | {rule.why} | {fix} |")
         lines.append("")
     lines += ["### From reading and building", "", "| code | meaning |", "|---|---|"]
     lines += [f"| `{code}` | {text} |" for code, text in OTHERS.items()]

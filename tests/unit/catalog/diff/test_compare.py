@@ -34,7 +34,7 @@ def grades(old: Tool, new: Tool) -> list[tuple[str, str]]:
             "Find orders, deletes nothing.",
             "Find orders, never deletes nothing.",
             "compatible",
-            "the description has a new meaning: models may choose and call the tool differently",
+            "the description has a new meaning: models may choose and use it differently",
         ),
         ("Find orders.", "", "compatible", "the description was removed"),
         ("", "Find orders.", "cosmetic", "the description is new"),
