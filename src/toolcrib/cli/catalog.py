@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import click
 
 from toolcrib import __version__
-from toolcrib.catalog.features import describe_feature
 from toolcrib.cli.load import build_tools, load, parse_reference, read_configs
 from toolcrib.cli.options import CommandError, Targets, parse_headers, target_option, targets_argument
 from toolcrib.cli.output import Progress, Terminal, open_terminal
@@ -36,12 +35,11 @@ from toolcrib.client.session import VERSIONS
 from toolcrib.client.tools import read_tools
 from toolcrib.config import FILE_NAME, LockConfig
 from toolcrib.content import Block, Result
-from toolcrib.definition import MCP, ToolDefinition, ToolOptions
+from toolcrib.definition import MCP, ToolDefinition
 from toolcrib.dispatch.tool_search import CALL, MAX_FOUND, SEARCH
 from toolcrib.errors import DefinitionError, Finding, Location, RemoteError, SourceError, ToolNotFoundError
 from toolcrib.registry.selection import KINDS
-from toolcrib.schema.parameters import HandlerInfo
-from toolcrib.sources.described import MissingHandler, describe
+from toolcrib.sources.described import describe
 from toolcrib.sources.targets import is_address
 from toolcrib.tool import Tool
 
@@ -446,72 +444,22 @@ async def find_remote_tool(client: Client, name: str) -> RemoteTool:
     return found
 
 
-class RemoteFeature(Tool):
-    """A resource, template or prompt as another server lists it. It cannot be run here."""
+async def list_remote_features(client: Client, *capabilities: Literal["resources", "prompts"]) -> list[Tool]:
+    """Return the resources, templates and prompts of a server, by default all that it has. They cannot be
+    run."""
+    from toolcrib.catalog.features import describe_feature  # delayed: few commands ask another server
 
-    __slots__ = ("_definition", "_wire", "template")
-
-    def __init__(self, definition: ToolDefinition, wire: Mapping[str, Any]) -> None:
-        info = HandlerInfo(MissingHandler(definition.name))
-        info.source = definition.source
-        super().__init__(info, definition.name, ToolOptions(), "handler", wire)
-        self._definition, self._wire = definition, wire
-        self.template = wire.get("uriTemplate")
-
-    @property
-    def definition(self) -> ToolDefinition:
-        return self._definition
-
-    def to_wire(self) -> dict[str, Any]:
-        return dict(self._wire)
-
-
-class _RemoteResource(RemoteFeature):
-    kind = "resource"
-    __slots__ = ()
-
-
-class _RemotePrompt(RemoteFeature):
-    kind = "prompt"
-    __slots__ = ()
-
-
-async def list_remote_features(
-    client: Client, *capabilities: Literal["resources", "prompts"]
-) -> list[RemoteFeature]:
-    """Return the resources, templates and prompts of a server, by default all that it has."""
     wanted = set(capabilities or ("resources", "prompts")) & client.capabilities.keys()
-    source = Location(client.label)
-    found: list[RemoteFeature] = []
+    entries: list[Mapping[str, Any]] = []
     if "resources" in wanted:
-        for resource in await client.list_resources():
-            definition = ToolDefinition(
-                resource.uri, resource.description, title=resource.title, source=source
-            )
-            found.append(_RemoteResource(definition, resource.wire))
-        for template in await client.list_resource_templates():
-            definition = ToolDefinition(
-                template.uri_template, template.description, title=template.title, source=source
-            )
-            found.append(_RemoteResource(definition, template.wire))
+        entries += [item.wire for item in await client.list_resources()]
+        entries += [item.wire for item in await client.list_resource_templates()]
     if "prompts" in wanted:
-        for prompt in await client.list_prompts():
-            schema = {
-                "type": "object",
-                "properties": {
-                    item.name: {"type": "string", "description": item.description}
-                    for item in prompt.arguments
-                },
-                "required": [item.name for item in prompt.arguments if item.required],
-            }
-            definition = ToolDefinition(
-                prompt.name, prompt.description, schema, title=prompt.title, source=source
-            )
-            found.append(_RemotePrompt(definition, prompt.wire))
-    return found
+        entries += [item.wire for item in await client.list_prompts()]
+    return [describe_feature(wire, Location(client.label)) for wire in entries]
 
 
-async def find_remote(client: Client, name: str) -> RemoteTool | RemoteFeature:
+async def find_remote(client: Client, name: str) -> RemoteTool | Tool:
     """Return a tool, resource, template or prompt by its name or URI. Raises CommandError."""
     kind, plain = parse_reference(name)
     if kind == "tool":
@@ -537,14 +485,10 @@ async def find_remote(client: Client, name: str) -> RemoteTool | RemoteFeature:
     return found
 
 
-def _matches(tool: RemoteFeature, uri: str) -> bool:
+def _matches(tool: Tool, uri: str) -> bool:
     """Return whether a template of another server matches a URI; one that cannot be parsed matches none."""
-    from toolcrib.registry.uri_template import URITemplate  # delayed: few commands look for one
-
-    try:
-        return tool.template is not None and URITemplate(tool.template).match(uri) is not None
-    except (DefinitionError, ValueError, TypeError):
-        return False
+    template = getattr(tool, "template", None)
+    return template is not None and template.match(uri) is not None
 
 
 def _contents_block(item: clients.ResourceContents) -> Block:
@@ -573,7 +517,7 @@ def find_search_tool(names: Iterable[str]) -> str | None:
 
 def _collect_remote(remote: Remote, label: str, terminal: Terminal) -> ToolSet:
     async def list_all(client: Client) -> tuple[list[RemoteTool], list[Tool]]:
-        return (await list_remote_tools(client))[1], await _list_remote_features(client)
+        return (await list_remote_tools(client))[1], await list_remote_features(client)
 
     tools, features = remote.run(list_all, terminal)
     if find_search_tool(tool.name for tool in tools) is not None:
@@ -586,17 +530,6 @@ def _collect_remote(remote: Remote, label: str, terminal: Terminal) -> ToolSet:
     found.tools = build_tools([describe(tool.definition) for tool in tools], found.findings)
     found.features = build_tools(features, found.findings)
     return found
-
-
-async def _list_remote_features(client: Client) -> list[Tool]:
-    """Return the resources, templates and prompts of a server, without code."""
-    entries: list[Mapping[str, Any]] = []
-    if "resources" in client.capabilities:
-        entries += [item.wire for item in await client.list_resources()]
-        entries += [item.wire for item in await client.list_resource_templates()]
-    if "prompts" in client.capabilities:
-        entries += [item.wire for item in await client.list_prompts()]
-    return [describe_feature(wire, Location(client.label)) for wire in entries]
 
 
 def check_remote_tools(tools: Iterable[RemoteTool]) -> Iterator[Finding]:

@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from toolcrib.cli.catalog import (
-    RemoteFeature,
     ToolSource,
     check_remote_tools,
     complete_names,
@@ -126,7 +125,7 @@ def list_tools(
     return 1 if any(finding.level == "error" for finding in findings) else 0
 
 
-async def _list_remote(client: Client) -> tuple[str, list[RemoteTool], list[RemoteFeature]]:
+async def _list_remote(client: Client) -> tuple[str, list[RemoteTool], list[Tool]]:
     return *await list_remote_tools(client), await list_remote_features(client)
 
 
@@ -166,8 +165,8 @@ def show(terminal: Terminal, name: str, source: ToolSource, as_json: bool) -> in
     feature: Tool | None = None
     if remote is not None:
         found = remote.run(lambda client: find_remote(client, name), terminal)
-        feature = found if isinstance(found, RemoteFeature) else None
-        data = tool_json(found) if isinstance(found, RemoteFeature) else _remote_json(found)
+        feature = found if isinstance(found, Tool) else None
+        data = tool_json(found) if isinstance(found, Tool) else _remote_json(found)
         definition, run = found.definition, details["Runs"]
         timeout_s: float | None = DEFAULT_TIMEOUT_S
     else:

@@ -333,7 +333,7 @@ def test_their_problems_are_reported_with_a_place(cli: CommandLine) -> None:
         ("same-uris", "warning", 10, "a://{y}"),
         ("invalid-tool", "error", 15, "b://{z}"),
         ("missing-description", "warning", 20, "greet"),
-        ("overrides-instructions", "warning", 24, "planted"),
+        ("overrides-instructions", "warning", 24, "prompt:planted"),
     ]
     done = cli.run("check", "bad.py")
     assert done.exit_code == 1
