@@ -11,13 +11,13 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import (
     TYPE_CHECKING,
     Any,
     Literal,
     ParamSpec,
-    Protocol,
     Self,
     TypedDict,
     TypeVar,
@@ -39,7 +39,7 @@ from toolcrib.definition import (
     ToolDefinition,
     is_result_budget,
 )
-from toolcrib.dispatch.dispatcher import DEFAULT_TIMEOUT_S, Dispatcher
+from toolcrib.dispatch.dispatcher import DEFAULT_TIMEOUT_S, Dispatcher, raise_failure
 from toolcrib.dispatch.event_loop import is_in_loop, run_loop
 from toolcrib.dispatch.lifespan import CallerStates, Lifespan
 from toolcrib.dispatch.middleware import Middleware, Pipeline, check_middleware
@@ -48,20 +48,18 @@ from toolcrib.dispatch.tool_search import DEFAULT_BUDGET_TOKENS, SearchMode, Too
 from toolcrib.errors import (
     BatchError,
     BindError,
-    CallError,
     ConfigurationError,
     DefinitionError,
-    Finding,
     InvalidToolError,
-    Location,
     RegistrationClosedError,
     ToolBusyError,
     suggest,
 )
 from toolcrib.registry.registry import OnDuplicate, Report, ToolRegistry
 from toolcrib.registry.selection import count_kinds, label_of, select
-from toolcrib.schema.parameters import locate
+from toolcrib.schema.parameters import locate, locate_caller
 from toolcrib.sources import Batch, Source, collect, objects
+from toolcrib.sources.base import report_unused_switch
 from toolcrib.sources.foreign.interception import is_searching
 from toolcrib.sources.loading import currently_loading
 from toolcrib.tool import MCPTool, Tool, merge_options
@@ -71,6 +69,8 @@ if TYPE_CHECKING:
     from toolcrib.config.settings import Policy, Tasks
     from toolcrib.policy.enforcer import PolicyEnforcer
     from toolcrib.protocol.methods import Method
+    from toolcrib.registry.apps import AppFields
+    from toolcrib.registry.completion import Completed
     from toolcrib.registry.prompts import PromptFields
     from toolcrib.registry.resources import ResourceFields
     from toolcrib.transports.http.routes import Route
@@ -85,15 +85,6 @@ R = TypeVar("R", covariant=True)
 Transport = Callable[["MCPServer"], Awaitable[None]]
 STARTED = "Cannot register tools after server has started"
 STOPPING = "Server is shutting down, registration not allowed"
-
-
-class Completed(Protocol[P, R]):
-    """A function behind a prompt or a resource: itself, with a decorator for functions that complete its
-    arguments."""
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
-
-    def complete(self, argument: str) -> Callable[[F], F]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,15 +433,40 @@ class MCPServer:
         """
         from toolcrib.registry.resources import add_static  # start-up time, as above
 
+        caller = locate_caller()
+        self._add_resources(lambda: add_static(uri, content, options, caller))
+
+    def add_app(self, uri: str, page: str | Path, **options: Unpack[AppFields]) -> None:
+        """Publish a page (HTML, or the `Path` of a file) that hosts show for the results of tools with
+        `ui=uri`. It may use the domains of `csp` only: `{"resourceDomains": ["https://cdn.example.com"]}`.
+        """
+        from toolcrib.registry.apps import make_app  # start-up time, as above
+
+        caller = locate_caller()
+        self._add_resources(lambda: [make_app(uri, page, options, caller)])
+
+    def add_skills(self, folder: str | Path, prefix: str = "", *, strict: bool = False) -> Report:
+        """Publish the skills in a folder, which are folders with a SKILL.md, under `skill://[prefix/]name/`.
+
+        Those that break a rule are logged and reported; `strict` raises and registers none.
+        """
+        from toolcrib.sources.skills import read_skills  # start-up time, as above
+
         self._check_open()
-        made = add_static(uri, content, options)
-        caller = sys._getframe(1)
-        for each in made:
-            each.info.source = Location(caller.f_code.co_filename, caller.f_lineno)
-        if len(made) == 1:
-            self.resources.add(made[0])
-        else:
-            self.resources.add_all(made, strict=True)
+        return self._register_many(read_skills(Path(folder), prefix), None, strict)
+
+    def _add_resources(self, make: Callable[[], Sequence[Tool]]) -> None:
+        self._check_open()
+        try:
+            made = make()
+            if len(made) == 1:
+                self.resources.add(made[0])
+            else:
+                self.resources.add_all(made, strict=True)
+        except DefinitionError as error:
+            if not is_searching():
+                raise
+            self.registry.refused.extend(error.all_findings)
 
     @overload
     def prompt(self, function: Callable[P, R], /) -> Completed[P, R]: ...
@@ -655,11 +671,8 @@ class MCPServer:
                     registry.check()
                 else:
                     registry.seal(STARTED)
-            if len(self.resources):
-                from toolcrib.registry.resources import find_overlaps  # start-up time, as above
-
-                for finding in find_overlaps(self.resources):
-                    logger.warning("%s", finding)
+            for finding in self.dispatcher.find_problems():
+                logger.warning("%s", finding)
             if self.enforcer is not None:
                 self._check_policy(self.enforcer)
             if self.dispatcher.pipeline is not None:
@@ -881,15 +894,3 @@ class MCPServer:
                 await asyncio.gather(serving, ended, return_exceptions=True)
             if not serving.cancelled():
                 serving.result()  # raises the exception of the transport
-
-
-def raise_failure(result: Result) -> Result:
-    """Return a result, or raise the error that it reports."""
-    if result.is_error:
-        raise result.error or CallError(result.text)
-    return result
-
-
-def report_unused_switch(name: str) -> Finding:
-    hint = "give tools a group: @tool(group=...), TOOL_GROUP"
-    return Finding("idle-switch", "warning", f"Switch '{name}' matches no group of tools", hint=hint)

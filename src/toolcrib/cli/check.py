@@ -16,6 +16,7 @@ from toolcrib.cli.load import (
     build_tools,
     catalog_json,
     config_findings,
+    find_skill_problems,
     find_unused_policy,
     load,
     registries_of,
@@ -25,6 +26,7 @@ from toolcrib.cli.output import Progress, Terminal, format_source
 from toolcrib.cli.table import Column, print_findings, print_table
 from toolcrib.cli.text import NAME_STYLE, STATE_STYLES, count, count_findings, safe
 from toolcrib.context import find_attribute
+from toolcrib.definition import SKILLS
 from toolcrib.errors import ConfigurationError, Finding
 from toolcrib.registry.selection import count_kinds, label_of
 from toolcrib.tool import Tool
@@ -98,13 +100,14 @@ def check(terminal: Terminal, targets: Sequence[str], as_json: bool, strict: boo
             findings += registry.check()
         findings = list(dict.fromkeys([*findings, *find_unused_policy(loaded.server)]))
     errors = [finding for finding in findings if finding.level == "error"]
-    findings += _check_key_file(loaded)
+    findings += [*_check_key_file(loaded), *loaded.server.dispatcher.find_app_problems()]
     findings += [finding for tool in every for finding in _find_context_misuse(tool)]
     findings += _find_overlaps(every)
     if scanned is None:
         with Progress(terminal, "inspecting tools") as progress:
             for tool in progress.track(every):
                 findings += advise(tool.definition, tool) if tool.kind == "tool" else _advise_feature(tool)
+        findings += find_skill_problems(every)
     else:
         findings += _compare_scan(scanned, built, findings)
     findings.sort(key=_place)
@@ -197,7 +200,9 @@ def _find_overlaps(tools: Sequence[Tool]) -> Iterator[Finding]:
 
 def _advise_feature(tool: Tool) -> Iterator[Finding]:
     """Return what is reported about a resource or a prompt: by the rules for tools, except those about how
-    models choose and call tools."""
+    models choose and call tools. Skills have checks of their own."""
+    if tool.extension == SKILLS:
+        return
     if not tool.definition.description:
         hint = "write a docstring, or give description=..."
         message = f"{tool.label} has no description; users and models have only its name to go by"
