@@ -75,7 +75,7 @@ MODULES = {
 """Names beside those of `toolcrib` itself that pages of the documentation use."""
 GROUPS = {
     "Servers and tools": "MCPServer tool Tool MCPTool ToolOptions ToolDefinition ToolRegistry Report collect",
-    "Calls": "Context Depends Principal Result Image Audio File Link",
+    "Calls": "Context Depends Principal Result Image Audio File Link Message",
     "Applications": "Application APIApplication",
     "Catalogs and checks": "build_catalog get_catalog_cached Finding validate_tool_definition"
     " validate_tool_schema",

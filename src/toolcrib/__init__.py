@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from toolcrib import logs
-from toolcrib.content import Audio, File, Image, Link, Result
+from toolcrib.content import Audio, File, Image, Link, Message, Result
 from toolcrib.context import Context, Depends, Principal
 from toolcrib.definition import ToolDefinition, ToolOptions, validate_tool_definition, validate_tool_schema
 from toolcrib.errors import (
@@ -62,6 +62,7 @@ __all__ = [
     "Link",
     "MCPServer",
     "MCPTool",
+    "Message",
     "Principal",
     "Report",
     "Result",

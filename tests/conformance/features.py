@@ -67,6 +67,12 @@ def register(server: MCPServer) -> None:
         return f"The user says: {answer.get('context', 'nothing') if answer else 'nothing'}"
 
     @server.tool
+    async def test_trigger_resource_update() -> str:
+        """Announce that the watched resource has changed."""
+        await server.resource_changed("test://watched-resource")
+        return "announced"
+
+    @server.tool
     async def test_trigger_prompt_change(ctx: Context) -> str:
         """Change the list of prompts."""
         name = "test_changing_prompt"

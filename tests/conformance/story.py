@@ -18,7 +18,8 @@ from pydantic import FileUrl
 STDIO_SERVER = [sys.executable, "-m", "tests.conformance.server", "--http-stack", "stdio"]
 TIMEOUT_S = 20.0
 
-KNOWN = {"name": "Ada", "color": "blue"}
+KNOWN = {"name": "Ada", "color": "blue", "context": "tests"}
+WATCHED = "test://watched-resource"
 
 
 def story_of(revision: str) -> dict[str, Any]:
@@ -27,7 +28,7 @@ def story_of(revision: str) -> dict[str, Any]:
         "revision": revision,
         "server": "conformance",
         "instructions": "Tools for tests of the wire.",
-        "tools": 27,
+        "tools": 36,
         "text": "This is a simple text response for testing.",
         "progress": [0, 50, 100],
         "greeting": "Hello, Ada!",
@@ -38,6 +39,16 @@ def story_of(revision: str) -> dict[str, Any]:
         "failed": True,
         "unknown": -32602,
         "appeared": 1,
+        "resources": ["test://static-text", "test://static-binary", "test://watched-resource"],
+        "templates": ["test://template/{id}/data"],
+        "read": "This is the text of a static resource.",
+        "instance": '{"id":"1 2","data":"Data of 1 2"}',
+        "missing": -32602 if revision == "2026-07-28" else -32002,
+        "prompts": 5,
+        "prompt": "Arguments: arg1='a', arg2='b'",
+        "asked": "The user says: tests",
+        "completed": ["paris", "park", "party"],
+        "updated": "test://watched-resource",
     }
 
 
@@ -63,10 +74,13 @@ class Ears:
 
     def __init__(self) -> None:
         self.heard = asyncio.Event()
+        self.updated: asyncio.Queue[str] = asyncio.Queue()
 
     async def hear(self, message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self.heard.set()
+        if isinstance(message, types.ResourceUpdatedNotification):
+            self.updated.put_nowait(message.params.uri)
 
 
 async def tell(client: Client, ears: Ears) -> dict[str, Any]:
@@ -106,7 +120,52 @@ async def tell(client: Client, ears: Ears) -> dict[str, Any]:
     await _change(client, ears)
     story["appeared"] = len((await client.list_tools(cache_mode="refresh")).tools) - len(before)
     await client.call_tool("test_trigger_tool_change")
-    return story
+    return story | await _tell_features(client, ears)
+
+
+async def _tell_features(client: Client, ears: Ears) -> dict[str, Any]:
+    async def read(uri: str) -> str:
+        [contents] = (await client.read_resource(uri)).contents
+        assert isinstance(contents, types.TextResourceContents)
+        return contents.text
+
+    async def get(name: str, arguments: dict[str, str] | None = None) -> str:
+        content = (await client.get_prompt(name, arguments)).messages[0].content
+        assert isinstance(content, types.TextContent)
+        return content.text
+
+    try:
+        await client.read_resource("test://missing")
+        missing = 0
+    except MCPError as error:
+        missing = error.code
+    reference = types.PromptReference(type="ref/prompt", name="test_prompt_with_arguments")
+    completed = await client.complete(reference, {"name": "arg1", "value": "par"})
+    templates = (await client.list_resource_templates()).resource_templates
+    return {
+        "resources": [str(resource.uri) for resource in (await client.list_resources()).resources],
+        "templates": [template.uri_template for template in templates],
+        "read": await read("test://static-text"),
+        "instance": await read("test://template/1%202/data"),
+        "missing": missing,
+        "prompts": len((await client.list_prompts()).prompts),
+        "prompt": await get("test_prompt_with_arguments", {"arg1": "a", "arg2": "b"}),
+        "asked": await get("test_input_required_result_prompt"),
+        "completed": completed.completion.values,
+        "updated": await _update(client, ears),
+    }
+
+
+async def _update(client: Client, ears: Ears) -> str:
+    """Subscribe to a resource, have it change, and return the URI in the notification."""
+    async with asyncio.timeout(TIMEOUT_S):
+        if client.protocol_version < "2026-07-28":
+            await client.subscribe_resource(WATCHED)
+            await client.call_tool("test_trigger_resource_update")
+            return await ears.updated.get()
+        async with client.listen(resource_subscriptions=[WATCHED]) as events:
+            await client.call_tool("test_trigger_resource_update")
+            return str((await anext(aiter(events))).uri)  # type: ignore[union-attr]
 
 
 async def _change(client: Client, ears: Ears) -> None:

@@ -23,6 +23,26 @@ SUM = {"legacy": {"result": 15}, "modern": 15}
 RUN_S = 60.0
 
 
+FEATURES = '''
+from toolcrib import MCPServer
+
+server = MCPServer("shop")
+server.add_resource("shop://hours", "9 to 5", description="When the shop is open")
+
+
+@server.resource("shop://orders/{id}")
+def order(id: int) -> dict[str, int]:
+    """One order."""
+    return {"id": id}
+
+
+@server.prompt
+def greet(name: str) -> str:
+    """Greet somebody."""
+    return f"Hello {name}"
+'''
+
+
 @pytest.fixture(scope="module")
 def server() -> Iterator[ServerProcess]:
     with serving("-m", "toolcrib", "serve", "--port", "{port}") as running:
@@ -65,3 +85,19 @@ def test_the_inspector_lists_and_calls_over_http(inspector: Any, server: ServerP
 @pytest.mark.parametrize("era", [pytest.param("legacy", marks=pytest.mark.long), "modern"])
 def test_the_inspector_lists_and_calls_over_stdio(inspector: Any, era: str) -> None:
     check(inspector, era, STDIO)
+
+
+@pytest.mark.parametrize("era", [pytest.param("legacy", marks=pytest.mark.long), "modern"])
+def test_the_inspector_reads_resources_and_gets_prompts(inspector: Any, tmp_path: Path, era: str) -> None:
+    (tmp_path / "shop.py").write_text(FEATURES)
+    target = [*STDIO, str(tmp_path / "shop.py")]
+    listed = inspector(era, target, "--method", "resources/list")
+    assert [entry["uri"] for entry in listed["resources"]] == ["shop://hours"]
+    listed = inspector(era, target, "--method", "resources/templates/list")
+    assert [entry["uriTemplate"] for entry in listed["resourceTemplates"]] == ["shop://orders/{id}"]
+    read = inspector(era, target, "--method", "resources/read", "--uri", "shop://orders/7")
+    assert read["contents"][0]["text"] == '{"id":7}'
+    listed = inspector(era, target, "--method", "prompts/list")
+    assert [entry["name"] for entry in listed["prompts"]] == ["greet"]
+    asked = ["--method", "prompts/get", "--prompt-name", "greet", "--prompt-args", "name=Ada"]
+    assert inspector(era, target, *asked)["messages"][0]["content"]["text"] == "Hello Ada"

@@ -32,17 +32,22 @@ def told(node: Node, script: str, transport: str, era: str, *target: str) -> Any
     return json.loads(done.stdout)
 
 
+def newer_story(revision: str) -> dict[str, Any]:
+    """The second generation reports an unknown resource with the newer code in both eras."""
+    return story_of(revision) | {"missing": -32602}
+
+
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("http_stack", HTTP_STACKS)
 def test_the_second_generation_is_served_over_http(
     node: Node, servers: dict[str, ServerProcess], http_stack: str, era: str
 ) -> None:
-    assert told(node, "client2.mjs", "http", era, servers[http_stack].url) == story_of(ERAS[era])
+    assert told(node, "client2.mjs", "http", era, servers[http_stack].url) == newer_story(ERAS[era])
 
 
 @pytest.mark.parametrize("era", ERAS)
 def test_the_second_generation_is_served_over_stdio(node: Node, era: str) -> None:
-    assert told(node, "client2.mjs", "stdio", era, *STDIO_SERVER) == story_of(ERAS[era])
+    assert told(node, "client2.mjs", "stdio", era, *STDIO_SERVER) == newer_story(ERAS[era])
 
 
 def test_the_second_generation_may_insist_on_the_newest_revision(

@@ -87,7 +87,7 @@ def test_one_reply_foretells_the_next() -> None:
 
 
 def test_a_wrong_sum_or_id_and_a_failed_call_are_refused() -> None:
-    asked = Question(5, 4_000_000, b"")
+    asked = Question(5, 4_000_000, b"", "tools/call", "add")
     check(json.loads(body_of(5, 4_000_000)), asked)
     failed = json.loads(body_of(5, 4_000_000))
     failed["result"]["isError"] = True

@@ -99,7 +99,6 @@ def test_arguments_of_other_servers_are_answered(settings: dict[str, Any], hint:
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("resource", " (toolcrib serves tools only: no resources and prompts)"),
         ("mount", " (use server.add(other, namespace=...))"),
         ("http_app", " (use server.asgi())"),
         ("add_middleware", " (use server.middleware(...))"),

@@ -29,7 +29,7 @@ def test_the_public_names_are_sorted_and_complete() -> None:
 
 PUBLIC = """
     APIApplication APIError Application Audio CallError Context DefinitionError Depends File Finding Image
-    InvalidArgumentsError Link MCPServer MCPTool Principal Report Result Tool ToolAlreadyExistsError
+    InvalidArgumentsError Link MCPServer MCPTool Message Principal Report Result Tool ToolAlreadyExistsError
     ToolDefinition ToolError ToolNotFoundError ToolOptions ToolRegistry ToolcribError build_catalog collect
     get_catalog_cached tool validate_tool_definition validate_tool_schema
 """

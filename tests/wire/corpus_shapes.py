@@ -144,7 +144,6 @@ _UNKNOWN = (
         "resources/subscribe",
         "resources/unsubscribe",
         "elicitation/create",
-        "subscriptions/listen",
         "x" * 5_000,
     ),
     *(
@@ -180,6 +179,10 @@ def methods() -> Iterator[Case]:
         yield from both(f"method: {method!r}", method, METHOD, places={"modern": HEADER})
     for method in ("initialize", "ping", "logging/setLevel"):
         yield Case(f"removed: {method}", encode(modern(method)), METHOD, "modern", 7)
+    yield Case(
+        "listening for nothing said", encode(modern("subscriptions/listen")), PARAMS, "modern", 7, status=200
+    )
+    yield Case("listening, legacy", encode(legacy("subscriptions/listen")), METHOD, "legacy", 7)
     yield Case("discover without envelope", encode(legacy("server/discover")), METHOD, "legacy", 7)
 
 

@@ -12,7 +12,6 @@ from tests.support.raw_http_client import request
 from tests.support.stdio_program import Program
 from tests.wire.cases import (
     HEADER,
-    METHOD,
     PARAMS,
     PARSE,
     REQUEST,
@@ -170,10 +169,15 @@ def test_the_origin_is_checked_by_default(site: Served) -> None:
 LISTEN = modern("subscriptions/listen", notifications={"toolsListChanged": True})
 
 
-def test_a_sealed_server_announces_no_changes_and_knows_no_listen(site: Served) -> None:
+def test_a_sealed_server_announces_no_changes_and_acknowledges_those_who_listen(site: Served) -> None:
+    """Clients that listen while they connect would leave a server that does not know the method."""
     with site.connect() as peer:
         assert post_modern(peer, modern("server/discover")).result["capabilities"]["tools"] == {}
-        assert post_modern(peer, LISTEN).code == METHOD
+        peer.send(request(encode(LISTEN), headers_for(encode(LISTEN))))
+        assert peer.read_head() == 200
+        first = peer.read_event()
+        assert first["method"] == "notifications/subscriptions/acknowledged"
+        assert first["params"] == {"notifications": {}, "_meta": {SUBSCRIPTION: 7}}
 
 
 def test_a_changing_server_announces_it_and_tells_those_who_listen(living: Served) -> None:

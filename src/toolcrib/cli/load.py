@@ -35,16 +35,7 @@ from toolcrib.sources.targets import SAMPLES, Target, default_target, parse_targ
 from toolcrib.tool import Tool
 
 SAMPLE_NOTE = "these are the sample tools; name a file, folder or module to use yours"
-_IDENTITY = (
-    "version",
-    "title",
-    "instructions",
-    "description",
-    "page_size",
-    "log_arguments",
-    "errors",
-    "tasks",
-)
+_IDENTITY = ("version", "title", "instructions", "page_size", "log_arguments", "errors", "tasks")
 
 
 @dataclass(slots=True)

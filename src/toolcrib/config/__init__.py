@@ -159,6 +159,7 @@ class Config(Settings):
     name: str | None = setting(None, key="server.name")
     version: str | None = setting(None, key="server.version")
     title: str | None = setting(None, key="server.title")
+    description: str | None = setting(None, key="server.description")
     instructions: str | None = setting(None, key="server.instructions")
     targets: tuple[str, ...] = setting((), key="server.targets")
     arguments: tuple[str, ...] = setting((), key="server.arguments")

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypedDict
 
-from toolcrib.content import MEDIA, Block, File, Link, Result, is_text_type
+from toolcrib.content import MEDIA, Block, File, Link, RelayedResult, Result, is_text_type
 from toolcrib.definition import URI, OptionFields, RunMode, ToolOptions, check_text
 from toolcrib.errors import Finding, InvalidToolError
 from toolcrib.registry.completion import TIMEOUT_S, Completers
@@ -381,6 +381,8 @@ class ResourceResults(ToolResults):
         self.mime_type = resource.mime_type
 
     def _finish(self, value: Any) -> Result:
+        if isinstance(value, RelayedResult):
+            return value
         if isinstance(value, Result):
             made = self._check_whole(value)
             return made if made.is_error else self._check_items([self._of_block(b) for b in made.content])

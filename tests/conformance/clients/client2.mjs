@@ -27,8 +27,14 @@ await run(async (kind, era, target) => {
     const nextChange = () => new Promise((resolve) => (heard = resolve));
     const call = (name, args, options) => client.callTool({ name, arguments: args }, options);
     await client.connect(transportTo(kind, target));
-    const story = await tell(client, call, nextChange);
-    story.revision = client.getNegotiatedProtocolVersion();
+    const revision = client.getNegotiatedProtocolVersion();
+    const watch = async (uri, heardOf) => {
+        client.setNotificationHandler("notifications/resources/updated", (notice) => heardOf(notice.params.uri));
+        if (revision < "2026-07-28") await client.subscribeResource({ uri });
+        else await client.listen({ resourceSubscriptions: [uri] });
+    };
+    const story = await tell(client, call, nextChange, watch);
+    story.revision = revision;
     await client.close();
     return story;
 });

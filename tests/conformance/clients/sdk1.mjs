@@ -8,6 +8,7 @@ import {
     CreateMessageRequestSchema,
     ElicitRequestSchema,
     ListRootsRequestSchema,
+    ResourceUpdatedNotificationSchema,
     ToolListChangedNotificationSchema,
 } from "@modelcontextprotocol/sdk/types.js";
 import { answer, completion, roots, run, tell } from "./story.mjs";
@@ -27,6 +28,10 @@ await run(async (kind, _era, target) => {
     const nextChange = () =>
         new Promise((heard) => client.setNotificationHandler(ToolListChangedNotificationSchema, heard));
     const call = (name, args, options) => client.callTool({ name, arguments: args }, undefined, options);
+    const watch = async (uri, heard) => {
+        client.setNotificationHandler(ResourceUpdatedNotificationSchema, (notice) => heard(notice.params.uri));
+        await client.subscribeResource({ uri });
+    };
     const transport = transportTo(kind, target);
     let revision = null;
     const tellRevision = transport.setProtocolVersion?.bind(transport);
@@ -35,7 +40,7 @@ await run(async (kind, _era, target) => {
         tellRevision?.(agreed);
     };
     await client.connect(transport);
-    const story = { ...(await tell(client, call, nextChange)), revision };
+    const story = { ...(await tell(client, call, nextChange, watch)), revision };
     await client.close();
     return story;
 });

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.raw_pipe import MODERN, PREFIX, raw_pipe
-from toolcrib import Audio, Context, Image, Link, MCPServer, ToolError
-from toolcrib.content import Message
+from toolcrib import Audio, Context, Image, Link, MCPServer, Message, ToolError
 from toolcrib.protocol.revisions import LEGACY
 
 VERSIONS = [*LEGACY, MODERN]

@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel
 
-from toolcrib import Audio, Context, Depends, File, Image, Link, MCPServer, Result, ToolError
-from toolcrib.content import Message
+from toolcrib import Audio, Context, Depends, File, Image, Link, MCPServer, Message, Result, ToolError
 from toolcrib.errors import CallError, DefinitionError, InvalidToolError, ToolNotFoundError
 
 

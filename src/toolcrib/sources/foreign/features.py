@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any, NoReturn, TypeVar
 
-from toolcrib.content import Result
+from toolcrib.content import RelayedResult, Result
 from toolcrib.context import Context
 from toolcrib.definition import ToolOptions, check_text
 from toolcrib.errors import (
@@ -195,7 +195,7 @@ class Catalog:
             wanted = uri or arguments["uri"]
             self._check_templates(wanted, toolcrib_context)
             reply = await self._request("resources/read", {"uri": wanted}, toolcrib_context)
-            return Result(reply["contents"], meta=meta_of(reply))
+            return RelayedResult(reply["contents"], meta=meta_of(reply))
 
         names = () if uri else ("uri",)
         options = self._options(wire, {name: {"type": "string"} for name in names}, names, read_only=True)
@@ -208,7 +208,7 @@ class Catalog:
         async def render(arguments: dict[str, Any], toolcrib_context: Context) -> Result:
             params = {"name": own_name, "arguments": arguments}
             reply = await self._request("prompts/get", params, toolcrib_context)
-            return Result(reply["messages"], reply.get("description") or "", meta=meta_of(reply))
+            return RelayedResult(reply["messages"], reply.get("description") or "", meta=meta_of(reply))
 
         properties = {
             item["name"]: {
