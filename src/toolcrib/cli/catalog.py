@@ -6,7 +6,6 @@ is responsible for it: no address is blocked.
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import base64
 import os
@@ -65,6 +64,16 @@ class ToolSet:
     kinds: Collection[str] = KINDS
     """What it can have: a lock of an older toolcrib has only tools."""
 
+    @classmethod
+    def of(
+        cls, everything: Iterable[Tool], findings: list[Finding], label: str, is_sample: bool = False
+    ) -> ToolSet:
+        """Return a set of tools, resources and prompts, each in its list."""
+        found = cls(findings=findings, label=label, is_sample=is_sample)
+        for tool in everything:
+            (found.tools if tool.kind == "tool" else found.features).append(tool)
+        return found
+
     @property
     def everything(self) -> list[Tool]:
         return [*self.tools, *self.features]
@@ -86,8 +95,8 @@ class ToolSet:
                 self.findings.append(
                     Finding("duplicate-name", "error", text, tool.reference, None, *place, hint)
                 )
-        self.tools = [tool for tool in first.values() if tool.kind == "tool"]
-        self.features = [tool for tool in first.values() if tool.kind != "tool"]
+        kept = ToolSet.of(first.values(), [], "")
+        self.tools, self.features = kept.tools, kept.features
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,16 +138,15 @@ class ToolSource:
             return _collect_remote(remote, self.command or label, terminal)
         if self.static:
             found = scan_targets(self.targets, terminal)
-            tools = [*found.tools, *(found.unlisted if with_unlisted else ())]
+            every = [*found.tools, *found.features, *(found.unlisted if with_unlisted else ())]
             is_sample = not self.targets and not Path(FILE_NAME).is_file()
-            return ToolSet(tools, list(found.findings), label, is_sample)
+            return ToolSet.of(every, list(found.findings), label, is_sample)
         loaded = load(self.targets, terminal)
         if with_unlisted:
-            tools = loaded.build_tools(terminal, [entry.tool for entry in loaded.entries])
-            features = loaded.build_tools(terminal, [entry.tool for entry in loaded.features])
+            every = loaded.build_tools(terminal, [entry.tool for entry in loaded.everything])
         else:
-            tools, features = loaded.build_tools(terminal), loaded.build_features(terminal)
-        return ToolSet(tools, loaded.findings, label, loaded.is_sample, features)
+            every = [*loaded.build_tools(terminal), *loaded.build_features(terminal)]
+        return ToolSet.of(every, loaded.findings, label, loaded.is_sample)
 
 
 def source_options(*, target: bool = False, static: bool = True) -> Callable[[F], F]:
@@ -207,35 +215,9 @@ def _scan_names(ctx: click.Context) -> Iterator[tuple[str, str]]:
             open_terminal(debug=False) as terminal,
         ):
             found = scan_targets(targets, terminal)
-            features = [feature for file in found.files for feature in _scan_features(Path(file))]
     except Exception:
         return  # there is no way to report it here
-    yield from (("tool", tool.name) for tool in found.tools)
-    yield from features
-
-
-def _scan_features(file: Path) -> Iterator[tuple[str, str]]:
-    """Yield kind and name of what a file adds to a server: `@server.resource(URI)`, `server.add_resource(URI,
-    ...)` and `@server.prompt`."""
-    for node in ast.walk(ast.parse(file.read_bytes())):
-        if isinstance(node, ast.Call) and _attribute_of(node) in ("resource", "add_resource"):
-            if (uri := _first_text(node)) is not None:
-                yield "resource", uri
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            for decorator in node.decorator_list:
-                if _attribute_of(decorator) == "prompt":
-                    yield "prompt", _first_text(decorator) or node.name
-
-
-def _attribute_of(node: ast.expr) -> str | None:
-    """Return `prompt` for `server.prompt` and for `server.prompt(...)`."""
-    function = node.func if isinstance(node, ast.Call) else node
-    return function.attr if isinstance(function, ast.Attribute) else None
-
-
-def _first_text(node: ast.expr) -> str | None:
-    first = node.args[0] if isinstance(node, ast.Call) and node.args else None
-    return first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else None
+    yield from ((tool.kind, tool.name) for tool in (*found.tools, *found.features))
 
 
 # --- reading source ------------------------------------------------------------------------------------

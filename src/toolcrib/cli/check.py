@@ -169,7 +169,9 @@ def _compare_scan(scanned: Scan, built: Sequence[Tool], findings: Sequence[Findi
     from toolcrib.catalog.agreement import compare_scan  # delayed: most checks read no source
 
     differences = compare_scan(
-        [*scanned.tools, *scanned.unlisted], list(built), [*scanned.findings, *findings]
+        [tool for tool in (*scanned.tools, *scanned.unlisted) if tool.kind == "tool"],
+        list(built),
+        [*scanned.findings, *findings],
     )
     announced = {item.tool.casefold() for item in differences if item.is_announced}
     yield from (item.finding for item in differences)

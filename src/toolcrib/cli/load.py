@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
@@ -106,12 +106,16 @@ def tool_json(tool: Tool) -> dict[str, Any]:
     return {**tool.to_wire(), "source": source, **adoption}
 
 
-def catalog_json(tools: Iterable[Tool], findings: Iterable[Finding]) -> dict[str, Any]:
+def catalog_json(
+    tools: Iterable[Tool], findings: Iterable[Finding], servers: Mapping[int, str] | None = None
+) -> dict[str, Any]:
     """Return the document that `list`, `scan`, `check` and `lint` print. It has lists of resources, templates
-    and prompts where there are some."""
+    and prompts where there are some. `servers` are the names of servers by the ids of their tools."""
     lists: dict[str, Any] = {"tools": []}
     for tool in tools:
-        lists.setdefault(LIST_NAMES[label_of(tool)], []).append(tool_json(tool))
+        label = (servers or {}).get(id(tool))
+        entry = {**tool_json(tool), **({} if label is None else {"server": label})}
+        lists.setdefault(LIST_NAMES[label_of(tool)], []).append(entry)
     return {**lists, "findings": [finding.to_json() for finding in findings]}
 
 
