@@ -22,7 +22,7 @@ EXAMPLES = """
 toolcrib lock tools.py                       write toolcrib.lock
 toolcrib lock tools.py --check               in a pipeline: is it current?
 toolcrib lock tools.py --update find_orders  accept the changes of one tool
-toolcrib lock shop.py --update 'prompt:*'    accept the changes of all prompts
+toolcrib lock shop.py --update 'prompt:*'    accept those of all prompts
 toolcrib lock shop/ --static                 without importing it
 toolcrib lock http://127.0.0.1:8000/mcp      the tools of a running server
 toolcrib lock                                the targets of toolcrib.toml
