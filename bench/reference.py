@@ -181,6 +181,8 @@ def _plain(item: inspect.Parameter) -> inspect.Parameter:
     text = repr(item.default)
     is_long = item.default is not item.empty and (len(text) > 60 or text.startswith("<") or " at 0x" in text)
     default = _Verbatim("...") if is_long else item.default
+    if isinstance(default, frozenset) and default:  # its own order differs from run to run
+        default = _Verbatim("frozenset({" + ", ".join(map(repr, sorted(default))) + "})")
     return item.replace(annotation=_verbatim(item.annotation), default=default)
 
 

@@ -19,6 +19,7 @@ from toolcrib.cli.options import CommandError, Targets
 from toolcrib.cli.output import Progress, Terminal, format_source
 from toolcrib.cli.text import count, shorten_list, suggest
 from toolcrib.config import FILE_NAME, Config, load_config, switches_from
+from toolcrib.definition import SKILLS
 from toolcrib.dispatch.tool_search import DEFAULT_BUDGET_TOKENS, SearchMode
 from toolcrib.errors import ConfigurationError, DefinitionError, Finding, SourceError
 from toolcrib.registry.index import Entry
@@ -456,6 +457,16 @@ def find_unused_policy(server: MCPServer) -> list[Finding]:
     """Return findings for parts of the policy that match no tool, resource or prompt of the server."""
     errors = [] if server.enforcer is None else server.enforcer.check(server.dispatcher.published())
     return [finding for error in errors for finding in config_findings(error)]
+
+
+def find_skill_problems(resources: Iterable[Tool]) -> list[Finding]:
+    """Return what lint finds in the skills among resources."""
+    found = [tool for tool in resources if tool.extension == SKILLS]
+    if not found:
+        return []
+    from toolcrib.catalog.lint.skills import inspect_skills  # delayed: few servers have skills
+
+    return list(inspect_skills(found))
 
 
 def config_findings(error: ConfigurationError) -> list[Finding]:

@@ -77,6 +77,9 @@ class ListedTemplate(URITemplate):
         shorter = re.split("[?#]", uri, maxsplit=1)[0]  # fastmcp ignores a query that is not in the template
         return {"uri": uri} if self._fits(uri.translate(self._blanks)) or self._fits(shorter) else None
 
+    def expand(self, values: Mapping[str, Any]) -> str:
+        return str(values["uri"])  # other spellings are looked up in the catalog
+
     def _fits(self, uri: str) -> bool:
         if self._parsed is not None:
             return self._parsed.match(uri) is not None

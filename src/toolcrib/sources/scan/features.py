@@ -49,8 +49,8 @@ def _read_one(maker: ToolMaker, item: Registration, library: str) -> Tool | None
     if item.method == "add_resource":
         content = read.given.get("content", "")
         is_path = isinstance(content, Path)
-        (made,) = add_static(uri, "" if is_path else content, fields)
-        made.info.source = Location(str(item.call.file.path), item.call.line)
+        source = Location(str(item.call.file.path), item.call.line)
+        (made,) = add_static(uri, "" if is_path else content, fields, source)
         guesses = [Guess("guessed-more", "a folder is a resource for each file")] if is_path else []
         maker.note(made.origin, read.findings, guesses)
         return made
