@@ -49,15 +49,6 @@ _COLUMNS = (
     Column(is_path=True, style={"dim": True}),
     Column(style={"dim": True}),
 )
-_ABOUT_CALLS = frozenset(
-    {
-        *("long-name", "name-style", "vague-name", "missing-docstring", "missing-description"),
-        *("repeats-name", "unmarked-risk", "doubtful-hint", "undocumented-result"),
-    }
-)
-"""Lint rules about what only tools have, or about what is reported otherwise for resources and prompts."""
-_ABOUT_ARGUMENTS = frozenset({"undocumented-parameter", "untyped-parameter"})
-"""Rules about arguments: clients do not see the variables of a template."""
 _WAYS = {"native": "native", "handlers": "through handlers"}
 
 
@@ -106,7 +97,7 @@ def check(terminal: Terminal, targets: Sequence[str], as_json: bool, strict: boo
     if scanned is None:
         with Progress(terminal, "inspecting tools") as progress:
             for tool in progress.track(every):
-                findings += advise(tool.definition, tool) if tool.kind == "tool" else _advise_feature(tool)
+                findings += () if tool.extension == SKILLS else advise(tool.definition, tool)
         findings += find_skill_problems(every)
     else:
         findings += _compare_scan(scanned, built, findings)
@@ -198,20 +189,6 @@ def _find_overlaps(tools: Sequence[Tool]) -> Iterator[Finding]:
         from toolcrib.registry.resources import find_overlaps  # delayed: most targets have no resources
 
         yield from find_overlaps(tools)
-
-
-def _advise_feature(tool: Tool) -> Iterator[Finding]:
-    """Return what is reported about a resource or a prompt: by the rules for tools, except those about how
-    models choose and call tools. Skills have checks of their own."""
-    if tool.extension == SKILLS:
-        return
-    if not tool.definition.description:
-        hint = "write a docstring, or give description=..."
-        message = f"{tool.label} has no description; users and models have only its name to go by"
-        place = (tool.source.file, tool.source.line, hint)
-        yield Finding("missing-description", "warning", message, tool.name, None, *place)
-    left_out = _ABOUT_CALLS if tool.kind == "prompt" else _ABOUT_CALLS | _ABOUT_ARGUMENTS
-    yield from (finding for finding in advise(tool.definition, tool) if finding.code not in left_out)
 
 
 def _place(finding: Finding) -> tuple[str, int]:

@@ -52,7 +52,7 @@ def test_codes_of_reading_and_building_are_known() -> None:
         "batch-refused",
         "drift",
         "low-level",
-    }  # of batches and locks, and a kind of servers
+    }  # of batches and locks; the last is a kind of server
     assert len(given) > 15
 
 
