@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.http_servers import HTTP_STACKS, Served, serving
+from tests.support.key_server import Keyed, Ring, ask_modern, make_shop
 from tests.support.legacy_client import Answer, Older
 from tests.support.raw_http_client import Peer, request
 from tests.support.stdio_program import Program
@@ -177,3 +179,35 @@ def test_both_eras_work_over_stdio() -> None:
         program.send(encode(legacy("tools/call", id_=8, name="change", arguments={"uri": "shop://hours"})))
         found = [program.read(), program.read()]
         assert sorted(message.get("method", "reply") for message in found) == [UPDATED, "reply"]
+
+
+# --- scopes --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+def test_a_missing_scope_is_a_challenge_in_both_eras(http_stack: str, tmp_path: Path) -> None:
+    ring = Ring(tmp_path)
+    ring.make("ana")
+    ring.make("ben", "orders:read")
+    server = make_shop(ring)
+    server.resource("shop://orders/{id}", scopes=["orders:read"])(lambda id: f"order {id}")
+    server.prompt("letter", scopes=["orders:read"])(lambda: "Dear all")
+    with serving(http_stack, server) as shop:
+        uri = "shop://orders/7"
+        for method, params, name in (
+            ("resources/read", {"uri": uri}, uri),
+            ("prompts/get", {"name": "letter"}, "letter"),
+        ):
+            refused = ask_modern(shop, ring["ana"], method, params, Mcp_Name=name)
+            assert (refused.status, refused.code) == (403, -32600)
+            assert 'scope="orders:read"' in refused.headers["www-authenticate"]
+            assert ask_modern(shop, ring["ben"], method, params, Mcp_Name=name).status == 200
+        client = Keyed(shop.port, ring["ana"])
+        client.initialize()
+        assert client.ask("resources/read", uri=uri).status == 403
+        assert client.ask("resources/subscribe", uri=uri).status == 403
+        argument = {"name": "id", "value": ""}
+        ref = {"type": "ref/resource", "uri": "shop://orders/{id}"}
+        assert client.ask("completion/complete", ref=ref, argument=argument).status == 403
+        holder = Keyed(shop.port, ring["ben"])
+        assert holder.ask("completion/complete", ref=ref, argument=argument).status == 200

@@ -362,6 +362,10 @@ class Dispatcher:
             return True
         return self.pipeline.is_visible(principal, tool) and self._is_there(tool, principal)
 
+    def missing_scopes(self, principal: Principal, tool: Tool) -> tuple[str, ...]:
+        """Return the scopes that a principal lacks to use a tool that it sees."""
+        return () if self.pipeline is None else self.pipeline.missing_scopes(principal, tool)
+
     def _is_there(self, tool: Tool, principal: Principal) -> bool:
         """Return whether an older version is reachable: it is for principals that see the newest one."""
         if tool.kind != "tool":

@@ -193,6 +193,11 @@ class Pipeline:
                 tools = self._views.setdefault(seen, seen)
         return tools
 
+    def missing_scopes(self, principal: Principal, tool: Tool) -> tuple[str, ...]:
+        """Return the scopes that a principal lacks to use a tool that it sees."""
+        parts = (part for part in self._policy if hasattr(part, "missing_scopes"))
+        return tuple(scope for part in parts for scope in part.missing_scopes(principal, tool))
+
     def is_visible(self, principal: Principal, tool: Tool) -> bool:
         return all(part.visible(principal, tool) for part in self._filters)
 

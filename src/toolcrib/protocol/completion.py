@@ -44,14 +44,20 @@ def complete(
         read_options(params)
     name, value, known = _read_argument(params)
     target = _find_target(engine, peer, params.get("ref"), revision)
-    from toolcrib.registry.completion import choices_of, names_of, rank  # loaded with the first prompt
+    if (refusal := resources.refuse_without_scopes(engine, peer, id_, target)) is not None:
+        return refusal
+    from toolcrib.registry.completion import (  # start-up time: loaded with the first prompt
+        Completions,
+        bind_completer,
+        choices_of,
+        names_of,
+        rank,
+    )
 
     if name not in names_of(target):
         raise _invalid(f"'{target.name}' has no argument '{name[:80]}'")
     if engine.completion_limit.take(peer.principal.binding) is not None:
         raise RPCError(INTERNAL_ERROR, "Too many completions: slow down", status=429)
-    from toolcrib.registry.completion import Completions, bind_completer  # start-up time
-
     completer = target.completers.get(name)
     if completer is None:
         found = rank(choices_of(target, name), value, strict=True)

@@ -136,10 +136,30 @@ def find(engine: Engine, uri: str) -> tuple[Tool, dict[str, Any]] | tuple[None, 
     return (None, None) if len(uri) > MAX_URI else engine.dispatcher.find_resource(uri)
 
 
-def is_known(engine: Engine, peer: Peer, uri: str) -> bool:
-    """Whether there is a resource of this URI that the client may see."""
+def find_visible(engine: Engine, peer: Peer, uri: str) -> Tool | None:
+    """Return the resource of a URI if the client may see it."""
     resource, _ = find(engine, uri)
-    return resource is not None and engine.dispatcher.is_visible(peer.principal, resource)
+    is_seen = resource is not None and engine.dispatcher.is_visible(peer.principal, resource)
+    return resource if is_seen else None
+
+
+def is_known(engine: Engine, peer: Peer, uri: str) -> bool:
+    """Whether there is a resource of this URI that the client may read."""
+    resource = find_visible(engine, peer, uri)
+    return resource is not None and not engine.dispatcher.missing_scopes(peer.principal, resource)
+
+
+def refuse_without_scopes(engine: Engine, peer: Peer, id_: Id, tool: Tool) -> Reply | None:
+    """Return the error for a client that lacks a scope to read this: it may neither watch nor complete it."""
+    missing = engine.dispatcher.missing_scopes(peer.principal, tool)
+    if not missing:
+        return None
+    text = f"{tool.label} requires a scope that you do not have: {' '.join(missing)}"
+    data = {"code": InsufficientScopeError.code, "scopes": list(missing)}
+    if peer.headers is None:
+        return error_reply(id_, RPCError(INTERNAL_ERROR, text, data=data, status=200))
+    problem = RPCError(messages.INVALID_REQUEST, text, data={"scopes": list(missing)}, status=403)
+    return Reply(messages.encode_error(id_, problem), 403, peer.challenge(missing))
 
 
 def not_found(uri: str, revision: Revision) -> RPCError:
@@ -187,8 +207,11 @@ def subscribe(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: P
     if session is None:
         text = "Invalid request: subscribing needs a session, send initialize first"
         raise RPCError(messages.INVALID_REQUEST, text)
-    if not is_known(engine, peer, uri):
+    resource = find_visible(engine, peer, uri)
+    if resource is None:
         raise not_found(uri, revision)
+    if (refusal := refuse_without_scopes(engine, peer, id_, resource)) is not None:
+        return refusal
     if uri not in session.subscribed and len(session.subscribed) >= MAX_SUBSCRIBED:
         text = f"Too many subscriptions: at most {MAX_SUBSCRIBED} in a session"
         raise RPCError(INTERNAL_ERROR, text, status=200)

@@ -46,6 +46,9 @@ class AccessMiddleware:
     def visible(self, principal: Principal, tool: Tool) -> bool:
         return self._access.is_visible(principal, tool)
 
+    def missing_scopes(self, principal: Principal, tool: Tool) -> tuple[str, ...]:
+        return self._access.decide(principal, tool).missing
+
     def view(self, principal: Principal, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
         return self._access.view(principal, tools)
 
