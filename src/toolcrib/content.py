@@ -181,3 +181,9 @@ class Result:
         if self.meta:
             wire["_meta"] = self.meta
         return wire
+
+
+class RelayedResult(Result):
+    """Contents or messages that another server has sent: they are passed on as they are."""
+
+    __slots__ = ()

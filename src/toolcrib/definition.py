@@ -313,6 +313,7 @@ class OptionFields(TypedDict, total=False):
     repair: bool
     icons: Sequence[Mapping[str, Any]]
     meta: Mapping[str, Any]
+    ui: str | Mapping[str, Any] | None
     bind: Mapping[str, Any]
     rename: Mapping[str, str]
     hide: Sequence[str]
@@ -341,8 +342,10 @@ class ToolOptions:
     gets as much as fits, or a link to the whole, as `large_results` says; both are by default those of the
     server. A policy requires `scopes` of callers, and an audit record of
     each call where `audit="required"`. `icons` and `meta` are sent to clients unchanged (MCP's `icons`
-    and `_meta`); `metadata` is not sent. `bind` fixes arguments to values and `hide` leaves them at their
-    defaults, so that clients neither see nor send them; `rename` publishes them under other names.
+    and `_meta`); `metadata` is not sent. `ui` is the page that shows the results of the tool: the URI of
+    an app (`server.add_app`), or `{"resourceUri": ..., "visibility": ["app"]}` for a tool that only the
+    page calls. `bind` fixes arguments to values and `hide` leaves them at their defaults, so that clients
+    neither see nor send them; `rename` publishes them under other names.
     """
 
     name: str | None = None
@@ -373,12 +376,15 @@ class ToolOptions:
     repair: bool = True
     icons: Sequence[Mapping[str, Any]] = ()
     meta: Mapping[str, Any] = field(default_factory=dict)
+    ui: str | Mapping[str, Any] | None = None
     bind: Mapping[str, Any] = field(default_factory=dict)
     rename: Mapping[str, str] = field(default_factory=dict)
     hide: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         _check_options(self)
+        if self.ui is not None:
+            _check_ui(self, self.ui)
 
     @property
     def changes_arguments(self) -> bool:
@@ -405,6 +411,13 @@ class ToolOptions:
         if self.metadata and options.metadata is not self.metadata:
             options = replace(options, metadata={**self.metadata, **options.metadata})
         return options
+
+    @property
+    def published_meta(self) -> Mapping[str, Any]:
+        """The `_meta` that clients see, with the page of the tool."""
+        if self.ui is None:
+            return self.meta
+        return {**self.meta, "ui": {"resourceUri": self.ui} if isinstance(self.ui, str) else dict(self.ui)}
 
     @property
     def annotations(self) -> dict[str, Any]:
@@ -519,6 +532,32 @@ def _check_options(options: ToolOptions) -> None:
         raise InvalidToolError("A tool cannot be both read_only and destructive", tool=_name_of(options))
 
 
+APPS = "io.modelcontextprotocol/ui"
+SKILLS = "io.modelcontextprotocol/skills"
+"""Extensions of MCP that resources belong to."""
+APP_SCHEME = "ui://"
+VISIBILITIES = ("model", "app")
+
+
+def _check_ui(options: ToolOptions, ui: Any) -> None:
+    """Raise InvalidToolError unless this names the page of a tool, and who calls the tool."""
+    given: Any = {"resourceUri": ui} if isinstance(ui, str) else ui
+    if not isinstance(given, Mapping) or given.keys() - {"resourceUri", "visibility"}:
+        raise _option_error(options, "ui", "must be a URI, or a dict with resourceUri and visibility")
+    uri, visibility = given.get("resourceUri"), given.get("visibility", VISIBILITIES)
+    is_uri = isinstance(uri, str) and re.fullmatch(f"{APP_SCHEME}[!-~]+", uri) is not None
+    if not is_uri and not (uri is None and "visibility" in given):
+        raise _option_error(options, "ui", "must be the URI of an app, such as 'ui://orders/board'")
+    if (
+        not isinstance(visibility, list | tuple)
+        or not visibility
+        or not all(item in VISIBILITIES for item in visibility)
+    ):
+        raise _option_error(options, "ui", "must have a visibility of 'model', 'app' or both")
+    if "ui" in options.meta:
+        raise InvalidToolError("Option 'ui' is given twice, also by 'meta'", tool=_name_of(options))
+
+
 def is_result_budget(tokens: Any) -> bool:
     """Return whether this is a number of tokens that results can be held to."""
     return isinstance(tokens, int) and not isinstance(tokens, bool) and tokens >= MIN_RESULT_TOKENS
@@ -596,6 +635,20 @@ class ToolDefinition:
         if self.meta:
             wire["_meta"] = self.meta
         return wire
+
+    @property
+    def app_uri(self) -> str | None:
+        """The URI of the page that shows the results of the tool."""
+        ui = self.meta.get("ui")
+        uri = ui.get("resourceUri") if isinstance(ui, Mapping) else None
+        return uri if isinstance(uri, str) else None
+
+    @property
+    def is_for_model(self) -> bool:
+        """Whether hosts show the tool to models: one with the visibility "app" is for its page only."""
+        ui = self.meta.get("ui") if self.meta else None
+        visibility = ui.get("visibility") if isinstance(ui, Mapping) else None
+        return not isinstance(visibility, list | tuple) or "model" in visibility
 
     @cached_property
     def mirrored(self) -> Mirrored:

@@ -17,7 +17,6 @@ from typing import (
     Any,
     Literal,
     ParamSpec,
-    Protocol,
     Self,
     TypedDict,
     TypeVar,
@@ -41,6 +40,7 @@ from toolcrib.definition import (
 )
 from toolcrib.dispatch.dispatcher import DEFAULT_TIMEOUT_S, Dispatcher
 from toolcrib.dispatch.event_loop import is_in_loop, run_loop
+from toolcrib.dispatch.features import ServerFeatures
 from toolcrib.dispatch.lifespan import CallerStates, Lifespan
 from toolcrib.dispatch.middleware import Middleware, Pipeline, check_middleware
 from toolcrib.dispatch.runners import Runner
@@ -48,12 +48,9 @@ from toolcrib.dispatch.tool_search import DEFAULT_BUDGET_TOKENS, SearchMode, Too
 from toolcrib.errors import (
     BatchError,
     BindError,
-    CallError,
     ConfigurationError,
     DefinitionError,
-    Finding,
     InvalidToolError,
-    Location,
     RegistrationClosedError,
     ToolBusyError,
     suggest,
@@ -62,6 +59,7 @@ from toolcrib.registry.registry import OnDuplicate, Report, ToolRegistry
 from toolcrib.registry.selection import count_kinds, label_of, select
 from toolcrib.schema.parameters import locate
 from toolcrib.sources import Batch, Source, collect, objects
+from toolcrib.sources.base import report_unused_switch
 from toolcrib.sources.foreign.interception import is_searching
 from toolcrib.sources.loading import currently_loading
 from toolcrib.tool import MCPTool, Tool, merge_options
@@ -71,8 +69,6 @@ if TYPE_CHECKING:
     from toolcrib.config.settings import Policy, Tasks
     from toolcrib.policy.enforcer import PolicyEnforcer
     from toolcrib.protocol.methods import Method
-    from toolcrib.registry.prompts import PromptFields
-    from toolcrib.registry.resources import ResourceFields
     from toolcrib.transports.http.routes import Route
     from toolcrib.transports.serving import Transports
 
@@ -85,15 +81,6 @@ R = TypeVar("R", covariant=True)
 Transport = Callable[["MCPServer"], Awaitable[None]]
 STARTED = "Cannot register tools after server has started"
 STOPPING = "Server is shutting down, registration not allowed"
-
-
-class Completed(Protocol[P, R]):
-    """A function behind a prompt or a resource: itself, with a decorator for functions that complete its
-    arguments."""
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
-
-    def complete(self, argument: str) -> Callable[[F], F]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +197,7 @@ _PROTOCOL_SETTINGS = (
 )
 
 
-class MCPServer:
+class MCPServer(ServerFeatures):
     """A server with its tools.
 
     `core_engine` is any object that your tools work on; toolcrib only keeps it. A `policy` says who may call
@@ -405,109 +392,10 @@ class MCPServer:
         self._unused_switches -= matching
         batch.findings += [report_unused_switch(name) for name in given if name not in matching]
 
-    # --- resources and prompts ---
-
-    @property
-    def resources(self) -> ToolRegistry:
-        """The resources and templates, by URI."""
-        return self.dispatcher.resources
-
-    @property
-    def prompts(self) -> ToolRegistry:
-        """The prompts, by name."""
-        return self.dispatcher.prompts
-
-    def resource(
-        self, uri: str, **options: Unpack[ResourceFields]
-    ) -> Callable[[Callable[P, R]], Completed[P, R]]:
-        """Publish what a function returns under a URI: `@server.resource("orders://{id}")`.
-
-        The parameters of the function are the variables of the URI. Returns the function; its attribute
-        `complete` registers functions that complete variables: `@order.complete("id")`.
-        """
-        from toolcrib.registry.resources import make_resource  # start-up time: many servers have none
-
-        def register(function: Callable[P, R]) -> Completed[P, R]:
-            made: Completed[P, R] = self._add_feature(
-                self.resources, function, lambda: make_resource(uri, function, options)
-            )
-            return made
-
-        return register
-
-    def add_resource(self, uri: str, content: Any, **options: Unpack[ResourceFields]) -> None:
-        """Publish fixed content under a URI: text, bytes, data, a `File`, or the `Path` of a file or folder.
-
-        Of a folder, every file is a resource below the URI; files outside of it cannot be read.
-        """
-        from toolcrib.registry.resources import add_static  # start-up time, as above
-
-        self._check_open()
-        made = add_static(uri, content, options)
-        caller = sys._getframe(1)
-        for each in made:
-            each.info.source = Location(caller.f_code.co_filename, caller.f_lineno)
-        if len(made) == 1:
-            self.resources.add(made[0])
-        else:
-            self.resources.add_all(made, strict=True)
-
-    @overload
-    def prompt(self, function: Callable[P, R], /) -> Completed[P, R]: ...
-    @overload
-    def prompt(
-        self, name: str | None = None, /, **options: Unpack[PromptFields]
-    ) -> Callable[[Callable[P, R]], Completed[P, R]]: ...
-    def prompt(self, first: Any = None, /, **options: Unpack[PromptFields]) -> Any:
-        """Offer a function as a prompt: it returns text, messages, or a list of these.
-
-        Works bare, with a name, and with options. Returns the function; its attribute `complete` registers
-        functions that complete arguments: `@plan_trip.complete("city")`.
-        """
-        from toolcrib.registry.prompts import make_prompt  # start-up time, as above
-
-        def register(function: Any) -> Any:
-            name = None if callable(first) else first
-            return self._add_feature(self.prompts, function, lambda: make_prompt(function, name, options))
-
-        return register(first) if callable(first) else register
-
-    def _add_feature(self, registry: ToolRegistry, function: Any, make: Callable[[], Any]) -> Any:
-        """Register a resource or a prompt, and return its function."""
-        self._check_open()
-        try:
-            made: Any = registry.add(make())
-        except DefinitionError as error:
-            if not is_searching():
-                raise
-            self.registry.refused.extend(error.all_findings)
-            return function
-        from toolcrib.registry.completion import completer_of
-
-        try:
-            function.complete = partial(completer_of, made)
-        except (AttributeError, TypeError):
-            pass  # a method or another object without attributes of its own
-        return function
-
     async def resource_changed(self, uri: str) -> None:
         """Tell the clients that have subscribed to a resource that it has changed."""
         if self._transports is not None:
             self._transports.announce_update(uri)
-
-    async def read(self, uri: str, *, principal: Principal = LOCAL) -> list[dict[str, Any]]:
-        """Return the contents of a resource. Raises ToolNotFoundError, and CallError where reading fails."""
-        resource, values = self.dispatcher.find_resource(uri)
-        result = await self.dispatcher.run(resource, uri, values, kind="resource", principal=principal)
-        return [{"uri": uri, **item} for item in raise_failure(result).content]
-
-    async def get_prompt(
-        self, name: str, arguments: Mapping[str, str] | None = None, *, principal: Principal = LOCAL
-    ) -> list[dict[str, Any]]:
-        """Return the messages of a prompt. Raises ToolNotFoundError, or CallError where that fails."""
-        prompt = self.prompts.try_get(name)
-        result = await self.dispatcher.run(prompt, name, arguments, kind="prompt", principal=principal)
-        return raise_failure(result).content
 
     # --- tool objects ---
 
@@ -655,11 +543,8 @@ class MCPServer:
                     registry.check()
                 else:
                     registry.seal(STARTED)
-            if len(self.resources):
-                from toolcrib.registry.resources import find_overlaps  # start-up time, as above
-
-                for finding in find_overlaps(self.resources):
-                    logger.warning("%s", finding)
+            for finding in self.dispatcher.find_problems():
+                logger.warning("%s", finding)
             if self.enforcer is not None:
                 self._check_policy(self.enforcer)
             if self.dispatcher.pipeline is not None:
@@ -881,15 +766,3 @@ class MCPServer:
                 await asyncio.gather(serving, ended, return_exceptions=True)
             if not serving.cancelled():
                 serving.result()  # raises the exception of the transport
-
-
-def raise_failure(result: Result) -> Result:
-    """Return a result, or raise the error that it reports."""
-    if result.is_error:
-        raise result.error or CallError(result.text)
-    return result
-
-
-def report_unused_switch(name: str) -> Finding:
-    hint = "give tools a group: @tool(group=...), TOOL_GROUP"
-    return Finding("idle-switch", "warning", f"Switch '{name}' matches no group of tools", hint=hint)

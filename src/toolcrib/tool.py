@@ -158,10 +158,11 @@ class Tool:
     `origin` is the object that was registered, `owner` the application it belongs to. `long_name` is the
     full form of a name that had to be shortened; both can be called. `namespace` is the prefix that the
     source asks for. `adoption` is set for tools of other libraries' servers. `kind` tells resources and
-    prompts, which are run like tools, from them.
+    prompts, which are run like tools, from them. `extension` is the MCP extension that it belongs to.
     """
 
     kind: ClassVar[Kind] = "tool"
+    extension: ClassVar[str | None] = None
     __slots__ = (
         "_build",
         "_built",
@@ -367,7 +368,7 @@ class Tool:
             returns=parts.returns,
             raises=parts.raises,
             icons=options.icons,
-            meta=options.meta,
+            meta=options.published_meta,
         )
 
     def _attribute(self, error: DefinitionError) -> DefinitionError:

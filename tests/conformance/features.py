@@ -1,8 +1,9 @@
-"""The resources and prompts that the official suite reads and gets."""
+"""The resources, skills and prompts that the official suite reads and gets."""
 
 from __future__ import annotations
 
 import base64
+from pathlib import Path
 from typing import Any
 
 from toolcrib import Context, File, Image, MCPServer
@@ -16,6 +17,8 @@ def register(server: MCPServer) -> None:
     server.add_resource("test://static-text", "This is the text of a static resource.", description="A text")
     server.add_resource("test://static-binary", PIXEL, mime_type="image/png", description="An image")
     server.add_resource("test://watched-resource", "Watched.", description="A resource to subscribe to")
+
+    server.add_skills(Path(__file__).parent / "skills", strict=True)
 
     @server.resource("test://template/{id}/data", mime_type="application/json")
     def data(id: str) -> dict[str, str]:

@@ -60,13 +60,14 @@ class Page:
                 language, options, body = match.groups()
                 line = text[: match.start()].count("\n") + 1
                 title = _TITLE.search(options)
+                names = self.names
                 if title:
                     file = self.folder / title[1]
+                    names = {"__name__": "documented", "__file__": str(file)}
                     file.parent.mkdir(parents=True, exist_ok=True)
                     before = f"{file.read_text()}\n" if title[2] else ""
                     file.write_text(before + body)
                 if language == "python":
-                    names = {"__name__": "documented"} if title else self.names
                     exec(compile("\n" * line + body, str(self.path), "exec", dont_inherit=True), names)
                 elif language == "console":
                     self._run_console(body, line)

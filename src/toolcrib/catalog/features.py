@@ -107,8 +107,11 @@ def definition_of_feature(tool: Tool) -> ToolDefinition:
 
 
 def content_of(tool: Tool) -> dict[str, Any]:
-    """Return the entry of a resource or a prompt without what its content decides: size and date."""
+    """Return the entry of a resource or a prompt without what its content decides: size and date. That of a
+    file whose content is fixed, as in a skill, has the digest of the content."""
     wire = {key: value for key, value in tool.to_wire().items() if key != "size"}
+    if isinstance(tool, Resource) and tool.digest is not None:
+        wire["digest"] = tool.digest
     if "annotations" in wire:
         kept = {key: value for key, value in wire["annotations"].items() if key != "lastModified"}
         wire = wire | {"annotations": kept}
@@ -116,7 +119,7 @@ def content_of(tool: Tool) -> dict[str, Any]:
 
 
 _FIELDS: dict[str, type] = {
-    **dict.fromkeys(("uri", "uriTemplate", "name", "title", "description", "mimeType"), str),
+    **dict.fromkeys(("uri", "uriTemplate", "name", "title", "description", "mimeType", "digest"), str),
     **dict.fromkeys(("arguments", "icons"), list),
     **dict.fromkeys(("annotations", "_meta"), Mapping),
     "size": int,

@@ -6,7 +6,6 @@ is responsible for it: no address is blocked.
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import base64
 import os
@@ -22,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import click
 
 from toolcrib import __version__
-from toolcrib.catalog.features import describe_feature
 from toolcrib.cli.load import build_tools, load, parse_reference, read_configs
 from toolcrib.cli.options import CommandError, Targets, parse_headers, target_option, targets_argument
 from toolcrib.cli.output import Progress, Terminal, open_terminal
@@ -36,12 +34,11 @@ from toolcrib.client.session import VERSIONS
 from toolcrib.client.tools import read_tools
 from toolcrib.config import FILE_NAME, LockConfig
 from toolcrib.content import Block, Result
-from toolcrib.definition import MCP, ToolDefinition, ToolOptions
+from toolcrib.definition import MCP, ToolDefinition
 from toolcrib.dispatch.tool_search import CALL, MAX_FOUND, SEARCH
 from toolcrib.errors import DefinitionError, Finding, Location, RemoteError, SourceError, ToolNotFoundError
 from toolcrib.registry.selection import KINDS
-from toolcrib.schema.parameters import HandlerInfo
-from toolcrib.sources.described import MissingHandler, describe
+from toolcrib.sources.described import describe
 from toolcrib.sources.targets import is_address
 from toolcrib.tool import Tool
 
@@ -67,6 +64,16 @@ class ToolSet:
     kinds: Collection[str] = KINDS
     """What it can have: a lock of an older toolcrib has only tools."""
 
+    @classmethod
+    def of(
+        cls, everything: Iterable[Tool], findings: list[Finding], label: str, is_sample: bool = False
+    ) -> ToolSet:
+        """Return a set of tools, resources and prompts, each in its list."""
+        found = cls(findings=findings, label=label, is_sample=is_sample)
+        for tool in everything:
+            (found.tools if tool.kind == "tool" else found.features).append(tool)
+        return found
+
     @property
     def everything(self) -> list[Tool]:
         return [*self.tools, *self.features]
@@ -88,8 +95,8 @@ class ToolSet:
                 self.findings.append(
                     Finding("duplicate-name", "error", text, tool.reference, None, *place, hint)
                 )
-        self.tools = [tool for tool in first.values() if tool.kind == "tool"]
-        self.features = [tool for tool in first.values() if tool.kind != "tool"]
+        kept = ToolSet.of(first.values(), [], "")
+        self.tools, self.features = kept.tools, kept.features
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,16 +138,15 @@ class ToolSource:
             return _collect_remote(remote, self.command or label, terminal)
         if self.static:
             found = scan_targets(self.targets, terminal)
-            tools = [*found.tools, *(found.unlisted if with_unlisted else ())]
+            every = [*found.tools, *found.features, *(found.unlisted if with_unlisted else ())]
             is_sample = not self.targets and not Path(FILE_NAME).is_file()
-            return ToolSet(tools, list(found.findings), label, is_sample)
+            return ToolSet.of(every, list(found.findings), label, is_sample)
         loaded = load(self.targets, terminal)
         if with_unlisted:
-            tools = loaded.build_tools(terminal, [entry.tool for entry in loaded.entries])
-            features = loaded.build_tools(terminal, [entry.tool for entry in loaded.features])
+            every = loaded.build_tools(terminal, [entry.tool for entry in loaded.everything])
         else:
-            tools, features = loaded.build_tools(terminal), loaded.build_features(terminal)
-        return ToolSet(tools, loaded.findings, label, loaded.is_sample, features)
+            every = [*loaded.build_tools(terminal), *loaded.build_features(terminal)]
+        return ToolSet.of(every, loaded.findings, label, loaded.is_sample)
 
 
 def source_options(*, target: bool = False, static: bool = True) -> Callable[[F], F]:
@@ -209,35 +215,9 @@ def _scan_names(ctx: click.Context) -> Iterator[tuple[str, str]]:
             open_terminal(debug=False) as terminal,
         ):
             found = scan_targets(targets, terminal)
-            features = [feature for file in found.files for feature in _scan_features(Path(file))]
     except Exception:
         return  # there is no way to report it here
-    yield from (("tool", tool.name) for tool in found.tools)
-    yield from features
-
-
-def _scan_features(file: Path) -> Iterator[tuple[str, str]]:
-    """Yield kind and name of what a file adds to a server: `@server.resource(URI)`, `server.add_resource(URI,
-    ...)` and `@server.prompt`."""
-    for node in ast.walk(ast.parse(file.read_bytes())):
-        if isinstance(node, ast.Call) and _attribute_of(node) in ("resource", "add_resource"):
-            if (uri := _first_text(node)) is not None:
-                yield "resource", uri
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            for decorator in node.decorator_list:
-                if _attribute_of(decorator) == "prompt":
-                    yield "prompt", _first_text(decorator) or node.name
-
-
-def _attribute_of(node: ast.expr) -> str | None:
-    """Return `prompt` for `server.prompt` and for `server.prompt(...)`."""
-    function = node.func if isinstance(node, ast.Call) else node
-    return function.attr if isinstance(function, ast.Attribute) else None
-
-
-def _first_text(node: ast.expr) -> str | None:
-    first = node.args[0] if isinstance(node, ast.Call) and node.args else None
-    return first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else None
+    yield from ((tool.kind, tool.name) for tool in (*found.tools, *found.features))
 
 
 # --- reading source ------------------------------------------------------------------------------------
@@ -446,72 +426,22 @@ async def find_remote_tool(client: Client, name: str) -> RemoteTool:
     return found
 
 
-class RemoteFeature(Tool):
-    """A resource, template or prompt as another server lists it. It cannot be run here."""
+async def list_remote_features(client: Client, *capabilities: Literal["resources", "prompts"]) -> list[Tool]:
+    """Return the resources, templates and prompts of a server, by default all that it has. They cannot be
+    run."""
+    from toolcrib.catalog.features import describe_feature  # delayed: few commands ask another server
 
-    __slots__ = ("_definition", "_wire", "template")
-
-    def __init__(self, definition: ToolDefinition, wire: Mapping[str, Any]) -> None:
-        info = HandlerInfo(MissingHandler(definition.name))
-        info.source = definition.source
-        super().__init__(info, definition.name, ToolOptions(), "handler", wire)
-        self._definition, self._wire = definition, wire
-        self.template = wire.get("uriTemplate")
-
-    @property
-    def definition(self) -> ToolDefinition:
-        return self._definition
-
-    def to_wire(self) -> dict[str, Any]:
-        return dict(self._wire)
-
-
-class _RemoteResource(RemoteFeature):
-    kind = "resource"
-    __slots__ = ()
-
-
-class _RemotePrompt(RemoteFeature):
-    kind = "prompt"
-    __slots__ = ()
-
-
-async def list_remote_features(
-    client: Client, *capabilities: Literal["resources", "prompts"]
-) -> list[RemoteFeature]:
-    """Return the resources, templates and prompts of a server, by default all that it has."""
     wanted = set(capabilities or ("resources", "prompts")) & client.capabilities.keys()
-    source = Location(client.label)
-    found: list[RemoteFeature] = []
+    entries: list[Mapping[str, Any]] = []
     if "resources" in wanted:
-        for resource in await client.list_resources():
-            definition = ToolDefinition(
-                resource.uri, resource.description, title=resource.title, source=source
-            )
-            found.append(_RemoteResource(definition, resource.wire))
-        for template in await client.list_resource_templates():
-            definition = ToolDefinition(
-                template.uri_template, template.description, title=template.title, source=source
-            )
-            found.append(_RemoteResource(definition, template.wire))
+        entries += [item.wire for item in await client.list_resources()]
+        entries += [item.wire for item in await client.list_resource_templates()]
     if "prompts" in wanted:
-        for prompt in await client.list_prompts():
-            schema = {
-                "type": "object",
-                "properties": {
-                    item.name: {"type": "string", "description": item.description}
-                    for item in prompt.arguments
-                },
-                "required": [item.name for item in prompt.arguments if item.required],
-            }
-            definition = ToolDefinition(
-                prompt.name, prompt.description, schema, title=prompt.title, source=source
-            )
-            found.append(_RemotePrompt(definition, prompt.wire))
-    return found
+        entries += [item.wire for item in await client.list_prompts()]
+    return [describe_feature(wire, Location(client.label)) for wire in entries]
 
 
-async def find_remote(client: Client, name: str) -> RemoteTool | RemoteFeature:
+async def find_remote(client: Client, name: str) -> RemoteTool | Tool:
     """Return a tool, resource, template or prompt by its name or URI. Raises CommandError."""
     kind, plain = parse_reference(name)
     if kind == "tool":
@@ -537,14 +467,10 @@ async def find_remote(client: Client, name: str) -> RemoteTool | RemoteFeature:
     return found
 
 
-def _matches(tool: RemoteFeature, uri: str) -> bool:
+def _matches(tool: Tool, uri: str) -> bool:
     """Return whether a template of another server matches a URI; one that cannot be parsed matches none."""
-    from toolcrib.registry.uri_template import URITemplate  # delayed: few commands look for one
-
-    try:
-        return tool.template is not None and URITemplate(tool.template).match(uri) is not None
-    except (DefinitionError, ValueError, TypeError):
-        return False
+    template = getattr(tool, "template", None)
+    return template is not None and template.match(uri) is not None
 
 
 def _contents_block(item: clients.ResourceContents) -> Block:
@@ -573,7 +499,7 @@ def find_search_tool(names: Iterable[str]) -> str | None:
 
 def _collect_remote(remote: Remote, label: str, terminal: Terminal) -> ToolSet:
     async def list_all(client: Client) -> tuple[list[RemoteTool], list[Tool]]:
-        return (await list_remote_tools(client))[1], await _list_remote_features(client)
+        return (await list_remote_tools(client))[1], await list_remote_features(client)
 
     tools, features = remote.run(list_all, terminal)
     if find_search_tool(tool.name for tool in tools) is not None:
@@ -586,17 +512,6 @@ def _collect_remote(remote: Remote, label: str, terminal: Terminal) -> ToolSet:
     found.tools = build_tools([describe(tool.definition) for tool in tools], found.findings)
     found.features = build_tools(features, found.findings)
     return found
-
-
-async def _list_remote_features(client: Client) -> list[Tool]:
-    """Return the resources, templates and prompts of a server, without code."""
-    entries: list[Mapping[str, Any]] = []
-    if "resources" in client.capabilities:
-        entries += [item.wire for item in await client.list_resources()]
-        entries += [item.wire for item in await client.list_resource_templates()]
-    if "prompts" in client.capabilities:
-        entries += [item.wire for item in await client.list_prompts()]
-    return [describe_feature(wire, Location(client.label)) for wire in entries]
 
 
 def check_remote_tools(tools: Iterable[RemoteTool]) -> Iterator[Finding]:

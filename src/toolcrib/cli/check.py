@@ -16,6 +16,7 @@ from toolcrib.cli.load import (
     build_tools,
     catalog_json,
     config_findings,
+    find_skill_problems,
     find_unused_policy,
     load,
     registries_of,
@@ -25,6 +26,7 @@ from toolcrib.cli.output import Progress, Terminal, format_source
 from toolcrib.cli.table import Column, print_findings, print_table
 from toolcrib.cli.text import NAME_STYLE, STATE_STYLES, count, count_findings, safe
 from toolcrib.context import find_attribute
+from toolcrib.definition import SKILLS
 from toolcrib.errors import ConfigurationError, Finding
 from toolcrib.registry.selection import count_kinds, label_of
 from toolcrib.tool import Tool
@@ -47,15 +49,6 @@ _COLUMNS = (
     Column(is_path=True, style={"dim": True}),
     Column(style={"dim": True}),
 )
-_ABOUT_CALLS = frozenset(
-    {
-        *("long-name", "name-style", "vague-name", "missing-docstring", "missing-description"),
-        *("repeats-name", "unmarked-risk", "doubtful-hint", "undocumented-result"),
-    }
-)
-"""Lint rules about what only tools have, or about what is reported otherwise for resources and prompts."""
-_ABOUT_ARGUMENTS = frozenset({"undocumented-parameter", "untyped-parameter"})
-"""Rules about arguments: clients do not see the variables of a template."""
 _WAYS = {"native": "native", "handlers": "through handlers"}
 
 
@@ -98,13 +91,14 @@ def check(terminal: Terminal, targets: Sequence[str], as_json: bool, strict: boo
             findings += registry.check()
         findings = list(dict.fromkeys([*findings, *find_unused_policy(loaded.server)]))
     errors = [finding for finding in findings if finding.level == "error"]
-    findings += _check_key_file(loaded)
+    findings += [*_check_key_file(loaded), *loaded.server.dispatcher.find_app_problems()]
     findings += [finding for tool in every for finding in _find_context_misuse(tool)]
     findings += _find_overlaps(every)
     if scanned is None:
         with Progress(terminal, "inspecting tools") as progress:
             for tool in progress.track(every):
-                findings += advise(tool.definition, tool) if tool.kind == "tool" else _advise_feature(tool)
+                findings += () if tool.extension == SKILLS else advise(tool.definition, tool)
+        findings += find_skill_problems(every)
     else:
         findings += _compare_scan(scanned, built, findings)
     findings.sort(key=_place)
@@ -166,7 +160,9 @@ def _compare_scan(scanned: Scan, built: Sequence[Tool], findings: Sequence[Findi
     from toolcrib.catalog.agreement import compare_scan  # delayed: most checks read no source
 
     differences = compare_scan(
-        [*scanned.tools, *scanned.unlisted], list(built), [*scanned.findings, *findings]
+        [tool for tool in (*scanned.tools, *scanned.unlisted) if tool.kind == "tool"],
+        list(built),
+        [*scanned.findings, *findings],
     )
     announced = {item.tool.casefold() for item in differences if item.is_announced}
     yield from (item.finding for item in differences)
@@ -193,18 +189,6 @@ def _find_overlaps(tools: Sequence[Tool]) -> Iterator[Finding]:
         from toolcrib.registry.resources import find_overlaps  # delayed: most targets have no resources
 
         yield from find_overlaps(tools)
-
-
-def _advise_feature(tool: Tool) -> Iterator[Finding]:
-    """Return what is reported about a resource or a prompt: by the rules for tools, except those about how
-    models choose and call tools."""
-    if not tool.definition.description:
-        hint = "write a docstring, or give description=..."
-        message = f"{tool.label} has no description; users and models have only its name to go by"
-        place = (tool.source.file, tool.source.line, hint)
-        yield Finding("missing-description", "warning", message, tool.name, None, *place)
-    left_out = _ABOUT_CALLS if tool.kind == "prompt" else _ABOUT_CALLS | _ABOUT_ARGUMENTS
-    yield from (finding for finding in advise(tool.definition, tool) if finding.code not in left_out)
 
 
 def _place(finding: Finding) -> tuple[str, int]:

@@ -20,6 +20,7 @@ import click
 
 from toolcrib.catalog.diff import GRADES, Change
 from toolcrib.catalog.diff.compare import Comparison, compare
+from toolcrib.catalog.features import describe_feature
 from toolcrib.catalog.lock import Lock
 from toolcrib.cli.catalog import ToolSet, ToolSource, find_lock, scan_targets, static_option
 from toolcrib.cli.options import Command, CommandError, exclusive, json_option
@@ -30,6 +31,7 @@ from toolcrib.config import FILE_NAME
 from toolcrib.errors import ConfigurationError, Location
 from toolcrib.sources.described import describe
 from toolcrib.sources.targets import is_address
+from toolcrib.tool import Tool
 
 EXAMPLES = """
 toolcrib diff                          the lock file and the current tools
@@ -288,9 +290,7 @@ def _read_side(side: Side, other: Side, source: ToolSource, terminal: Terminal) 
         return _read_commit(side, other if isinstance(other, str) else "", terminal)
     if isinstance(side, Path):
         lock = Lock.load(side)
-        tools = [tool for tool in lock.tools if tool.kind == "tool"]
-        features = [tool for tool in lock.tools if tool.kind != "tool"]
-        return ToolSet(tools, [], str(side), features=features, kinds=lock.kinds)
+        return replace(ToolSet.of(lock.tools, [], str(side)), kinds=lock.kinds)
     if not is_address(side) and not side.startswith(COMMAND):
         source = replace(source, headers=(), protocol=None)
     if side.startswith(COMMAND):
@@ -309,7 +309,7 @@ def _read_side(side: Side, other: Side, source: ToolSource, terminal: Terminal) 
 def _read_commit(commit: Commit, other: str, terminal: Terminal) -> ToolSet:
     """Read the tools in the files of a commit. Without a path, the path of the other side is read."""
     repository = commit.repository
-    found = ToolSet(label=commit.name)
+    found, every = ToolSet(label=commit.name), list[Tool]()
     with tempfile.TemporaryDirectory(prefix="toolcrib-") as folder:
         root = Path(folder).resolve()
         repository.extract(commit.hash, root, repository.here / commit.path)
@@ -322,15 +322,17 @@ def _read_commit(commit: Commit, other: str, terminal: Terminal) -> ToolSet:
                 message = finding.message.replace(f"{root}/", "").replace(str(root), commit.name)
                 file = _name_place(finding.where, root, commit.name).file
                 found.findings.append(replace(finding, message=message, file=file))
-        for tool in (*scanned.tools, *scanned.unlisted):
+        for tool in (*scanned.tools, *scanned.features, *scanned.unlisted):
             path = Path(tool.source.file or root)
             # An import may have led to a file of the working tree, which is not part of the commit.
             if path.is_relative_to(root) or not path.resolve().is_relative_to(repository.root.resolve()):
                 place = _name_place(tool.source, root, commit.name)
-                moved = describe(replace(tool.definition, source=place))
+                moved = describe_feature(tool.to_wire(), place, tool.version)
+                if tool.kind == "tool":
+                    moved = describe(replace(tool.definition, source=place))
                 scopes = tool.options.scopes
-                found.tools.append(moved.with_options(scopes=scopes) if scopes else moved)
-    return found
+                every.append(moved.with_options(scopes=scopes) if scopes else moved)
+    return ToolSet.of(every, found.findings, found.label)
 
 
 def _find_target(commit: Commit, root: Path, other: str) -> Path:

@@ -13,12 +13,13 @@ from toolcrib.catalog.lint import OTHERS, Choice, Inspection, inspect_tools
 from toolcrib.catalog.lint.run import find_unknown_codes, to_sarif
 from toolcrib.catalog.lint.table import describe_other, is_known, load_groups, load_rules
 from toolcrib.cli.catalog import ToolSource, source_options
-from toolcrib.cli.load import SAMPLE_NOTE, catalog_json
+from toolcrib.cli.load import SAMPLE_NOTE, catalog_json, find_skill_problems
 from toolcrib.cli.options import Command, CommandError, exclusive, json_option
 from toolcrib.cli.output import Progress, Terminal
 from toolcrib.cli.table import print_findings
 from toolcrib.cli.text import LEVELS, NAME_STYLE, count, count_findings, style, style_state, suggest
 from toolcrib.config import FILE_NAME, Config, load_config
+from toolcrib.definition import SKILLS
 from toolcrib.errors import ConfigurationError, Finding
 from toolcrib.registry.selection import count_kinds, label_of
 
@@ -85,7 +86,7 @@ def lint(
     ignored = [_parse_choice(text, "--ignore") for text in ignore]
     raised = [_parse_choice(text, "--error") for text in errors]
     found = source.collect(terminal)
-    findings = list(found.findings)
+    findings = [*found.findings, *find_skill_problems(found.features)]
     if not no_ignore:
         for config in _read_configs(source.targets):
             for key, given, choices in (
@@ -99,7 +100,7 @@ def lint(
                 )
     with Progress(terminal, "inspecting tools") as progress:
         inspection = inspect_tools(
-            found.everything,
+            [tool for tool in found.everything if tool.extension != SKILLS],
             found=findings,
             ignore=ignored,
             error=raised,

@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from toolcrib.cli.catalog import (
-    RemoteFeature,
     ToolSource,
     check_remote_tools,
     complete_names,
@@ -126,7 +125,7 @@ def list_tools(
     return 1 if any(finding.level == "error" for finding in findings) else 0
 
 
-async def _list_remote(client: Client) -> tuple[str, list[RemoteTool], list[RemoteFeature]]:
+async def _list_remote(client: Client) -> tuple[str, list[RemoteTool], list[Tool]]:
     return *await list_remote_tools(client), await list_remote_features(client)
 
 
@@ -166,8 +165,8 @@ def show(terminal: Terminal, name: str, source: ToolSource, as_json: bool) -> in
     feature: Tool | None = None
     if remote is not None:
         found = remote.run(lambda client: find_remote(client, name), terminal)
-        feature = found if isinstance(found, RemoteFeature) else None
-        data = tool_json(found) if isinstance(found, RemoteFeature) else _remote_json(found)
+        feature = found if isinstance(found, Tool) else None
+        data = tool_json(found) if isinstance(found, Tool) else _remote_json(found)
         definition, run = found.definition, details["Runs"]
         timeout_s: float | None = DEFAULT_TIMEOUT_S
     else:
@@ -201,7 +200,7 @@ def show(terminal: Terminal, name: str, source: ToolSource, as_json: bool) -> in
 @targets_argument
 @json_option
 def scan(terminal: Terminal, targets: Sequence[str], as_json: bool) -> int:
-    """Find tools in source files without importing them.
+    """Find tools, resources and prompts in source files without importing them.
 
     Finds what an import would register: decorated functions, applications, tool objects and tables, for
     toolcrib, mcp and fastmcp. Code that has to run to define a tool is reported with file and line. Exit
@@ -211,17 +210,17 @@ def scan(terminal: Terminal, targets: Sequence[str], as_json: bool) -> int:
     """
     found = scan_targets(targets, terminal)
     if as_json:
-        document = catalog_json(found.tools, found.findings)
-        for tool, entry in zip(found.tools, document["tools"], strict=True):
-            if id(tool) in found.servers:
-                entry["server"] = found.servers[id(tool)]
-        terminal.json(document)
+        terminal.json(catalog_json([*found.tools, *found.features], found.findings, found.servers))
         return 1 if found.errors else 0
     if found.tools:
         print_tools([tool.definition for tool in found.tools], terminal, with_source=True)
         terminal.echo("")
+    if found.features:
+        print_features(found.features, terminal, is_first=True)
+        terminal.echo("")
     print_findings(sorted(found.findings, key=lambda item: (LEVELS.index(item.level), item.code)), terminal)
     more = f" and {len(found.unlisted)} disabled or older" if found.unlisted else ""
-    tools = f"{count(len(found.tools), 'tool')}{more} in {count(len(found.files), 'file')}"
+    kinds = count_kinds(map(label_of, (*found.tools, *found.features)))
+    tools = f"{kinds}{more} in {count(len(found.files), 'file')}"
     terminal.echo(f"{tools}; {count_findings(found.findings)}. Nothing was imported.")
     return 1 if found.errors else 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
@@ -19,6 +19,7 @@ from toolcrib.cli.options import CommandError, Targets
 from toolcrib.cli.output import Progress, Terminal, format_source
 from toolcrib.cli.text import count, shorten_list, suggest
 from toolcrib.config import FILE_NAME, Config, load_config, switches_from
+from toolcrib.definition import SKILLS
 from toolcrib.dispatch.tool_search import DEFAULT_BUDGET_TOKENS, SearchMode
 from toolcrib.errors import ConfigurationError, DefinitionError, Finding, SourceError
 from toolcrib.registry.index import Entry
@@ -35,8 +36,7 @@ from toolcrib.sources.targets import SAMPLES, Target, default_target, parse_targ
 from toolcrib.tool import Tool
 
 SAMPLE_NOTE = "these are the sample tools; name a file, folder or module to use yours"
-_SHOWN = ("version", "title", "instructions", "description")
-_IDENTITY = (*_SHOWN, "page_size", "log_arguments", "errors", "tasks")
+_IDENTITY = ("version", "title", "instructions", "page_size", "log_arguments", "errors", "tasks")
 
 
 @dataclass(slots=True)
@@ -106,12 +106,16 @@ def tool_json(tool: Tool) -> dict[str, Any]:
     return {**tool.to_wire(), "source": source, **adoption}
 
 
-def catalog_json(tools: Iterable[Tool], findings: Iterable[Finding]) -> dict[str, Any]:
+def catalog_json(
+    tools: Iterable[Tool], findings: Iterable[Finding], servers: Mapping[int, str] | None = None
+) -> dict[str, Any]:
     """Return the document that `list`, `scan`, `check` and `lint` print. It has lists of resources, templates
-    and prompts where there are some."""
+    and prompts where there are some. `servers` are the names of servers by the ids of their tools."""
     lists: dict[str, Any] = {"tools": []}
     for tool in tools:
-        lists.setdefault(LIST_NAMES[label_of(tool)], []).append(tool_json(tool))
+        label = (servers or {}).get(id(tool))
+        entry = {**tool_json(tool), **({} if label is None else {"server": label})}
+        lists.setdefault(LIST_NAMES[label_of(tool)], []).append(entry)
     return {**lists, "findings": [finding.to_json() for finding in findings]}
 
 
@@ -453,6 +457,16 @@ def find_unused_policy(server: MCPServer) -> list[Finding]:
     """Return findings for parts of the policy that match no tool, resource or prompt of the server."""
     errors = [] if server.enforcer is None else server.enforcer.check(server.dispatcher.published())
     return [finding for error in errors for finding in config_findings(error)]
+
+
+def find_skill_problems(resources: Iterable[Tool]) -> list[Finding]:
+    """Return what lint finds in the skills among resources."""
+    found = [tool for tool in resources if tool.extension == SKILLS]
+    if not found:
+        return []
+    from toolcrib.catalog.lint.skills import inspect_skills  # delayed: few servers have skills
+
+    return list(inspect_skills(found))
 
 
 def config_findings(error: ConfigurationError) -> list[Finding]:

@@ -22,7 +22,7 @@ EXAMPLES = """
 toolcrib lock tools.py                       write toolcrib.lock
 toolcrib lock tools.py --check               in a pipeline: is it current?
 toolcrib lock tools.py --update find_orders  accept the changes of one tool
-toolcrib lock shop.py --update 'prompt:*'    accept the changes of all prompts
+toolcrib lock shop.py --update 'prompt:*'    accept those of all prompts
 toolcrib lock shop/ --static                 without importing it
 toolcrib lock http://127.0.0.1:8000/mcp      the tools of a running server
 toolcrib lock                                the targets of toolcrib.toml
@@ -48,9 +48,9 @@ def lock(
     """Pin the definitions of tools, resources and prompts in a lock file.
 
     Commit the file with your code. `toolcrib serve --locked` serves only what it pins, `toolcrib diff` shows
-    what changed since. It covers names, descriptions, schemas, hints and scopes, not code and not the content
-    of resources. A NAME is that of a tool, prompt:NAME or resource:URI. Exit code 1: not written, or out of
-    date.
+    what changed since. It covers names, descriptions, schemas, hints and scopes, and the files of skills, but
+    not code and not the content of other resources. A NAME is that of a tool, prompt:NAME or resource:URI.
+    Exit code 1: not written, or out of date.
 
     A TARGET is a Python file, folder, module, module:object, toolcrib.toml or the URL of an MCP server.
     """

@@ -22,7 +22,6 @@ MAX_FILES = 512
 MAX_BYTES = 16 * 1024 * 1024
 """The limits of the extension for one skill."""
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-_FRONTMATTER = re.compile(r"---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -134,15 +133,10 @@ def verify_file(
 
 def _read_frontmatter(data: bytes, uri: str) -> Any:
     # Delayed: few clients read skills.
-    from toolcrib.sources.descriptors.formats import parse_text
+    from toolcrib.sources.descriptors.formats import parse_frontmatter
 
     try:
-        found = _FRONTMATTER.match(data.decode())
-        if found is None:
-            raise InvalidResponseError(f"{uri[:200]} has no frontmatter")
-        return parse_text(found[1], Path("frontmatter.yaml"))
-    except (UnicodeDecodeError, SourceError) as error:
-        hint = getattr(error, "hint", None)
-        raise InvalidResponseError(
-            f"{uri[:200]} cannot be verified: {error}" + (f" ({hint})" if hint else "")
-        ) from None
+        return parse_frontmatter(data, Path(MAIN_FILE))
+    except SourceError as error:
+        hint = f" ({error.hint})" if error.hint else ""
+        raise InvalidResponseError(f"{uri[:200]} cannot be verified: {error}{hint}") from None

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.content import BUILT_IN, Result, text_block
 from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Context, InputNeeded, Principal, find_misuse
-from toolcrib.definition import MAX_TIMEOUT_S, URI, LargeResults, Mirrored
+from toolcrib.definition import APPS, MAX_TIMEOUT_S, URI, LargeResults, Mirrored
 from toolcrib.dispatch.crash_log import CrashReporter, Raised
 from toolcrib.dispatch.deadline import run_steps
 from toolcrib.dispatch.lifespan import Applications
@@ -30,6 +30,7 @@ from toolcrib.errors import (
     CallError,
     ContextError,
     DefinitionError,
+    Finding,
     InvalidResultError,
     PolicyError,
     ToolBusyError,
@@ -213,6 +214,13 @@ def _hide_crash(plan: Plan, result: Result, crashes: CrashReporter, call_id: str
     return Result([text_block(str(hidden))], is_error=True, error=hidden)
 
 
+def raise_failure(result: Result) -> Result:
+    """Return a result, or raise the error that it reports."""
+    if result.is_error:
+        raise result.error or CallError(result.text)
+    return result
+
+
 def raise_questions(error: BaseException) -> None:
     """Raise InputNeeded if the tool asks questions, possibly from several tasks of its own at the same
     time."""
@@ -329,6 +337,24 @@ class Dispatcher:
     def published(self) -> list[Tool]:
         """Return everything that clients may see: tools, resources and prompts."""
         return [tool for each in (self.registry, self.resources, self.prompts) for tool in each.published()]
+
+    def find_problems(self) -> list[Finding]:
+        """Return findings about tools and resources that do not fit together."""
+        found = self.find_app_problems()
+        if len(self.resources):
+            from toolcrib.registry.resources import find_overlaps  # start-up time: many servers have none
+
+            found += find_overlaps(self.resources)
+        return found
+
+    def find_app_problems(self) -> list[Finding]:
+        """Return findings about the pages of apps, and about tools that name one."""
+        named = [tool for tool in self.registry.published() if tool.definition.app_uri is not None]
+        if not named and APPS not in self.resources.snapshot.extensions:
+            return []
+        from toolcrib.registry.apps import check_apps  # start-up time: few servers have apps
+
+        return list(check_apps(named, self.resources))
 
     def is_visible(self, principal: Principal, tool: Tool) -> bool:
         """Return whether a principal may see a tool."""

@@ -1,7 +1,8 @@
 """Tool search: where a list of tools would cost a model too many tokens, two tools stand in for it.
 
 `search_tools` finds tools by what they do, `call_tool` calls one of them. Tools with the tag "pinned" stay
-listed, and every tool can still be called by its name.
+listed, and every tool can still be called by its name. Tools that only the page of an app calls cost a model
+nothing: they stay listed, are not counted, and are neither found nor called through the two.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from toolcrib.context import LOCAL, Context, Principal
 from toolcrib.definition import OptionFields
-from toolcrib.errors import ConfigurationError, InvalidArgumentsError, ToolError
+from toolcrib.errors import ConfigurationError, DefinitionError, InvalidArgumentsError, ToolError
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
@@ -61,19 +62,20 @@ _FOUND_SCHEMA = {
 @dataclass(frozen=True, slots=True)
 class Listing:
     """The tools that a client is shown: all, or where it `is_reduced` the search tools and the pinned
-    ones."""
+    ones. `for_apps` counts those that only pages of apps call: they are shown, but models do not see them."""
 
     shown: tuple[Tool, ...]
     is_reduced: bool = False
     count: int = 0
     tokens: int = 0
     budget_tokens: int = 0
+    for_apps: int = 0
 
     @property
     def explanation(self) -> str:
         """Why the list is reduced, and to what."""
         search, call = (tool.name for tool in self.shown[:2])
-        pinned = len(self.shown) - 2
+        pinned = len(self.shown) - 2 - self.for_apps
         many = f"{pinned} pinned tools" if pinned > 1 else "one pinned tool"
         shown = f"{search}, {call} and {many}" if pinned else f"{search} and {call}"
         is_over = self.tokens > self.budget_tokens
@@ -129,11 +131,16 @@ class ToolSearch:
     def _make_listing(self, view: tuple[Tool, ...]) -> Listing:
         # Clients of an adopted server know its tools: its list is replaced only on demand.
         is_adopted = any(tool.adoption is not None for tool in view)
-        if self.mode == "never" or (self.mode == "auto" and (is_adopted or not self._exceeds_budget(view))):
+        for_model = [tool for tool in view if tool.definition.is_for_model]
+        fits = self.mode == "auto" and (is_adopted or not self._exceeds_budget(for_model))
+        if self.mode == "never" or fits:
             return Listing(view)
-        pinned = (tool for tool in view if PINNED in tool.definition.tags)
-        shown = (*self._make_pair(view), *pinned)
-        return Listing(shown, True, len(view), _count_tokens(view), self.budget_tokens)
+        kept = (t for t in view if PINNED in t.definition.tags or not t.definition.is_for_model)
+        shown = (*self._make_pair(view), *kept)
+        hidden = len(view) - len(for_model)
+        return Listing(
+            shown, True, len(for_model), _count_tokens(for_model), self.budget_tokens, for_apps=hidden
+        )
 
     def open(self) -> None:
         """Log what clients are shown, when the server starts."""
@@ -200,9 +207,16 @@ class ToolSearch:
             return None  # reported when `call_tool` itself is called
         inner = given["name"]
         tool = self._registry.try_get(inner)
-        if tool is None or not self._dispatcher.is_visible(principal, tool):
+        if tool is None or not self._is_found(tool) or not self._dispatcher.is_visible(principal, tool):
             return None
         return inner, given.get("arguments") or {}
+
+    @staticmethod
+    def _is_found(tool: Tool) -> bool:
+        try:
+            return tool.definition.is_for_model
+        except DefinitionError:
+            return True  # reported when it is called
 
     def _make_pair(self, view: Sequence[Tool]) -> tuple[Tool, Tool]:
         search, call = self._free_name(SEARCH, view), self._free_name(CALL, view)
@@ -299,6 +313,7 @@ class ToolSearch:
         from toolcrib.catalog.tokens import cost_of  # delayed, as above
 
         index = self._find_index()
+        view = [tool for tool in view if tool.definition.is_for_model]
         sees_all = len(view) == len(index)
         hits = index.search(query, limit, None if sees_all else frozenset(tool.name for tool in view))
         found: list[dict[str, Any]] = []
@@ -323,7 +338,8 @@ class ToolSearch:
         with self._index_lock:
             snapshot = self._registry.snapshot
             if self._index is None or self._index[0] is not snapshot:
-                self._index = (snapshot, SearchIndex(self._registry.published()))
+                found = [tool for tool in self._registry.published() if tool.definition.is_for_model]
+                self._index = (snapshot, SearchIndex(found))
             return self._index[1]
 
 

@@ -41,6 +41,7 @@ SHAPES: Mapping[str, Shape] = {
     "tools": lambda tool, revision: revision.shape_tool(tool.definition),
     "resources": _shape_resource,
     "resourceTemplates": _shape_template,
+    "skills": lambda resource, _: resource.skill.to_wire() if getattr(resource, "skill", None) else None,
     "prompts": lambda prompt, revision: revision.shape_entry(prompt.to_wire()),
 }
 """How an entry of each list looks in a revision; None for one that is not in it."""
@@ -81,12 +82,23 @@ class ListCache:
             while len(self._lists) >= MAX_LISTS:
                 del self._lists[next(iter(self._lists))]
             pages = self._lists[known] = _Pages(key, entries, revision, self.page_size)
-        if cursor not in pages:
-            raise RPCError(INVALID_PARAMS, "Invalid cursor: list again from the start", status=200)
-        return pages[cursor]
+        return _find_page(pages, cursor)
 
     def clear(self) -> None:
         self._lists.clear()
+
+
+def page_of(
+    key: str, entries: Sequence[Any], revision: Revision, size: int | None, cursor: str | None
+) -> bytes:
+    """Return one page of a list that is not kept."""
+    return _find_page(_Pages(key, entries, revision, size), cursor)
+
+
+def _find_page(pages: _Pages, cursor: str | None) -> bytes:
+    if cursor not in pages:
+        raise RPCError(INVALID_PARAMS, "Invalid cursor: list again from the start", status=200)
+    return pages[cursor]
 
 
 def list_reply(engine: Engine, id_: Id, revision: Revision, page: bytes) -> Reply:

@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.context import Principal
-from toolcrib.protocol import completion, messages, prompts, resources
+from toolcrib.definition import APPS
+from toolcrib.protocol import completion, messages, prompts, resources, skills
 from toolcrib.protocol.calls import (
     AwaitedResult,
     Peer,
@@ -175,7 +176,9 @@ def _tools_capability(engine: Engine) -> Mapping[str, Any]:
 def _resources_capability(engine: Engine) -> Mapping[str, Any]:
     if not resources.is_served(engine):
         return {}
-    return {"resources": {"listChanged": True} if engine.settings.dynamic else {}}
+    own = {"listChanged": True} if engine.settings.dynamic else {}
+    has_apps = APPS in engine.dispatcher.resources.snapshot.extensions
+    return {"resources": own} | ({"extensions": {APPS: {}}} if has_apps else {})
 
 
 def _subscribe_capability(engine: Engine) -> Mapping[str, Any]:
@@ -214,6 +217,9 @@ METHODS: tuple[Method, ...] = (
     Method("resources/read", resources.read),
     Method("resources/subscribe", resources.subscribe, LEGACY_ONLY, _legacy_subscribe_capability),
     Method("resources/unsubscribe", resources.unsubscribe, LEGACY_ONLY),
+    Method("skills/list", skills.list_skills, capability=skills.capability),
+    Method("skills/get", skills.get_skill),
+    Method("resources/directory/read", skills.read_directory),
     Method("prompts/list", prompts.list_prompts, capability=_prompts_capability),
     Method("prompts/get", prompts.get),
     Method("completion/complete", completion.complete, capability=_completions_capability),

@@ -190,7 +190,7 @@ def _list(key: str, engine: Engine, peer: Peer, id_: Id, revision: Revision, par
 
 def read(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> Reply | ResourceRead:
     _check_served(engine, "resources/read")
-    uri = _read_uri(params)
+    uri = read_uri(params)
     kept = engine.dispatcher.kept_results
     if kept is not None and (contents := kept.find(peer.principal, uri)) is not None:
         hints = {"ttlMs": 0, "cacheScope": "private"} if revision.modern else {}
@@ -203,7 +203,7 @@ def read(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params
 
 def subscribe(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> Reply:
     _check_served(engine, "resources/subscribe")
-    uri, session = _read_uri(params), peer.session
+    uri, session = read_uri(params), peer.session
     if session is None:
         text = "Invalid request: subscribing needs a session, send initialize first"
         raise RPCError(messages.INVALID_REQUEST, text)
@@ -221,7 +221,7 @@ def subscribe(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: P
 
 def unsubscribe(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> Reply:  # noqa: ARG001
     _check_served(engine, "resources/unsubscribe")
-    uri = _read_uri(params)
+    uri = read_uri(params)
     if peer.session is not None:
         peer.session.subscribed.discard(uri)
     return Reply(messages.encode_result(id_, b"{}"))
@@ -232,7 +232,8 @@ def _check_served(engine: Engine, method: str) -> None:
         raise method_not_found(method)
 
 
-def _read_uri(params: Params) -> str:
+def read_uri(params: Params) -> str:
+    """Return the URI that a request names. Raise RPCError where there is none."""
     uri = params.get("uri")
     if type(uri) is not str:
         raise RPCError(INVALID_PARAMS, "Invalid params: uri is required, and must be a string", status=200)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from toolcrib.errors import InvalidToolError
 from toolcrib.tool import Tool
@@ -19,6 +19,17 @@ TIMEOUT_S = 1.0
 _MAX_LENGTH = 1_000
 Completers = dict[str, Tool]
 F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
+
+
+class Completed(Protocol[P, R]):
+    """A function behind a prompt or a resource: itself, with a decorator for functions that complete its
+    arguments."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+    def complete(self, argument: str) -> Callable[[F], F]: ...
 
 
 class Completable(Protocol):

@@ -226,6 +226,8 @@ class Snapshot:
     index: dict[str, VersionGroup]
     groups: tuple[VersionGroup, ...]
     tools: tuple[Tool, ...]
+    extensions: frozenset[str]
+    """The MCP extensions that tools belong to."""
     fold: Callable[[str], str] = str.casefold
 
     @classmethod
@@ -237,7 +239,8 @@ class Snapshot:
                 index[names.fold(spelling)] = group
                 index[spelling] = group  # tried first: it needs no folding
         tools = tuple(group.newest.tool for group in groups if group.newest)
-        return cls(revision, index, groups, tools, names.fold)
+        extensions = frozenset(tool.extension for tool in tools if tool.extension is not None)
+        return cls(revision, index, groups, tools, extensions, names.fold)
 
     def find(self, name: str) -> Tool | None:
         """Return the newest enabled version of a name, or the one after `@`."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Literal, TypedDict, cast
 
-from toolcrib.content import MEDIA, Block, Message, Result, text_block
+from toolcrib.content import MEDIA, Block, Message, RelayedResult, Result, text_block
 from toolcrib.definition import OptionFields, RunMode, ToolOptions
 from toolcrib.errors import InvalidToolError
 from toolcrib.registry.completion import Completers
@@ -133,6 +133,8 @@ class PromptResults(ToolResults):
     __slots__ = ()
 
     def _finish(self, value: Any) -> Result:
+        if isinstance(value, RelayedResult):
+            return value
         if isinstance(value, Result):
             made = self._check_whole(value)
             return made if made.is_error else self._messages(made.content)

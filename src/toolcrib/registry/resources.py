@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypedDict
 
-from toolcrib.content import MEDIA, Block, File, Link, Result, is_text_type
+from toolcrib.content import MEDIA, Block, File, Link, RelayedResult, Result, is_text_type
 from toolcrib.definition import URI, OptionFields, RunMode, ToolOptions, check_text
-from toolcrib.errors import Finding, InvalidToolError
+from toolcrib.errors import Finding, InvalidToolError, Location
 from toolcrib.registry.completion import TIMEOUT_S, Completers
 from toolcrib.registry.index import Snapshot, VersionGroup
 from toolcrib.registry.registry import ToolRegistry
@@ -63,10 +63,12 @@ class Resource(Tool):
 
     `display_name` is the name that clients show, `template` is None for a single URI. `annotations` are those
     of MCP (`audience`, `priority`, `lastModified`). Clients may keep what they read for `ttl_ms`.
-    `unscreened` are variables that may hold `..`, absolute paths and NUL.
+    `unscreened` are variables that may hold `..`, absolute paths and NUL. `digest` is that of content which
+    must not change while it is served.
     """
 
     kind = "resource"
+    digest: str | None = None
     __slots__ = (
         "annotations",
         "completers",
@@ -160,8 +162,18 @@ def make_resource(uri: str, function: Callable[..., Any], fields: ResourceFields
     return made
 
 
-def add_static(uri: str, content: Any, fields: ResourceFields) -> list[Resource]:
-    """Make resources of fixed content: text, bytes, data, a `File`, or the path of a file or folder."""
+def add_static(uri: str, content: Any, fields: ResourceFields, source: Location) -> list[Resource]:
+    """Make resources of fixed content: text, bytes, data, a `File`, or the path of a file or folder.
+
+    `source` is where they are added.
+    """
+    made = _make_static(uri, content, fields)
+    for each in made:
+        each.info.source = source
+    return made
+
+
+def _make_static(uri: str, content: Any, fields: ResourceFields) -> list[Resource]:
     if isinstance(content, Path):
         return _folder(uri, content, fields) if content.is_dir() else [_file(uri, content, fields)]
     if isinstance(content, Link):
@@ -381,6 +393,8 @@ class ResourceResults(ToolResults):
         self.mime_type = resource.mime_type
 
     def _finish(self, value: Any) -> Result:
+        if isinstance(value, RelayedResult):
+            return value
         if isinstance(value, Result):
             made = self._check_whole(value)
             return made if made.is_error else self._check_items([self._of_block(b) for b in made.content])

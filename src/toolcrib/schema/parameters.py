@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import sys
 from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import Any, NamedTuple
@@ -195,6 +196,12 @@ def locate(function: Any) -> Location:
         except (OSError, TypeError):
             return NO_LOCATION
     return NO_LOCATION
+
+
+def locate_caller() -> Location:
+    """Return where the function that asks was called."""
+    caller = sys._getframe(2)
+    return Location(caller.f_code.co_filename, caller.f_lineno)
 
 
 def is_async_callable(handler: Any) -> bool:

@@ -137,3 +137,9 @@ class MemorySource:
 
     def files(self, target: Any) -> Sequence[Path]:  # noqa: ARG002
         return ()
+
+
+def report_unused_switch(name: str) -> Finding:
+    """Return the finding about a switch that turns nothing on or off."""
+    hint = "give tools a group: @tool(group=...), TOOL_GROUP"
+    return Finding("idle-switch", "warning", f"Switch '{name}' matches no group of tools", hint=hint)

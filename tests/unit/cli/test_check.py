@@ -329,11 +329,11 @@ def test_their_problems_are_reported_with_a_place(cli: CommandLine) -> None:
     found = cli.json("check", "bad.py", "--json")["findings"]
     codes = [(item["code"], item["level"], item["line"], item["tool"]) for item in found]
     assert codes == [
-        ("missing-description", "warning", 6, "a://{x}"),
+        ("missing-description", "warning", 6, "resource:a://{x}"),
         ("same-uris", "warning", 10, "a://{y}"),
         ("invalid-tool", "error", 15, "b://{z}"),
-        ("missing-description", "warning", 20, "greet"),
-        ("overrides-instructions", "warning", 24, "planted"),
+        ("missing-description", "warning", 20, "prompt:greet"),
+        ("overrides-instructions", "warning", 24, "prompt:planted"),
     ]
     done = cli.run("check", "bad.py")
     assert done.exit_code == 1

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.unit.cli.conftest import ADD, CommandLine
+from tests.unit.cli.conftest import ADD, SHOP, CommandLine
 from toolcrib.cli.catalog import scan_targets
 from toolcrib.cli.output import Terminal
 
@@ -188,3 +188,23 @@ def register(server: MCPServer) -> None:
     done = cli.run("check", "--against-scan", "half_tools.py")
     assert done.exit_code == 0
     assert "Tool 'later' is in the source, but importing does not register it" in done.stdout
+
+
+def test_resources_and_prompts_are_listed_beside_tools(cli: CommandLine) -> None:
+    cli.write("shop.py", SHOP)
+    done = cli.run("scan", "shop.py")
+    assert "TEMPLATE" in done.stdout
+    assert "1 tool, 2 resources, 1 template and 2 prompts in 1 file; no problems." in done.stdout
+    document = cli.json("scan", "shop.py", "--json")
+    assert [entry["uri"] for entry in document["resources"]] == ["orders://list", "shop://logo"]
+    assert [entry["uriTemplate"] for entry in document["resourceTemplates"]] == ["orders://{number}/invoice"]
+    assert [(entry["name"], entry["server"]) for entry in document["prompts"]] == [
+        ("complain", "shop"),
+        ("thank", "shop"),
+    ]
+
+
+def test_reading_the_source_locks_what_importing_locks(cli: CommandLine) -> None:
+    cli.write("shop.py", SHOP)
+    assert cli.run("lock", "shop.py").exit_code == 0
+    assert "up to date" in cli.run("lock", "shop.py", "--static", "--check").stderr

@@ -25,6 +25,10 @@ def compare_features(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator
         yield make_change(
             "label-changed", "cosmetic", "/name", template, (), old.get("name"), new.get("name")
         )
+    if old.get("digest") != new.get("digest"):
+        template = "its content changed, or that of another file of the skill"
+        digests = old.get("digest"), new.get("digest")
+        yield make_change("content-changed", "compatible", "/digest", template, (), *digests)
     hints = old.get("annotations", {}), new.get("annotations", {})
     for key in sorted({*hints[0], *hints[1]}):
         if hints[0].get(key) != hints[1].get(key):

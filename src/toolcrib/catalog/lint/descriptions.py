@@ -284,11 +284,12 @@ COSTLY_LIST = 10_000
 
 
 def find_costly_tool(tool: LintedTool) -> Iterator[Problem]:
-    if tool.token_count > COSTLY_TOOL:
+    if tool.token_count > COSTLY_TOOL and tool.definition.is_for_model:
         yield Problem(f"'{tool.name}' costs about {tool.token_count:,} tokens in every conversation")
 
 
 def find_costly_list(tools: Sequence[LintedTool]) -> Iterator[tuple[LintedTool, Problem]]:
+    tools = [tool for tool in tools if tool.definition.is_for_model]
     costs = [(tool.token_count, index) for index, tool in enumerate(tools)]
     total = sum(cost for cost, _ in costs)
     if total > COSTLY_LIST:

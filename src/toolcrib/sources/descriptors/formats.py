@@ -25,6 +25,9 @@ MAX_JSON_BYTES = 16 * 1024 * 1024
 MAX_BYTES = 2 * 1024 * 1024
 """The limit for YAML and TOML, which take longer to read."""
 
+MAX_FRONTMATTER = 64 * 1024
+
+_FRONTMATTER = re.compile(r"---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _BYTE = re.compile(r" ?\(byte (\d+)\)")
 _TOML_LINE = re.compile(r"\(at line (\d+), column \d+\)$")
 _NUMBER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,99})(\.[0-9]+)?([eE][-+]?[0-9]{1,4})?")
@@ -71,6 +74,16 @@ def decode_text(data: bytes, path: Path) -> str:
 def parse_text(text: str, path: Path) -> Any:
     """Return the data of the text of a file. Raises SourceError with the file and, where known, the line."""
     return _PARSERS[format_of(path) or "json"](text, path)
+
+
+def parse_frontmatter(data: bytes, path: Path) -> Any:
+    """Return the YAML at the beginning of a Markdown file, between two lines of `---`. Raises SourceError."""
+    found = _FRONTMATTER.match(decode_text(data, path))
+    if found is None:
+        _refuse(path, "has no frontmatter", 1, "begin with a line of ---, YAML, and another line of ---")
+    if len(found[1]) > MAX_FRONTMATTER:
+        _refuse(path, f"has more than {MAX_FRONTMATTER // 1024} KiB of frontmatter", 1)
+    return _parse_yaml(f"\n{found[1]}", path)  # in the line where it is in the file
 
 
 def dump_text(value: Any, form: Format) -> str:

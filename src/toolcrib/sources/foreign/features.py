@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any, NoReturn, TypeVar
 
-from toolcrib.content import Result
+from toolcrib.content import RelayedResult, Result
 from toolcrib.context import Context
 from toolcrib.definition import ToolOptions, check_text
 from toolcrib.errors import (
@@ -76,6 +76,9 @@ class ListedTemplate(URITemplate):
     def match(self, uri: str) -> dict[str, Any] | None:
         shorter = re.split("[?#]", uri, maxsplit=1)[0]  # fastmcp ignores a query that is not in the template
         return {"uri": uri} if self._fits(uri.translate(self._blanks)) or self._fits(shorter) else None
+
+    def expand(self, values: Mapping[str, Any]) -> str:
+        return str(values["uri"])  # other spellings are looked up in the catalog
 
     def _fits(self, uri: str) -> bool:
         if self._parsed is not None:
@@ -195,7 +198,7 @@ class Catalog:
             wanted = uri or arguments["uri"]
             self._check_templates(wanted, toolcrib_context)
             reply = await self._request("resources/read", {"uri": wanted}, toolcrib_context)
-            return Result(reply["contents"], meta=meta_of(reply))
+            return RelayedResult(reply["contents"], meta=meta_of(reply))
 
         names = () if uri else ("uri",)
         options = self._options(wire, {name: {"type": "string"} for name in names}, names, read_only=True)
@@ -208,7 +211,7 @@ class Catalog:
         async def render(arguments: dict[str, Any], toolcrib_context: Context) -> Result:
             params = {"name": own_name, "arguments": arguments}
             reply = await self._request("prompts/get", params, toolcrib_context)
-            return Result(reply["messages"], reply.get("description") or "", meta=meta_of(reply))
+            return RelayedResult(reply["messages"], reply.get("description") or "", meta=meta_of(reply))
 
         properties = {
             item["name"]: {

@@ -44,7 +44,7 @@ _SPELLINGS = {
 }
 OPEN_SCHEMA: dict[str, Any] = {"type": "object", "properties": {}}
 UNREAD = (Unresolved, RecursionError)
-_RECORDS = frozenset({"Icon", "ToolAnnotations"})
+_RECORDS = frozenset({"Annotations", "Icon", "ToolAnnotations"})
 
 
 @dataclass(slots=True)
@@ -222,7 +222,7 @@ def adopt(maker: ToolMaker, function: Function, call: Arguments, library: str) -
     """Return the tool that adopting makes of a function. Raises DefinitionError where that fails."""
     read = read_options(maker.resolver, call, _SDK if library == "mcp" else ("name",))
     given, stated = read.given, read.given.get("output_schema")
-    made = maker.make_stub(function, drops={*_filled(maker, function), *(given.get("exclude_args") or ())})
+    made = maker.make_stub(function, drops={*filled(maker, function), *(given.get("exclude_args") or ())})
     stub: Any = made.function
     returns = stub.__annotations__.get("return")
     names = list(_foreign_names(returns))
@@ -267,7 +267,7 @@ def adopt(maker: ToolMaker, function: Function, call: Arguments, library: str) -
     return Tool(callee, name, options, build, stub)
 
 
-def _filled(maker: ToolMaker, function: Function) -> set[str]:
+def filled(maker: ToolMaker, function: Function) -> set[str]:
     """Return the parameters that fastmcp fills in by their defaults, such as `Depends(...)`."""
     found = set()
     for name, default in defaults_of(function.node.args):

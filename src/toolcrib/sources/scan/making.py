@@ -184,7 +184,7 @@ class ToolMaker:
         try:
             return NO_OPTIONS.override(options)
         except DefinitionError as error:
-            self.findings.append(_placed(error.finding, call))
+            self.findings.append(placed(error.finding, call))
             return NO_OPTIONS
 
     def unknown_handler(self, item: Data) -> Any:
@@ -252,7 +252,7 @@ class ToolMaker:
         try:
             return foreign.adopt(self, function, call, library)
         except DefinitionError as error:
-            self.findings.append(_placed(error.finding, call))
+            self.findings.append(placed(error.finding, call))
             return None
 
     def refuse_unknown(self, registration: Registration) -> None:
@@ -290,7 +290,7 @@ class ToolMaker:
             try:
                 self._register(registry, item, server, switches)
             except Exception as error:  # options of any type may have been written
-                self.findings.append(_placed(finding_of(item.thing, error), item.call))
+                self.findings.append(placed(finding_of(item.thing, error), item.call))
         return registry
 
     def _register(
@@ -314,16 +314,16 @@ class ToolMaker:
         for tool in batch.tools:
             self.note(tool.origin, findings, guesses)
         batch.switch({**switches, **(words.get("switches") or {})})
-        self.findings += [_placed(finding, call) for finding in batch.findings]
+        self.findings += [placed(finding, call) for finding in batch.findings]
         batch.tools = select(batch.tools, words.get("include") or (), words.get("exclude") or ())
         every = [*guesses, *(guess for tool in batch.tools for guess in self.note(tool.origin).guesses)]
         if any(guess.code in ("guessed-condition", "guessed-name") for guess in every):
             batch.tools = [tool for tool in batch.tools if tool.name not in registry]  # one of them is enough
         report = registry.add_all(batch.tools, on_duplicate=words.get("on_duplicate"))
-        self.findings += [_placed(finding, call) for finding in report.findings]
+        self.findings += [placed(finding, call) for finding in report.findings]
 
 
-def _placed(finding: Finding, call: Arguments) -> Finding:
+def placed(finding: Finding, call: Arguments) -> Finding:
     if finding.file is not None:
         return finding
     return replace(finding, file=str(call.file.path), line=call.line)

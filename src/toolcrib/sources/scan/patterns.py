@@ -55,7 +55,8 @@ _MANY = frozenset({"add_all", "register_all_tools"})
 _MOUNTS = frozenset({"mount", "import_server"})
 _CHANGES = words_in("add_provider add_tool_transformation add_transform disable enable remove remove_tool")
 _OFTEN_ON_PARAMETERS = frozenset({"add", "mount", "import_server", "register_tool"}) | _MANY
-_METHODS = _ONE | _MANY | _MOUNTS | _CHANGES | {"add", "tool"}
+FEATURES = frozenset({"add_resource", "prompt", "resource"})
+_METHODS = _ONE | _MANY | _MOUNTS | _CHANGES | {"add", "add_resource", "prompt", "tool"}
 _REGISTERING = re.compile(r"tool|regist|setup|mount|publish|^(?:exec|setattr|delattr)$", re.IGNORECASE)
 _TOOL_WORDS = re.compile(r"tool|execute|mcp", re.IGNORECASE)
 
@@ -121,7 +122,7 @@ class Patterns:
         for decorator in reversed(node.decorator_list):
             called = decorator.func if isinstance(decorator, ast.Call) else decorator
             name = str(getattr(called, "attr", None) or getattr(called, "id", ""))
-            is_often = spot.function is not None and "tool" in name.lower()
+            is_often = spot.function is not None and ("tool" in name.lower() or name in FEATURES)
             for frame in self.resolver.frames(spot) if is_often else [ROOT]:
                 call = call_at(decorator, spot, frame)
                 if isinstance(called, ast.Attribute) and name == "list_tools":
@@ -142,8 +143,8 @@ class Patterns:
             made = resolver.resolve(decorator, scope, call.frame)
             thing = made if isinstance(made, Marker) else thing
         match thing:
-            case Method(name="tool"):
-                self._register(thing.server, self._defined(node, scope), call, "tool")
+            case Method(name="tool" | "resource" | "prompt"):
+                self._register(thing.server, self._defined(node, scope), call, thing.name)
             case Marker():
                 self._apply(thing, self._defined(node, scope), call)
             case Known() if thing.name in MARKS:
@@ -274,7 +275,9 @@ class Patterns:
         """Do what calling a method of a server does."""
         server, name, resolver = method.server, method.name, self.resolver
         first = resolver.first(call)
-        if name == "tool":
+        if name == "add_resource" and server.library == "toolcrib":
+            self._register(server, UNKNOWN, call, name)
+        elif name in ("tool", "prompt"):
             if isinstance(first, Written) or (call.args and isinstance(call.args[0], ast.Lambda)):
                 self._register(server, first, call.after_first(), name)
         elif name in _ONE:
@@ -317,7 +320,8 @@ class Patterns:
             return
         doubts = thing.guesses if isinstance(thing, Function) else ()
         guesses = tuple(dict.fromkeys((*at.guesses, *doubts)))
-        server.registrations.append(Registration(thing, call, method, guesses))
+        found = server.features if method in FEATURES else server.registrations
+        found.append(Registration(thing, call, method, guesses))
 
     def _mount(self, server: Server, call: Arguments) -> None:
         nodes = [*call.args, *filter(None, [call.keyword("server")])]

@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from toolcrib.config import Config, load_config, switches_from
+from toolcrib.definition import URI
 from toolcrib.errors import DefinitionError, Finding, Level, SourceError
 from toolcrib.registry.index import report_shortened
 from toolcrib.registry.registry import ToolRegistry, finding_of
@@ -26,6 +27,7 @@ from toolcrib.sources.base import Batch, ReadOptions
 from toolcrib.sources.foreign.entry_point import find_start
 from toolcrib.sources.loading import find_import_root, imports_forbidden
 from toolcrib.sources.modules import GROUP
+from toolcrib.sources.scan.features import read_features
 from toolcrib.sources.scan.files import Library, ScanTarget, find_target, mentions_tools
 from toolcrib.sources.scan.making import (
     ToolMaker,
@@ -212,7 +214,8 @@ class _Scanner:
                 batch.extend(tables.read_table(table, handlers).make_tools(options))
             self.findings += _located(batch.findings, files)
             own = [item for item in content.servers if item not in inner and servers.pop(item, 0) is None]
-            found = [Group(None, batch.tools), *(self._group_of(server, content.file) for server in own)]
+            found = [Group(None, batch.tools)]
+            found += [group for server in own for group in self._groups_of(server, content.file)]
             for group in found if content.group is not None else ():
                 group.tools = [
                     tool if tool.options.group is not None else tool.with_options(group=content.group)
@@ -299,18 +302,22 @@ class _Scanner:
                 batch.findings.append(finding if finding.file else replace(finding, **place))  # type: ignore[arg-type]
         return batch
 
-    def _group_of(self, server: Server, file: SourceFile) -> Group:
+    def _groups_of(self, server: Server, file: SourceFile) -> list[Group]:
+        """Return the tools of a server, its resources and its prompts: each have names of their own."""
         batch = self._each([server], file)
         self.findings += batch.findings
-        return Group(server, batch.tools)
+        features = (list(read_features(self.maker, server, kind)) for kind in ("resource", "prompt"))
+        return [Group(server, batch.tools), *(Group(server, tools) for tools in features if tools)]
 
     def _servers_elsewhere(self, files: Sequence[SourceFile]) -> list[Group]:
         """Return the tools on servers that no module holds: they come from elsewhere, or from a function."""
         groups: list[Group] = []
         for server in list(self.resolver.servers.values()):
-            if server in self._claimed or not (server.registrations or server.listers or server.mounts):
+            if server in self._claimed or not (
+                server.registrations or server.features or server.listers or server.mounts
+            ):
                 continue
-            sites = [item.call.file for item in server.registrations]
+            sites = [item.call.file for item in (*server.registrations, *server.features)]
             sites += [handler.file for handler in server.listers]
             if any(site in files for site in (*sites, server.file)):
                 self._claimed.add(server)
@@ -318,7 +325,7 @@ class _Scanner:
                 if not is_held and not all(item.guesses for item in server.registrations):
                     words = "the server it is put on is not known here"
                     server.guesses.append(Guess("guessed-server", words))
-                groups.append(self._group_of(server, sites[0] if sites else files[0]))
+                groups += self._groups_of(server, sites[0] if sites else files[0])
         return groups
 
     def _marked_inside(self, file: SourceFile) -> Iterator[Function]:
@@ -343,12 +350,14 @@ class _Scanner:
                 if isinstance(thing, Module) and part not in thing.file.scope.names:
                     raise SourceError(f"There is no '{target.name}' in {target.label.rpartition(':')[0]}")
                 thing = self.resolver.attribute(thing, part)
+            if isinstance(thing, Server):
+                return self._groups_of(thing, file)
             batch = self._each([thing], file)
             self.findings += batch.findings
             if not batch.tools and not batch.findings:
                 words = f"{target.label} cannot be told without running the code"
                 self.findings.append(Finding("unresolved-tool", "error", words, file=str(file.path)))
-            return [Group(thing if isinstance(thing, Server) else None, batch.tools)]
+            return [Group(None, batch.tools)]
         return []
 
     # --- tools ---
@@ -356,6 +365,8 @@ class _Scanner:
     def _make_registry(self, group: Group) -> ToolRegistry:
         """Return a registry with the rules of a group's server, or of the one that the targets name."""
         server = group.server
+        if group.tools[0].kind == "resource":
+            return ToolRegistry(name_rule=URI, confusable="allow")
         if server is None or server.library != "toolcrib":
             named = [each for each in self.targets if not each.is_folder and not each.name]
             files = [self.files[path] for each in named for path in each.files[:1] if path in self.files]
@@ -371,7 +382,7 @@ class _Scanner:
         note = self.maker.note(tool.origin)
         yield from (replace(finding, tool=tool.name) for finding in note.findings)
         for guess in note.guesses:
-            words = f"Tool '{tool.name}' is a guess: {guess.words}"
+            words = f"{tool.label} is a guess: {guess.words}"
             yield _about(tool, guess.code, "advice", words)
 
     def scan(self) -> Scan:
@@ -407,10 +418,11 @@ class _Scanner:
             if tool.long_name is not None:
                 result.findings += report_shortened(tool)
             result.findings += tool.findings
-            names.setdefault((tool.name.casefold(), tool.version), []).append(tool)
+            names.setdefault((tool.reference.casefold(), tool.version), []).append(tool)
             if label is not None:
                 result.servers[id(tool)] = label
-            (result.tools if is_listed else result.unlisted).append(tool)
+            listed = result.tools if tool.kind == "tool" else result.features
+            (listed if is_listed else result.unlisted).append(tool)
         result.findings += _report_same_names([tools for tools in names.values() if len(tools) > 1])
         result.findings = list(dict.fromkeys(result.findings))
         result.read = list(self.library.files)
@@ -423,7 +435,7 @@ class _Scanner:
             kept = []
             for tool in group.tools:
                 origin = self.maker.note(tool.origin).key or (id(tool.origin),)
-                key = (origin, tool.name, tool.version)  # what is reachable in two ways was written once
+                key = (origin, tool.reference, tool.version)  # what is reachable in two ways was written once
                 if key not in seen:
                     seen.add(key)
                     kept.append(tool)
@@ -466,7 +478,7 @@ class _Scanner:
             for group in taken:
                 if group.tools and (config.namespace is not None or config.switches):
                     changed = collect(group.tools, namespace=config.namespace, switches=config.switches)
-                    group.tools = changed.tools
+                    group.tools = changed.everything
             groups += taken
         chosen, findings = config.choose([tool for group in groups for tool in group.tools])
         self.findings += findings
@@ -543,7 +555,7 @@ def _count(items: Sequence[Any], noun: str) -> str:
 class Scan:
     """The result of a scan. `tools` can all be listed; `unlisted` are off, or older versions. `files` are
     those of the targets, in order; `read` are all that were looked into. `servers` are the names of the
-    servers that the tools are on, by the ids of the tools."""
+    servers that the tools are on, by the ids of the tools. `features` are resources and prompts."""
 
     tools: list[Tool] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -551,6 +563,7 @@ class Scan:
     unlisted: list[Tool] = field(default_factory=list)
     read: list[Path] = field(default_factory=list)
     servers: dict[int, str] = field(default_factory=dict)
+    features: list[Tool] = field(default_factory=list)
 
     @property
     def errors(self) -> list[Finding]:

@@ -113,6 +113,7 @@ class Server(Thing):
     call: Arguments | None = None
     cls: Class | None = None
     registrations: list[Any] = field(default_factory=list)
+    features: list[Any] = field(default_factory=list)
     mounts: list[Any] = field(default_factory=list)
     guesses: list[Guess] = field(default_factory=list)
     listers: list[Function] = field(default_factory=list)
