@@ -129,6 +129,9 @@ async def _tell_features(client: Client, ears: Ears) -> dict[str, Any]:
         assert isinstance(contents, types.TextResourceContents)
         return contents.text
 
+    async def list_uris() -> list[str]:
+        return [str(resource.uri) for resource in (await client.list_resources()).resources]
+
     async def get(name: str, arguments: dict[str, str] | None = None) -> str:
         content = (await client.get_prompt(name, arguments)).messages[0].content
         assert isinstance(content, types.TextContent)
@@ -143,8 +146,8 @@ async def _tell_features(client: Client, ears: Ears) -> dict[str, Any]:
     completed = await client.complete(reference, {"name": "arg1", "value": "par"})
     templates = (await client.list_resource_templates()).resource_templates
     return {
-        "resources": [str(resource.uri) for resource in (await client.list_resources()).resources],
-        "templates": [template.uri_template for template in templates],
+        "resources": [uri for uri in await list_uris() if uri.startswith("test://")],
+        "templates": [each.uri_template for each in templates if each.uri_template.startswith("test://")],
         "read": await read("test://static-text"),
         "instance": await read("test://template/1%202/data"),
         "missing": missing,

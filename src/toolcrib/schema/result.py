@@ -197,6 +197,11 @@ class ToolResults:
         self._check_size(len(codec.encode(checked.to_json())))
         return checked
 
+    def _keep(self, result: Result) -> Result:
+        """Return a Result whose content is in the form of the protocol already."""
+        self._check_size(len(codec.encode(result.content)))
+        return result
+
     def _from_mcp(self, value: dict[str, Any]) -> Result:
         made = _read_mcp(value)
         needs_data = not value.keys() <= _MCP_KEYS or (self.schema is not None and not made.is_error)
@@ -247,6 +252,11 @@ def _read_mcp(value: dict[str, Any]) -> Result:
     content: Any = value.get("content")
     is_error, is_structured = value.get("isError") is True, "structuredContent" in value
     return Result(content, value.get("structuredContent"), is_error, is_structured, value.get("_meta"))
+
+
+def is_wire(item: Any, key: str) -> bool:
+    """Whether an item of content is no block of a tool, but one of another kind that has this key."""
+    return isinstance(item, dict) and "type" not in item and key in item
 
 
 def is_block(block: Any) -> bool:

@@ -23,9 +23,11 @@ async function tellFeatures(client, call, watch) {
     const missing = await read("test://missing").catch((error) => error);
     const ref = { type: "ref/prompt", name: "test_prompt_with_arguments" };
     const argument = { name: "arg1", value: "par" };
+    const own = (uris) => uris.filter((uri) => uri.startsWith("test://"));
+    const templates = (await client.listResourceTemplates()).resourceTemplates;
     const told = {
-        resources: (await client.listResources()).resources.map((resource) => resource.uri),
-        templates: (await client.listResourceTemplates()).resourceTemplates.map((each) => each.uriTemplate),
+        resources: own((await client.listResources()).resources.map((resource) => resource.uri)),
+        templates: own(templates.map((each) => each.uriTemplate)),
         read: await read("test://static-text"),
         instance: await read("test://template/1%202/data"),
         missing: missing.code,
