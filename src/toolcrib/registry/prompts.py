@@ -17,7 +17,7 @@ from toolcrib.registry.completion import Completers
 from toolcrib.schema.function import ToolParts, build_function
 from toolcrib.schema.parameters import HandlerInfo, check_parameters, inspect_handler, name_of
 from toolcrib.schema.pydantic_types import to_plain
-from toolcrib.schema.result import ToolResults, is_block, is_wire
+from toolcrib.schema.result import ToolResults, is_block
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
@@ -134,10 +134,8 @@ class PromptResults(ToolResults):
 
     def _finish(self, value: Any) -> Result:
         if isinstance(value, RelayedResult):
-            return value
+            return self._keep(value)
         if isinstance(value, Result):
-            if value.content and all(is_wire(item, "role") for item in value.content):
-                return self._keep(value)  # messages of a server of another library
             made = self._check_whole(value)
             return made if made.is_error else self._messages(made.content)
         if type(value) is dict and isinstance(value.get("messages"), list):

@@ -23,7 +23,7 @@ from toolcrib.registry.registry import ToolRegistry
 from toolcrib.registry.uri_template import URITemplate, is_template, screen
 from toolcrib.schema.function import ToolParts, build_function
 from toolcrib.schema.parameters import HandlerInfo, check_parameters, inspect_handler, name_of
-from toolcrib.schema.result import ToolResults, is_wire
+from toolcrib.schema.result import ToolResults
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
@@ -394,10 +394,8 @@ class ResourceResults(ToolResults):
 
     def _finish(self, value: Any) -> Result:
         if isinstance(value, RelayedResult):
-            return value
+            return self._keep(value)
         if isinstance(value, Result):
-            if value.content and all(is_wire(item, "uri") for item in value.content):
-                return self._keep(value)  # contents of a server of another library
             made = self._check_whole(value)
             return made if made.is_error else self._check_items([self._of_block(b) for b in made.content])
         if type(value) is dict and isinstance(value.get("contents"), list):

@@ -254,11 +254,6 @@ def _read_mcp(value: dict[str, Any]) -> Result:
     return Result(content, value.get("structuredContent"), is_error, is_structured, value.get("_meta"))
 
 
-def is_wire(item: Any, key: str) -> bool:
-    """Whether an item of content is no block of a tool, but one of another kind that has this key."""
-    return isinstance(item, dict) and "type" not in item and key in item
-
-
 def is_block(block: Any) -> bool:
     if not isinstance(block, dict):
         return False

@@ -179,8 +179,13 @@ def _print_summary(
     file: Path, size: int, contents: Contents, manifest: Mapping[str, Any], terminal: Terminal
 ) -> None:
     for reason in dict.fromkeys(contents.left_out.values()):
-        paths = [path for path, why in contents.left_out.items() if why == reason]
-        terminal.message("note", f"left out, {reason}: {shorten_list(paths)}")
+        paths = [
+            path
+            for path, why in contents.left_out.items()
+            if why == reason and not path.endswith("__pycache__/")  # expected by all
+        ]
+        if paths:
+            terminal.message("note", f"left out, {reason}: {shorten_list(paths)}")
     if contents.requirements:
         terminal.message("note", f"{PYPROJECT} made, with {', '.join(contents.requirements)}")
     files = (
