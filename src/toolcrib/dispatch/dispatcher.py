@@ -326,6 +326,8 @@ class Dispatcher:
 
     def find_resource(self, uri: str) -> tuple[Tool, dict[str, Any]] | tuple[None, None]:
         """Return the resource of a URI with the variables in it; None for both where there is none."""
+        if self.kept_results is not None and (kept := self.kept_results.resource_of(uri)) is not None:
+            return kept
         if self._finder is None:
             if not self.resources:
                 return None, None
@@ -368,12 +370,11 @@ class Dispatcher:
 
     def _is_there(self, tool: Tool, principal: Principal) -> bool:
         """Return whether an older version is reachable: it is for principals that see the newest one."""
-        if tool.kind != "tool":
-            return True
-        newest = self.registry.snapshot.find(tool.name) or tool
+        registry = self.registry if tool.kind == "tool" else self._registry_of(tool)
+        newest = registry.snapshot.find(tool.name) or tool
         if newest is tool or self.pipeline is None or self.pipeline.is_visible(principal, newest):
             return True
-        return tool not in self.registry.versions(tool.name)  # a search tool, where that name is free
+        return tool not in registry.versions(tool.name)  # a search tool, where that name is free
 
     def shown(self, principal: Principal = LOCAL) -> tuple[Tool, ...]:
         """Return the tools that tools/list shows: all that are visible, or search tools if those are too
@@ -483,7 +484,8 @@ class Dispatcher:
         if self.is_stopped:
             stopped = ToolBusyError(f"{kind.capitalize()} '{name}' cannot be read: the server has stopped.")
             return Result([text_block(str(stopped))], is_error=True, error=stopped)
-        plan = None if tool is None else self._feature_plan(tool)
+        is_there = tool is not None and (self.pipeline is None or self._is_there(tool, principal))
+        plan = self._feature_plan(tool) if tool is not None and is_there else None
         try:
             if plan is not None:
                 return await self._start(plan, name, arguments, principal, channel, timeout_s)
@@ -514,6 +516,7 @@ class Dispatcher:
                     other: plan for other, plan in self._feature_plans.items() if self._is_registered(other)
                 }
                 self._features_seen = seen
+                self._drop_stats()
         plan = self._feature_plans.get(tool)
         if plan is None:
             try:
@@ -522,6 +525,8 @@ class Dispatcher:
                 self._registry_of(tool).quarantine(tool, error)
                 return None
             made = Plan(tool, self.stats.setdefault(tool.reference, ToolStats()))
+            kept = self.kept_results
+            made.is_search_tool = kept is not None and tool is kept.resource  # the rules were about the tool
             plan = self._feature_plans.setdefault(tool, made)
         return plan
 
@@ -800,12 +805,7 @@ class Dispatcher:
             self._plans = {
                 name: plan for name, plan in self._plans.items() if snapshot.find(name) is plan.tool
             }
-            served = len(snapshot.tools) + len(self.resources) + len(self.prompts)
-            if len(self.stats) > 2 * served + KEPT_STATS:
-                features = {tool.reference for each in (self.resources, self.prompts) for tool in each}
-                self.stats = {
-                    name: item for name, item in self.stats.items() if snapshot.find(name) or name in features
-                }
+            self._drop_stats()
             self._seen = snapshot
 
     def _context(
@@ -828,6 +828,16 @@ class Dispatcher:
             pause=None if clock is None else clock.hold,
             read_form=_read_form,
         )
+
+    def _drop_stats(self) -> None:
+        """Drop the statistics of what is no longer registered, where they are many."""
+        tools = self.registry.snapshot
+        served = len(tools.tools) + len(self.resources) + len(self.prompts)
+        if len(self.stats) > 2 * served + KEPT_STATS:
+            features = {tool.reference for each in (self.resources, self.prompts) for tool in each}
+            self.stats = {
+                name: item for name, item in self.stats.items() if tools.find(name) or name in features
+            }
 
     def _drop_plans(self) -> None:
         """Drop the plans of tools, resources and prompts that are no longer registered."""

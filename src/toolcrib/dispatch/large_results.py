@@ -16,9 +16,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from toolcrib.catalog.tokens import estimate
-from toolcrib.content import Block, Link, Result, text_block
-from toolcrib.context import Principal
+from toolcrib.content import Block, Link, RelayedResult, Result, text_block
+from toolcrib.context import Context, Principal
 from toolcrib.definition import LargeResults
+from toolcrib.errors import NotFoundError
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
 from toolcrib.validation.validator import format_path
@@ -298,6 +299,24 @@ class KeptResults:
         self._clock = clock
         self._lock = threading.Lock()
         self._kept: dict[str, _Kept] = {}  # the oldest first
+        self.resource = self._make_resource()
+        """Reads kept results, so that limits and the audit log know of it."""
+
+    def _make_resource(self) -> Tool:
+        from toolcrib.registry.resources import make_resource  # few servers keep results
+
+        async def kept_result(id: str, ctx: Context) -> RelayedResult:  # noqa: A002
+            """A result that was too large to be sent."""
+            contents = self.find(ctx.principal, f"{SCHEME}{id}")
+            if contents is None:
+                raise NotFoundError("There is no such result, or it has expired.")
+            return RelayedResult(contents)
+
+        return make_resource(f"{SCHEME}{{id}}", kept_result, {})
+
+    def resource_of(self, uri: str) -> tuple[Tool, dict[str, Any]] | None:
+        """Return what reads the result of a URI, and its arguments; None for other URIs."""
+        return (self.resource, {"id": uri.removeprefix(SCHEME)}) if uri.startswith(SCHEME) else None
 
     def keep(self, principal: Principal, result: Result) -> str | None:
         """Keep a result for a principal and return its URI; None if it is too large."""

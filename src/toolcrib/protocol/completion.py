@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from toolcrib.context import LOCAL
 from toolcrib.dispatch.rate_limit import RateLimiter
 from toolcrib.errors import CallError, RelayedError
 from toolcrib.protocol import prompts, resources
@@ -56,7 +57,8 @@ def complete(
 
     if name not in names_of(target):
         raise _invalid(f"'{target.name}' has no argument '{name[:80]}'")
-    if engine.completion_limit.take(peer.principal.binding) is not None:
+    is_known = peer.principal is not LOCAL  # which stands for all clients without credentials
+    if is_known and engine.completion_limit.take(peer.principal.binding) is not None:
         raise RPCError(INTERNAL_ERROR, "Too many completions: slow down", status=429)
     completer = target.completers.get(name)
     if completer is None:
@@ -82,7 +84,7 @@ async def _run(
         code = result.error.rpc_code if isinstance(result.error, RelayedError) else INTERNAL_ERROR
         raise RPCError(code, text, status=200)
     values = result.structured_content
-    if isinstance(values, dict) and "values" in values:  # the whole answer of a server of another library
+    if isinstance(values, dict) and target.adoption is not None:  # the answer of another library's server
         return {"completion": values}
     found = values if isinstance(values, list) else []
     return _to_wire(rank(_drop_hidden(engine, peer, target, name, found), arguments["value"]))
@@ -91,6 +93,8 @@ async def _run(
 def _drop_hidden(engine: Engine, peer: Peer, target: Any, name: str, values: list[Any]) -> list[Any]:
     """Return values without those of resources of their own that the client may not see."""
     if target.kind != "resource" or target.template is None or target.template.variables != (name,):
+        return values
+    if name in target.template.exploded:
         return values
     from toolcrib.registry.resources import find_exact
 

@@ -33,6 +33,7 @@ MAX_BATCH = 100
 MAX_BATCH_CALLS = 20
 """Calls in one batch: a small request must not cause an unbounded amount of work."""
 CALLING = ("tools/call", "resources/read", "prompts/get", "completion/complete")
+MAX_LATE_QUESTIONS = 1_000
 SEALED_TTL_MS = 3_600_000
 DYNAMIC_TTL_MS = 60_000
 
@@ -180,6 +181,8 @@ class Engine:
                 before = found.get(name)
                 merges = isinstance(before, Mapping) and isinstance(details, Mapping)
                 found[name] = {**before, **details} if merges else details  # type: ignore[dict-item]
+        if revision.name == "2024-11-05":
+            found.pop("completions", None)  # any server may complete there
         return found
 
     @property
@@ -212,8 +215,9 @@ class Engine:
 
     def is_first_late_question(self, tool: str) -> bool:
         """Return whether this tool has not been warned about before, and remember it."""
-        is_first = tool not in self._late_questions
-        self._late_questions.add(tool)
+        is_first = tool not in self._late_questions and len(self._late_questions) < MAX_LATE_QUESTIONS
+        if is_first:
+            self._late_questions.add(tool)
         return is_first
 
     def close(self) -> None:

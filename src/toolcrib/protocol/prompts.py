@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.content import Result
+from toolcrib.content import Block, Result
 from toolcrib.protocol.calls import Peer, begin, read_call, read_cursor, read_envelope, read_options
 from toolcrib.protocol.lists import list_reply
 from toolcrib.protocol.messages import INVALID_PARAMS, Id, Reply, RPCError
@@ -28,7 +28,9 @@ class PromptGet(FeatureRequest):
         return unknown_prompt(self.name)
 
     def _shape(self, result: Result) -> dict[str, Any]:
-        messages = result.content
+        messages: list[Block] = [
+            item if "role" in item else {"role": "user", "content": item} for item in result.content
+        ]
         if not (self.revision.structured_output and self.revision.audio):
             shape = self.revision.shape_content
             messages = [{**item, "content": shape([item["content"]])[0]} for item in messages]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from toolcrib.content import Result
 from toolcrib.errors import (
     CannotAskError,
+    FileTooLargeError,
+    FileUnavailableError,
     InsufficientScopeError,
     InvalidArgumentsError,
     NotConfirmedError,
@@ -20,7 +22,6 @@ from toolcrib.protocol.calls import (
     Peer,
     ToolCall,
     begin,
-    encode_mapping,
     read_cursor,
     read_envelope,
     read_options,
@@ -68,7 +69,8 @@ class FeatureRequest(ToolCall):
         reply = super()._error_reply(error)
         if reply is not None:
             return reply
-        if isinstance(error, NotFoundError):
+        is_missing = isinstance(error, FileUnavailableError) and not isinstance(error, FileTooLargeError)
+        if is_missing or isinstance(error, NotFoundError):
             return error_reply(self.id, self._not_found())
         if isinstance(error, RelayedError):
             return error_reply(self.id, RPCError(error.rpc_code, str(error), data=error.data, status=200))
@@ -107,20 +109,33 @@ class ResourceRead(FeatureRequest):
         return not_found(self.name, self.revision)
 
     def _shape(self, result: Result) -> dict[str, Any]:
-        items = [item if "uri" in item else {"uri": self.name, **item} for item in result.content]
+        contents = [_contents_of(item) if "type" in item else item for item in result.content]
+        items = [item if "uri" in item else {"uri": self.name, **item} for item in contents]
         if not self.revision.structured_output:
             items = [{key: value for key, value in item.items() if key != "_meta"} for item in items]
         wire: dict[str, Any] = {"contents": items}
         if self.revision.modern:
             resource: Any = self.target
             ttl_ms = resource.ttl_ms
-            is_public = resource.is_static and ttl_ms and self.engine.cache_scope == "public"
+            # Scopes and middleware may make a difference between callers.
+            is_public = resource.is_static and ttl_ms and self.engine.dispatcher.pipeline is None
             wire |= {"ttlMs": ttl_ms or 0, "cacheScope": "public" if is_public else "private"}
         return wire
 
     @property
     def binding(self) -> list[Any]:
         return [self.peer.binding, "resources/read", self.name]
+
+
+def _contents_of(block: dict[str, Any]) -> dict[str, Any]:
+    """Return contents for a block of a result that middleware has made."""
+    if block["type"] == "text":
+        return {"mimeType": "text/plain", "text": block["text"]}
+    if block["type"] == "resource":
+        return dict(block["resource"])
+    if "data" in block:
+        return {"mimeType": block["mimeType"], "blob": block["data"]}
+    return {"mimeType": "text/plain", "text": str(block.get("uri", ""))}
 
 
 def is_served(engine: Engine) -> bool:
@@ -188,13 +203,9 @@ def _list(key: str, engine: Engine, peer: Peer, id_: Id, revision: Revision, par
     return list_reply(engine, id_, revision, page)
 
 
-def read(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> Reply | ResourceRead:
+def read(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> ResourceRead:
     _check_served(engine, "resources/read")
     uri = read_uri(params)
-    kept = engine.dispatcher.kept_results
-    if kept is not None and (contents := kept.find(peer.principal, uri)) is not None:
-        hints = {"ttlMs": 0, "cacheScope": "private"} if revision.modern else {}
-        return encode_mapping(engine, id_, revision, {"contents": contents, **hints})
     resource, values = find(engine, uri)
     request = ResourceRead(engine, peer, id_, revision, uri, values, *read_envelope(peer, revision, params))
     request.target = resource

@@ -58,8 +58,9 @@ class Revision:
         if not self.structured_output:
             for key in ("title", "_meta"):
                 wire.pop(key, None)
-            if "annotations" in wire:
-                wire["annotations"] = {k: v for k, v in wire["annotations"].items() if k != "lastModified"}
+            kept = {k: v for k, v in wire.pop("annotations", {}).items() if k != "lastModified"}
+            if kept:
+                wire["annotations"] = kept
         return wire
 
     def shape_content(self, blocks: list[Block]) -> list[Block]:

@@ -50,14 +50,18 @@ def capability(engine: Engine) -> Mapping[str, Any]:
 
 def list_skills(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> Reply:
     entries = _open(engine, peer, revision, "skills/list", params)
-    page = engine.lists.page("skills", entries, revision, read_cursor(params))
+    cursor = read_cursor(params)
+    if engine.dispatcher.pipeline is None:
+        page = engine.lists.page("skills", entries, revision, cursor)
+    else:
+        page = page_of("skills", _whole_skills(entries), revision, engine.settings.page_size, cursor)
     return list_reply(engine, id_, revision, page)
 
 
 def get_skill(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> Reply:
     entries = _open(engine, peer, revision, "skills/get", params)
     uri = read_uri(params)
-    skill = next((tool.skill for tool in _files(entries) if tool.name == uri and tool.skill), None)
+    skill = next((tool.skill for tool in _whole_skills(entries) if tool.name == uri), None)
     if skill is None:
         raise _unknown("skill", uri)
     return list_reply(engine, id_, revision, b'"skill":' + codec.write(skill.to_wire()))
@@ -91,6 +95,13 @@ def _open(engine: Engine, peer: Peer, revision: Revision, method: str, params: P
 
 def _files(entries: tuple[Tool, ...]) -> list[Any]:
     return [tool for tool in entries if tool.extension == SKILLS]
+
+
+def _whole_skills(entries: tuple[Tool, ...]) -> list[Any]:
+    """Return the skills whose files the peer may all see: an entry names every file with its digest."""
+    visible = {tool.name for tool in entries}
+    found = [tool for tool in _files(entries) if tool.skill]
+    return [tool for tool in found if all(file.uri in visible for file in tool.skill.files)]
 
 
 def _unknown(what: str, uri: str) -> RPCError:

@@ -147,7 +147,7 @@ class Folder:
         return _read(descriptor, relative, self.max_bytes), mime_type_of(parts[-1])
 
     def files(self) -> Iterator[FileEntry]:
-        """Yield files in the order of their paths, up to `max_files`. Links to folders are not entered."""
+        """Yield files in the order of their paths, up to `max_files`. Links are left out."""
         count, budget = 0, self.max_files * ENTRIES_PER_FILE
         pending: list[FileEntry | list[str]] = [[]]
         while pending and count < self.max_files:
@@ -184,31 +184,24 @@ class Folder:
                 return parts if self._is_visible(parts) else None
             if not self._is_served(parts):
                 return None
-            facts = self._stat_link(parts) if entry.is_symlink() else entry.stat(follow_symlinks=False)
+            facts = entry.stat(follow_symlinks=False)
         except (OSError, ValueError):
             return None
         if not stat.S_ISREG(facts.st_mode):
             return None
         return FileEntry("/".join(parts), facts.st_size, mime_type_of(parts[-1]), facts.st_mtime)
 
-    def _stat_link(self, parts: list[str]) -> os.stat_result:
-        descriptor = self._open(parts)
-        try:
-            return os.fstat(descriptor)
-        finally:
-            os.close(descriptor)
-
     def _open(self, parts: list[str]) -> int:
-        """Open a file that is served, inside the root. Raises OSError or ValueError."""
+        """Open a file that is served, inside the root. Raises OSError or ValueError.
+
+        No link is followed: a rule about a path would not cover the other paths that lead to its file.
+        """
         if not self._is_served(parts):
             raise FileNotFoundError
         root = os.path.realpath(self.path, strict=True)
-        real = os.path.realpath(os.path.join(root, *parts), strict=True)
-        start = root.rstrip(os.sep) + os.sep
-        real_parts = real[len(start) :].split(os.sep)
-        if not real.startswith(start) or not self._is_served(real_parts):
+        if os.path.realpath(os.path.join(root, *parts), strict=True) != os.path.join(root, *parts):
             raise FileNotFoundError
-        return _open_file(root, real_parts)
+        return _open_file(root, parts)
 
     def _is_served(self, parts: list[str]) -> bool:
         return self._is_visible(parts) and any(_matches(parts, glob) for glob in self._include)

@@ -502,7 +502,10 @@ class ToolRegistry:
         if mode == "keep":
             return existing.tool, None
         if mode == "error":
-            raise ToolAlreadyExistsError(tool.name, source=tool.source, existing=existing.tool.source)
+            message = f"{tool.label} already registered"
+            raise ToolAlreadyExistsError(
+                tool.name, message=message, source=tool.source, existing=existing.tool.source
+            )
         names.check_free(tool, confusable=self.confusable == "error")
         was_switched = existing.enabled is not existing.tool.options.enabled
         names.put(tool, enabled=existing.enabled if was_switched else tool.options.enabled)

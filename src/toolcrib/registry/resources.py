@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypedDict
 
@@ -29,6 +30,8 @@ from toolcrib.validation import codec
 
 STATIC_TTL_MS = 3_600_000
 JSON_TYPE = "application/json"
+MAX_PATHS = 1_000
+"""Paths of a folder that are considered for a completion."""
 _PLAIN = re.compile(r"[A-Za-z0-9._~:/-]*")
 """URIs that can be written in one way only."""
 _CONTENTS = frozenset({"uri", "mimeType", "text", "blob", "_meta"})
@@ -242,8 +245,8 @@ def _folder(uri: str, path: Path, fields: ResourceFields) -> list[Resource]:
 
 def _complete_paths(folder: Any) -> Tool:
     def complete(value: str) -> list[str]:
-        found = [entry.path for entry in folder.files()]
-        return [path for path in found if value.casefold() in path.casefold()]
+        found = (entry.path for entry in folder.files())
+        return list(islice((path for path in found if value.casefold() in path.casefold()), MAX_PATHS))
 
     return Tool.from_function(complete, run="thread", timeout_s=TIMEOUT_S)
 

@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 from toolcrib.content import File, is_text_type
 from toolcrib.definition import SKILLS, ToolOptions, check_text
-from toolcrib.errors import DefinitionError, FileUnavailableError, Finding, InvalidToolError, Location
+from toolcrib.errors import DefinitionError, Finding, InvalidToolError, Location, ToolError
 from toolcrib.registry.folders import FileEntry, Folder
 from toolcrib.registry.resources import STATIC_TTL_MS, Resource
 from toolcrib.schema.parameters import HandlerInfo
@@ -184,7 +184,7 @@ class _SkillReader:
     def _read_file(self, label: str, entry: FileEntry) -> bytes:
         try:
             return self.folder.read(entry.path)[0]
-        except FileUnavailableError as error:
+        except ToolError as error:
             raise InvalidToolError(f"Skill '{label}' cannot be read: {error}") from None
 
     def _uri_of(self, path: str) -> str:
@@ -227,7 +227,7 @@ def _reading(folder: Folder, path: str, digest: str, mime_type: str) -> Callable
         data, _ = folder.read(path)
         if _digest(data) != digest:
             text = f"File {path!r:.200} has changed since the server started: restart the server"
-            raise FileUnavailableError(text)
+            raise ToolError(text)
         return File(data, mime_type=mime_type)
 
     return read

@@ -109,6 +109,8 @@ class _ArgumentCheck:
         call.rule = judgement.rule
         if not judgement.is_allowed:
             call.decision = "denied"
+            if self._tool.kind == "resource" and not judgement.because:
+                raise ToolNotFoundError(call.name)  # as if the whole resource were denied
             problem = f"{self._tool.label} may not be called with these arguments"
             raise DeniedError(f"{problem}: {judgement.because}" if judgement.because else f"{problem}.")
         return judgement
