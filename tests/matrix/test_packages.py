@@ -86,7 +86,9 @@ def test_a_server_from_pypi_answers_as_under_its_own_library(
     recordings = []
     for command in ([environment.program(script), *arguments], [*serve, "--", *arguments]):
         make_folder(folder)
-        recordings.append(record(command, calls, folder, package.environ))
+        home = tmp_path / f"home{len(recordings)}"  # some servers remember earlier calls there
+        home.mkdir()
+        recordings.append(record(command, calls, folder, {**package.environ, "HOME": str(home)}))
         if package.random:
             for answer in recordings[-1].answers:
                 answer.reply = json.loads(re.sub(package.random, "*", json.dumps(answer.reply)))
