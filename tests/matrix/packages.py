@@ -118,7 +118,12 @@ PACKAGES = [
         arguments=("stdio",),
     ),
     Package("duckduckgo-mcp-server", "0.7.0", [("expand_link", {"token": "none"})]),
-    Package("mcp-sequential-thinking", "0.7.0", [("process_thought", {**_THOUGHT, "stage": "Analysis"})]),
+    Package(
+        "mcp-sequential-thinking",
+        "0.7.0",
+        [("process_thought", {**_THOUGHT, "stage": "Analysis"})],
+        random=r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.+Z]+",
+    ),
     Package("markitdown-mcp", "0.0.1a7", [("convert_to_markdown", {"uri": "data:text/plain,hello"})]),
     # fastmcp.
     Package(

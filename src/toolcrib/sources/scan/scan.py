@@ -267,6 +267,9 @@ class _Scanner:
 
     def _member(self, file: SourceFile, name: str, binding: Binding) -> Thing:
         """Return what a name of a module stands for; names of files that are not surveyed are left alone."""
+        if binding.kind == "function" and len(file.scope.names[name]) == 1:  # nearly always
+            is_marked = id(binding.node) in self.patterns.marks
+            return self.resolver.bound(binding, file.scope) if is_marked else UNKNOWN
         is_followed = binding.kind not in ("import", "from") or any(
             path in self.files for path in self.library.imported(binding.node, file)
         )
