@@ -11,7 +11,7 @@ from toolcrib.context import LOCAL, Principal
 from toolcrib.dispatch.dispatcher import Dispatcher, raise_failure
 from toolcrib.errors import DefinitionError
 from toolcrib.registry.registry import OnDuplicate, Report, ToolRegistry
-from toolcrib.schema.parameters import locate_caller
+from toolcrib.schema.parameters import locate, locate_caller
 from toolcrib.sources.base import Batch
 from toolcrib.sources.foreign.interception import is_searching
 from toolcrib.tool import Tool
@@ -57,6 +57,9 @@ class ServerFeatures:
         `complete` registers functions that complete variables: `@order.complete("id")`.
         """
         from toolcrib.registry.resources import make_resource  # start-up time: many servers have none
+
+        if callable(uri):  # the bare decorator: refused, as any other URI that is no string
+            return self._add_feature(self.resources, uri, lambda: make_resource(uri, uri, options))
 
         def register(function: Callable[P, R]) -> Completed[P, R]:
             made: Completed[P, R] = self._add_feature(
@@ -136,6 +139,8 @@ class ServerFeatures:
         except DefinitionError as error:
             if not is_searching():
                 raise
+            if error.source.file is None:
+                error.source = locate(function)
             self.registry.refused.extend(error.all_findings)
             return function
         from toolcrib.registry.completion import completer_of

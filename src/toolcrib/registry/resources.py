@@ -251,7 +251,10 @@ def _complete_paths(folder: Any) -> Tool:
 def check_uri(uri: Any, *, allows_template: bool = True) -> None:
     """Raise InvalidToolError unless this is a URI with a scheme."""
     if not isinstance(uri, str):
-        raise InvalidToolError(f"The URI of a resource must be a string, got {type(uri).__name__}")
+        hint = 'give one: @server.resource("orders://{id}")' if callable(uri) else None
+        raise InvalidToolError(
+            f"The URI of a resource must be a string, got {type(uri).__name__}", hint=hint
+        )
     if not 1 <= len(uri) <= URI.max_length:
         text = f"The URI of a resource must have 1 to {URI.max_length} characters, got {len(uri)}"
         raise InvalidToolError(text)

@@ -538,3 +538,17 @@ async def test_a_change_of_tools_keeps_the_plans_of_resources() -> None:
         await server.call("a")
         await server.read("shop://x")
         assert server.dispatcher._feature_plans == before
+
+
+# --- mistakes ------------------------------------------------------------------------------------------
+
+
+def test_a_bare_decorator_is_refused() -> None:
+    server: Any = MCPServer("shop")
+    with pytest.raises(InvalidToolError, match="must be a string, got function") as refused:
+
+        @server.resource
+        def order() -> str:
+            return ""
+
+    assert refused.value.hint == 'give one: @server.resource("orders://{id}")'
