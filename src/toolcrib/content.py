@@ -16,6 +16,8 @@ BUILT_IN = frozenset({bool, dict, float, int, list, str, tuple, type(None)})
 """The types of nearly all results; they are neither awaited nor iterated."""
 
 
+ROLES = ("user", "assistant")
+"""Who messages of prompts may be by."""
 _TEXT_TYPES = frozenset(
     {"graphql", "javascript", "json", "jsonl", "sql", "toml", "x-ndjson", "x-sh", "xml", "yaml"}
 )
@@ -140,6 +142,10 @@ class Message:
 
     content: Any
     role: Literal["user", "assistant"] = "user"
+
+    def __post_init__(self) -> None:
+        if self.role not in ROLES:
+            raise ValueError(f"{self.role!r:.40} is no role; roles are {' and '.join(ROLES)}")
 
 
 def text_block(text: str) -> Block:

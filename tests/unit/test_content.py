@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from toolcrib import Audio, File, Image, Link, MCPServer, Result, ToolError
+from toolcrib import Audio, File, Image, Link, MCPServer, Message, Result, ToolError
 from toolcrib.content import text_block
 
 
@@ -113,3 +114,10 @@ async def test_tools_hand_back_media_alone_and_among_words() -> None:
     report = await server.call("report")
     assert [block["type"] for block in report.content] == ["text", "image", "text"]
     assert report.content[2]["text"] == '{"a":1}'
+
+
+@pytest.mark.parametrize("role", ["system", "User", "", None])
+def test_messages_are_by_the_user_or_the_assistant(role: Any) -> None:
+    with pytest.raises(ValueError, match="is no role; roles are user and assistant"):
+        Message("Hello", role=role)
+    assert Message("Hello", role="assistant").role == "assistant"

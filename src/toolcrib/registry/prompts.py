@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Literal, TypedDict, cast
 
-from toolcrib.content import MEDIA, Block, Message, RelayedResult, Result, text_block
+from toolcrib.content import MEDIA, ROLES, Block, Message, RelayedResult, Result, text_block
 from toolcrib.definition import OptionFields, RunMode, ToolOptions
 from toolcrib.errors import InvalidToolError
 from toolcrib.registry.completion import Completers
@@ -20,8 +20,6 @@ from toolcrib.schema.pydantic_types import to_plain
 from toolcrib.schema.result import ToolResults, is_block
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
-
-ROLES = ("user", "assistant")
 
 
 class PromptFields(TypedDict, total=False):
