@@ -33,6 +33,17 @@ def is_text_type(mime_type: str) -> bool:
     )
 
 
+def encode_contents(data: bytes, mime_type: str) -> Block:
+    """Return the contents of a resource: text where the media type is text and the data UTF-8, else in
+    base64, so that no byte is lost."""
+    if is_text_type(mime_type):
+        try:
+            return {"mimeType": mime_type, "text": data.decode()}
+        except UnicodeDecodeError:
+            pass
+    return {"mimeType": mime_type, "blob": base64.b64encode(data).decode()}
+
+
 class _Media:
     """Bytes, or a file to read them from, with a media type."""
 
@@ -83,7 +94,7 @@ class Audio(_Media):
 
 
 class File(_Media):
-    """The content of a file: as text where its media type is text, else in base64."""
+    """The content of a file: as text where its media type is text and it is UTF-8, else in base64."""
 
     kind = "resource"
     __slots__ = ("is_named", "uri")
@@ -103,13 +114,8 @@ class File(_Media):
         self.uri = uri or (self.path.resolve().as_uri() if self.path is not None else "file:///unnamed")
 
     def to_block(self) -> Block:
-        raw = self.read()
-        resource: Block = {"uri": self.uri, "mimeType": self.mime_type}
-        if is_text_type(self.mime_type):
-            resource["text"] = raw.decode("utf-8", "replace")
-        else:
-            resource["blob"] = base64.b64encode(raw).decode()
-        return {"type": "resource", "resource": resource}
+        contents = encode_contents(bytes(self.read()), self.mime_type)
+        return {"type": "resource", "resource": {"uri": self.uri, **contents}}
 
 
 @dataclass(frozen=True, slots=True)

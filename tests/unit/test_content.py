@@ -50,7 +50,11 @@ def test_a_file_is_text_where_its_type_is(tmp_path: Path) -> None:
         "text": "größe",
     }
     assert File("a,b", mime_type="text/csv", uri="data:own").to_block()["resource"]["uri"] == "data:own"
-    assert File(b"\xff", mime_type="text/plain").to_block()["resource"]["text"] == "\ufffd"
+
+
+def test_a_text_file_that_is_not_utf8_is_sent_in_base64() -> None:
+    resource = File(b"caf\xe9", mime_type="text/plain").to_block()["resource"]
+    assert resource == {"uri": "file:///unnamed", "mimeType": "text/plain", "blob": "Y2Fm6Q=="}
 
 
 def test_any_other_file_is_base64() -> None:

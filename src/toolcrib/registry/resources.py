@@ -6,7 +6,6 @@ its template, and what it returns becomes contents instead of a result (docs/dec
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
@@ -14,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypedDict
 
-from toolcrib.content import MEDIA, Block, File, Link, RelayedResult, Result, is_text_type
+from toolcrib.content import MEDIA, Block, File, Link, RelayedResult, Result, encode_contents
 from toolcrib.definition import URI, OptionFields, RunMode, ToolOptions, check_text
 from toolcrib.errors import Finding, InvalidToolError, Location
 from toolcrib.registry.completion import TIMEOUT_S, Completers
@@ -423,7 +422,7 @@ class ResourceResults(ToolResults):
         if isinstance(value, str):
             return {"mimeType": self.mime_type or "text/plain", "text": self._check_text(str.__str__(value))}
         if isinstance(value, bytes | bytearray | memoryview):
-            return self._encode_bytes(bytes(value))
+            return encode_contents(bytes(value), self.mime_type or "application/octet-stream")
         if isinstance(value, Link):
             raise self._error("a Link is not content; return the content itself")
         if isinstance(value, MEDIA):
@@ -449,12 +448,6 @@ class ResourceResults(ToolResults):
             own: Block = block["resource"]
             return own
         return {"mimeType": block["mimeType"], "blob": block["data"]}
-
-    def _encode_bytes(self, data: bytes) -> Block:
-        if self.mime_type is not None and is_text_type(self.mime_type):
-            return {"mimeType": self.mime_type, "text": data.decode("utf-8", "replace")}
-        mime_type = self.mime_type or "application/octet-stream"
-        return {"mimeType": mime_type, "blob": base64.b64encode(data).decode()}
 
 
 def _is_item(value: Any) -> bool:

@@ -552,3 +552,10 @@ def test_a_bare_decorator_is_refused() -> None:
             return ""
 
     assert refused.value.hint == 'give one: @server.resource("orders://{id}")'
+
+
+async def test_text_that_is_not_utf8_is_sent_in_base64() -> None:
+    (item,) = await read_result(b"caf\xe9", mime_type="text/plain")
+    assert item == {"uri": "shop://it", "mimeType": "text/plain", "blob": "Y2Fm6Q=="}
+    (item,) = await read_result("café".encode(), mime_type="text/plain")
+    assert item["text"] == "café"
