@@ -6,6 +6,8 @@ its template, and what it returns becomes contents instead of a result (docs/dec
 
 from __future__ import annotations
 
+import logging
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
@@ -26,10 +28,13 @@ from toolcrib.schema.result import ToolResults
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
+logger = logging.getLogger("toolcrib")
+
 STATIC_TTL_MS = 3_600_000
 JSON_TYPE = "application/json"
 _PLAIN = re.compile(r"[A-Za-z0-9._~:/-]*")
 """URIs that can be written in one way only."""
+_MAX_PATH = 255
 _CONTENTS = frozenset({"uri", "mimeType", "text", "blob", "_meta"})
 _OWN_FIELDS = ("mime_type", "size", "annotations", "ttl_ms", "unscreened")
 
@@ -177,13 +182,26 @@ def _make_static(uri: str, content: Any, fields: ResourceFields) -> list[Resourc
         return _folder(uri, content, fields) if content.is_dir() else [_file(uri, content, fields)]
     if isinstance(content, Link):
         raise InvalidToolError("A Link cannot be a resource", hint="give the content itself, or a path")
+    if callable(content):
+        text = f"Fixed content of '{uri}' cannot be a {type(content).__name__}"
+        raise InvalidToolError(text, hint=f'for a function, use @server.resource("{uri}")')
     check_uri(uri, allows_template=False)
+    if isinstance(content, str) and _names_file(content):
+        text = "resource '%s' is the text %r, which names a file or folder; for that, give a pathlib.Path"
+        logger.warning(text, uri, content)
     made = _static(uri, lambda: content, fields)
     if made.ttl_ms is None:
         made.ttl_ms = STATIC_TTL_MS
     if made.mime_type is None:
         made.mime_type = _type_of(content)
     return [made]
+
+
+def _names_file(text: str) -> bool:
+    """Whether a text looks like a path, and there is something at it."""
+    if len(text) > _MAX_PATH or not text.isprintable() or not ("/" in text or "." in text):
+        return False
+    return any(map(str.isalnum, text)) and os.path.exists(text)  # False, too, for what cannot be a path
 
 
 def _static(uri: str, read: Callable[[], Any], fields: ResourceFields) -> Resource:

@@ -559,3 +559,30 @@ async def test_text_that_is_not_utf8_is_sent_in_base64() -> None:
     assert item == {"uri": "shop://it", "mimeType": "text/plain", "blob": "Y2Fm6Q=="}
     (item,) = await read_result("café".encode(), mime_type="text/plain")
     assert item["text"] == "café"
+
+
+def test_a_function_is_not_fixed_content() -> None:
+    server = MCPServer("shop")
+    with pytest.raises(InvalidToolError, match="'shop://it' cannot be a function") as refused:
+        server.add_resource("shop://it", lambda: "tea")
+    assert refused.value.hint == 'for a function, use @server.resource("shop://it")'
+    assert not list(server.resources)
+
+
+def test_a_text_that_names_a_file_is_published_with_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "papers").mkdir()
+    (tmp_path / "list.txt").write_text("tea")
+    server = MCPServer("shop")
+    for number, text in enumerate(("tea", "/", "other/", "papers and more", "a\0.b", "list.txt\n")):
+        server.add_resource(f"shop://{number}", text)
+    assert not caplog.records
+    server.add_resource("shop://papers", "papers/")
+    server.add_resource("shop://list", "list.txt")
+    assert [record.getMessage().partition(",")[0] for record in caplog.records] == [
+        "resource 'shop://papers' is the text 'papers/'",
+        "resource 'shop://list' is the text 'list.txt'",
+    ]
+    assert "give a pathlib.Path" in caplog.text
