@@ -112,7 +112,9 @@ class ServerFeatures:
             self.registry.refused.extend(error.all_findings)
 
     @overload
-    def prompt(self, function: Callable[P, R], /) -> Completed[P, R]: ...
+    def prompt(
+        self, function: Callable[P, R], /, **options: Unpack[PromptFields]
+    ) -> Completed[P, R]: ...
     @overload
     def prompt(
         self, name: str | None = None, /, **options: Unpack[PromptFields]

@@ -25,6 +25,7 @@ from toolcrib.validation import codec
 class PromptFields(TypedDict, total=False):
     """The options of a prompt, as keyword arguments of `server.prompt`."""
 
+    name: str | None
     title: str | None
     description: str | None
     tags: Sequence[str]
@@ -88,9 +89,11 @@ def make_prompt(function: Callable[..., Any], name: str | None, fields: PromptFi
     """Make a prompt of a function. Raise DefinitionError where it cannot be one."""
     if not callable(function):
         raise InvalidToolError(f"A prompt needs a function, got {type(function).__name__}")
-    name = name or name_of(function)
+    if name and fields.get("name"):
+        raise InvalidToolError("Option 'name' is given twice", tool=name)
+    name = name or fields.get("name") or name_of(function)
     if not name:
-        raise InvalidToolError("A lambda needs a name", hint='give one: server.prompt("name")(...)')
+        raise InvalidToolError("A lambda needs a name", hint="give one: server.prompt(..., name=...)")
     options = ToolOptions().override(cast(OptionFields, fields))
     if options.run == "process":
         raise InvalidToolError("A prompt cannot run in a process", tool=name, hint="use run='thread'")
