@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any, Literal, TypedDict, cast
 
 from toolcrib.content import MEDIA, ROLES, Block, Message, RelayedResult, Result, text_block
-from toolcrib.definition import OptionFields, RunMode, ToolOptions
+from toolcrib.definition import OptionFields, RunMode, ToolOptions, check_option_names
 from toolcrib.errors import InvalidToolError
 from toolcrib.registry.completion import Completers
 from toolcrib.schema.function import ToolParts, build_function
@@ -94,6 +94,7 @@ def make_prompt(function: Callable[..., Any], name: str | None, fields: PromptFi
     name = name or fields.get("name") or name_of(function)
     if not name:
         raise InvalidToolError("A lambda needs a name", hint="give one: server.prompt(..., name=...)")
+    check_option_names(fields, "prompt", PromptFields.__annotations__)
     options = ToolOptions().override(cast(OptionFields, fields))
     if options.run == "process":
         raise InvalidToolError("A prompt cannot run in a process", tool=name, hint="use run='thread'")

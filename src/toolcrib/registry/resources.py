@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypedDict
 
 from toolcrib.content import MEDIA, Block, File, Link, RelayedResult, Result, encode_contents
-from toolcrib.definition import URI, OptionFields, RunMode, ToolOptions, check_text
+from toolcrib.definition import URI, OptionFields, RunMode, ToolOptions, check_option_names, check_text
 from toolcrib.errors import Finding, InvalidToolError, Location
 from toolcrib.registry.completion import TIMEOUT_S, Completers
 from toolcrib.registry.index import Snapshot, VersionGroup
@@ -284,6 +284,7 @@ def check_uri(uri: Any, *, allows_template: bool = True) -> None:
 
 
 def _options(fields: ResourceFields, **more: Any) -> ToolOptions:
+    check_option_names(fields, "resource", ResourceFields.__annotations__)
     known: OptionFields = {**more, **{k: v for k, v in fields.items() if k not in (*_OWN_FIELDS, "name")}}  # type: ignore[typeddict-item]
     options = ToolOptions(read_only=True).override(known)
     if options.run == "process":
