@@ -17,7 +17,6 @@ BUILT_IN = frozenset({bool, dict, float, int, list, str, tuple, type(None)})
 
 
 ROLES = ("user", "assistant")
-"""Who messages of prompts may be by."""
 _TEXT_TYPES = frozenset(
     {"graphql", "javascript", "json", "jsonl", "sql", "toml", "x-ndjson", "x-sh", "xml", "yaml"}
 )

@@ -456,11 +456,8 @@ _OTHER_OPTIONS = {
 _OTHER_FIELDS = {
     "arguments": "arguments are the parameters of the function",
     "auth": _OTHER_OPTIONS["auth"],
-    "content_type": "use mime_type=...",
-    "uri": "give the URI first",
     "uri_template": "give the URI first, with its variables in braces",
 }
-"""What resources and prompts of mcp and fastmcp take under other names."""
 
 
 def check_option_names(given: Mapping[str, Any], kind: str, known: Collection[str]) -> None:
@@ -470,11 +467,8 @@ def check_option_names(given: Mapping[str, Any], kind: str, known: Collection[st
         return
     first = unknown[0]
     snake_case = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", first).lower()
-    if snake_case in known:
-        hint = f"use {snake_case}=..."
-    else:
-        otherwise = f"options: {', '.join(sorted(known))}"
-        hint = _OTHER_FIELDS.get(snake_case) or suggest(first, known, otherwise)
+    hint = _OTHER_FIELDS.get(snake_case) or suggest(first, known, f"options: {', '.join(sorted(known))}")
+    hint = f"use {snake_case}=..." if snake_case in known else hint
     raise InvalidToolError(f"Unknown {kind} option: {', '.join(unknown)}", hint=hint)
 
 

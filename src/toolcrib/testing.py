@@ -30,15 +30,8 @@ from toolcrib.catalog.diff import GRADES, Grade
 from toolcrib.catalog.diff.compare import Comparison, compare
 from toolcrib.catalog.lock import Lock
 from toolcrib.catalog.schema_expansion import ExpansionError, ValueGenerator, expand
-from toolcrib.client import Client, RemoteTool
-from toolcrib.client.features import (
-    PromptResult,
-    RemotePrompt,
-    RemoteResource,
-    RemoteTemplate,
-    ResourceContents,
-    Suggestions,
-)
+from toolcrib.client import Client, RemotePrompt, RemoteResource, RemoteTemplate, RemoteTool
+from toolcrib.client.features import PromptResult, ResourceContents, Suggestions
 from toolcrib.content import Result
 from toolcrib.context import (
     ANONYMOUS,

@@ -58,15 +58,15 @@ class ServerFeatures:
         """
         from toolcrib.registry.resources import make_resource  # start-up time: many servers have none
 
-        if callable(uri):  # the bare decorator: refused, as any other URI that is no string
-            return self._add_feature(self.resources, uri, lambda: make_resource(uri, uri, options))
-
         def register(function: Callable[P, R]) -> Completed[P, R]:
             made: Completed[P, R] = self._add_feature(
                 self.resources, function, lambda: make_resource(uri, function, options)
             )
             return made
 
+        bare: Any = uri
+        if callable(bare):  # `@server.resource`: refused, as is every URI that is not a string
+            register(bare)
         return register
 
     def add_resource(self, uri: str, content: Any, **options: Unpack[ResourceFields]) -> None:
@@ -112,9 +112,7 @@ class ServerFeatures:
             self.registry.refused.extend(error.all_findings)
 
     @overload
-    def prompt(
-        self, function: Callable[P, R], /, **options: Unpack[PromptFields]
-    ) -> Completed[P, R]: ...
+    def prompt(self, function: Callable[P, R], /, **options: Unpack[PromptFields]) -> Completed[P, R]: ...
     @overload
     def prompt(
         self, name: str | None = None, /, **options: Unpack[PromptFields]

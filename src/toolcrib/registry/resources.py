@@ -29,12 +29,10 @@ from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
 logger = logging.getLogger("toolcrib")
-
 STATIC_TTL_MS = 3_600_000
 JSON_TYPE = "application/json"
 _PLAIN = re.compile(r"[A-Za-z0-9._~:/-]*")
 """URIs that can be written in one way only."""
-_MAX_PATH = 255
 _CONTENTS = frozenset({"uri", "mimeType", "text", "blob", "_meta"})
 _OWN_FIELDS = ("mime_type", "size", "annotations", "ttl_ms", "unscreened")
 
@@ -199,9 +197,8 @@ def _make_static(uri: str, content: Any, fields: ResourceFields) -> list[Resourc
 
 def _names_file(text: str) -> bool:
     """Whether a text looks like a path, and there is something at it."""
-    if len(text) > _MAX_PATH or not text.isprintable() or not ("/" in text or "." in text):
-        return False
-    return any(map(str.isalnum, text)) and os.path.exists(text)  # False, too, for what cannot be a path
+    is_path = text.isprintable() and ("/" in text or "." in text) and any(map(str.isalnum, text))
+    return is_path and os.path.exists(text)  # False for a text that cannot be a path
 
 
 def _static(uri: str, read: Callable[[], Any], fields: ResourceFields) -> Resource:
@@ -269,9 +266,7 @@ def check_uri(uri: Any, *, allows_template: bool = True) -> None:
     """Raise InvalidToolError unless this is a URI with a scheme."""
     if not isinstance(uri, str):
         hint = 'give one: @server.resource("orders://{id}")' if callable(uri) else None
-        raise InvalidToolError(
-            f"The URI of a resource must be a string, got {type(uri).__name__}", hint=hint
-        )
+        raise InvalidToolError(f"The URI of a resource must be a string, got {type(uri).__name__}", hint=hint)
     if not 1 <= len(uri) <= URI.max_length:
         text = f"The URI of a resource must have 1 to {URI.max_length} characters, got {len(uri)}"
         raise InvalidToolError(text)

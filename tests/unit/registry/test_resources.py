@@ -611,9 +611,9 @@ def test_an_unknown_option_has_a_hint_of_the_options_of_resources(name: str, hin
 
 def test_an_unknown_option_of_a_prompt_or_an_app_names_their_kind() -> None:
     server: Any = MCPServer("shop")
-    with pytest.raises(InvalidToolError, match="^Unknown prompt option: arguments$") as refused:
+    with pytest.raises(InvalidToolError, match=r"^Unknown prompt option: arguments$") as refused:
         server.prompt(lambda: "", name="it", arguments=[])
     assert refused.value.hint == "arguments are the parameters of the function"
-    with pytest.raises(InvalidToolError, match="^Unknown app option: prefersBorder$") as refused:
+    with pytest.raises(InvalidToolError, match=r"^Unknown app option: prefersBorder$") as refused:
         server.add_app("ui://it", "<!doctype html><html></html>", prefersBorder=True)
     assert refused.value.hint == "use prefers_border=..."
