@@ -16,6 +16,7 @@ BUILT_IN = frozenset({bool, dict, float, int, list, str, tuple, type(None)})
 """The types of nearly all results; they are neither awaited nor iterated."""
 
 
+ROLES = ("user", "assistant")
 _TEXT_TYPES = frozenset(
     {"graphql", "javascript", "json", "jsonl", "sql", "toml", "x-ndjson", "x-sh", "xml", "yaml"}
 )
@@ -29,6 +30,17 @@ def is_text_type(mime_type: str) -> bool:
         or (kind.startswith("application/") and kind[12:] in _TEXT_TYPES)
         or kind.endswith(("+json", "+xml", "+yaml"))
     )
+
+
+def encode_contents(data: bytes, mime_type: str) -> Block:
+    """Return the contents of a resource: text where the media type is text and the data UTF-8, else in
+    base64, so that no byte is lost."""
+    if is_text_type(mime_type):
+        try:
+            return {"mimeType": mime_type, "text": data.decode()}
+        except UnicodeDecodeError:
+            pass
+    return {"mimeType": mime_type, "blob": base64.b64encode(data).decode()}
 
 
 class _Media:
@@ -81,7 +93,7 @@ class Audio(_Media):
 
 
 class File(_Media):
-    """The content of a file: as text where its media type is text, else in base64."""
+    """The content of a file: as text where its media type is text and it is UTF-8, else in base64."""
 
     kind = "resource"
     __slots__ = ("is_named", "uri")
@@ -101,13 +113,8 @@ class File(_Media):
         self.uri = uri or (self.path.resolve().as_uri() if self.path is not None else "file:///unnamed")
 
     def to_block(self) -> Block:
-        raw = self.read()
-        resource: Block = {"uri": self.uri, "mimeType": self.mime_type}
-        if is_text_type(self.mime_type):
-            resource["text"] = raw.decode("utf-8", "replace")
-        else:
-            resource["blob"] = base64.b64encode(raw).decode()
-        return {"type": "resource", "resource": resource}
+        contents = encode_contents(bytes(self.read()), self.mime_type)
+        return {"type": "resource", "resource": {"uri": self.uri, **contents}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +147,10 @@ class Message:
 
     content: Any
     role: Literal["user", "assistant"] = "user"
+
+    def __post_init__(self) -> None:
+        if self.role not in ROLES:
+            raise ValueError(f"{self.role!r:.40} is no role; roles are {' and '.join(ROLES)}")
 
 
 def text_block(text: str) -> Block:

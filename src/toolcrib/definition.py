@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -453,6 +453,23 @@ _OTHER_OPTIONS = {
     "serializer": "return the text, or a toolcrib.Result",
     "structured_output": "leave out the hint of the result for a tool without output schema",
 }
+_OTHER_FIELDS = {
+    "arguments": "arguments are the parameters of the function",
+    "auth": _OTHER_OPTIONS["auth"],
+    "uri_template": "give the URI first, with its variables in braces",
+}
+
+
+def check_option_names(given: Mapping[str, Any], kind: str, known: Collection[str]) -> None:
+    """Raise InvalidToolError for an option that a resource, prompt or app does not have."""
+    unknown = sorted(name for name in given if name not in known and _ALIASES.get(name) not in known)
+    if not unknown:
+        return
+    first = unknown[0]
+    snake_case = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", first).lower()
+    hint = _OTHER_FIELDS.get(snake_case) or suggest(first, known, f"options: {', '.join(sorted(known))}")
+    hint = f"use {snake_case}=..." if snake_case in known else hint
+    raise InvalidToolError(f"Unknown {kind} option: {', '.join(unknown)}", hint=hint)
 
 
 def translate_options(given: OptionFields) -> OptionFields:

@@ -132,6 +132,12 @@ class ServerSettings:
         if self.large_results not in LARGE_RESULTS:
             problem = f"must be 'shorten' or 'link', got {self.large_results!r}"
             raise ConfigurationError(problem, key="large_results")
+        if self.tasks is not None:
+            from toolcrib.config.settings import Tasks  # start-up time: few servers have tasks
+
+            if not isinstance(self.tasks, Tasks):
+                problem = f"must be Tasks(...) of toolcrib.policy or None, got {self.tasks!r}"
+                raise ConfigurationError(problem, key="tasks")
 
 
 class SettingFields(TypedDict, total=False):

@@ -30,8 +30,8 @@ from toolcrib.catalog.diff import GRADES, Grade
 from toolcrib.catalog.diff.compare import Comparison, compare
 from toolcrib.catalog.lock import Lock
 from toolcrib.catalog.schema_expansion import ExpansionError, ValueGenerator, expand
-from toolcrib.client import Client, RemoteTool
-from toolcrib.client.features import PromptResult, ResourceContents
+from toolcrib.client import Client, RemotePrompt, RemoteResource, RemoteTemplate, RemoteTool
+from toolcrib.client.features import PromptResult, ResourceContents, Suggestions
 from toolcrib.content import Result
 from toolcrib.context import (
     ANONYMOUS,
@@ -192,6 +192,28 @@ class SyncClient:
     def list_tools(self) -> list[RemoteTool]:
         """Return the tools that the principal sees."""
         return self.run(self.client.list_tools())
+
+    def list_resources(self) -> list[RemoteResource]:
+        """Return the resources that the principal sees."""
+        return self.run(self.client.list_resources())
+
+    def list_resource_templates(self) -> list[RemoteTemplate]:
+        """Return the templates of resources that the principal sees."""
+        return self.run(self.client.list_resource_templates())
+
+    def list_prompts(self) -> list[RemotePrompt]:
+        """Return the prompts that the principal sees."""
+        return self.run(self.client.list_prompts())
+
+    def complete(
+        self,
+        ref: str | RemotePrompt | RemoteTemplate | Mapping[str, Any],
+        argument: str,
+        value: str,
+        context: Mapping[str, str] | None = None,
+    ) -> Suggestions:
+        """Return values for an argument of a prompt or a template, as `Client.complete` does."""
+        return self.run(self.client.complete(ref, argument, value, context))
 
     def read(self, uri: str) -> list[ResourceContents]:
         """Return the contents of a resource. An error is raised."""

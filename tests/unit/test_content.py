@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from toolcrib import Audio, File, Image, Link, MCPServer, Result, ToolError
+from toolcrib import Audio, File, Image, Link, MCPServer, Message, Result, ToolError
 from toolcrib.content import text_block
 
 
@@ -49,7 +50,11 @@ def test_a_file_is_text_where_its_type_is(tmp_path: Path) -> None:
         "text": "größe",
     }
     assert File("a,b", mime_type="text/csv", uri="data:own").to_block()["resource"]["uri"] == "data:own"
-    assert File(b"\xff", mime_type="text/plain").to_block()["resource"]["text"] == "\ufffd"
+
+
+def test_a_text_file_that_is_not_utf8_is_sent_in_base64() -> None:
+    resource = File(b"caf\xe9", mime_type="text/plain").to_block()["resource"]
+    assert resource == {"uri": "file:///unnamed", "mimeType": "text/plain", "blob": "Y2Fm6Q=="}
 
 
 def test_any_other_file_is_base64() -> None:
@@ -113,3 +118,10 @@ async def test_tools_hand_back_media_alone_and_among_words() -> None:
     report = await server.call("report")
     assert [block["type"] for block in report.content] == ["text", "image", "text"]
     assert report.content[2]["text"] == '{"a":1}'
+
+
+@pytest.mark.parametrize("role", ["system", "User", "", None])
+def test_messages_are_by_the_user_or_the_assistant(role: Any) -> None:
+    with pytest.raises(ValueError, match="is no role; roles are user and assistant"):
+        Message("Hello", role=role)
+    assert Message("Hello", role="assistant").role == "assistant"

@@ -13,6 +13,9 @@ from bench.reference import GROUPS, MODULES, PAGES, render
 from tests.unit.test_public_surface import DOCUMENTED
 from toolcrib import errors
 from toolcrib.cli import COMMANDS
+from toolcrib.registry.apps import AppFields
+from toolcrib.registry.prompts import PromptFields
+from toolcrib.registry.resources import ResourceFields
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
 
@@ -42,3 +45,9 @@ def test_every_command_and_every_error_code_is_documented() -> None:
     table = (FOLDER / "errors.md").read_text()
     codes = {kind.code for kind in vars(errors).values() if inspect.isclass(kind) and hasattr(kind, "code")}
     assert [code for code in codes - {None} if isinstance(code, str) and f"| `{code}` |" not in table] == []
+
+
+@pytest.mark.parametrize("fields", [ResourceFields, PromptFields, AppFields])
+def test_the_options_of_resources_prompts_and_apps_are_listed(fields: type) -> None:
+    section = (FOLDER / "api.md").read_text().partition(f"### {fields.__name__} ")[2].partition("###")[0]
+    assert re.findall(r"^    (\w+): ", section, re.MULTILINE) == list(fields.__annotations__)

@@ -373,3 +373,11 @@ def test_every_setting_is_a_keyword_argument() -> None:
     assert SettingFields.__optional_keys__ == fields
     with pytest.raises(TypeError, match="unexpected keyword argument 'titel'"):
         MCPServer(titel="x")  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("given", [True, False, {"patience_s": 1}])
+def test_tasks_are_settings_of_tasks(given: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"must be Tasks\(\.\.\.\) of toolcrib\.policy") as refused:
+        MCPServer("books", tasks=given)
+    assert refused.value.key == "tasks"
+    assert repr(given) in str(refused.value)

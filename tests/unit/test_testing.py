@@ -722,3 +722,24 @@ def test_resources_and_prompts_are_tested_without_async() -> None:
     with testing.client(server) as client:
         assert client.read("books://7")[0].text == "Book 7"
         assert client.get_prompt("review", title="Emma").messages[0].text == "Review Emma"
+
+
+def test_a_client_without_async_lists_and_completes() -> None:
+    server = MCPServer("shop")
+    server.add_resource("shop://terms", "No refunds")
+
+    @server.resource("shop://orders/{number}")
+    def order(number: str) -> str:
+        return number
+
+    @server.prompt
+    def greet(tone: Literal["kind", "firm"]) -> str:
+        return tone
+
+    with testing.client(server) as client:
+        assert [item.uri for item in client.list_resources()] == ["shop://terms"]
+        assert [item.uri_template for item in client.list_resource_templates()] == ["shop://orders/{number}"]
+        (prompt,) = client.list_prompts()
+        assert prompt.name == "greet"
+        assert client.complete(prompt, "tone", "k").values == ["kind"]
+        assert client.complete("greet", "tone", "f", {"other": "x"}).values == ["firm"]

@@ -11,7 +11,7 @@ from toolcrib.context import LOCAL, Principal
 from toolcrib.dispatch.dispatcher import Dispatcher, raise_failure
 from toolcrib.errors import DefinitionError
 from toolcrib.registry.registry import OnDuplicate, Report, ToolRegistry
-from toolcrib.schema.parameters import locate_caller
+from toolcrib.schema.parameters import locate, locate_caller
 from toolcrib.sources.base import Batch
 from toolcrib.sources.foreign.interception import is_searching
 from toolcrib.tool import Tool
@@ -64,6 +64,9 @@ class ServerFeatures:
             )
             return made
 
+        bare: Any = uri
+        if callable(bare):  # `@server.resource`: refused, as is every URI that is not a string
+            register(bare)
         return register
 
     def add_resource(self, uri: str, content: Any, **options: Unpack[ResourceFields]) -> None:
@@ -109,7 +112,7 @@ class ServerFeatures:
             self.registry.refused.extend(error.all_findings)
 
     @overload
-    def prompt(self, function: Callable[P, R], /) -> Completed[P, R]: ...
+    def prompt(self, function: Callable[P, R], /, **options: Unpack[PromptFields]) -> Completed[P, R]: ...
     @overload
     def prompt(
         self, name: str | None = None, /, **options: Unpack[PromptFields]
@@ -136,6 +139,8 @@ class ServerFeatures:
         except DefinitionError as error:
             if not is_searching():
                 raise
+            if error.source.file is None:
+                error.source = locate(function)
             self.registry.refused.extend(error.all_findings)
             return function
         from toolcrib.registry.completion import completer_of

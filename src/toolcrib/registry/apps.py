@@ -21,7 +21,7 @@ from typing import Any, TypedDict, Union, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
 
 from toolcrib.content import MEDIA
-from toolcrib.definition import APP_SCHEME, APPS, OptionFields, ToolOptions, check_text
+from toolcrib.definition import APP_SCHEME, APPS, OptionFields, ToolOptions, check_option_names, check_text
 from toolcrib.errors import DefinitionError, FileUnavailableError, Finding, InvalidToolError, Location
 from toolcrib.registry.folders import FileReader
 from toolcrib.registry.resources import STATIC_TTL_MS, Resource, check_uri
@@ -128,9 +128,7 @@ def _read_page(uri: str, page: Any, reader: FileReader | None, source: Location)
 
 def _read_settings(uri: str, fields: AppFields) -> dict[str, Any]:
     """Return the `_meta.ui` of the contents. Raise InvalidToolError for what hosts would not understand."""
-    for key in fields.keys() - AppFields.__annotations__.keys():
-        hint = f"options: {', '.join(AppFields.__annotations__)}"
-        raise InvalidToolError(f"Unknown option of an app: {key}", tool=uri, hint=hint)
+    check_option_names(fields, "app", AppFields.__annotations__)
     border: Any = fields.get("prefers_border")
     domain: Any = fields.get("domain")
     if domain is not None and (not isinstance(domain, str) or not domain):

@@ -7,13 +7,18 @@ their names, as far as they are known.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
+from toolcrib.content import Result
 from toolcrib.errors import InvalidToolError
+from toolcrib.schema.parameters import name_of
+from toolcrib.schema.result import ToolResults
 from toolcrib.tool import Tool
 
+logger = logging.getLogger("toolcrib")
 MAX_VALUES = 100
 TIMEOUT_S = 1.0
 _MAX_LENGTH = 1_000
@@ -56,6 +61,18 @@ def names_of(target: Completable) -> Collection[str]:
     return names
 
 
+class CompleterResults(ToolResults):
+    kind = "Completion function"
+    __slots__ = ()
+
+    def finish(self, value: Any) -> Result:
+        if isinstance(value, str):
+            error = self._error("it is a string; return a list of strings")
+            logger.error("%s", error)  # callers are users who type
+            raise error
+        return super().finish(value)
+
+
 def completer_of(target: Completable, argument: str) -> Callable[[F], F]:
     """Return a decorator for the function that completes an argument. Raises InvalidToolError."""
     known = list(names_of(target))
@@ -74,6 +91,8 @@ def completer_of(target: Completable, argument: str) -> Callable[[F], F]:
         for name in parameters.keys() - {"value", "arguments"} - set(known):
             hint = f"it may take value, arguments and: {', '.join(known)}"
             raise InvalidToolError(f"A completion function takes '{name}'", source=made.source, hint=hint)
+        results, label = made.results, name_of(function) or "lambda"
+        made._results = CompleterResults(label, results.schema, results.dump, trusted=results.trusted)
         target.completers[argument] = made
         return function
 

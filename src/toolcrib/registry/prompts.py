@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Literal, TypedDict, cast
 
-from toolcrib.content import MEDIA, Block, Message, RelayedResult, Result, text_block
-from toolcrib.definition import OptionFields, RunMode, ToolOptions
+from toolcrib.content import MEDIA, ROLES, Block, Message, RelayedResult, Result, text_block
+from toolcrib.definition import OptionFields, RunMode, ToolOptions, check_option_names
 from toolcrib.errors import InvalidToolError
 from toolcrib.registry.completion import Completers
 from toolcrib.schema.function import ToolParts, build_function
@@ -21,12 +21,11 @@ from toolcrib.schema.result import ToolResults, is_block
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
-ROLES = ("user", "assistant")
-
 
 class PromptFields(TypedDict, total=False):
     """The options of a prompt, as keyword arguments of `server.prompt`."""
 
+    name: str | None
     title: str | None
     description: str | None
     tags: Sequence[str]
@@ -90,9 +89,12 @@ def make_prompt(function: Callable[..., Any], name: str | None, fields: PromptFi
     """Make a prompt of a function. Raise DefinitionError where it cannot be one."""
     if not callable(function):
         raise InvalidToolError(f"A prompt needs a function, got {type(function).__name__}")
-    name = name or name_of(function)
+    if name and fields.get("name"):
+        raise InvalidToolError("Option 'name' is given twice", tool=name)
+    name = name or fields.get("name") or name_of(function)
     if not name:
-        raise InvalidToolError("A lambda needs a name", hint='give one: server.prompt("name")(...)')
+        raise InvalidToolError("A lambda needs a name", hint="give one: server.prompt(..., name=...)")
+    check_option_names(fields, "prompt", PromptFields.__annotations__)
     options = ToolOptions().override(cast(OptionFields, fields))
     if options.run == "process":
         raise InvalidToolError("A prompt cannot run in a process", tool=name, hint="use run='thread'")

@@ -6,7 +6,8 @@ its template, and what it returns becomes contents instead of a result (docs/dec
 
 from __future__ import annotations
 
-import base64
+import logging
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
@@ -15,8 +16,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypedDict
 
-from toolcrib.content import MEDIA, Block, File, Link, RelayedResult, Result, is_text_type
-from toolcrib.definition import URI, OptionFields, RunMode, ToolOptions, check_text
+from toolcrib.content import MEDIA, Block, File, Link, RelayedResult, Result, encode_contents
+from toolcrib.definition import URI, OptionFields, RunMode, ToolOptions, check_option_names, check_text
 from toolcrib.errors import Finding, InvalidToolError, Location
 from toolcrib.registry.completion import TIMEOUT_S, Completers
 from toolcrib.registry.index import Snapshot, VersionGroup
@@ -28,6 +29,7 @@ from toolcrib.schema.result import ToolResults
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
+logger = logging.getLogger("toolcrib")
 STATIC_TTL_MS = 3_600_000
 JSON_TYPE = "application/json"
 MAX_PATHS = 1_000
@@ -181,13 +183,25 @@ def _make_static(uri: str, content: Any, fields: ResourceFields) -> list[Resourc
         return _folder(uri, content, fields) if content.is_dir() else [_file(uri, content, fields)]
     if isinstance(content, Link):
         raise InvalidToolError("A Link cannot be a resource", hint="give the content itself, or a path")
+    if callable(content):
+        text = f"Fixed content of '{uri}' cannot be a {type(content).__name__}"
+        raise InvalidToolError(text, hint=f'for a function, use @server.resource("{uri}")')
     check_uri(uri, allows_template=False)
+    if isinstance(content, str) and _names_file(content):
+        text = "resource '%s' is the text %r, which names a file or folder; for that, give a pathlib.Path"
+        logger.warning(text, uri, content)
     made = _static(uri, lambda: content, fields)
     if made.ttl_ms is None:
         made.ttl_ms = STATIC_TTL_MS
     if made.mime_type is None:
         made.mime_type = _type_of(content)
     return [made]
+
+
+def _names_file(text: str) -> bool:
+    """Whether a text looks like a path, and there is something at it."""
+    is_path = text.isprintable() and ("/" in text or "." in text) and any(map(str.isalnum, text))
+    return is_path and os.path.exists(text)  # False for a text that cannot be a path
 
 
 def _static(uri: str, read: Callable[[], Any], fields: ResourceFields) -> Resource:
@@ -254,7 +268,8 @@ def _complete_paths(folder: Any) -> Tool:
 def check_uri(uri: Any, *, allows_template: bool = True) -> None:
     """Raise InvalidToolError unless this is a URI with a scheme."""
     if not isinstance(uri, str):
-        raise InvalidToolError(f"The URI of a resource must be a string, got {type(uri).__name__}")
+        hint = 'give one: @server.resource("orders://{id}")' if callable(uri) else None
+        raise InvalidToolError(f"The URI of a resource must be a string, got {type(uri).__name__}", hint=hint)
     if not 1 <= len(uri) <= URI.max_length:
         text = f"The URI of a resource must have 1 to {URI.max_length} characters, got {len(uri)}"
         raise InvalidToolError(text)
@@ -267,6 +282,7 @@ def check_uri(uri: Any, *, allows_template: bool = True) -> None:
 
 
 def _options(fields: ResourceFields, **more: Any) -> ToolOptions:
+    check_option_names(fields, "resource", ResourceFields.__annotations__)
     known: OptionFields = {**more, **{k: v for k, v in fields.items() if k not in (*_OWN_FIELDS, "name")}}  # type: ignore[typeddict-item]
     options = ToolOptions(read_only=True).override(known)
     if options.run == "process":
@@ -423,7 +439,7 @@ class ResourceResults(ToolResults):
         if isinstance(value, str):
             return {"mimeType": self.mime_type or "text/plain", "text": self._check_text(str.__str__(value))}
         if isinstance(value, bytes | bytearray | memoryview):
-            return self._encode_bytes(bytes(value))
+            return encode_contents(bytes(value), self.mime_type or "application/octet-stream")
         if isinstance(value, Link):
             raise self._error("a Link is not content; return the content itself")
         if isinstance(value, MEDIA):
@@ -449,12 +465,6 @@ class ResourceResults(ToolResults):
             own: Block = block["resource"]
             return own
         return {"mimeType": block["mimeType"], "blob": block["data"]}
-
-    def _encode_bytes(self, data: bytes) -> Block:
-        if self.mime_type is not None and is_text_type(self.mime_type):
-            return {"mimeType": self.mime_type, "text": data.decode("utf-8", "replace")}
-        mime_type = self.mime_type or "application/octet-stream"
-        return {"mimeType": mime_type, "blob": base64.b64encode(data).decode()}
 
 
 def _is_item(value: Any) -> bool:

@@ -193,7 +193,7 @@ def test_a_page_that_is_too_large_missing_or_not_text_is_refused(tmp_path: Path)
         ({"permissions": ["usb"]}, "unknown 'usb'"),
         ({"domain": 5}, "domain of app"),
         ({"prefers_border": "yes"}, "prefers_border"),
-        ({"border": True}, "Unknown option of an app: border"),
+        ({"border": True}, "Unknown app option: border"),
     ],
 )
 def test_settings_that_hosts_would_not_understand_are_refused(options: Any, problem: str) -> None:

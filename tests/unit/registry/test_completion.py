@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import pytest
 
-from toolcrib import MCPServer
-from toolcrib.errors import InvalidToolError
+from toolcrib import MCPServer, testing
+from toolcrib.errors import InvalidToolError, RemoteError
 from toolcrib.registry.completion import MAX_VALUES, bind_completer, choices_of, rank
 
 
@@ -119,3 +119,26 @@ def test_a_function_gets_the_arguments_that_are_known() -> None:
 
 def _greet(name: str, city: str) -> str:
     return name
+
+
+@pytest.mark.parametrize("hint", [str, list[str], None])
+def test_a_function_that_returns_one_value_is_an_error_in_the_log(
+    hint: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = MCPServer("shop")
+
+    @server.prompt
+    def plan(city: str) -> str:
+        return city
+
+    def cities(value: str):  # type: ignore[no-untyped-def]
+        return "Oslo"
+
+    if hint is not None:
+        cities.__annotations__["return"] = hint
+    plan.complete("city")(cities)
+    with testing.client(server) as client, pytest.raises(RemoteError, match="'cities' returned a result"):
+        client.complete("plan", "city", "O")
+    (record,) = (record for record in caplog.records if record.levelname == "ERROR")
+    assert "Completion function 'cities' returned" in record.getMessage()
+    assert record.getMessage().endswith("it is a string; return a list of strings")

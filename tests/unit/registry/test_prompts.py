@@ -304,3 +304,17 @@ async def test_a_prompt_that_takes_too_long_ends() -> None:
 
     with pytest.raises(CallError, match=r"Prompt 'slow' did not finish within 0\.05 s"):
         await server.get_prompt("slow")
+
+
+async def test_a_name_may_be_given_as_an_option() -> None:
+    server = MCPServer("shop")
+    server.prompt(lambda: "Hello", name="greet")
+
+    @server.prompt(name="part")
+    def leave() -> str:
+        return "Goodbye"
+
+    assert [prompt.name for prompt in server.prompts] == ["greet", "part"]
+    assert await server.get_prompt("greet") == [text("Hello")]
+    with pytest.raises(InvalidToolError, match="'name' is given twice"):
+        server.prompt("one", name="two")(leave)

@@ -538,3 +538,82 @@ async def test_a_change_of_tools_keeps_the_plans_of_resources() -> None:
         await server.call("a")
         await server.read("shop://x")
         assert server.dispatcher._feature_plans == before
+
+
+# --- mistakes ------------------------------------------------------------------------------------------
+
+
+def test_a_bare_decorator_is_refused() -> None:
+    server: Any = MCPServer("shop")
+    with pytest.raises(InvalidToolError, match="must be a string, got function") as refused:
+
+        @server.resource
+        def order() -> str:
+            return ""
+
+    assert refused.value.hint == 'give one: @server.resource("orders://{id}")'
+
+
+async def test_text_that_is_not_utf8_is_sent_in_base64() -> None:
+    (item,) = await read_result(b"caf\xe9", mime_type="text/plain")
+    assert item == {"uri": "shop://it", "mimeType": "text/plain", "blob": "Y2Fm6Q=="}
+    (item,) = await read_result("café".encode(), mime_type="text/plain")
+    assert item["text"] == "café"
+
+
+def test_a_function_is_not_fixed_content() -> None:
+    server = MCPServer("shop")
+    with pytest.raises(InvalidToolError, match="'shop://it' cannot be a function") as refused:
+        server.add_resource("shop://it", lambda: "tea")
+    assert refused.value.hint == 'for a function, use @server.resource("shop://it")'
+    assert not list(server.resources)
+
+
+def test_a_text_that_names_a_file_is_published_with_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "papers").mkdir()
+    (tmp_path / "list.txt").write_text("tea")
+    server = MCPServer("shop")
+    for number, text in enumerate(("tea", "/", "other/", "papers and more", "a\0.b", "list.txt\n")):
+        server.add_resource(f"shop://{number}", text)
+    assert not caplog.records
+    server.add_resource("shop://papers", "papers/")
+    server.add_resource("shop://list", "list.txt")
+    assert [record.getMessage().partition(",")[0] for record in caplog.records] == [
+        "resource 'shop://papers' is the text 'papers/'",
+        "resource 'shop://list' is the text 'list.txt'",
+    ]
+    assert "give a pathlib.Path" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("mimeType", "use mime_type=..."),
+        ("mimetype", "did you mean 'mime_type'?"),
+        ("uri_template", "give the URI first, with its variables in braces"),
+        ("uriTemplate", "give the URI first, with its variables in braces"),
+        ("auth", "use scopes=[...] and a policy"),
+        ("tag", "did you mean 'tags'?"),
+        ("zzz", "options: annotations, audit, description, enabled"),
+    ],
+)
+def test_an_unknown_option_has_a_hint_of_the_options_of_resources(name: str, hint: str) -> None:
+    server: Any = MCPServer("shop")
+    with pytest.raises(InvalidToolError, match=f"^Unknown resource option: {name}$") as refused:
+        server.resource("shop://it", **{name: "x"})(lambda: "tea")
+    assert (refused.value.hint or "").startswith(hint)
+    with pytest.raises(InvalidToolError, match=f"^Unknown resource option: {name}$"):
+        server.resource("shop://{id}", **{name: "x"})(lambda id: id)
+
+
+def test_an_unknown_option_of_a_prompt_or_an_app_names_their_kind() -> None:
+    server: Any = MCPServer("shop")
+    with pytest.raises(InvalidToolError, match=r"^Unknown prompt option: arguments$") as refused:
+        server.prompt(lambda: "", name="it", arguments=[])
+    assert refused.value.hint == "arguments are the parameters of the function"
+    with pytest.raises(InvalidToolError, match=r"^Unknown app option: prefersBorder$") as refused:
+        server.add_app("ui://it", "<!doctype html><html></html>", prefersBorder=True)
+    assert refused.value.hint == "use prefers_border=..."

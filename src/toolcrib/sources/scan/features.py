@@ -14,7 +14,7 @@ from toolcrib.sources.scan.foreign import filled, library_of, read_options
 from toolcrib.sources.scan.making import ToolMaker, placed
 from toolcrib.sources.scan.patterns import Registration
 from toolcrib.sources.scan.source_file import Guess
-from toolcrib.sources.scan.things import Server
+from toolcrib.sources.scan.things import Function, Server
 from toolcrib.tool import Tool
 
 _PLACES = {
@@ -40,7 +40,7 @@ def read_features(maker: ToolMaker, server: Server, kind: str) -> Iterator[Tool]
 
 def _read_one(maker: ToolMaker, item: Registration, library: str) -> Tool | None:
     read = read_options(maker.resolver, item.call, _PLACES[item.method])
-    known = {"name", *(PromptFields if item.method == "prompt" else ResourceFields).__annotations__}
+    known = (PromptFields if item.method == "prompt" else ResourceFields).__annotations__
     fields: Any = {key: value for key, value in read.given.items() if key in known}
     uri: Any = read.given.get("uri")
     if "uri" in read.unresolved:
@@ -54,13 +54,16 @@ def _read_one(maker: ToolMaker, item: Registration, library: str) -> Tool | None
         guesses = [Guess("guessed-more", "a folder is a resource for each file")] if is_path else []
         maker.note(made.origin, read.findings, guesses)
         return made
-    function: Any = item.thing
+    function = item.thing
+    if not isinstance(function, Function):  # a lambda, or an object that is computed
+        maker.refuse_unknown(item)
+        return None
     is_ours = library == "toolcrib"
     stub = maker.make_stub(function, drops=filled(maker, function), keeps_contexts=is_ours)
     findings = [*(found for found in stub.findings if found.parameter != "return"), *read.findings]
     maker.note(stub.function, findings, maker.guesses_about(function), maker.key_of(function))
     if item.method == "prompt":
-        return make_prompt(stub.function, fields.pop("name", None), fields)
+        return make_prompt(stub.function, None, fields)
     if not is_ours:
         fields.setdefault("mime_type", "text/plain")
-    return make_resource(uri, stub.function, fields)
+    return make_resource(read.given.get("uri", stub.function), stub.function, fields)

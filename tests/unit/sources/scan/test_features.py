@@ -193,3 +193,31 @@ def test_one_server_and_a_selection_are_scanned(tmp_path: Path) -> None:
     )
     assert named(scan(tmp_path / "toolcrib.toml")) == ["resource:orders://{number}"]
     assert len(scan(f"{tmp_path / 'shop.py'}:server").features) == 6
+
+
+def test_lambdas_and_bare_decorators_have_findings_in_plain_words(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(
+        dedent(
+            """
+            from toolcrib import MCPServer
+
+            server = MCPServer("shop")
+            server.prompt(lambda: "Hello", name="greet")
+
+            @server.prompt(name="part")
+            def leave() -> str:
+                return "Goodbye"
+
+            @server.resource
+            def order() -> str:
+                return ""
+            """
+        )
+    )
+    found = scan(str(tmp_path / "shop.py"))
+    texts = [f"{item.line} {item.code} {item.message}" for item in found.findings]
+    assert texts == [
+        "11 invalid-tool The URI of a resource must be a string, got function",
+        "5 unresolved-tool `lambda: 'Hello'` is put on the server here, and cannot be told without running"
+        " the code",
+    ]
