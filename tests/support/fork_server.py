@@ -107,7 +107,10 @@ class Process:
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
-            os.kill(self.pid, number)
+            try:
+                os.kill(self.pid, number)
+            except ProcessLookupError:
+                pass  # it has ended, and was waited for, in the meantime
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
