@@ -1,0 +1,77 @@
+"""Resources, prompts and skills that a rule denies: no other way leads to them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.raw_pipe import raw_pipe
+from toolcrib import MCPServer
+from toolcrib.config.settings import Policy, Rule
+
+
+async def test_an_older_prompt_is_unknown_where_the_newest_is_denied() -> None:
+    server = MCPServer("shop", policy=Policy(rules=[Rule(deny=["tag:admin"])]))
+    server.prompt("greet", version="1")(lambda: "old")
+    server.prompt("greet", version="2", tags=["admin"])(lambda: "new")
+    async with server, raw_pipe(server) as pipe:
+        for name in ("greet", "greet@1", "greet@2"):
+            error = await pipe.error("prompts/get", {"name": name})
+            assert (error["code"], error["message"]) == (-32602, f"Unknown prompt: {name}")
+
+
+async def test_what_a_policy_may_keep_from_others_is_not_cached_for_all() -> None:
+    for policy, scope in ((None, "public"), (Policy(scopes={"admin": ["resource:shop://*"]}), "private")):
+        server = MCPServer("shop", policy=policy)
+        server.add_resource("shop://hours", "9 to 5")
+        async with server, raw_pipe(server) as pipe:
+            read = await pipe.result("resources/read", {"uri": "shop://hours"})
+            assert read["cacheScope"] == scope
+
+
+async def test_a_uri_that_a_condition_denies_without_a_reason_is_not_found() -> None:
+    rule = Rule(deny=["resource:shop://*"], when={"number": {"above": 100}})
+    server = MCPServer("shop", policy=Policy(rules=[rule]))
+
+    @server.resource("shop://{number}")
+    def order(number: int) -> str:
+        return f"order {number}"
+
+    async with server, raw_pipe(server) as pipe:
+        assert (await pipe.result("resources/read", {"uri": "shop://7"}))["contents"]
+        error = await pipe.error("resources/read", {"uri": "shop://101"})
+        assert (error["code"], error["data"]) == (-32602, {"uri": "shop://101"})
+
+
+async def test_a_skill_with_a_denied_file_is_not_listed(tmp_path: Path) -> None:
+    for name in ("tea", "mail"):
+        (tmp_path / name / "notes").mkdir(parents=True)
+        (tmp_path / name / "SKILL.md").write_text(
+            f"---\nname: {name}\ndescription: How to {name}\n---\n\n# {name}\n"
+        )
+        (tmp_path / name / "notes" / "secret.md").write_text("secret")
+    server = MCPServer("shop", policy=Policy(rules=[Rule(deny=["resource:skill://tea/notes/*"])]))
+    server.add_skills(tmp_path)
+    async with server, raw_pipe(server) as pipe:
+        listed = await pipe.result("skills/list", {})
+        assert [skill["uri"] for skill in listed["skills"]] == ["skill://mail/SKILL.md"]
+        assert (await pipe.error("skills/get", {"uri": "skill://tea/SKILL.md"}))["code"] == -32602
+        assert (await pipe.result("skills/get", {"uri": "skill://mail/SKILL.md"}))["skill"]
+
+
+async def test_completing_a_variable_that_is_a_list_does_not_fail() -> None:
+    server = MCPServer("shop")
+
+    @server.resource("shop://docs{/path*}")
+    def doc(path: list[str]) -> str:
+        return "/".join(path)
+
+    @doc.complete("path")
+    def paths(value: str) -> list[str]:
+        return ["a", "b"]
+
+    ref = {"type": "ref/resource", "uri": "shop://docs{/path*}"}
+    async with raw_pipe(server) as pipe:
+        found = await pipe.result(
+            "completion/complete", {"ref": ref, "argument": {"name": "path", "value": ""}}
+        )
+        assert found["completion"]["values"] == ["a", "b"]
