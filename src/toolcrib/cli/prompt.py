@@ -86,7 +86,9 @@ def _get_locally(
     arguments = convert_arguments(given, [f"{key}=" for key in given], tool.definition)
     dispatcher = loaded.server.dispatcher
     result = run_locally(
-        lambda channel: dispatcher.run(tool, name, arguments, channel=channel, timeout_s=timeout_s),
+        lambda channel: dispatcher.run(
+            tool, name, arguments, kind="prompt", channel=channel, timeout_s=timeout_s
+        ),
         loaded.server,
         tool,
         terminal,

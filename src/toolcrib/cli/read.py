@@ -86,7 +86,9 @@ def _read_locally(
     tool, values = found.tool.check(), found.values or {}
     dispatcher = loaded.server.dispatcher
     result = run_locally(
-        lambda channel: dispatcher.run(tool, uri, values, channel=channel, timeout_s=timeout_s),
+        lambda channel: dispatcher.run(
+            tool, uri, values, kind="resource", channel=channel, timeout_s=timeout_s
+        ),
         loaded.server,
         tool,
         terminal,

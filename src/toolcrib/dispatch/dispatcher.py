@@ -471,7 +471,7 @@ class Dispatcher:
         name: str,
         arguments: Mapping[str, Any] | None,
         *,
-        kind: Kind = "resource",
+        kind: Kind,
         principal: Principal = LOCAL,
         channel: Channel = NO_CHANNEL,
         timeout_s: float | None = None,
@@ -511,10 +511,8 @@ class Dispatcher:
         seen = (self.resources.snapshot, self.prompts.snapshot)
         known = self._features_seen
         if known is None or known[0] is not seen[0] or known[1] is not seen[1]:
-            with self._lock:  # plans must not keep what was removed alive
-                self._feature_plans = {
-                    other: plan for other, plan in self._feature_plans.items() if self._is_registered(other)
-                }
+            with self._lock:
+                self._drop_plans()
                 self._features_seen = seen
                 self._drop_stats()
         plan = self._feature_plans.get(tool)
@@ -840,12 +838,13 @@ class Dispatcher:
             }
 
     def _drop_plans(self) -> None:
-        """Drop the plans of tools, resources and prompts that are no longer registered."""
-        registries = {"tool": self.registry, "resource": self.resources, "prompt": self.prompts}
+        """Drop the plans of tools, resources and prompts that are no longer registered: they would keep what
+        was removed alive."""
         self._plan_of = {
-            tool: plan
-            for tool, plan in self._plan_of.items()
-            if tool in registries[tool.kind].versions(tool.name)
+            tool: plan for tool, plan in self._plan_of.items() if tool in self.registry.versions(tool.name)
+        }
+        self._feature_plans = {
+            tool: plan for tool, plan in self._feature_plans.items() if self._is_registered(tool)
         }
 
     async def renew(self) -> None:

@@ -405,8 +405,12 @@ async def test_questions_and_progress_reach_the_caller() -> None:
     async with ours:
         person = Person(Answer("accept", {"sure": True}), Answer("decline"))
         resource, prompt = ours.resources.get("slow://{part}"), ours.prompts.get("ask")
-        read = await ours.dispatcher.run(resource, "slow://a", {"uri": "slow://a"}, channel=person)
-        got = await ours.dispatcher.run(prompt, "ask", {"topic": "tea"}, channel=Person(Answer("decline")))
+        read = await ours.dispatcher.run(
+            resource, "slow://a", {"uri": "slow://a"}, kind="resource", channel=person
+        )
+        got = await ours.dispatcher.run(
+            prompt, "ask", {"topic": "tea"}, kind="prompt", channel=Person(Answer("decline"))
+        )
 
     assert person.told == [(1, 2, "a")]
     assert read.content == [{"uri": "slow://a", "mimeType": "text/plain", "text": "a: accept"}]
