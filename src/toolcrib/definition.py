@@ -319,6 +319,24 @@ class OptionFields(TypedDict, total=False):
     hide: Sequence[str]
 
 
+class FeatureFields(TypedDict, total=False):
+    """The options that resources and prompts share."""
+
+    name: str | None
+    title: str | None
+    description: str | None
+    tags: Sequence[str]
+    icons: Sequence[Mapping[str, Any]]
+    meta: Mapping[str, Any]
+    scopes: Sequence[str]
+    audit: Literal["required"] | None
+    enabled: bool
+    group: str | None
+    run: RunMode
+    timeout_s: float | None
+    max_threads: int | None
+
+
 class GivenOptions(OptionFields, total=False):
     """The same with names of mcp and fastmcp for options that are called otherwise here."""
 

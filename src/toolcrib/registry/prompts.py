@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import Any, Literal, TypedDict, cast
+from typing import Any, cast
 
 from toolcrib.content import MEDIA, ROLES, Block, Message, RelayedResult, Result, text_block
-from toolcrib.definition import OptionFields, RunMode, ToolOptions, check_option_names
+from toolcrib.definition import FeatureFields, OptionFields, ToolOptions, check_option_names
 from toolcrib.errors import InvalidToolError
 from toolcrib.registry.completion import Completers
 from toolcrib.schema.function import ToolParts, build_function
@@ -22,22 +22,9 @@ from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
 
-class PromptFields(TypedDict, total=False):
+class PromptFields(FeatureFields, total=False):
     """The options of a prompt, as keyword arguments of `server.prompt`."""
 
-    name: str | None
-    title: str | None
-    description: str | None
-    tags: Sequence[str]
-    icons: Sequence[Mapping[str, Any]]
-    meta: Mapping[str, Any]
-    scopes: Sequence[str]
-    audit: Literal["required"] | None
-    enabled: bool
-    group: str | None
-    run: RunMode
-    timeout_s: float | None
-    max_threads: int | None
     version: str | None
 
 

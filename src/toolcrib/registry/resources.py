@@ -14,10 +14,17 @@ from enum import Enum
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 from toolcrib.content import MEDIA, Block, File, Link, RelayedResult, Result, encode_contents
-from toolcrib.definition import URI, OptionFields, RunMode, ToolOptions, check_option_names, check_text
+from toolcrib.definition import (
+    URI,
+    FeatureFields,
+    OptionFields,
+    ToolOptions,
+    check_option_names,
+    check_text,
+)
 from toolcrib.errors import Finding, InvalidToolError, Location
 from toolcrib.registry.completion import TIMEOUT_S, Completers
 from toolcrib.registry.index import Snapshot, VersionGroup
@@ -40,27 +47,14 @@ _CONTENTS = frozenset({"uri", "mimeType", "text", "blob", "_meta"})
 _OWN_FIELDS = ("mime_type", "size", "annotations", "ttl_ms", "unscreened")
 
 
-class ResourceFields(TypedDict, total=False):
+class ResourceFields(FeatureFields, total=False):
     """The options of a resource, as keyword arguments of `server.resource` and `server.add_resource`."""
 
-    name: str | None
-    title: str | None
-    description: str | None
     mime_type: str | None
     size: int | None
     annotations: Mapping[str, Any]
     ttl_ms: int | None
     unscreened: Sequence[str]
-    tags: Sequence[str]
-    icons: Sequence[Mapping[str, Any]]
-    meta: Mapping[str, Any]
-    scopes: Sequence[str]
-    audit: Literal["required"] | None
-    enabled: bool
-    group: str | None
-    run: RunMode
-    timeout_s: float | None
-    max_threads: int | None
 
 
 class Resource(Tool):
