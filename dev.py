@@ -2,6 +2,7 @@
 
     python dev.py demo     check, list, call and serve the sample tools
     python dev.py test     formatter, linter with security rules, types, layers and the everyday tests
+    python dev.py conformance    the official conformance suite and the official clients
     python dev.py reliability    hostile input, crashes, kills and floods, in their short form
     python dev.py soak     the long suites
     python dev.py matrix   every supported version of mcp and fastmcp, and servers from PyPI
@@ -34,8 +35,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 DEV_LOCK = ROOT / "requirements" / "dev.lock"
-WORKERS = ("-p", "tests.support.forked_workers", "--workers", "3")
+WORKERS = ("-p", "tests.support.forked_workers", "--workers", "4")
+CONFORMANCE = "tests/conformance"
 RELIABILITY = "tests/reliability"
+RELEASE = "tests/release"
+APART = (CONFORMANCE, RELIABILITY, RELEASE)
+"""Tests with a command of their own."""
 COSTS = ("tests/reliability/test_request_cost.py", "tests/reliability/test_schema_bombs.py")
 """They measure CPU time, so nothing else runs beside them."""
 BENCH_LOCK = ROOT / "requirements" / "bench.lock"
@@ -152,8 +157,18 @@ def test(bin_: Path, *arguments: str) -> None:
         [str(bin_ / "ruff"), "check", "--quiet", "."],
         [str(bin_ / "lint-imports"), "--no-cache"],
     )
-    chosen = arguments or (f"--ignore={RELIABILITY}",)
-    run([str(bin_ / "pytest"), *WORKERS, *coverage(), *chosen])
+    chosen = arguments or [f"--ignore={folder}" for folder in APART]
+    run([str(bin_ / "pytest"), *WORKERS, *coverage(), *chosen], **memory_files())
+
+
+def memory_files() -> dict[str, str]:
+    """Return where temporary files cost no disk access: most tests write some."""
+    memory = Path("/dev/shm")  # noqa: S108
+    return {"TMPDIR": str(memory)} if os.access(memory, os.W_OK) else {}
+
+
+def conformance(bin_: Path, *arguments: str) -> None:
+    run([str(bin_ / "pytest"), *WORKERS, CONFORMANCE, *arguments])
 
 
 def reliability(bin_: Path, *arguments: str) -> None:
@@ -208,7 +223,7 @@ def release(bin_: Path, *arguments: str) -> None:
     run([python, "-m", "build", "--no-isolation", "--outdir", "dist"])
     built = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "dist").glob(f"toolcrib-{version}*"))
     run([python, "-m", "twine", "check", "--strict", *built])
-    run([python, "-m", "pytest", "tests/release", *arguments], TOOLCRIB_SOAK="1", TOOLCRIB_REQUIRE="all")
+    run([python, "-m", "pytest", RELEASE, *arguments], TOOLCRIB_SOAK="1", TOOLCRIB_REQUIRE="all")
     print(f"ready: {' and '.join(built)}")
 
 
@@ -298,6 +313,7 @@ def main() -> None:
 
 JOBS = {
     "test": test,
+    "conformance": conformance,
     "reliability": reliability,
     "soak": soak,
     "matrix": matrix,

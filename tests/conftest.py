@@ -25,6 +25,10 @@ if "TOOLCRIB_SOAK" not in os.environ:  # whose tests fetch packages
     os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent / "fixtures" / "no_certificates")
     os.environ.pop("SSL_CERT_FILE", None)  # read in its place
 
+# Tests of pages and examples start pytest, which would import plugins for seconds that none of them needs.
+UNUSED = ("langsmith_plugin", "hypothesispytest", "xdist", "xdist.looponfail", "pytest_cov", "anyio")
+os.environ["PYTEST_ADDOPTS"] = " ".join(f"-p no:{plugin}" for plugin in UNUSED)
+
 # Every worker reads every test, and every process that is started all of toolcrib: what is compiled for them
 # is kept, even where Python is told to keep nothing. Of what tests write themselves, nothing is.
 WRITES_NOTHING = sys.dont_write_bytecode

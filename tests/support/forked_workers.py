@@ -13,12 +13,14 @@ import os
 import selectors
 import tempfile
 from collections.abc import Iterator
-from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import pytest
 from _pytest.capture import FDCapture
 
+TOGETHER = ("tests/agents", "tests/unit/sources/foreign")
+"""Folders whose tests import libraries that take seconds to import: one worker runs each folder, first."""
 RECORD = 4
 """Bytes of one entry in the pipe of files; all of them fit into the buffer of a pipe."""
 
@@ -33,7 +35,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     count = config.getoption("--workers")
     if count < 2 or config.option.collectonly or session.testsfailed or not hasattr(os, "fork"):
         return None
-    files = [list(items) for _, items in groupby(session.items, key=lambda item: item.path)]
+    files = _batches(session)
     config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]  # one folder for all workers
     queue, entries = os.pipe()
     os.write(entries, b"".join(number.to_bytes(RECORD, "big") for number in range(len(files))))
@@ -50,6 +52,15 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         workers[reading] = pid
     Reports(session, workers, queue).receive()
     return True
+
+
+def _batches(session: pytest.Session) -> list[list[pytest.Item]]:
+    """Return the tests that one worker runs in a row: those of a file, or of a folder."""
+    together = {session.config.rootpath / folder for folder in TOGETHER}
+    batches: dict[Path, list[pytest.Item]] = {}
+    for item in session.items:
+        batches.setdefault(item.path.parent if item.path.parent in together else item.path, []).append(item)
+    return [batches[path] for path in sorted(batches, key=lambda path: path not in together)]
 
 
 # --- the workers -------------------------------------------------------------------------------------

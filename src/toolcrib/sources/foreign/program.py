@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.metadata
 import importlib.util
 import inspect
 import io
@@ -31,7 +30,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolcrib.errors import DefinitionError, Location, SourceError
 from toolcrib.schema.parameters import find_function, locate
@@ -55,6 +54,9 @@ from toolcrib.sources.loading import (
 )
 from toolcrib.sources.objects import registry_of
 from toolcrib.sources.targets import Target
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 logger = logging.getLogger("toolcrib")
 
@@ -121,8 +123,10 @@ def is_script(name: str) -> bool:
     return bool(_console_scripts(name))
 
 
-def _console_scripts(name: str) -> Sequence[importlib.metadata.EntryPoint]:
-    return [*importlib.metadata.entry_points(group="console_scripts", name=name)]
+def _console_scripts(name: str) -> Sequence[EntryPoint]:
+    from importlib.metadata import entry_points  # start-up time: few programs have such a server
+
+    return [*entry_points(group="console_scripts", name=name)]
 
 
 def _find_script(label: str, arguments: Sequence[str], path: Path | None = None) -> Program | None:

@@ -156,7 +156,7 @@ def _outcome(make: object) -> object:
 def test_whatever_is_written_is_read_as_it_is_registered(
     annotation: str, default: str, result: str, future: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    folder = tmp_path_factory.getbasetemp()
+    folder = tmp_path_factory.mktemp("snippet")
     source = (
         f"{future}{snippets.HEAD}{_CLASSES}"
         f"def tool(a: {annotation}, b: {annotation} = None, *, c={default}, d: Any = {default})"

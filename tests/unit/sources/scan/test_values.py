@@ -161,5 +161,5 @@ def test_what_is_given_is_nobody_elses(tmp_path: Path) -> None:
     ).filter(lambda value: "inf" not in repr(value))
 )
 def test_every_literal_is_itself(tmp_path_factory: pytest.TempPathFactory, value: Any) -> None:
-    reader = read(tmp_path_factory.getbasetemp(), "")
+    reader = read(tmp_path_factory.mktemp("snippet"), "")
     assert reader.value(expression(repr(value))) == value

@@ -18,7 +18,7 @@ from tests.support.sdk_servers import ROOT
 __all__ = ["node"]
 
 SUITE = "@modelcontextprotocol/conformance"
-CLIENT = shlex.join([sys.executable, str(Path(__file__).parent / "conformance_client.py")])
+CLIENT = shlex.join([sys.executable, str(Path(__file__).parent / "suite_client.py")])
 SCENARIOS = {
     "2025-11-25": [
         "initialize",

@@ -1,4 +1,4 @@
-"""The program with which the official suite tests our client: `python conformance_client.py URL`, with the
+"""The program with which the official suite tests our client: `python suite_client.py URL`, with the
 scenario in the environment. Uses all that the server offers: lists the tools and calls each, or makes the
 calls that the scenario asks for; lists resources and prompts and reads each; lists skills, and reads them if
 the scenario is about their verification.
