@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from toolcrib.content import Result
 from toolcrib.context import LOCAL, NO_CHANNEL, InputNeeded, Principal, Question
 from toolcrib.context import Reply as PeerReply
-from toolcrib.dispatch.dispatcher import LongCall
+from toolcrib.dispatch.middleware import LongCall
 from toolcrib.dispatch.rate_limit import LogLimiter
 from toolcrib.errors import CannotAskError
 from toolcrib.protocol import messages, questions
