@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.content import BUILT_IN, Result, text_block
 from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Context, InputNeeded, Principal, find_misuse
-from toolcrib.definition import MAX_TIMEOUT_S, Mirrored
+from toolcrib.definition import MAX_TIMEOUT_S
 from toolcrib.dispatch.crash_log import CrashReporter, Raised
 from toolcrib.dispatch.deadline import run_steps
 from toolcrib.dispatch.lifespan import Applications
@@ -40,6 +40,7 @@ from toolcrib.errors import (
 from toolcrib.registry.index import Snapshot
 from toolcrib.registry.registry import ToolRegistry
 from toolcrib.tool import Kind, Tool
+from toolcrib.validation.schema_tree import Mirrored
 
 if TYPE_CHECKING:
     from toolcrib.dispatch.large_results import ResultBudget
