@@ -21,74 +21,7 @@ from toolcrib.errors import (
 )
 from toolcrib.validation import codec
 from toolcrib.validation import validator as validation
-
-# --- arguments that clients repeat in HTTP headers: properties marked with `x-mcp-header` ---------------
-
-MARK = "x-mcp-header"
-_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}")
-_KINDS = ("string", "integer", "boolean")
-
-Mirrored = dict[tuple[str, ...], str]
-
-
-def mirrored_parameters(schema: Mapping[str, Any]) -> Mirrored:
-    """Return the path of every marked property, with the label of its header.
-
-    Raises InvalidSchemaError for a wrong mark: clients would drop the tool.
-    """
-    found: Mirrored = {}
-    _walk(schema, (), found)
-    if sum(1 for _ in _marks(schema)) != len(found):
-        raise InvalidSchemaError(
-            f"'{MARK}' is used where clients ignore it",
-            hint="mark properties of the root, or of objects below its properties",
-        )
-    seen: dict[str, str] = {}
-    for label in found.values():
-        if label.lower() in seen:
-            raise InvalidSchemaError(f"'{MARK}' names {label!r} twice", hint="case makes no difference")
-        seen[label.lower()] = label
-    return found
-
-
-def _walk(schema: Any, path: tuple[str, ...], found: Mirrored) -> None:
-    properties = schema.get("properties") if isinstance(schema, Mapping) else None
-    if not isinstance(properties, Mapping):
-        return
-    for name, value in properties.items():
-        if not isinstance(value, Mapping):
-            continue
-        here = (*path, name)
-        if MARK in value:
-            label = value[MARK]
-            if not isinstance(label, str) or _TOKEN.fullmatch(label) is None:
-                raise InvalidSchemaError(
-                    f"'{MARK}' of '{'.'.join(here)}' is not a header name: {label!r:.80}"
-                )
-            if value.get("type") not in _KINDS:
-                raise InvalidSchemaError(
-                    f"'{MARK}' of '{'.'.join(here)}' needs a type that fits in a header",
-                    hint=f"one of {', '.join(_KINDS)}",
-                )
-            found[here] = label
-        _walk(value, here, found)
-
-
-def _marks(schema: Any) -> Any:
-    """Yield every mark in a schema; a property of that name is not a mark."""
-    if isinstance(schema, Mapping):
-        if MARK in schema:
-            yield schema[MARK]
-        for key, value in schema.items():
-            if key in ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas"):
-                for item in value.values() if isinstance(value, Mapping) else ():
-                    yield from _marks(item)
-            elif key not in ("default", "const", "enum", "examples"):
-                yield from _marks(value)
-    elif isinstance(schema, list | tuple):
-        for item in schema:
-            yield from _marks(item)
-
+from toolcrib.validation.schema_tree import HEADER_MARK, Mirrored, mirrored_parameters
 
 # --- text that models read: nothing invisible, no control characters, nothing huge -----------------------
 
@@ -319,24 +252,6 @@ class OptionFields(TypedDict, total=False):
     hide: Sequence[str]
 
 
-class FeatureFields(TypedDict, total=False):
-    """The options that resources and prompts share."""
-
-    name: str | None
-    title: str | None
-    description: str | None
-    tags: Sequence[str]
-    icons: Sequence[Mapping[str, Any]]
-    meta: Mapping[str, Any]
-    scopes: Sequence[str]
-    audit: Literal["required"] | None
-    enabled: bool
-    group: str | None
-    run: RunMode
-    timeout_s: float | None
-    max_threads: int | None
-
-
 class GivenOptions(OptionFields, total=False):
     """The same with names of mcp and fastmcp for options that are called otherwise here."""
 
@@ -353,17 +268,16 @@ class ToolOptions:
     the switch `enable_{group}_tools`. `run` says where sync code runs: "thread" (the default for `def`),
     "inline" for code that never blocks, "process" for code that must be killable. `task` says when a call is
     answered with a task, for clients that can follow one: "never", "when-long", where it takes longer than
-    a moment, or "always". `extra="ignore"` drops
-    unknown argument names instead of refusing them. `repair=False` turns off the correction of common
-    mistakes in arguments. `max_convert_ms` limits the estimated time to convert the arguments of one call; by
-    default it depends on their size. Of a result with more than `max_result_tokens` (0: no limit), the caller
-    gets as much as fits, or a link to the whole, as `large_results` says; both are by default those of the
-    server. A policy requires `scopes` of callers, and an audit record of
-    each call where `audit="required"`. `icons` and `meta` are sent to clients unchanged (MCP's `icons`
-    and `_meta`); `metadata` is not sent. `ui` is the page that shows the results of the tool: the URI of
-    an app (`server.add_app`), or `{"resourceUri": ..., "visibility": ["app"]}` for a tool that only the
-    page calls. `bind` fixes arguments to values and `hide` leaves them at their defaults, so that clients
-    neither see nor send them; `rename` publishes them under other names.
+    a moment, or "always". `extra="ignore"` drops unknown argument names instead of refusing them.
+    `repair=False` turns off the correction of common mistakes in arguments. `max_convert_ms` limits the
+    estimated time to convert the arguments of one call; by default it depends on their size. Of a result with
+    more than `max_result_tokens` (0: no limit), the caller gets as much as fits, or a link to the whole, as
+    `large_results` says; both are by default those of the server. A policy requires `scopes` of callers, and
+    an audit record of each call where `audit="required"`. `icons` and `meta` are sent to clients unchanged
+    (MCP's `icons` and `_meta`); `metadata` is not sent. `ui` is the page that shows the results of the tool:
+    the URI of an app (`server.add_app`), or `{"resourceUri": ..., "visibility": ["app"]}` for a tool that
+    only the page calls. `bind` fixes arguments to values and `hide` leaves them at their defaults, so that
+    clients neither see nor send them; `rename` publishes them under other names.
     """
 
     name: str | None = None
@@ -583,11 +497,8 @@ def _check_ui(options: ToolOptions, ui: Any) -> None:
     is_uri = isinstance(uri, str) and re.fullmatch(f"{APP_SCHEME}[!-~]+", uri) is not None
     if not is_uri and not (uri is None and "visibility" in given):
         raise _option_error(options, "ui", "must be the URI of an app, such as 'ui://orders/board'")
-    if (
-        not isinstance(visibility, list | tuple)
-        or not visibility
-        or not all(item in VISIBILITIES for item in visibility)
-    ):
+    is_list = isinstance(visibility, list | tuple)
+    if not is_list or not visibility or not all(item in VISIBILITIES for item in visibility):
         raise _option_error(options, "ui", "must have a visibility of 'model', 'app' or both")
     if "ui" in options.meta:
         raise InvalidToolError("Option 'ui' is given twice, also by 'meta'", tool=_name_of(options))
@@ -689,7 +600,7 @@ class ToolDefinition:
     def mirrored(self) -> Mirrored:
         """The arguments that clients repeat in headers: path and label."""
         try:
-            if b'"x-mcp-header"' not in codec.write(self.input_schema):
+            if f'"{HEADER_MARK}"'.encode() not in codec.write(self.input_schema):
                 return {}  # nearly always
         except (TypeError, ValueError):
             pass  # not plain data, which is reported elsewhere

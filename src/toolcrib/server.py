@@ -38,9 +38,9 @@ from toolcrib.definition import (
     ToolDefinition,
     is_result_budget,
 )
-from toolcrib.dispatch.dispatcher import DEFAULT_TIMEOUT_S, Dispatcher
+from toolcrib.dispatch.dispatcher import DEFAULT_TIMEOUT_S
 from toolcrib.dispatch.event_loop import is_in_loop, run_loop
-from toolcrib.dispatch.features import ServerFeatures
+from toolcrib.dispatch.features import FeatureDispatcher, ServerFeatures
 from toolcrib.dispatch.lifespan import CallerStates, Lifespan
 from toolcrib.dispatch.middleware import Middleware, Pipeline, check_middleware
 from toolcrib.dispatch.runners import Runner
@@ -240,7 +240,7 @@ class MCPServer(ServerFeatures):
             separator=given.separator,
             confusable=given.confusable,
         )
-        self.dispatcher = Dispatcher(self.registry, server=self, timeout_s=given.timeout_s)
+        self.dispatcher = FeatureDispatcher(self.registry, server=self, timeout_s=given.timeout_s)
         self.dispatcher.max_result_tokens = given.max_result_tokens
         self.dispatcher.large_results = given.large_results
         self.dispatcher.keeps_results = given.keeps_sessions

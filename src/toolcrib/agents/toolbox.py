@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 from toolcrib.client import Client, RemoteTool
 from toolcrib.content import Result
 from toolcrib.context import LOCAL, Principal
-from toolcrib.dispatch.dispatcher import Dispatcher
+from toolcrib.dispatch.features import FeatureDispatcher
 from toolcrib.errors import ClientError, ConfigurationError, DefinitionError
 from toolcrib.registry.registry import ToolRegistry
 from toolcrib.server import MCPServer
@@ -58,7 +58,7 @@ class _LocalBox:
     A server that is not running is started, and stopped again. A registry has a dispatcher while it is open.
     """
 
-    _dispatcher: Dispatcher
+    _dispatcher: FeatureDispatcher
 
     def __init__(self, source: MCPServer | ToolRegistry, principal: Principal) -> None:
         self._source = source
@@ -68,7 +68,7 @@ class _LocalBox:
     async def open(self) -> None:
         source = self._source
         if isinstance(source, ToolRegistry):
-            self._dispatcher, self._is_ours = Dispatcher(source), True
+            self._dispatcher, self._is_ours = FeatureDispatcher(source), True
             return
         self._dispatcher = source.dispatcher
         if not source._running:

@@ -13,24 +13,23 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.content import BUILT_IN, Result, text_block
 from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Context, InputNeeded, Principal, find_misuse
-from toolcrib.definition import APPS, MAX_TIMEOUT_S, URI, LargeResults, Mirrored
+from toolcrib.definition import MAX_TIMEOUT_S
 from toolcrib.dispatch.crash_log import CrashReporter, Raised
 from toolcrib.dispatch.deadline import run_steps
 from toolcrib.dispatch.lifespan import Applications
-from toolcrib.dispatch.middleware import Call, Next, Pipeline, refusal_result
+from toolcrib.dispatch.middleware import Call, LongCall, Next, Pipeline, refusal_result
 from toolcrib.dispatch.runners import Clock, Outlive, Runner, ToolSlots
 from toolcrib.dispatch.tool_search import ToolSearch, is_search_name
 from toolcrib.errors import (
     CallError,
     ContextError,
     DefinitionError,
-    Finding,
     InvalidResultError,
     PolicyError,
     ToolBusyError,
@@ -41,10 +40,10 @@ from toolcrib.errors import (
 from toolcrib.registry.index import Snapshot
 from toolcrib.registry.registry import ToolRegistry
 from toolcrib.tool import Kind, Tool
+from toolcrib.validation.schema_tree import Mirrored
 
 if TYPE_CHECKING:
-    from toolcrib.dispatch.large_results import KeptResults, ResultBudget
-    from toolcrib.registry.resources import ResourceFinder
+    from toolcrib.dispatch.large_results import ResultBudget
     from toolcrib.schema.received import Received
     from toolcrib.schema.result import ResultConverter
     from toolcrib.schema.shapes import Convert
@@ -68,7 +67,7 @@ class ToolStats:
 class Plan:
     """Everything that a call of one tool needs, prepared once."""
 
-    def __init__(self, tool: Tool, stats: ToolStats, budget: ResultBudget | None = None) -> None:
+    def __init__(self, tool: Tool, stats: ToolStats) -> None:
         arguments = tool.arguments
         run = tool.options.run
         self.tool = tool
@@ -82,7 +81,7 @@ class Plan:
         self.mirrored = tool.definition.mirrored
         self.arguments = arguments
         self.results = tool.results
-        self.budget = budget
+        self.budget: ResultBudget | None = None
         self.timeout_s = tool.options.timeout_s
         self.context = arguments.context
         self.server = arguments.server
@@ -117,15 +116,6 @@ class Plan:
         if self.server is not None:
             values[self.server] = server
         return [values.pop(name, default) for name, default in self.positional], values
-
-
-@dataclass(frozen=True, slots=True)
-class LongCall:
-    """A call that may become a task. `timeout_s` is the limit of a tool without its own; `on_start` is called
-    right before the tool is."""
-
-    timeout_s: float
-    on_start: Callable[[Call], None]
 
 
 def tool_modules(tool: Tool) -> list[tuple[str, str]]:
@@ -214,13 +204,6 @@ def _hide_crash(plan: Plan, result: Result, crashes: CrashReporter, call_id: str
     return Result([text_block(str(hidden))], is_error=True, error=hidden)
 
 
-def raise_failure(result: Result) -> Result:
-    """Return a result, or raise the error that it reports."""
-    if result.is_error:
-        raise result.error or CallError(result.text)
-    return result
-
-
 def raise_questions(error: BaseException) -> None:
     """Raise InputNeeded if the tool asks questions, possibly from several tasks of its own at the same
     time."""
@@ -270,8 +253,7 @@ KEPT_STATS = 1000
 
 
 class Dispatcher:
-    """Calls the tools of one registry, and what is behind the resources and prompts of the same server, which
-    are passed to `run`. `server` is passed to handlers that ask for it."""
+    """Calls the tools of one registry. `server` is passed to handlers that ask for it."""
 
     def __init__(
         self,
@@ -281,30 +263,20 @@ class Dispatcher:
         timeout_s: float | None = DEFAULT_TIMEOUT_S,
     ) -> None:
         self.registry = registry
-        given: Any = {"on_duplicate": registry.on_duplicate, "separator": registry.separator}
-        self.resources = ToolRegistry(name_rule=URI, confusable="allow", **given)
-        self.prompts = ToolRegistry(name_rule=registry.rule, confusable=registry.confusable, **given)
+        self.registries: dict[Kind, ToolRegistry] = {"tool": registry}
         self.server = server
         self.timeout_s = None if timeout_s is None else _check_limit(timeout_s)
         self.runner = Runner()
         self.crashes = CrashReporter()
-        self.applications = Applications((registry, self.resources, self.prompts), self.crashes)
+        self.applications = Applications(self.registries.values(), self.crashes)
         self.pipeline: Pipeline | None = None
         self.tool_search: ToolSearch | None = None
-        self.max_result_tokens: int | None = None
-        self.large_results: LargeResults = "shorten"
-        self.keeps_results = True
-        """Whether large results may be kept: not where another process may be asked for them."""
-        self.kept_results: KeptResults | None = None
         self.is_stopped = False
         self.stats: dict[str, ToolStats] = {}
         self._lock = threading.Lock()
         self._seen: Snapshot | None = None
         self._plans: dict[str, Plan] = {}
         self._plan_of: dict[Tool, Plan] = {}
-        self._finder: ResourceFinder | None = None
-        self._feature_plans: dict[Tool, Plan] = {}  # of resources, prompts and functions that complete
-        self._features_seen: tuple[Snapshot, Snapshot] | None = None
         self._viewed: dict[ToolRegistry, tuple[Snapshot, tuple[Tool, ...]]] = {}
 
     @property
@@ -324,40 +296,6 @@ class Dispatcher:
             viewed = self._viewed[registry] = (snapshot, tuple(registry.published()))
         return viewed[1] if self.pipeline is None else self.pipeline.view(principal, viewed[1])
 
-    def find_resource(self, uri: str) -> tuple[Tool, dict[str, Any]] | tuple[None, None]:
-        """Return the resource of a URI with the variables in it; None for both where there is none."""
-        if self.kept_results is not None and (kept := self.kept_results.resource_of(uri)) is not None:
-            return kept
-        if self._finder is None:
-            if not self.resources:
-                return None, None
-            from toolcrib.registry.resources import ResourceFinder  # start-up time: many servers have none
-
-            self._finder = ResourceFinder(self.resources)
-        return self._finder.find(uri) or (None, None)
-
-    def published(self) -> list[Tool]:
-        """Return everything that clients may see: tools, resources and prompts."""
-        return [tool for each in (self.registry, self.resources, self.prompts) for tool in each.published()]
-
-    def find_problems(self) -> list[Finding]:
-        """Return findings about tools and resources that do not fit together."""
-        found = self.find_app_problems()
-        if len(self.resources):
-            from toolcrib.registry.resources import find_overlaps  # start-up time: many servers have none
-
-            found += find_overlaps(self.resources)
-        return found
-
-    def find_app_problems(self) -> list[Finding]:
-        """Return findings about the pages of apps, and about tools that name one."""
-        named = [tool for tool in self.registry.published() if tool.definition.app_uri is not None]
-        if not named and APPS not in self.resources.snapshot.extensions:
-            return []
-        from toolcrib.registry.apps import check_apps  # start-up time: few servers have apps
-
-        return list(check_apps(named, self.resources))
-
     def is_visible(self, principal: Principal, tool: Tool) -> bool:
         """Return whether a principal may see a tool."""
         if self.pipeline is None:
@@ -370,7 +308,7 @@ class Dispatcher:
 
     def _is_there(self, tool: Tool, principal: Principal) -> bool:
         """Return whether an older version is reachable: it is for principals that see the newest one."""
-        registry = self.registry if tool.kind == "tool" else self._registry_of(tool)
+        registry = self.registries[tool.kind]
         newest = registry.snapshot.find(tool.name) or tool
         if newest is tool or self.pipeline is None or self.pipeline.is_visible(principal, newest):
             return True
@@ -424,17 +362,6 @@ class Dispatcher:
                 return self._perform(plan, arguments, principal, limit, channel)
         return self._call(name, arguments, principal, channel, timeout_s)
 
-    def call_long(
-        self,
-        name: str,
-        arguments: Mapping[str, Any] | None,
-        principal: Principal,
-        channel: Channel,
-        long: LongCall,
-    ) -> Coroutine[Any, Any, Result]:
-        """Return a coroutine like `call`, for a call that may become a task."""
-        return self._call(name, arguments, principal, channel, None, long)
-
     async def _call(
         self,
         name: str,
@@ -464,75 +391,6 @@ class Dispatcher:
                     await self.pipeline.reject_unknown(call)
                 raise
         return await self._start(plan, name, arguments, principal, channel, timeout_s, long)
-
-    async def run(
-        self,
-        tool: Tool | None,
-        name: str,
-        arguments: Mapping[str, Any] | None,
-        *,
-        kind: Kind,
-        principal: Principal = LOCAL,
-        channel: Channel = NO_CHANNEL,
-        timeout_s: float | None = None,
-    ) -> Result:
-        """Run what is not in the registry of tools, a resource or a prompt, through the same middleware.
-
-        `name` is what the caller asked for, and `tool` is None where there is no such thing. Raises
-        ToolNotFoundError.
-        """
-        if self.is_stopped:
-            stopped = ToolBusyError(f"{kind.capitalize()} '{name}' cannot be read: the server has stopped.")
-            return Result([text_block(str(stopped))], is_error=True, error=stopped)
-        is_there = tool is not None and (self.pipeline is None or self._is_there(tool, principal))
-        plan = self._feature_plan(tool) if tool is not None and is_there else None
-        try:
-            if plan is not None:
-                return await self._start(plan, name, arguments, principal, channel, timeout_s)
-            if self.pipeline is not None:
-                named = f"{kind}:{name}"  # no record may take it for a tool
-                call = Call(self.pipeline.next_id(), named, None, arguments, principal, channel)
-                await self.pipeline.reject_unknown(call)
-        except ToolNotFoundError:
-            pass
-        raise ToolNotFoundError(name, kind)
-
-    def run_bare(
-        self, tool: Tool, arguments: Mapping[str, Any], *, principal: Principal = LOCAL
-    ) -> Awaitable[Result]:
-        """Run a function of a server that is not called by clients itself, without middleware."""
-        plan = self._feature_plans.get(tool)  # kept, so that its threads are counted
-        if plan is None:
-            plan = self._feature_plans.setdefault(tool, Plan(tool, ToolStats()))
-        return self._perform(plan, arguments, principal, plan.timeout_s, NO_CHANNEL)
-
-    def _feature_plan(self, tool: Tool) -> Plan | None:
-        """Return the plan of a resource or a prompt; None if it cannot be built, and so is not published."""
-        seen = (self.resources.snapshot, self.prompts.snapshot)
-        known = self._features_seen
-        if known is None or known[0] is not seen[0] or known[1] is not seen[1]:
-            with self._lock:
-                self._drop_plans()
-                self._features_seen = seen
-                self._drop_stats()
-        plan = self._feature_plans.get(tool)
-        if plan is None:
-            try:
-                _ = tool.definition
-            except DefinitionError as error:
-                self._registry_of(tool).quarantine(tool, error)
-                return None
-            made = Plan(tool, self.stats.setdefault(tool.reference, ToolStats()))
-            kept = self.kept_results
-            made.is_search_tool = kept is not None and tool is kept.resource  # the rules were about the tool
-            plan = self._feature_plans.setdefault(tool, made)
-        return plan
-
-    def _registry_of(self, tool: Tool) -> ToolRegistry:
-        return self.resources if tool.kind == "resource" else self.prompts
-
-    def _is_registered(self, tool: Tool) -> bool:
-        return tool.kind != "tool" and tool in self._registry_of(tool).versions(tool.name)
 
     def _start(
         self,
@@ -577,7 +435,7 @@ class Dispatcher:
         """Put this middleware around calls from now on."""
         with self._lock:
             self.pipeline = pipeline
-            self._plans, self._plan_of, self._feature_plans = {}, {}, {}  # they hold what was composed before
+            self._plans, self._plan_of = {}, {}  # they hold what was composed before
 
     async def _perform(
         self,
@@ -764,7 +622,7 @@ class Dispatcher:
             except DefinitionError as error:
                 self.registry.quarantine(tool, error)
                 raise ToolNotFoundError(name) from error  # a tool that cannot be built is not published
-            plan = Plan(tool, self.stats.setdefault(tool.name, ToolStats()), self._budget(tool))
+            plan = self._make_plan(tool)
         with self._lock:
             if self._seen is snapshot:  # otherwise the tool may have been removed meanwhile
                 plan = self._plan_of.setdefault(tool, plan)
@@ -772,28 +630,8 @@ class Dispatcher:
                     self._plans[name] = plan  # for other names it depends on the principal
         return plan
 
-    @property
-    def may_keep_results(self) -> bool:
-        """Whether large results may be kept for their callers to read, as resources."""
-        if not self.keeps_results:
-            return False
-        if self.max_result_tokens or self.kept_results is not None:
-            return True
-        return any(tool.options.max_result_tokens for tool in self.registry.snapshot.tools)
-
-    def _budget(self, tool: Tool) -> ResultBudget | None:
-        """Return the budget for the results of a tool: its own, or that of the server."""
-        options = tool.options
-        own = options.max_result_tokens
-        most = self.max_result_tokens if own is None else own
-        if not most:
-            return None
-        from toolcrib.dispatch.large_results import KeptResults, ResultBudget  # few servers have a budget
-
-        with self._lock:
-            if self.keeps_results and self.kept_results is None:
-                self.kept_results = KeptResults()
-        return ResultBudget(tool, most, options.large_results or self.large_results, self.kept_results)
+    def _make_plan(self, tool: Tool) -> Plan:
+        return Plan(tool, self.stats.setdefault(tool.reference, ToolStats()))
 
     def _refresh(self) -> None:
         """Keep the plans of tools that are still there; running calls keep the plan they have."""
@@ -829,22 +667,18 @@ class Dispatcher:
 
     def _drop_stats(self) -> None:
         """Drop the statistics of what is no longer registered, where they are many."""
-        tools = self.registry.snapshot
-        served = len(tools.tools) + len(self.resources) + len(self.prompts)
+        served = sum(map(len, self.registries.values()))
         if len(self.stats) > 2 * served + KEPT_STATS:
-            features = {tool.reference for each in (self.resources, self.prompts) for tool in each}
-            self.stats = {
-                name: item for name, item in self.stats.items() if tools.find(name) or name in features
-            }
+            known = {tool.reference for each in self.registries.values() for tool in each}
+            find = self.registry.snapshot.find
+            self.stats = {name: item for name, item in self.stats.items() if name in known or find(name)}
 
     def _drop_plans(self) -> None:
-        """Drop the plans of tools, resources and prompts that are no longer registered: they would keep what
-        was removed alive."""
+        """Drop the plans of what is no longer registered: they would keep what was removed alive."""
         self._plan_of = {
-            tool: plan for tool, plan in self._plan_of.items() if tool in self.registry.versions(tool.name)
-        }
-        self._feature_plans = {
-            tool: plan for tool, plan in self._feature_plans.items() if self._is_registered(tool)
+            tool: plan
+            for tool, plan in self._plan_of.items()
+            if tool in self.registries[tool.kind].versions(tool.name)
         }
 
     async def renew(self) -> None:

@@ -1,35 +1,199 @@
-"""Resources, prompts, apps and skills of a server: the methods of `MCPServer` that add and run them."""
+"""Resources, prompts, apps, skills and large results of a server: the dispatcher and the methods for them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
-from toolcrib.context import LOCAL, Principal
-from toolcrib.dispatch.dispatcher import Dispatcher, raise_failure
-from toolcrib.errors import DefinitionError
+from toolcrib.content import Result, text_block
+from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Principal
+from toolcrib.definition import APPS, URI, LargeResults
+from toolcrib.dispatch.dispatcher import DEFAULT_TIMEOUT_S, Dispatcher, Plan, ToolStats
+from toolcrib.dispatch.middleware import Call, LongCall
+from toolcrib.errors import CallError, DefinitionError, Finding, ToolBusyError, ToolNotFoundError
+from toolcrib.registry.index import Snapshot
 from toolcrib.registry.registry import OnDuplicate, Report, ToolRegistry
 from toolcrib.schema.parameters import locate, locate_caller
 from toolcrib.sources.base import Batch
 from toolcrib.sources.foreign.interception import is_searching
-from toolcrib.tool import Tool
+from toolcrib.tool import Kind, Tool
 
 if TYPE_CHECKING:
+    from toolcrib.dispatch.large_results import KeptResults, ResultBudget
     from toolcrib.registry.apps import AppFields
     from toolcrib.registry.completion import Completed
     from toolcrib.registry.prompts import PromptFields
-    from toolcrib.registry.resources import ResourceFields
+    from toolcrib.registry.resources import ResourceFields, ResourceFinder
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
+class FeatureDispatcher(Dispatcher):
+    """Calls the tools of a server, and runs what is behind its resources and prompts, which are passed to
+    `run`. Large results are held to a budget."""
+
+    def __init__(
+        self, registry: ToolRegistry, *, server: Any = None, timeout_s: float | None = DEFAULT_TIMEOUT_S
+    ) -> None:
+        super().__init__(registry, server=server, timeout_s=timeout_s)
+        given: Any = {"on_duplicate": registry.on_duplicate, "separator": registry.separator}
+        self.resources = ToolRegistry(name_rule=URI, confusable="allow", **given)
+        self.prompts = ToolRegistry(name_rule=registry.rule, confusable=registry.confusable, **given)
+        self.registries |= {"resource": self.resources, "prompt": self.prompts}
+        self.max_result_tokens: int | None = None
+        self.large_results: LargeResults = "shorten"
+        self.keeps_results = True
+        """Whether large results may be kept: not where another process may be asked for them."""
+        self.kept_results: KeptResults | None = None
+        self._finder: ResourceFinder | None = None
+        self._features_seen: tuple[Snapshot, Snapshot] | None = None
+
+    def published(self) -> list[Tool]:
+        """Return everything that clients may see: tools, resources and prompts."""
+        return [tool for registry in self.registries.values() for tool in registry.published()]
+
+    def find_problems(self) -> list[Finding]:
+        """Return findings about tools and resources that do not fit together."""
+        found = self.find_app_problems()
+        if len(self.resources):
+            from toolcrib.registry.resources import find_overlaps  # start-up time: many servers have none
+
+            found += find_overlaps(self.resources)
+        return found
+
+    def find_app_problems(self) -> list[Finding]:
+        """Return findings about the pages of apps, and about tools that name one."""
+        named = [tool for tool in self.registry.published() if tool.definition.app_uri is not None]
+        if not named and APPS not in self.resources.snapshot.extensions:
+            return []
+        from toolcrib.registry.apps import check_apps  # start-up time, as above
+
+        return list(check_apps(named, self.resources))
+
+    def find_resource(self, uri: str) -> tuple[Tool, dict[str, Any]] | tuple[None, None]:
+        """Return the resource of a URI with the variables in it; None for both where there is none."""
+        if self.kept_results is not None and (kept := self.kept_results.resource_of(uri)) is not None:
+            return kept
+        if self._finder is None:
+            if not self.resources:
+                return None, None
+            from toolcrib.registry.resources import ResourceFinder  # start-up time, as above
+
+            self._finder = ResourceFinder(self.resources)
+        return self._finder.find(uri) or (None, None)
+
+    # --- running ---
+
+    async def run(
+        self,
+        tool: Tool | None,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        *,
+        kind: Kind,
+        principal: Principal = LOCAL,
+        channel: Channel = NO_CHANNEL,
+        timeout_s: float | None = None,
+    ) -> Result:
+        """Run a resource or a prompt through the same middleware as tools.
+
+        `name` is what the caller asked for, and `tool` is None where there is no such thing. Raises
+        ToolNotFoundError.
+        """
+        if self.is_stopped:
+            stopped = ToolBusyError(f"{kind.capitalize()} '{name}' cannot be read: the server has stopped.")
+            return Result([text_block(str(stopped))], is_error=True, error=stopped)
+        is_there = tool is not None and (self.pipeline is None or self._is_there(tool, principal))
+        plan = self._feature_plan(tool) if tool is not None and is_there else None
+        try:
+            if plan is not None:
+                return await self._start(plan, name, arguments, principal, channel, timeout_s)
+            if self.pipeline is not None:
+                named = f"{kind}:{name}"  # no record may take it for a tool
+                call = Call(self.pipeline.next_id(), named, None, arguments, principal, channel)
+                await self.pipeline.reject_unknown(call)
+        except ToolNotFoundError:
+            pass
+        raise ToolNotFoundError(name, kind)
+
+    def run_bare(
+        self, tool: Tool, arguments: Mapping[str, Any], *, principal: Principal = LOCAL
+    ) -> Awaitable[Result]:
+        """Run a function of a server that is not called by clients itself, without middleware."""
+        plan = self._plan_of.get(tool)  # kept, so that its threads are counted
+        if plan is None:
+            plan = self._plan_of.setdefault(tool, Plan(tool, ToolStats()))
+        return self._perform(plan, arguments, principal, plan.timeout_s, NO_CHANNEL)
+
+    def call_long(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        principal: Principal,
+        channel: Channel,
+        long: LongCall,
+    ) -> Coroutine[Any, Any, Result]:
+        """Return a coroutine like `call`, for a call that may become a task."""
+        return self._call(name, arguments, principal, channel, None, long)
+
+    def _feature_plan(self, tool: Tool) -> Plan | None:
+        """Return the plan of a resource or a prompt; None if it cannot be built, and so is not published."""
+        seen = (self.resources.snapshot, self.prompts.snapshot)
+        known = self._features_seen
+        if known is None or known[0] is not seen[0] or known[1] is not seen[1]:
+            with self._lock:
+                self._drop_plans()
+                self._features_seen = seen
+                self._drop_stats()
+        plan = self._plan_of.get(tool)
+        if plan is None:
+            try:
+                _ = tool.definition
+            except DefinitionError as error:
+                self.registries[tool.kind].quarantine(tool, error)
+                return None
+            plan = self._plan_of.setdefault(tool, self._make_plan(tool))
+        return plan
+
+    def _make_plan(self, tool: Tool) -> Plan:
+        plan = super()._make_plan(tool)
+        if tool.kind == "tool":
+            plan.budget = self._budget(tool)
+        elif self.kept_results is not None:  # access rules were applied to the tool whose result it is
+            plan.is_search_tool = tool is self.kept_results.resource
+        return plan
+
+    @property
+    def may_keep_results(self) -> bool:
+        """Whether large results may be kept for their callers to read, as resources."""
+        if not self.keeps_results:
+            return False
+        if self.max_result_tokens or self.kept_results is not None:
+            return True
+        return any(tool.options.max_result_tokens for tool in self.registry.snapshot.tools)
+
+    def _budget(self, tool: Tool) -> ResultBudget | None:
+        """Return the budget for the results of a tool: its own, or that of the server."""
+        options = tool.options
+        own = options.max_result_tokens
+        most = self.max_result_tokens if own is None else own
+        if not most:
+            return None
+        from toolcrib.dispatch.large_results import KeptResults, ResultBudget  # few servers have a budget
+
+        with self._lock:
+            if self.keeps_results and self.kept_results is None:
+                self.kept_results = KeptResults()
+        return ResultBudget(tool, most, options.large_results or self.large_results, self.kept_results)
+
+
 class ServerFeatures:
     """What a server has besides tools. The modules behind it are imported when they are used."""
 
-    dispatcher: Dispatcher
+    dispatcher: FeatureDispatcher
     registry: ToolRegistry
 
     def _check_open(self) -> None:
@@ -164,3 +328,10 @@ class ServerFeatures:
         prompt = self.prompts.try_get(name)
         result = await self.dispatcher.run(prompt, name, arguments, kind="prompt", principal=principal)
         return raise_failure(result).content
+
+
+def raise_failure(result: Result) -> Result:
+    """Return a result, or raise the error that it reports."""
+    if result.is_error:
+        raise result.error or CallError(result.text)
+    return result

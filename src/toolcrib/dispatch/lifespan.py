@@ -15,7 +15,7 @@ import threading
 import time
 import weakref
 from collections import OrderedDict, UserDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -200,7 +200,7 @@ class _State:
 class Applications:
     """The applications that the tools of some registries belong to."""
 
-    def __init__(self, registries: Sequence[ToolRegistry], crashes: CrashReporter) -> None:
+    def __init__(self, registries: Collection[ToolRegistry], crashes: CrashReporter) -> None:
         self._registries = registries
         self._crashes = crashes
         self._lock = threading.Lock()

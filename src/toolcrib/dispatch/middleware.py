@@ -126,6 +126,15 @@ class Call:
         return self.arguments_bytes
 
 
+@dataclass(frozen=True, slots=True)
+class LongCall:
+    """A call that may become a task. `timeout_s` is the limit of a tool without its own; `on_start` is called
+    right before the tool is."""
+
+    timeout_s: float
+    on_start: Callable[[Call], None]
+
+
 class RecordWritten(asyncio.Future[bool]):
     """Awaited by a call that has ended, until its audit record is written.
 

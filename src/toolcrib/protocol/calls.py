@@ -446,11 +446,8 @@ class ToolCall(PendingRequest):
         return [self.peer.binding, self.name, self.arguments or {}]
 
 
-# --- results that are awaited ----------------------------------------------------------------------------
-
-
 class AwaitedResult(PendingRequest):
-    """A result that is awaited."""
+    """A request whose result is awaited. It is in flight from the start."""
 
     __slots__ = ("_engine", "_outcome", "_revision")
 
@@ -461,6 +458,7 @@ class AwaitedResult(PendingRequest):
         self._engine = engine
         self._revision = revision
         self._outcome = outcome
+        self.register()
 
     async def run(self) -> Reply:
         try:
@@ -489,12 +487,12 @@ def encode_mapping(engine: Engine, id_: Id, revision: Revision, result: Mapping[
 
 
 def call_tool(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: dict[str, Any]) -> ToolCall:
-    dispatcher = engine.dispatcher
+    dispatcher, name = engine.dispatcher, _find_name(params)
     if revision.modern and peer.headers is not None:
-        mirrored = dispatcher.mirrored(_find_name(params), peer.principal)
+        mirrored = dispatcher.mirrored(name, peer.principal)
         if mirrored:
             check_parameters(peer.headers, mirrored, params.get("arguments"))
-    name, arguments = read_call(params)
+    arguments = _read_arguments(name, params)
     if (search := dispatcher.tool_search) is not None and name in search.call_tools:
         name, arguments = search.forward(name, arguments, peer.principal) or (name, arguments)
     envelope = read_envelope(peer, revision, params)
@@ -520,27 +518,10 @@ def read_envelope(
 def begin(call: C, params: dict[str, Any]) -> C:
     """Give a request the answers that came with it, and add it to those in flight."""
     if call.revision.modern and ("requestState" in params or "inputResponses" in params):
-        _read_answers(call.engine, call, params)
+        call.state, call.answers = questions.read_answers(call.engine.sealer, call.binding, params)
     if call.peer.inflight is not None:
         call.register()
     return call
-
-
-def _read_answers(engine: Engine, call: ToolCall, params: dict[str, Any]) -> None:
-    """Give a call the answers so far: those in the state, and those that came with it."""
-    given = params.get("inputResponses", {})
-    if type(given) is not dict:
-        raise RPCError(INVALID_PARAMS, "Invalid params: inputResponses must be an object", status=200)
-    # Answers without a state were given before they were asked for: they prove nothing about confirmations.
-    kept: dict[str, Any] = {}
-    if "requestState" in params:
-        call.state = engine.sealer.open(params["requestState"], call.binding)
-        kept = call.state.answers
-    else:
-        given = {key: answer for key, answer in given.items() if not key.startswith(RESERVED)}
-    call.answers = kept | given
-    if len(codec.write(call.answers)) > questions.MAX_ANSWERS_BYTES:
-        raise RPCError(INVALID_PARAMS, "Invalid params: the answers are too long", status=200)
 
 
 # --- parameters --------------------------------------------------------------------------------------
@@ -549,12 +530,17 @@ def _read_answers(engine: Engine, call: ToolCall, params: dict[str, Any]) -> Non
 def read_call(params: Mapping[str, Any]) -> tuple[str, dict[str, Any] | None]:
     """Return the tool name and the arguments of a tools/call."""
     name = _find_name(params)
+    return name, _read_arguments(name, params)
+
+
+def _read_arguments(name: Any, params: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the arguments of a call. Raise RPCError where they or the name are invalid."""
     if type(name) is not str:
         raise RPCError(INVALID_PARAMS, "Invalid params: name is required, and must be a string", status=200)
     arguments = params.get("arguments")
     if type(arguments) is not dict and "arguments" in params:
         raise RPCError(INVALID_PARAMS, "Invalid params: arguments must be an object", status=200)
-    return name, arguments
+    return arguments
 
 
 def _find_name(params: Mapping[str, Any]) -> Any:
@@ -564,13 +550,6 @@ def _find_name(params: Mapping[str, Any]) -> Any:
         version = meta["fastmcp"].get("version") if type(meta["fastmcp"]) is dict else None
         return f"{name}@{version}" if type(version) is str else name
     return name
-
-
-def read_cursor(params: Mapping[str, Any]) -> str | None:
-    cursor = params.get("cursor")
-    if type(cursor) is not str and "cursor" in params:
-        raise RPCError(INVALID_PARAMS, "Invalid params: cursor must be a string", status=200)
-    return cursor
 
 
 def read_token(meta: Mapping[str, Any]) -> Id | None:

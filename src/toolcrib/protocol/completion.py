@@ -68,9 +68,7 @@ def complete(
     if arguments is None:
         return encode_mapping(engine, id_, revision, _to_wire(Completions([], 0)))
     outcome = _run(engine, peer, target, name, completer, arguments)
-    pending = AwaitedResult(engine, peer, id_, revision, outcome)
-    pending.register()
-    return pending
+    return AwaitedResult(engine, peer, id_, revision, outcome)
 
 
 async def _run(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.dispatch.dispatcher import Dispatcher
+from toolcrib.dispatch.features import FeatureDispatcher
 from toolcrib.protocol import completion, legacy, messages, modern
 from toolcrib.protocol.calls import CallLimit, Peer, PendingRequest
 from toolcrib.protocol.lists import ListCache
@@ -69,7 +69,7 @@ class Engine:
 
     def __init__(
         self,
-        dispatcher: Dispatcher,
+        dispatcher: FeatureDispatcher,
         settings: EngineSettings,
         *,
         now: Callable[[], float] = time.monotonic,

@@ -101,6 +101,13 @@ def _find_page(pages: _Pages, cursor: str | None) -> bytes:
     return pages[cursor]
 
 
+def read_cursor(params: Mapping[str, Any]) -> str | None:
+    cursor = params.get("cursor")
+    if type(cursor) is not str and "cursor" in params:
+        raise RPCError(INVALID_PARAMS, "Invalid params: cursor must be a string", status=200)
+    return cursor
+
+
 def list_reply(engine: Engine, id_: Id, revision: Revision, page: bytes) -> Reply:
     """Return the reply with one page of a list."""
     if not revision.modern:

@@ -28,11 +28,10 @@ from toolcrib.protocol.calls import (
     PendingRequest,
     call_tool,
     encode_mapping,
-    read_cursor,
     read_options,
 )
 from toolcrib.protocol.legacy import initialize, ping, set_level
-from toolcrib.protocol.lists import list_reply, log_list
+from toolcrib.protocol.lists import list_reply, log_list, read_cursor
 from toolcrib.protocol.messages import ACCEPTED, Id, Reply, RPCError
 from toolcrib.protocol.revisions import LEGACY, MODERN, Revision
 from toolcrib.protocol.subscriptions import listen
@@ -159,9 +158,7 @@ def simple_method(
             raise RPCError(messages.INTERNAL_ERROR, "Internal error", status=500) from None
         if not inspect.isawaitable(outcome):
             return encode_mapping(engine, id_, revision, outcome)
-        pending = AwaitedResult(engine, peer, id_, revision, outcome)
-        pending.register()
-        return pending
+        return AwaitedResult(engine, peer, id_, revision, outcome)
 
     return Method(name, handle, chosen, capability)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.content import Block, Result
-from toolcrib.protocol.calls import Peer, begin, read_call, read_cursor, read_envelope, read_options
-from toolcrib.protocol.lists import list_reply
+from toolcrib.protocol.calls import Peer, begin, read_call, read_envelope, read_options
+from toolcrib.protocol.lists import list_reply, read_cursor
 from toolcrib.protocol.messages import INVALID_PARAMS, Id, Reply, RPCError
 from toolcrib.protocol.modern import method_not_found
 from toolcrib.protocol.resources import FeatureRequest
@@ -59,8 +59,7 @@ def list_prompts(engine: Engine, peer: Peer, id_: Id, revision: Revision, params
         raise method_not_found("prompts/list")
     if revision.modern:
         read_options(params)
-    dispatcher = engine.dispatcher
-    entries = dispatcher.view(peer.principal, dispatcher.prompts)
+    entries = engine.dispatcher.view(peer.principal, engine.dispatcher.prompts)
     page = engine.lists.page("prompts", entries, revision, read_cursor(params))
     return list_reply(engine, id_, revision, page)
 

@@ -16,7 +16,18 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from toolcrib.context import Answer, Completion, Folder, Folders, Form, Prompt, Question, Reply, Visit
+from toolcrib.context import (
+    RESERVED,
+    Answer,
+    Completion,
+    Folder,
+    Folders,
+    Form,
+    Prompt,
+    Question,
+    Reply,
+    Visit,
+)
 from toolcrib.errors import CannotAskError
 from toolcrib.protocol.messages import INVALID_PARAMS, RPCError
 from toolcrib.protocol.revisions import Revision
@@ -213,3 +224,22 @@ class StateSealer:
 
 def _bad_state() -> RPCError:
     return RPCError(INVALID_PARAMS, "Invalid requestState: it does not belong to this call", status=200)
+
+
+def read_answers(
+    sealer: StateSealer, binding: list[Any], params: Mapping[str, Any]
+) -> tuple[SealedState | None, dict[str, Any]]:
+    """Return the state that came with a request, and the answers so far: those in it, and the new ones."""
+    given = params.get("inputResponses", {})
+    if type(given) is not dict:
+        raise RPCError(INVALID_PARAMS, "Invalid params: inputResponses must be an object", status=200)
+    # Answers without a state were given before they were asked for: they prove nothing about confirmations.
+    state: SealedState | None = None
+    if "requestState" in params:
+        state = sealer.open(params["requestState"], binding)
+        answers = state.answers | given
+    else:
+        answers = {key: answer for key, answer in given.items() if not key.startswith(RESERVED)}
+    if len(codec.write(answers)) > MAX_ANSWERS_BYTES:
+        raise RPCError(INVALID_PARAMS, "Invalid params: the answers are too long", status=200)
+    return state, answers

@@ -18,15 +18,8 @@ from toolcrib.errors import (
     ThrottledError,
 )
 from toolcrib.protocol import messages
-from toolcrib.protocol.calls import (
-    Peer,
-    ToolCall,
-    begin,
-    read_cursor,
-    read_envelope,
-    read_options,
-)
-from toolcrib.protocol.lists import list_reply
+from toolcrib.protocol.calls import Peer, ToolCall, begin, read_envelope, read_options
+from toolcrib.protocol.lists import list_reply, read_cursor
 from toolcrib.protocol.messages import INTERNAL_ERROR, INVALID_PARAMS, Id, Reply, RPCError, error_reply
 from toolcrib.protocol.modern import method_not_found
 from toolcrib.protocol.revisions import Revision
@@ -197,8 +190,7 @@ def _list(key: str, engine: Engine, peer: Peer, id_: Id, revision: Revision, par
     _check_served(engine, "resources/list" if key == "resources" else "resources/templates/list")
     if revision.modern:
         read_options(params)
-    dispatcher = engine.dispatcher
-    entries = dispatcher.view(peer.principal, dispatcher.resources)
+    entries = engine.dispatcher.view(peer.principal, engine.dispatcher.resources)
     page = engine.lists.page(key, entries, revision, read_cursor(params))
     return list_reply(engine, id_, revision, page)
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.definition import SKILLS
-from toolcrib.protocol.calls import Peer, read_cursor, read_options
-from toolcrib.protocol.lists import list_reply, page_of
+from toolcrib.protocol.calls import Peer, read_options
+from toolcrib.protocol.lists import list_reply, page_of, read_cursor
 from toolcrib.protocol.messages import INVALID_PARAMS, Id, Reply, RPCError
 from toolcrib.protocol.modern import method_not_found
 from toolcrib.protocol.resources import read_uri

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from toolcrib.content import Result
 from toolcrib.context import LOCAL, NO_CHANNEL, InputNeeded, Principal, Question
 from toolcrib.context import Reply as PeerReply
-from toolcrib.dispatch.dispatcher import LongCall
+from toolcrib.dispatch.middleware import LongCall
 from toolcrib.dispatch.rate_limit import LogLimiter
 from toolcrib.errors import CannotAskError
 from toolcrib.protocol import messages, questions
@@ -48,6 +48,8 @@ MAX_MESSAGE = 1_000
 MAX_ID = 64
 MAX_WATCHED = 100
 """Tasks that one subscription may name."""
+
+Params = dict[str, Any]
 
 
 def declares_tasks(capabilities: Mapping[str, Any]) -> bool:
@@ -480,7 +482,7 @@ def _request(
     id_: Id,
     revision: Revision,
     method: str,
-    params: dict[str, Any],
+    params: Params,
     act: Callable[[str], Coroutine[Any, Any, dict[str, Any]]],
 ) -> AwaitedResult:
     """Return the request that does `act` with the id of the task."""
@@ -492,14 +494,10 @@ def _request(
     task_id = params.get("taskId")
     if type(task_id) is not str:
         raise RPCError(INVALID_PARAMS, "Invalid params: taskId is required, and must be a string", status=200)
-    request = AwaitedResult(engine, peer, id_, revision, act(task_id))
-    request.register()
-    return request
+    return AwaitedResult(engine, peer, id_, revision, act(task_id))
 
 
-def get_task(
-    engine: Engine, peer: Peer, id_: Id, revision: Revision, params: dict[str, Any]
-) -> AwaitedResult:
+def get_task(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> AwaitedResult:
     """Return the state of a task."""
     tasks = engine.tasks
 
@@ -509,9 +507,7 @@ def get_task(
     return _request(engine, peer, id_, revision, "tasks/get", params, act)
 
 
-def update_task(
-    engine: Engine, peer: Peer, id_: Id, revision: Revision, params: dict[str, Any]
-) -> AwaitedResult:
+def update_task(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> AwaitedResult:
     """Answer questions of a task. Answers to questions that are not open are ignored."""
     tasks, binding, given = engine.tasks, peer.binding, params.get("inputResponses")
 
@@ -534,9 +530,7 @@ def update_task(
     return _request(engine, peer, id_, revision, "tasks/update", params, act)
 
 
-def cancel_task(
-    engine: Engine, peer: Peer, id_: Id, revision: Revision, params: dict[str, Any]
-) -> AwaitedResult:
+def cancel_task(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> AwaitedResult:
     """Cancel a task; one that has ended stays as it is."""
     tasks, binding = engine.tasks, peer.binding
 

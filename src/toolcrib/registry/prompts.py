@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from functools import partial
 from typing import Any, cast
 
 from toolcrib.content import MEDIA, ROLES, Block, Message, RelayedResult, Result, text_block
-from toolcrib.definition import FeatureFields, OptionFields, ToolOptions, check_option_names
+from toolcrib.definition import OptionFields, ToolOptions, check_option_names
 from toolcrib.errors import InvalidToolError
 from toolcrib.registry.completion import Completers
-from toolcrib.schema.function import ToolParts, build_function
+from toolcrib.registry.resources import FeatureFields, build_feature
 from toolcrib.schema.parameters import HandlerInfo, check_parameters, inspect_handler, name_of
 from toolcrib.schema.pydantic_types import to_plain
 from toolcrib.schema.result import ToolResults, is_block
@@ -35,7 +36,7 @@ class PromptTemplate(Tool):
     __slots__ = ("completers",)
 
     def __init__(self, info: HandlerInfo, name: str, options: ToolOptions, origin: Any) -> None:
-        super().__init__(info, name, options, _build, origin)
+        super().__init__(info, name, options, partial(build_feature, "prompt"), origin)
         self.completers: Completers = {}
 
     @property
@@ -88,13 +89,6 @@ def make_prompt(function: Callable[..., Any], name: str | None, fields: PromptFi
     info = inspect_handler(function, name)
     check_parameters(info, name)
     return PromptTemplate(info, name, options, function)
-
-
-def _build(info: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
-    parts = build_function(info, name, options)
-    parts.arguments.kind = "prompt"
-    parts.drop_output_schema()
-    return parts
 
 
 def _describe_form(shape: Mapping[str, Any], schema: Mapping[str, Any]) -> str:

@@ -14,17 +14,10 @@ from enum import Enum
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypedDict
 
 from toolcrib.content import MEDIA, Block, File, Link, RelayedResult, Result, encode_contents
-from toolcrib.definition import (
-    URI,
-    FeatureFields,
-    OptionFields,
-    ToolOptions,
-    check_option_names,
-    check_text,
-)
+from toolcrib.definition import URI, OptionFields, RunMode, ToolOptions, check_option_names, check_text
 from toolcrib.errors import Finding, InvalidToolError, Location
 from toolcrib.registry.completion import TIMEOUT_S, Completers
 from toolcrib.registry.index import Snapshot, VersionGroup
@@ -33,7 +26,7 @@ from toolcrib.registry.uri_template import URITemplate, is_template, screen
 from toolcrib.schema.function import ToolParts, build_function
 from toolcrib.schema.parameters import HandlerInfo, check_parameters, inspect_handler, name_of
 from toolcrib.schema.result import ToolResults
-from toolcrib.tool import Tool
+from toolcrib.tool import Kind, Tool
 from toolcrib.validation import codec
 
 logger = logging.getLogger("toolcrib")
@@ -45,6 +38,24 @@ _PLAIN = re.compile(r"[A-Za-z0-9._~:/-]*")
 """URIs that can be written in one way only."""
 _CONTENTS = frozenset({"uri", "mimeType", "text", "blob", "_meta"})
 _OWN_FIELDS = ("mime_type", "size", "annotations", "ttl_ms", "unscreened")
+
+
+class FeatureFields(TypedDict, total=False):
+    """The options that resources and prompts share."""
+
+    name: str | None
+    title: str | None
+    description: str | None
+    tags: Sequence[str]
+    icons: Sequence[Mapping[str, Any]]
+    meta: Mapping[str, Any]
+    scopes: Sequence[str]
+    audit: Literal["required"] | None
+    enabled: bool
+    group: str | None
+    run: RunMode
+    timeout_s: float | None
+    max_threads: int | None
 
 
 class ResourceFields(FeatureFields, total=False):
@@ -81,7 +92,7 @@ class Resource(Tool):
     )
 
     def __init__(self, info: HandlerInfo, uri: str, options: ToolOptions, origin: Any) -> None:
-        super().__init__(info, uri, options, _build, origin)
+        super().__init__(info, uri, options, partial(build_feature, "resource"), origin)
         self.display_name = uri
         self.template: URITemplate | None = None
         self.mime_type: str | None = None
@@ -132,9 +143,10 @@ class Resource(Tool):
         return values
 
 
-def _build(info: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
+def build_feature(kind: Kind, info: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
+    """Return the parts of a resource or a prompt, which have no output schema."""
     parts = build_function(info, name, options)
-    parts.arguments.kind = "resource"
+    parts.arguments.kind = kind
     parts.drop_output_schema()
     return parts
 

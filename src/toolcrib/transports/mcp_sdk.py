@@ -38,7 +38,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Sub
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 
-from toolcrib.dispatch.dispatcher import Dispatcher
+from toolcrib.dispatch.features import FeatureDispatcher
 from toolcrib.errors import ConfigurationError
 from toolcrib.protocol import Engine, EngineSettings, Peer, Reply, completion, prompts, resources
 from toolcrib.protocol.calls import call_tool
@@ -121,7 +121,7 @@ class Attachment:
         self._crib: _ToolServer | None = None
         if isinstance(crib, ToolRegistry):
             settings = EngineSettings(server.name, server.version or "0", dynamic=True)
-            self._registry, self._engine = crib, Engine(Dispatcher(crib), settings)
+            self._registry, self._engine = crib, Engine(FeatureDispatcher(crib), settings)
         else:
             self._crib, self._registry = crib, crib.registry
             self._engine = crib.transports.engine

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.context import LOCAL, Principal
-from toolcrib.dispatch.dispatcher import Dispatcher
+from toolcrib.dispatch.features import FeatureDispatcher
 from toolcrib.errors import BindError, ConfigurationError
 from toolcrib.http_client import is_loopback
 from toolcrib.protocol import Engine, EngineSettings
@@ -84,7 +84,7 @@ class Transports:
 
     def __init__(
         self,
-        dispatcher: Dispatcher,
+        dispatcher: FeatureDispatcher,
         settings: EngineSettings,
         enforcer: PolicyEnforcer | None = None,
         routes: Sequence[Route] = (),
@@ -100,7 +100,7 @@ class Transports:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    def _add_gauges(self, telemetry: TelemetryMiddleware, dispatcher: Dispatcher) -> None:
+    def _add_gauges(self, telemetry: TelemetryMiddleware, dispatcher: FeatureDispatcher) -> None:
         engine = self.engine
         telemetry.gauge("calls_queued", lambda: len(engine.call_limit.queue))
         telemetry.gauge("sessions", lambda: len(engine.sessions) + len(engine.pipes))

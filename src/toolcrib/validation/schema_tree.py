@@ -10,6 +10,7 @@ reference leads to a place in the same schema or is an error.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
@@ -199,3 +200,69 @@ def _find_anchors(root: Schema) -> dict[str, Any]:
             if anchors.setdefault(name.lstrip("#"), node) is not node:
                 raise InvalidSchemaError(f"Schema has the anchor {name[:100]!r} twice")
     return anchors
+
+
+# --- arguments that clients repeat in HTTP headers: properties marked with `x-mcp-header` ---------------
+
+HEADER_MARK = "x-mcp-header"
+_HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}")
+_HEADER_TYPES = ("string", "integer", "boolean")
+
+Mirrored = dict[tuple[str, ...], str]
+
+
+def mirrored_parameters(schema: Mapping[str, Any]) -> Mirrored:
+    """Return the path of every marked property, with the label of its header.
+
+    Raises InvalidSchemaError for a wrong mark: clients would drop the tool.
+    """
+    found: Mirrored = {}
+    _find_mirrored(schema, (), found)
+    if sum(1 for _ in _marks(schema)) != len(found):
+        raise InvalidSchemaError(
+            f"'{HEADER_MARK}' is used where clients ignore it",
+            hint="mark properties of the root, or of objects below its properties",
+        )
+    seen: dict[str, str] = {}
+    for label in found.values():
+        if label.lower() in seen:
+            raise InvalidSchemaError(
+                f"'{HEADER_MARK}' names {label!r} twice", hint="case makes no difference"
+            )
+        seen[label.lower()] = label
+    return found
+
+
+def _find_mirrored(schema: Any, path: tuple[str, ...], found: Mirrored) -> None:
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    if not isinstance(properties, Mapping):
+        return
+    for name, value in properties.items():
+        if not isinstance(value, Mapping):
+            continue
+        here = (*path, name)
+        if HEADER_MARK in value:
+            label, where = value[HEADER_MARK], f"'{HEADER_MARK}' of '{'.'.join(here)}'"
+            if not isinstance(label, str) or _HEADER_NAME.fullmatch(label) is None:
+                raise InvalidSchemaError(f"{where} is not a header name: {label!r:.80}")
+            if value.get("type") not in _HEADER_TYPES:
+                hint = f"one of {', '.join(_HEADER_TYPES)}"
+                raise InvalidSchemaError(f"{where} needs a type that fits in a header", hint=hint)
+            found[here] = label
+        _find_mirrored(value, here, found)
+
+
+def _marks(schema: Any) -> Any:
+    """Yield every mark in a schema; a property of that name is not a mark."""
+    if isinstance(schema, Mapping):
+        if HEADER_MARK in schema:
+            yield schema[HEADER_MARK]
+        for key, value in schema.items():
+            if key in ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas"):
+                for item in value.values() if isinstance(value, Mapping) else ():
+                    yield from _marks(item)
+            elif key not in ("default", "const", "enum", "examples"):
+                yield from _marks(value)
+    elif isinstance(schema, list | tuple):
+        for item in schema:
+            yield from _marks(item)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.client.http import argument_headers, headers_for, to_header
-from toolcrib.definition import mirrored_parameters
+from toolcrib.validation.schema_tree import mirrored_parameters
 
 STRING = {"type": "string", "x-mcp-header": "A"}
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from toolcrib.protocol.calls import Peer, PendingRequest, read_call, read_cursor, read_token
+from toolcrib.protocol.calls import Peer, PendingRequest, read_call, read_token
+from toolcrib.protocol.lists import read_cursor
 from toolcrib.protocol.messages import INVALID_PARAMS, INVALID_REQUEST, RPCError
 
 Check = Callable[[Mapping[str, Any]], Any]
