@@ -26,8 +26,7 @@ if "TOOLCRIB_SOAK" not in os.environ:  # whose tests fetch packages
     os.environ.pop("SSL_CERT_FILE", None)  # read in its place
 
 # Tests of pages and examples start pytest, which would import plugins for seconds that none of them needs.
-UNUSED = ("langsmith_plugin", "hypothesispytest", "xdist", "xdist.looponfail", "pytest_cov", "anyio")
-os.environ["PYTEST_ADDOPTS"] = " ".join(f"-p no:{plugin}" for plugin in UNUSED)
+UNUSED_PLUGINS = ("langsmith_plugin", "hypothesispytest", "xdist", "xdist.looponfail", "pytest_cov", "anyio")
 
 # Every worker reads every test, and every process that is started all of toolcrib: what is compiled for them
 # is kept, even where Python is told to keep nothing. Of what tests write themselves, nothing is.
@@ -60,6 +59,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Exempt imported modules from garbage collection, which would scan them again and again."""
+    os.environ["PYTEST_ADDOPTS"] = " ".join(f"-p no:{plugin}" for plugin in UNUSED_PLUGINS)
     gc.collect()
     gc.freeze()
     gc.unfreeze = lambda: None  # a server that ends here thaws what it froze, which would be all of this
