@@ -39,7 +39,7 @@ def clean_lines(text: str) -> list[str]:
     if text.isascii() and not any(map(text.__contains__, _ODD_SPACES)):  # as nearly always
         shown = next((line for line in others if line and not line.isspace()), "")
         prefix = shown[: indent_of(shown)]
-        if all(line.startswith(prefix) or not line or line.isspace() for line in others):
+        if not [line for line in others if not line.startswith(prefix) and line and not line.isspace()]:
             cut = len(prefix)
             return [first.strip(), *[line[cut:].rstrip() for line in others]]
     measured: list[tuple[int, str]] = []

@@ -20,7 +20,7 @@ from toolcrib.schema.hints import is_typeddict
 from toolcrib.sources.scan import known
 from toolcrib.sources.scan.files import Library
 from toolcrib.sources.scan.names import Names, Site, qualname_in
-from toolcrib.sources.scan.source_file import Scope, SourceFile, show, words_in
+from toolcrib.sources.scan.source_file import Scope, SourceFile, docstring_in, show, words_in
 from toolcrib.sources.scan.values import CLASS, Evaluator, Trail, Unresolved, inert
 
 MAX_STATEMENTS = 1_000
@@ -63,7 +63,7 @@ class Entry:
             "__module__": self.scope.file.name,
             "__qualname__": qualname_in(self.scope, self.node.name),
         }
-        words = ast.get_docstring(self.node, clean=False)
+        words = docstring_in(self.node)
         return made if words is None else {**made, "__doc__": words}
 
 

@@ -83,7 +83,9 @@ class ToolMaker:
         key: tuple[int, ...] = (),
     ) -> Note:
         """Keep findings and guesses about the tools of an origin; return all that are known."""
-        known = self._notes.setdefault(id(origin), Note(origin))
+        known = self._notes.get(id(origin))
+        if known is None:
+            known = self._notes[id(origin)] = Note(origin)
         known.key = known.key or key
         known.findings += findings
         known.guesses += [guess for guess in guesses if guess not in known.guesses]
@@ -130,11 +132,10 @@ class ToolMaker:
             unread = self.resolver.unread_bases(owner.cls)
             if stub.__doc__ is None and unread:
                 guesses.append(guess_base(unread, "its description"))
-        self.note(stub, made.findings, guesses, key)
         mark = self.patterns.marks.get(id(function.node))
+        self.note(stub, made.findings, (*guesses, *(mark.guesses if mark is not None else ())), key)
         if mark is not None:
             setattr(stub, MARK, self.mark(mark, stub))
-            self.note(stub, guesses=mark.guesses)
         return stub
 
     def key_of(self, function: Function) -> tuple[int, int]:

@@ -88,7 +88,7 @@ class Patterns:
         self.resolver = resolver
         self.findings = findings
         self.marks: dict[int, Arguments] = {}
-        self.marked: list[tuple[Definition, SourceFile]] = []
+        self.marked: dict[SourceFile, list[Definition]] = {}
         self.doubts: dict[int, tuple[Guess, ...]] = {}
 
     def find(self, found: SourceFile) -> None:
@@ -173,7 +173,7 @@ class Patterns:
     def _mark(self, node: Definition, call: Arguments, file: SourceFile) -> None:
         if id(node) not in self.marks:
             self.marks[id(node)] = call
-            self.marked.append((node, file))
+            self.marked.setdefault(file, []).append(node)
 
     def _apply(self, marker: Marker, thing: Thing, call: Arguments) -> None:
         """Do what the decorator that a call returned does to a function."""

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from toolcrib.config import Config, load_config, switches_from
@@ -195,6 +195,8 @@ class _Scanner:
 
     def _modules(self, files: Sequence[SourceFile]) -> list[Group]:
         contents = [self._content(file) for file in files]
+        placed = [item.thing for server in self.resolver.servers.values() for item in server.registrations]
+        self._offered |= {id(thing.node) for thing in placed if isinstance(thing, Function)}
         for content in contents:
             content.things += self._marked_inside(content.file)
         servers = dict.fromkeys(server for content in contents for server in content.servers)
@@ -297,7 +299,9 @@ class _Scanner:
         for thing in things:
             try:
                 made = self.maker.make(thing)
-                if made is not None:
+                if isinstance(made, FunctionType):  # as `collect` does, which takes longer
+                    batch.tools.append(Tool.from_function(made))
+                elif made is not None:
                     batch.extend(collect(made))
             except Exception as error:  # the source may hold values of any type
                 finding = finding_of(thing, error)
@@ -333,15 +337,9 @@ class _Scanner:
 
     def _marked_inside(self, file: SourceFile) -> Iterator[Function]:
         """Yield marked functions inside functions, which are registered only if those are called."""
-        servers = self.resolver.servers.values()
-        registered = {
-            id(getattr(item.thing, "node", None)) for each in servers for item in each.registrations
-        }
-        for node, home in self.patterns.marked:
-            scope = home.spots[id(node)].scope
-            if home is not file or scope.kind != "function" or id(node) in self._offered | registered:
-                continue
-            if isinstance(node, FUNCTIONS):
+        for node in self.patterns.marked.get(file, ()):
+            scope = file.spots[id(node)].scope
+            if scope.kind == "function" and isinstance(node, FUNCTIONS) and id(node) not in self._offered:
                 guess = Guess("guessed-call", f"it is registered when {scope.node.name}() is called")
                 yield Function(node, scope, guesses=(guess,))
 

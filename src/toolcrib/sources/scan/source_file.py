@@ -47,6 +47,13 @@ def first_line(node: Definition) -> int:
     return node.decorator_list[0].lineno if node.decorator_list else node.lineno
 
 
+def docstring_in(node: Definition) -> str | None:
+    """Return the docstring of a definition as it is written; `ast.get_docstring` takes much longer."""
+    first = node.body[0]
+    value = first.value if type(first) is ast.Expr else None
+    return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else None
+
+
 # --- scopes ------------------------------------------------------------------------------------------
 
 
@@ -67,7 +74,7 @@ class Binding:
 
 @dataclass(eq=False)
 class Scope:
-    """A module, a function or a class body. `statements` are those that bind names, with their
+    """A module, a function or a class body. `statements` are those that are reached, with their
     situations. Type parameters in brackets are not names of it: annotations that use them are announced."""
 
     kind: Literal["module", "function", "class"]
@@ -347,10 +354,8 @@ class _Walker:
     def block(self, body: Sequence[ast.stmt], spot: Spot) -> Guess | None:
         last: Guess | None = None
         for statement in body:
-            kind = type(statement)
-            if kind in _BINDING:
-                spot.scope.statements.append((statement, spot.situation))
-            take = _STATEMENTS.get(kind)
+            spot.scope.statements.append((statement, spot.situation))
+            take = _STATEMENTS.get(type(statement))
             left = None if take is None else take(self, statement, spot)
             if left is _STOP:
                 return left
@@ -518,15 +523,6 @@ _STATEMENTS: dict[type[ast.stmt], Any] = {
     **dict.fromkeys((ast.For, ast.AsyncFor, ast.While), _Walker._loop),
     ast.Match: _Walker._match,
 }
-_BINDING = frozenset(
-    getattr(ast, name, ast.Import)  # TypeAlias is of Python 3.12
-    for name in words_in(
-        """
-        AnnAssign Assign AsyncFor AsyncFunctionDef AsyncWith AugAssign ClassDef Delete For FunctionDef Import
-        ImportFrom TypeAlias With
-        """
-    )
-)
 
 
 def _returns(body: Sequence[ast.stmt]) -> bool:

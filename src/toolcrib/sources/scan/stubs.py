@@ -26,6 +26,7 @@ from toolcrib.sources.scan.source_file import (
     SourceFile,
     arguments_of,
     defaults_of,
+    docstring_in,
     first_line,
 )
 from toolcrib.sources.scan.values import HINT, Trail, Unresolved, is_foreign_context
@@ -152,7 +153,9 @@ class Stubs:
         if node.args.defaults or node.args.kwonlyargs:
             made: dict[str, Any] = {}
             for name, value in defaults_of(node.args):
-                if name not in dropped:
+                if type(value) is ast.Constant and name not in dropped:  # as most are
+                    made[name] = value.value
+                elif name not in dropped:
                     trail = Trail()
                     made[name] = self.classes.evaluator.default(
                         name, value, Site(scope), trail, UNKNOWN_DEFAULT
@@ -162,7 +165,7 @@ class Stubs:
             function.__kwdefaults__ = {name: made.pop(name) for name in by_name} or None
             function.__defaults__ = tuple(made.values()) or None
         function.__annotations__ = hints
-        function.__doc__ = ast.get_docstring(node, clean=False)
+        function.__doc__ = docstring_in(node)
         function.__module__ = file.name
         function.__qualname__ = qualname_in(scope, node.name)
         return Stub(function, findings)
