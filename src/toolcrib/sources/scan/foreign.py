@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from toolcrib.definition import OptionFields, ToolDefinition, ToolOptions
 from toolcrib.errors import DefinitionError, Finding, Location
 from toolcrib.schema.function import ToolParts, build_function, build_handler
-from toolcrib.schema.parameters import EMPTY, HandlerInfo, check_parameters, docstring_of
+from toolcrib.schema.parameters import EMPTY, VARIABLE_KINDS, HandlerInfo, check_parameters, docstring_of
 from toolcrib.sources.described import ANNOTATION_OPTIONS, describe
 from toolcrib.sources.foreign.reading import is_any_list, plain_words
 from toolcrib.sources.foreign.recognition import PACKAGES
@@ -109,7 +109,7 @@ def _read_value(resolver: Resolver, item: Data) -> Any:
         str(item.arg): resolver.data(item.value, made.call.scope, made.call.frame)
         for item in made.call.keywords
     }
-    return {_SPELLINGS.get(key, key): value for key, value in facts.items() if value is not None}
+    return {key: value for key, value in _respelled(facts).items() if value is not None}
 
 
 def _their_options(read: Options) -> dict[str, Any]:
@@ -145,7 +145,6 @@ _CONTENT = words_in(
     InputRequiredResult ResourceLink TextContent ToolResult
     """
 )
-_VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _PRIMITIVES = (str, int, float, bool, bytes, type(None))
 _UNDESCRIBED = (*_PRIMITIVES, Any, object)
 _OTHER = Guess("guessed-condition", "another one of its name may be registered instead")
@@ -170,8 +169,10 @@ def read_server(maker: ToolMaker, server: Server) -> list[Tool]:
             which = "last" if server.library == "fastmcp" else "first"
             words = f"Tool '{tool.name}' is registered twice on one server: the {which} one counts"
             hint = f"the first one is at {found[key].source}; rename one"
-            scope, line = registration.call.scope, tool.source.line
-            maker.report("duplicate-name", "error", words, scope, line, hint, tool.name)
+            path, line = str(registration.call.file.path), tool.source.line
+            maker.findings.append(
+                Finding("duplicate-name", "error", words, tool.name, None, path, line, hint)
+            )
         if key not in found or server.library == "fastmcp":
             found[key] = tool
     for mount in server.mounts:
@@ -289,7 +290,7 @@ def _foreign_names(hint: Any, depth: int = 0) -> Iterator[str]:
 
 def _permit(callee: HandlerInfo, name: str, options: ToolOptions, error: DefinitionError) -> ToolParts:
     """Return what is known of a tool whose schema only the other library makes."""
-    named = [item for item in callee.parameters if item.kind not in _VARIABLE]
+    named = [item for item in callee.parameters if item.kind not in VARIABLE_KINDS]
     required = [item.name for item in named if item.default is EMPTY]
     names: dict[str, Any] = {item.name: {} for item in named}
     schema: dict[str, Any] = {"type": "object", "properties": names, "required": required}
@@ -333,8 +334,8 @@ def read_record(maker: ToolMaker, call: Arguments) -> dict[str, Any]:
     read = read_options(maker.resolver, call, ())
     maker.findings += [replace(item, tool=str(read.given.get("name", "?"))) for item in read.findings]
     return {
-        _SPELLINGS.get(key, key): value.value if isinstance(value, enum.Enum) else value
-        for key, value in read.given.items()
+        key: value.value if isinstance(value, enum.Enum) else value
+        for key, value in _respelled(read.given).items()
     }
 
 

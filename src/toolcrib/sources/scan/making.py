@@ -24,7 +24,7 @@ from toolcrib.sources.scan import foreign
 from toolcrib.sources.scan.foreign import UNREAD, read_options, read_ours, unread
 from toolcrib.sources.scan.patterns import Patterns, Registration
 from toolcrib.sources.scan.resolve import Resolver
-from toolcrib.sources.scan.source_file import FUNCTIONS, Guess, show
+from toolcrib.sources.scan.source_file import FUNCTIONS, Guess, SourceFile, show
 from toolcrib.sources.scan.stubs import Stub
 from toolcrib.sources.scan.things import (
     Arguments,
@@ -105,15 +105,14 @@ class ToolMaker:
             yield Guess("guessed-instance", words)
 
     def needs_arguments(self, cls: Class) -> bool:
-        resolver = self.resolver
-        init = resolver.member(cls, "__init__")
+        init = self.resolver.member(cls, "__init__")
         if isinstance(init, Function):
             arguments = init.node.args
             places = [*arguments.posonlyargs, *arguments.args][1:]
             return len(places) > len(arguments.defaults) or None in arguments.kw_defaults
         called = (item.func if isinstance(item, ast.Call) else item for item in cls.node.decorator_list)
-        is_record = any(resolver.full_name(item, cls.scope).endswith("dataclass") for item in called)
-        return (is_record or resolver.is_model(cls)) and None in resolver.fields(cls).values()
+        is_record = any(self.resolver.full_name(item, cls.scope).endswith("dataclass") for item in called)
+        return (is_record or self.resolver.is_model(cls)) and None in self.resolver.fields(cls).values()
 
     # --- stubs ---
 
@@ -123,8 +122,7 @@ class ToolMaker:
         if key in self._stubs:
             return self._stubs[key]
         made = self.make_stub(function, keeps_contexts=True)
-        stub: Any = made.function
-        self._stubs[key] = stub
+        stub = self._stubs[key] = made.function
         guesses = self.guesses_about(function)
         owner = function.owner
         if stub.__doc__ is None and isinstance(owner, Instance):
@@ -185,7 +183,7 @@ class ToolMaker:
         try:
             return NO_OPTIONS.override(options)
         except DefinitionError as error:
-            self.findings.append(placed(error.finding, call))
+            self.findings.append(placed(error.finding, call.file, call.line))
             return NO_OPTIONS
 
     def unknown_handler(self, item: Data) -> Any:
@@ -253,7 +251,7 @@ class ToolMaker:
         try:
             return foreign.adopt(self, function, call, library)
         except DefinitionError as error:
-            self.findings.append(placed(error.finding, call))
+            self.findings.append(placed(error.finding, call.file, call.line))
             return None
 
     def refuse_unknown(self, registration: Registration) -> None:
@@ -291,7 +289,7 @@ class ToolMaker:
             try:
                 self._register(registry, item, server, switches)
             except Exception as error:  # options of any type may have been written
-                self.findings.append(placed(finding_of(item.thing, error), item.call))
+                self.findings.append(placed(finding_of(item.thing, error), item.call.file, item.call.line))
         return registry
 
     def _register(
@@ -315,19 +313,17 @@ class ToolMaker:
         for tool in batch.tools:
             self.note(tool.origin, findings, guesses)
         batch.switch({**switches, **(words.get("switches") or {})})
-        self.findings += [placed(finding, call) for finding in batch.findings]
+        self.findings += [placed(finding, call.file, call.line) for finding in batch.findings]
         batch.tools = select(batch.tools, words.get("include") or (), words.get("exclude") or ())
         every = [*guesses, *(guess for tool in batch.tools for guess in self.note(tool.origin).guesses)]
         if any(guess.code in ("guessed-condition", "guessed-name") for guess in every):
             batch.tools = [tool for tool in batch.tools if tool.name not in registry]  # one of them is enough
         report = registry.add_all(batch.tools, on_duplicate=words.get("on_duplicate"))
-        self.findings += [placed(finding, call) for finding in report.findings]
+        self.findings += [placed(finding, call.file, call.line) for finding in report.findings]
 
 
-def placed(finding: Finding, call: Arguments) -> Finding:
-    if finding.file is not None:
-        return finding
-    return replace(finding, file=str(call.file.path), line=call.line)
+def placed(finding: Finding, file: SourceFile, line: int | None) -> Finding:
+    return finding if finding.file is not None else replace(finding, file=str(file.path), line=line)
 
 
 # --- tables ------------------------------------------------------------------------------------------
@@ -378,8 +374,6 @@ def _report_entry(maker: ToolMaker, name: str, item: Data) -> None:
 
 # --- tool objects ------------------------------------------------------------------------------------
 
-_OUTPUT = ("output_schema", "OutputSchema")
-
 
 def is_tool_object(maker: ToolMaker, instance: Instance) -> bool:
     return all(_find(maker, instance, spellings) for spellings in SPELLINGS.values())
@@ -400,7 +394,7 @@ def build_object(maker: ToolMaker, instance: Instance) -> Any:
     findings: list[Finding] = []
     cls = instance.cls
     made = type(cls.node.name, (), {})()
-    for part, spellings in (*SPELLINGS.items(), ("output_schema", _OUTPUT)):
+    for part, spellings in (*SPELLINGS.items(), ("output_schema", ("output_schema", "OutputSchema"))):
         name = _find(maker, instance, spellings)
         if name is None:
             continue

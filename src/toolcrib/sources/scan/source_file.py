@@ -88,15 +88,12 @@ class Scope:
     def names(self) -> dict[str, list[Binding]]:
         """The bindings of each name, in the order of their lines."""
         names: dict[str, list[Binding]] = {}
-        made: list[tuple[str, Binding]] = []
-        if self.kind == "function":
-            places = [item.arg for item in arguments_of(self.node.args)]
-            made += [(name, Binding("unknown", self.node, self.node.lineno, name=name)) for name in places]
+        for item in arguments_of(self.node.args) if self.kind == "function" else ():
+            names[item.arg] = [Binding("unknown", self.node, self.node.lineno, name=item.arg)]
         for statement, situation in self.statements:
-            made += _bindings(statement, situation)
-        for name, binding in made:
-            if name != "*":
-                names.setdefault(name, []).append(binding)
+            for name, binding in _bindings(statement, situation):
+                if name != "*":
+                    names.setdefault(name, []).append(binding)
         if self.kind == "module" and ("global" in self.file.text or ":=" in self.file.text):
             for name in re.findall(r"\w+", " ".join(map(" ".join, _REBINDING.findall(self.file.text)))):
                 if name in names:  # a function or an expression binds it too, at an unknown time
@@ -341,6 +338,12 @@ def _decide(test: ast.expr) -> bool | Literal["main", "checking"] | None:
 
 
 _STOP = Guess("stop", "the statements below are not reached")
+_GUARDS = {
+    "main": Guess(
+        "guessed-main", "it is registered when the file is run as a program, not when it is imported"
+    ),
+    "checking": Guess("guessed-condition", "it is registered for type checkers only"),
+}
 
 
 class _Walker:
@@ -443,12 +446,8 @@ class _Walker:
         current: ast.If | None = node
         while current is not None:
             truth = _decide(current.test)
-            if truth == "main":
-                words = "it is registered when the file is run as a program, not when it is imported"
-                self.block(current.body, spot.guarded(Guess("guessed-main", words), "main"))
-            elif truth == "checking":
-                words = "it is registered for type checkers only"
-                self.block(current.body, spot.guarded(Guess("guessed-condition", words), "checking"))
+            if truth == "main" or truth == "checking":
+                self.block(current.body, spot.guarded(_GUARDS[truth], truth))
             elif truth:
                 after = self.block(current.body, guarded)
                 return (left or doubt) if after is _STOP and guarded is not spot else after
