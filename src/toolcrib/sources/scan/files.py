@@ -50,8 +50,7 @@ class Library:
         self._bases = list(dict.fromkeys([*outer, *starts, *inner]))
 
     def file(self, path: Path) -> SourceFile:
-        """Return a file by its resolved path. Raise SourceError where it cannot be read, each time the same
-        one."""
+        """Return a file by its resolved path. Raise SourceError, each time the same, if it is unreadable."""
         found = self.files.get(path)
         if found is None:
             found = self.files[path] = self._read(path)

@@ -154,8 +154,7 @@ _OUR_OPTIONS = frozenset(
 
 
 def read_server(maker: ToolMaker, server: Server) -> list[Tool]:
-    """Return the tools of a server: of one name and version, the first counts with mcp, the last with
-    fastmcp."""
+    """Return the tools of a server: of one name and version, mcp keeps the first, fastmcp the last."""
     found: dict[tuple[str, str | None], Tool] = {}
     for registration in server.registrations:
         tool = _read_one(maker, server, registration)
@@ -170,9 +169,8 @@ def read_server(maker: ToolMaker, server: Server) -> list[Tool]:
             words = f"Tool '{tool.name}' is registered twice on one server: the {which} one counts"
             hint = f"the first one is at {found[key].source}; rename one"
             path, line = str(registration.call.file.path), tool.source.line
-            maker.findings.append(
-                Finding("duplicate-name", "error", words, tool.name, None, path, line, hint)
-            )
+            repeated = Finding("duplicate-name", "error", words, tool.name, None, path, line, hint)
+            maker.findings.append(repeated)
         if key not in found or server.library == "fastmcp":
             found[key] = tool
     for mount in server.mounts:
@@ -228,15 +226,15 @@ def adopt(maker: ToolMaker, function: Function, call: Arguments, library: str) -
     returns = stub.__annotations__.get("return")
     names = list(_foreign_names(returns))
     strange = [name for name in names if name not in _CONTENT]
-    doubt = [
-        Guess("guessed-result", f"its result is described by {name} of the other library") for name in strange
-    ]
     findings = [item for item in made.findings if not (names and item.parameter == "return")]
     is_described = "output_schema" not in given or isinstance(stated, Mapping)
     is_described = is_described and given.get("structured_output") is not False
     if names or not is_described or _is_undescribed(returns, library):
         stub.__annotations__.pop("return", None)
-    guesses = [*maker.guesses_about(function), *doubt[:1]]
+    guesses = maker.guesses_about(function)
+    if strange:
+        words = f"its result is described by {strange[0]} of the other library"
+        guesses.append(Guess("guessed-result", words))
     maker.note(stub, [*findings, *read.findings], guesses, maker.key_of(function))
     name = given.get("name") or function.node.name
     options = ToolOptions(**_their_options(read) | {"name": name})
@@ -260,9 +258,8 @@ def adopt(maker: ToolMaker, function: Function, call: Arguments, library: str) -
         if parts.output_schema is None and isinstance(hint, type) and hint not in _UNDESCRIBED:
             words = f"The result of tool '{name}' may be described by the other library"
             place = callee.source
-            parts.findings.append(
-                Finding("guessed-result", "advice", words, name, "return", place.file, place.line)
-            )
+            guess = Finding("guessed-result", "advice", words, name, "return", place.file, place.line)
+            parts.findings.append(guess)
         return parts
 
     return Tool(callee, name, options, build, stub)
@@ -299,9 +296,8 @@ def _permit(callee: HandlerInfo, name: str, options: ToolOptions, error: Definit
     parts = build_handler(callee, name, replace(options, input_schema=schema))
     words = f"Tool '{name}' keeps the schema of the other library, which is not known here: {error}"
     place = callee.source
-    parts.findings.append(
-        Finding("guessed-schema", "warning", words, name, None, place.file, place.line, error.hint)
-    )
+    guess = Finding("guessed-schema", "warning", words, name, None, place.file, place.line, error.hint)
+    parts.findings.append(guess)
     return parts
 
 

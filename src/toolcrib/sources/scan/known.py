@@ -113,8 +113,8 @@ def _look(module_name: str, name: str) -> Any:
 @cache
 def canonical(dotted: str) -> str:
     """Return the name of pydantic's public module for a name of an inner one; any other as it is."""
-    package, _, *rest = dotted.split(".") if dotted.startswith(_INNER) else (dotted, "")
-    return ".".join([package, *rest])
+    parts = dotted.split(".")
+    return ".".join([parts[0], *parts[2:]]) if dotted.startswith(_INNER) else dotted
 
 
 def call(dotted: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:

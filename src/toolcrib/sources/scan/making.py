@@ -423,8 +423,7 @@ def build_object(maker: ToolMaker, instance: Instance) -> Any:
 
 
 def is_application(maker: ToolMaker, cls: Class) -> bool:
-    """Return whether objects of a class list tools; a client that waits for a server to list them does
-    not."""
+    """Return whether objects of a class list tools; a client that waits for a server's list does not."""
     resolver = maker.resolver
     member = resolver.member(cls, "list_tools")
     if member is not None:
@@ -533,7 +532,6 @@ def _stand_in(maker: ToolMaker, instance: Instance, listed: list[Any], *, is_our
         except UNREAD:
             if key == "namespace":
                 what = f"The namespace of {cls.node.name}"
-                finding = unread(what, cls.scope, cls.line, "guessed-name", _AS_ATTRIBUTE)
-                maker.findings.append(finding)
+                maker.findings.append(unread(what, cls.scope, cls.line, "guessed-name", _AS_ATTRIBUTE))
     made: Any = type(cls.node.name, (Application,) if is_ours else (), facts)
     return made.__new__(made)

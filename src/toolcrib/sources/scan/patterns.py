@@ -189,9 +189,8 @@ class Patterns:
             text = f"'{node.name}' is decorated with {maker.name}, which makes no tool for MCP"
             hint = "mark it with toolcrib.tool to offer it"
             path, line = str(call.file.path), first_line(node)
-            self.findings.append(
-                Finding("other-decorator", "advice", text, node.name, None, path, line, hint)
-            )
+            found = Finding("other-decorator", "advice", text, node.name, None, path, line, hint)
+            self.findings.append(found)
 
     def _handler(self, node: Definition, called: ast.Attribute, call: Arguments) -> None:
         """`@server.list_tools()` of a low-level server."""

@@ -175,8 +175,7 @@ class _Scanner:
         if line is not None:
             words = f"{file.path.name} starts its server when it is imported"
             hint = 'put it below `if __name__ == "__main__":`'
-            path = str(file.path)
-            self.findings.append(Finding("starts-server", "warning", words, file=path, line=line, hint=hint))
+            self.patterns.report("starts-server", "warning", words, file.scope, line, hint)
 
     # --- what importing would find ---
 
@@ -590,9 +589,8 @@ def _report_same_names(several: Sequence[list[Tool]]) -> Iterator[Finding]:
     hint = "serve them apart, or give each a namespace"
     if len(several) > MAX_DUPLICATES:
         most = max(several, key=len)
-        words = (
-            f"{len(several)} names are those of several tools, as '{most[0].name}' of {len(most)}; {together}"
-        )
+        example = f"'{most[0].name}' of {len(most)}"
+        words = f"{len(several)} names are those of several tools, as {example}; {together}"
         yield Finding("duplicate-name", "advice", words, hint=hint)
         return
     for tools in several:

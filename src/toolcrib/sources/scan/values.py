@@ -69,9 +69,8 @@ class Trail:
     def step(self, node: ast.AST) -> None:
         self.steps += 1
         if self.steps > MAX_STEPS or self.depth > MAX_DEPTH:
-            size = (
-                "has too many parts" if self.steps > MAX_STEPS else "is nested too deeply or refers to itself"
-            )
+            is_long = self.steps > MAX_STEPS
+            size = "has too many parts" if is_long else "is nested too deeply or refers to itself"
             line = getattr(node, "lineno", None)
             raise Excessive(f"what is written here {size}", line, hint="write something simpler")
 
@@ -277,9 +276,8 @@ class Evaluator:
             return self.value(node, site, trail)
         except (Unresolved, RecursionError) as error:
             reason = error if isinstance(error, Unresolved) else Unresolved("it is nested too deeply")
-            words = (
-                reason.message if f"'{show(node)}'" in reason.message else f"'{show(node)}': {reason.message}"
-            )
+            shown = f"'{show(node)}'"
+            words = reason.message if shown in reason.message else f"{shown}: {reason.message}"
             text = f"The default of '{name}' is not known, so it is not shown: {words}"
             trail.note(DEFAULT, text, site.path, reason.line or node.lineno, reason.hint or _WRITE_LITERAL)
             return unknown
