@@ -88,7 +88,8 @@ class ToolMaker:
             known = self._notes[id(origin)] = Note(origin)
         known.key = known.key or key
         known.findings += findings
-        known.guesses += [guess for guess in guesses if guess not in known.guesses]
+        if guesses:
+            known.guesses += [guess for guess in guesses if guess not in known.guesses]
         return known
 
     def guesses_about(self, thing: Written) -> list[Guess]:
