@@ -30,6 +30,8 @@ MAX_ROOT_ENTRIES = 25
 MAX_FILES = 262
 MAX_LINES = 76_100
 """Ceilings that only go down (docs/decisions/0027-size.md)."""
+MAX_SCAN_LINES = 5_000
+"""The limit of the static scan (docs/decisions/0015-static-scan.md)."""
 MAX_FILE_LINES = 900
 MAX_LAYERS = 14
 SMALL_MODULE = 80
@@ -106,6 +108,11 @@ def test_the_source_stays_within_its_size() -> None:
     assert len(lines) <= MAX_FILES
     assert sum(lines.values()) <= MAX_LINES
     assert {name: count for name, count in lines.items() if count > MAX_FILE_LINES} == {}
+
+
+def test_the_static_scan_stays_within_its_size() -> None:
+    folder = PACKAGE / "sources" / "scan"
+    assert sum(len(path.read_text().splitlines()) for path in folder.rglob("*.py")) <= MAX_SCAN_LINES
 
 
 def test_no_test_or_bench_file_has_more_than_900_lines() -> None:

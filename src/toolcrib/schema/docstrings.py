@@ -39,7 +39,7 @@ def clean_lines(text: str) -> list[str]:
     if text.isascii() and not any(map(text.__contains__, _ODD_SPACES)):  # as nearly always
         shown = next((line for line in others if line and not line.isspace()), "")
         prefix = shown[: indent_of(shown)]
-        if all(line.startswith(prefix) or not line or line.isspace() for line in others):
+        if not [line for line in others if not line.startswith(prefix) and line and not line.isspace()]:
             cut = len(prefix)
             return [first.strip(), *[line[cut:].rstrip() for line in others]]
     measured: list[tuple[int, str]] = []
@@ -329,6 +329,7 @@ def _spell(names: str) -> list[str]:
 
 _TITLES = {spelling: kind for kind, names in _SECTIONS.items() for spelling in _spell(names)}
 HEADERS = {f"{title}:": kind for title, kind in _TITLES.items()}
+_PARAMETER_HEADERS = frozenset(header for header, kind in HEADERS.items() if kind == "params")
 _KNOWN_TITLES = {*_TITLES, *_spell(_OTHER_SECTIONS)}
 
 # `None` under a header means that there are no entries. The colon of `http://` or `::` does not end a name.
@@ -446,7 +447,7 @@ def _rejoin_block(block: list[str], lines: list[str], end: int) -> int:
 def _indent_entries(lines: list[str]) -> list[str]:
     """Indent the arguments of headers that have them at the margin: `name (type): ...` or `name: ...`."""
     found = lines
-    for header in [n for n, line in enumerate(lines) if HEADERS.get(line) == "params"]:
+    for header in [n for n, line in enumerate(lines) if line in _PARAMETER_HEADERS]:
         first = next((n for n in range(header + 1, min(header + 3, len(lines))) if lines[n]), 0)
         if not first or lines[first][0] == " ":
             continue

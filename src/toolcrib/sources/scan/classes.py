@@ -20,14 +20,12 @@ from toolcrib.schema.hints import is_typeddict
 from toolcrib.sources.scan import known
 from toolcrib.sources.scan.files import Library
 from toolcrib.sources.scan.names import Names, Site, qualname_in
-from toolcrib.sources.scan.source_file import Scope, SourceFile, show, words_in
+from toolcrib.sources.scan.source_file import Scope, SourceFile, docstring_in, show, words_in
 from toolcrib.sources.scan.values import CLASS, Evaluator, Trail, Unresolved, inert
 
 MAX_STATEMENTS = 1_000
 MAX_NESTING = 40
 """Classes that may be in the making at once, each because the one before needs it."""
-_DATACLASS = "dataclasses.dataclass"
-_CONFIG = "model_config"
 _HARMLESS = words_in("enum.unique functools.total_ordering typing.final typing_extensions.final")
 _DESCRIBING = words_in(
     """
@@ -63,7 +61,7 @@ class Entry:
             "__module__": self.scope.file.name,
             "__qualname__": qualname_in(self.scope, self.node.name),
         }
-        words = ast.get_docstring(self.node, clean=False)
+        words = docstring_in(self.node)
         return made if words is None else {**made, "__doc__": words}
 
 
@@ -183,7 +181,7 @@ class Classes:
         for item in entry.node.decorator_list:
             called = item.func if isinstance(item, ast.Call) else item
             dotted = self.names.qualify(called, site)
-            if dotted == _DATACLASS:
+            if dotted == "dataclasses.dataclass":
                 is_dataclass = True
                 options = self._options(item.keywords if isinstance(item, ast.Call) else (), site, entry)
             elif dotted not in _HARMLESS:
@@ -197,6 +195,7 @@ class Classes:
     def _add_fields(self, entry: Entry, namespace: dict[str, Any], *, is_model: bool, is_tuple: bool) -> None:
         """Add the annotated names of a class body, with their defaults; of a model also its settings."""
         hints = namespace["__annotations__"] = dict[str, Any]()
+        make_field = known.find("pydantic.Field") if is_model else dataclasses.field
         site = Site(entry.scope.file.scope_in(entry.node), is_field=True)
         hint_site = dataclasses.replace(site, lazy=entry.scope.file.is_lazy)
         for statement in entry.node.body:
@@ -205,13 +204,16 @@ class Classes:
                     ast.Assign(targets=[ast.Name(id="model_config")], value=ast.expr() as value)
                     | ast.AnnAssign(target=ast.Name(id="model_config"), value=ast.expr() as value)
                 ) if is_model:
-                    namespace[_CONFIG] = self._settings(entry, value, site)
+                    namespace["model_config"] = self._settings(entry, value, site)
                 case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation, value=value):
                     if not is_model or not name.startswith("_"):
                         entry.trail.steps = 0
                         hints[name] = self.evaluator.permit(annotation, hint_site, entry.trail)
                         if value is not None:
-                            namespace[name] = self._default(entry, name, value, site, is_model, is_tuple)
+                            entry.trail.steps = 0
+                            unknown = None if is_tuple else make_field(default_factory=inert)  # no default
+                            full = f"{entry.node.name}.{name}"
+                            namespace[name] = self.evaluator.default(full, value, site, entry.trail, unknown)
                 case ast.Assign(targets=[ast.Name(id=name)]) if is_model and not name.startswith("_"):
                     entry.doubt(f"'{name}' has no annotation, which pydantic refuses", statement.lineno)
                 case ast.FunctionDef() if is_model:
@@ -220,16 +222,6 @@ class Classes:
                     entry.doubt("its Config is left out", statement.lineno)
                 case _ if isinstance(statement, _COMPOUND):
                     entry.doubt("statements of its body make names", statement.lineno)
-
-    def _default(
-        self, entry: Entry, name: str, node: ast.expr, site: Site, is_model: bool, is_tuple: bool
-    ) -> Any:
-        """Return the default of a field; something that shows no default, where it is not known."""
-        entry.trail.steps = 0
-        unknown: Any = None
-        if not is_tuple:
-            unknown = (known.find("pydantic.Field") if is_model else dataclasses.field)(default_factory=inert)
-        return self.evaluator.default(f"{entry.node.name}.{name}", node, site, entry.trail, unknown)
 
     def _settings(self, entry: Entry, node: ast.expr, site: Site) -> Any:
         """Return the settings of a model; none of them, where one is code."""

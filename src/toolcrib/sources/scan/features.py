@@ -31,7 +31,8 @@ def read_features(maker: ToolMaker, server: Server, kind: str) -> Iterator[Tool]
             try:
                 made = _read_one(maker, item, library_of(server))
             except Exception as error:  # options of any type may have been written
-                maker.findings.append(placed(finding_of(item.thing, error), item.call))
+                found = finding_of(item.thing, error)
+                maker.findings.append(placed(found, item.call.file, item.call.line))
                 continue
             if made is not None:
                 maker.note(made.origin, guesses=[*item.guesses, *server.guesses])

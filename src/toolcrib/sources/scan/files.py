@@ -30,7 +30,6 @@ _ODD = re.compile(rb"\0|coding[:=][ \t]*(?!utf-?8\b)", re.IGNORECASE)
 _TOOLS = re.compile(rb"tool|execute|mcp", re.IGNORECASE)
 
 
-@dataclass(eq=False)
 class Library:
     """The files below the roots, each read when it is first needed.
 
@@ -38,23 +37,20 @@ class Library:
     the folder that it is in, as importing would.
     """
 
-    roots: Iterable[Path | str]
-
-    def __post_init__(self) -> None:
-        roots = [resolve(Path(root)) for root in self.roots]
+    def __init__(self, roots: Iterable[Path | str]) -> None:
+        starts = [resolve(Path(root)) for root in roots]
         self.files: dict[Path, SourceFile | SourceError] = {}  # all that were looked into, also in vain
         self._package_of = cache(find_import_root)
         self._locate = cache(self._find)
         self.imported = cache(self._find_imported)
-        self._areas = list(dict.fromkeys(_area(root) for root in roots))
-        starts = [root if root.is_dir() else root.parent for root in roots]
+        self._areas = list(dict.fromkeys(_area(start) for start in starts))
+        starts = [start if start.is_dir() else start.parent for start in starts]
         inner = [area / "src" for area in self._areas if (area / "src").is_dir()]
         outer = [find_import_root(start / "x.py")[0] for start in starts]
         self._bases = list(dict.fromkeys([*outer, *starts, *inner]))
 
     def file(self, path: Path) -> SourceFile:
-        """Return a file by its resolved path. Raise SourceError where it cannot be read, each time the same
-        one."""
+        """Return a file by its resolved path. Raise SourceError, each time the same, if it is unreadable."""
         found = self.files.get(path)
         if found is None:
             found = self.files[path] = self._read(path)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from toolcrib.definition import OptionFields, ToolDefinition, ToolOptions
 from toolcrib.errors import DefinitionError, Finding, Location
 from toolcrib.schema.function import ToolParts, build_function, build_handler
-from toolcrib.schema.parameters import EMPTY, HandlerInfo, check_parameters, docstring_of
+from toolcrib.schema.parameters import EMPTY, VARIABLE_KINDS, HandlerInfo, check_parameters, docstring_of
 from toolcrib.sources.described import ANNOTATION_OPTIONS, describe
 from toolcrib.sources.foreign.reading import is_any_list, plain_words
 from toolcrib.sources.foreign.recognition import PACKAGES
@@ -109,7 +109,7 @@ def _read_value(resolver: Resolver, item: Data) -> Any:
         str(item.arg): resolver.data(item.value, made.call.scope, made.call.frame)
         for item in made.call.keywords
     }
-    return {_SPELLINGS.get(key, key): value for key, value in facts.items() if value is not None}
+    return {key: value for key, value in _respelled(facts).items() if value is not None}
 
 
 def _their_options(read: Options) -> dict[str, Any]:
@@ -145,7 +145,6 @@ _CONTENT = words_in(
     InputRequiredResult ResourceLink TextContent ToolResult
     """
 )
-_VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _PRIMITIVES = (str, int, float, bool, bytes, type(None))
 _UNDESCRIBED = (*_PRIMITIVES, Any, object)
 _OTHER = Guess("guessed-condition", "another one of its name may be registered instead")
@@ -155,8 +154,7 @@ _OUR_OPTIONS = frozenset(
 
 
 def read_server(maker: ToolMaker, server: Server) -> list[Tool]:
-    """Return the tools of a server: of one name and version, the first counts with mcp, the last with
-    fastmcp."""
+    """Return the tools of a server: of one name and version, mcp keeps the first, fastmcp the last."""
     found: dict[tuple[str, str | None], Tool] = {}
     for registration in server.registrations:
         tool = _read_one(maker, server, registration)
@@ -170,8 +168,9 @@ def read_server(maker: ToolMaker, server: Server) -> list[Tool]:
             which = "last" if server.library == "fastmcp" else "first"
             words = f"Tool '{tool.name}' is registered twice on one server: the {which} one counts"
             hint = f"the first one is at {found[key].source}; rename one"
-            scope, line = registration.call.scope, tool.source.line
-            maker.report("duplicate-name", "error", words, scope, line, hint, tool.name)
+            path, line = str(registration.call.file.path), tool.source.line
+            repeated = Finding("duplicate-name", "error", words, tool.name, None, path, line, hint)
+            maker.findings.append(repeated)
         if key not in found or server.library == "fastmcp":
             found[key] = tool
     for mount in server.mounts:
@@ -227,15 +226,15 @@ def adopt(maker: ToolMaker, function: Function, call: Arguments, library: str) -
     returns = stub.__annotations__.get("return")
     names = list(_foreign_names(returns))
     strange = [name for name in names if name not in _CONTENT]
-    doubt = [
-        Guess("guessed-result", f"its result is described by {name} of the other library") for name in strange
-    ]
     findings = [item for item in made.findings if not (names and item.parameter == "return")]
     is_described = "output_schema" not in given or isinstance(stated, Mapping)
     is_described = is_described and given.get("structured_output") is not False
     if names or not is_described or _is_undescribed(returns, library):
         stub.__annotations__.pop("return", None)
-    guesses = [*maker.guesses_about(function), *doubt[:1]]
+    guesses = maker.guesses_about(function)
+    if strange:
+        words = f"its result is described by {strange[0]} of the other library"
+        guesses.append(Guess("guessed-result", words))
     maker.note(stub, [*findings, *read.findings], guesses, maker.key_of(function))
     name = given.get("name") or function.node.name
     options = ToolOptions(**_their_options(read) | {"name": name})
@@ -259,9 +258,8 @@ def adopt(maker: ToolMaker, function: Function, call: Arguments, library: str) -
         if parts.output_schema is None and isinstance(hint, type) and hint not in _UNDESCRIBED:
             words = f"The result of tool '{name}' may be described by the other library"
             place = callee.source
-            parts.findings.append(
-                Finding("guessed-result", "advice", words, name, "return", place.file, place.line)
-            )
+            guess = Finding("guessed-result", "advice", words, name, "return", place.file, place.line)
+            parts.findings.append(guess)
         return parts
 
     return Tool(callee, name, options, build, stub)
@@ -289,7 +287,7 @@ def _foreign_names(hint: Any, depth: int = 0) -> Iterator[str]:
 
 def _permit(callee: HandlerInfo, name: str, options: ToolOptions, error: DefinitionError) -> ToolParts:
     """Return what is known of a tool whose schema only the other library makes."""
-    named = [item for item in callee.parameters if item.kind not in _VARIABLE]
+    named = [item for item in callee.parameters if item.kind not in VARIABLE_KINDS]
     required = [item.name for item in named if item.default is EMPTY]
     names: dict[str, Any] = {item.name: {} for item in named}
     schema: dict[str, Any] = {"type": "object", "properties": names, "required": required}
@@ -298,9 +296,8 @@ def _permit(callee: HandlerInfo, name: str, options: ToolOptions, error: Definit
     parts = build_handler(callee, name, replace(options, input_schema=schema))
     words = f"Tool '{name}' keeps the schema of the other library, which is not known here: {error}"
     place = callee.source
-    parts.findings.append(
-        Finding("guessed-schema", "warning", words, name, None, place.file, place.line, error.hint)
-    )
+    guess = Finding("guessed-schema", "warning", words, name, None, place.file, place.line, error.hint)
+    parts.findings.append(guess)
     return parts
 
 
@@ -333,8 +330,8 @@ def read_record(maker: ToolMaker, call: Arguments) -> dict[str, Any]:
     read = read_options(maker.resolver, call, ())
     maker.findings += [replace(item, tool=str(read.given.get("name", "?"))) for item in read.findings]
     return {
-        _SPELLINGS.get(key, key): value.value if isinstance(value, enum.Enum) else value
-        for key, value in read.given.items()
+        key: value.value if isinstance(value, enum.Enum) else value
+        for key, value in _respelled(read.given).items()
     }
 
 

@@ -114,9 +114,7 @@ def _look(module_name: str, name: str) -> Any:
 def canonical(dotted: str) -> str:
     """Return the name of pydantic's public module for a name of an inner one; any other as it is."""
     parts = dotted.split(".")
-    if dotted.startswith(_INNER):
-        return ".".join([parts[0], *parts[2:]])
-    return dotted
+    return ".".join([parts[0], *parts[2:]]) if dotted.startswith(_INNER) else dotted
 
 
 def call(dotted: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:

@@ -24,7 +24,7 @@ from toolcrib.sources.scan import foreign
 from toolcrib.sources.scan.foreign import UNREAD, read_options, read_ours, unread
 from toolcrib.sources.scan.patterns import Patterns, Registration
 from toolcrib.sources.scan.resolve import Resolver
-from toolcrib.sources.scan.source_file import FUNCTIONS, Guess, show
+from toolcrib.sources.scan.source_file import FUNCTIONS, Guess, SourceFile, show
 from toolcrib.sources.scan.stubs import Stub
 from toolcrib.sources.scan.things import (
     Arguments,
@@ -83,10 +83,13 @@ class ToolMaker:
         key: tuple[int, ...] = (),
     ) -> Note:
         """Keep findings and guesses about the tools of an origin; return all that are known."""
-        known = self._notes.setdefault(id(origin), Note(origin))
+        known = self._notes.get(id(origin))
+        if known is None:
+            known = self._notes[id(origin)] = Note(origin)
         known.key = known.key or key
         known.findings += findings
-        known.guesses += [guess for guess in guesses if guess not in known.guesses]
+        if guesses:
+            known.guesses += [guess for guess in guesses if guess not in known.guesses]
         return known
 
     def guesses_about(self, thing: Written) -> list[Guess]:
@@ -103,15 +106,14 @@ class ToolMaker:
             yield Guess("guessed-instance", words)
 
     def needs_arguments(self, cls: Class) -> bool:
-        resolver = self.resolver
-        init = resolver.member(cls, "__init__")
+        init = self.resolver.member(cls, "__init__")
         if isinstance(init, Function):
             arguments = init.node.args
             places = [*arguments.posonlyargs, *arguments.args][1:]
             return len(places) > len(arguments.defaults) or None in arguments.kw_defaults
         called = (item.func if isinstance(item, ast.Call) else item for item in cls.node.decorator_list)
-        is_record = any(resolver.full_name(item, cls.scope).endswith("dataclass") for item in called)
-        return (is_record or resolver.is_model(cls)) and None in resolver.fields(cls).values()
+        is_record = any(self.resolver.full_name(item, cls.scope).endswith("dataclass") for item in called)
+        return (is_record or self.resolver.is_model(cls)) and None in self.resolver.fields(cls).values()
 
     # --- stubs ---
 
@@ -121,8 +123,7 @@ class ToolMaker:
         if key in self._stubs:
             return self._stubs[key]
         made = self.make_stub(function, keeps_contexts=True)
-        stub: Any = made.function
-        self._stubs[key] = stub
+        stub = self._stubs[key] = made.function
         guesses = self.guesses_about(function)
         owner = function.owner
         if stub.__doc__ is None and isinstance(owner, Instance):
@@ -130,11 +131,10 @@ class ToolMaker:
             unread = self.resolver.unread_bases(owner.cls)
             if stub.__doc__ is None and unread:
                 guesses.append(guess_base(unread, "its description"))
-        self.note(stub, made.findings, guesses, key)
         mark = self.patterns.marks.get(id(function.node))
+        self.note(stub, made.findings, (*guesses, *(mark.guesses if mark is not None else ())), key)
         if mark is not None:
             setattr(stub, MARK, self.mark(mark, stub))
-            self.note(stub, guesses=mark.guesses)
         return stub
 
     def key_of(self, function: Function) -> tuple[int, int]:
@@ -184,7 +184,7 @@ class ToolMaker:
         try:
             return NO_OPTIONS.override(options)
         except DefinitionError as error:
-            self.findings.append(placed(error.finding, call))
+            self.findings.append(placed(error.finding, call.file, call.line))
             return NO_OPTIONS
 
     def unknown_handler(self, item: Data) -> Any:
@@ -252,7 +252,7 @@ class ToolMaker:
         try:
             return foreign.adopt(self, function, call, library)
         except DefinitionError as error:
-            self.findings.append(placed(error.finding, call))
+            self.findings.append(placed(error.finding, call.file, call.line))
             return None
 
     def refuse_unknown(self, registration: Registration) -> None:
@@ -290,7 +290,7 @@ class ToolMaker:
             try:
                 self._register(registry, item, server, switches)
             except Exception as error:  # options of any type may have been written
-                self.findings.append(placed(finding_of(item.thing, error), item.call))
+                self.findings.append(placed(finding_of(item.thing, error), item.call.file, item.call.line))
         return registry
 
     def _register(
@@ -314,19 +314,17 @@ class ToolMaker:
         for tool in batch.tools:
             self.note(tool.origin, findings, guesses)
         batch.switch({**switches, **(words.get("switches") or {})})
-        self.findings += [placed(finding, call) for finding in batch.findings]
+        self.findings += [placed(finding, call.file, call.line) for finding in batch.findings]
         batch.tools = select(batch.tools, words.get("include") or (), words.get("exclude") or ())
         every = [*guesses, *(guess for tool in batch.tools for guess in self.note(tool.origin).guesses)]
         if any(guess.code in ("guessed-condition", "guessed-name") for guess in every):
             batch.tools = [tool for tool in batch.tools if tool.name not in registry]  # one of them is enough
         report = registry.add_all(batch.tools, on_duplicate=words.get("on_duplicate"))
-        self.findings += [placed(finding, call) for finding in report.findings]
+        self.findings += [placed(finding, call.file, call.line) for finding in report.findings]
 
 
-def placed(finding: Finding, call: Arguments) -> Finding:
-    if finding.file is not None:
-        return finding
-    return replace(finding, file=str(call.file.path), line=call.line)
+def placed(finding: Finding, file: SourceFile, line: int | None) -> Finding:
+    return finding if finding.file is not None else replace(finding, file=str(file.path), line=line)
 
 
 # --- tables ------------------------------------------------------------------------------------------
@@ -377,8 +375,6 @@ def _report_entry(maker: ToolMaker, name: str, item: Data) -> None:
 
 # --- tool objects ------------------------------------------------------------------------------------
 
-_OUTPUT = ("output_schema", "OutputSchema")
-
 
 def is_tool_object(maker: ToolMaker, instance: Instance) -> bool:
     return all(_find(maker, instance, spellings) for spellings in SPELLINGS.values())
@@ -399,7 +395,7 @@ def build_object(maker: ToolMaker, instance: Instance) -> Any:
     findings: list[Finding] = []
     cls = instance.cls
     made = type(cls.node.name, (), {})()
-    for part, spellings in (*SPELLINGS.items(), ("output_schema", _OUTPUT)):
+    for part, spellings in (*SPELLINGS.items(), ("output_schema", ("output_schema", "OutputSchema"))):
         name = _find(maker, instance, spellings)
         if name is None:
             continue
@@ -428,8 +424,7 @@ def build_object(maker: ToolMaker, instance: Instance) -> Any:
 
 
 def is_application(maker: ToolMaker, cls: Class) -> bool:
-    """Return whether objects of a class list tools; a client that waits for a server to list them does
-    not."""
+    """Return whether objects of a class list tools; a client that waits for a server's list does not."""
     resolver = maker.resolver
     member = resolver.member(cls, "list_tools")
     if member is not None:
@@ -538,7 +533,6 @@ def _stand_in(maker: ToolMaker, instance: Instance, listed: list[Any], *, is_our
         except UNREAD:
             if key == "namespace":
                 what = f"The namespace of {cls.node.name}"
-                finding = unread(what, cls.scope, cls.line, "guessed-name", _AS_ATTRIBUTE)
-                maker.findings.append(finding)
+                maker.findings.append(unread(what, cls.scope, cls.line, "guessed-name", _AS_ATTRIBUTE))
     made: Any = type(cls.node.name, (Application,) if is_ours else (), facts)
     return made.__new__(made)

@@ -27,11 +27,6 @@ class BoundName:
     binding: Binding
     scope: Scope
 
-    @property
-    def site(self) -> Site:
-        """The site of the expression that is bound."""
-        return Site(self.scope)
-
 
 Meaning = Known | BoundName | Module
 
@@ -88,7 +83,7 @@ class Names:
             return known.canonical(meaning.name)
         value = meaning.binding.value if isinstance(meaning, BoundName) else None
         if isinstance(value, ast.Name | ast.Attribute) and depth < _MAX_FOLLOWED:
-            return self.qualify(value, meaning.site, depth + 1)  # type: ignore[union-attr]
+            return self.qualify(value, Site(meaning.scope), depth + 1)  # type: ignore[union-attr]
         return ""
 
     # --- names -----------------------------------------------------------------------------------
@@ -236,7 +231,7 @@ class Names:
             return next((each for each in found if each.meaning is not None), Found())
         meaning = None
         if isinstance(value, ast.Name | ast.Attribute):
-            meaning = self.find(value, owner.site).meaning
+            meaning = self.find(value, Site(owner.scope)).meaning
         return Found() if meaning is None else self.member(meaning, name)
 
 

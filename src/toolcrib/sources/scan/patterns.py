@@ -88,7 +88,7 @@ class Patterns:
         self.resolver = resolver
         self.findings = findings
         self.marks: dict[int, Arguments] = {}
-        self.marked: list[tuple[Definition, SourceFile]] = []
+        self.marked: dict[SourceFile, list[Definition]] = {}
         self.doubts: dict[int, tuple[Guess, ...]] = {}
 
     def find(self, found: SourceFile) -> None:
@@ -104,17 +104,8 @@ class Patterns:
                 hint = "there may be more tools in it; split it"
                 self.report("guessed-end", "warning", text, found.scope, node.lineno, hint)
 
-    def report(
-        self,
-        code: str,
-        level: Level,
-        text: str,
-        scope: Scope,
-        line: int | None,
-        hint: str,
-        tool: str | None = None,
-    ) -> None:
-        self.findings.append(Finding(code, level, text, tool, None, str(scope.file.path), line, hint))
+    def report(self, code: str, level: Level, text: str, scope: Scope, line: int | None, hint: str) -> None:
+        self.findings.append(Finding(code, level, text, None, None, str(scope.file.path), line, hint))
 
     # --- decorators ----------------------------------------------------------------------------------
 
@@ -173,7 +164,7 @@ class Patterns:
     def _mark(self, node: Definition, call: Arguments, file: SourceFile) -> None:
         if id(node) not in self.marks:
             self.marks[id(node)] = call
-            self.marked.append((node, file))
+            self.marked.setdefault(file, []).append(node)
 
     def _apply(self, marker: Marker, thing: Thing, call: Arguments) -> None:
         """Do what the decorator that a call returned does to a function."""
@@ -197,7 +188,9 @@ class Patterns:
         if not isinstance(node, ast.ClassDef):
             text = f"'{node.name}' is decorated with {maker.name}, which makes no tool for MCP"
             hint = "mark it with toolcrib.tool to offer it"
-            self.report("other-decorator", "advice", text, call.scope, first_line(node), hint, node.name)
+            path, line = str(call.file.path), first_line(node)
+            found = Finding("other-decorator", "advice", text, node.name, None, path, line, hint)
+            self.findings.append(found)
 
     def _handler(self, node: Definition, called: ast.Attribute, call: Arguments) -> None:
         """`@server.list_tools()` of a low-level server."""
@@ -248,20 +241,18 @@ class Patterns:
 
     def _called(self, at: CallAt, frame: Frame) -> None:
         node, call = at.node, call_at(at.node, at.spot, frame)
+        bare = replace(call, args=(), keywords=(), is_called=False)
         callee = self.resolver.resolve(node.func, call.scope, frame)
         tools = call.keyword("tools")
         if tools is not None and self.resolver.library_of(callee) in ("mcp", "fastmcp"):
             server: Any = self.resolver.resolve(node, call.scope, frame)
-            self._register_items(
-                server, tools, replace(call, args=(), keywords=(), is_called=False), "add_tool"
-            )
+            self._register_items(server, tools, bare, "add_tool")
         match callee:
             case Method():
                 self._method(callee, call)
             case Marker():
                 self._apply(callee, self.resolver.first(call), call)
             case Known() if callee.name in MARKS:
-                bare = replace(call, args=(), keywords=(), is_called=False)
                 self._apply(Marker(bare), self.resolver.first(call), call)
             case Known(name="builtins.setattr" | "builtins.delattr") if len(node.args) >= 2:
                 name = str(getattr(node.args[1], "value", "__dict__"))

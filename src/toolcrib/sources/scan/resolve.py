@@ -13,6 +13,7 @@ import builtins
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from toolcrib.sources.scan.files import Library
@@ -95,8 +96,6 @@ class Resolver:
         self._things: dict[tuple[Any, ...], Any] = {}
         self._frames: dict[int, list[Frame]] = {}
         self._active: set[Any] = set()
-        self._calls: dict[str, list[CallAt]] | None = None
-        self._aliases: dict[str, set[str]] = {}
         self._depth = 0
 
     def full_name(self, node: ast.expr, scope: Scope) -> str:
@@ -473,12 +472,8 @@ class Resolver:
             yield replace(frame, key=(*frame.key, id(loop.items)), guesses=(*frame.guesses, guess))
             return
         for position, item in enumerate(items):
-            made = replace(
-                frame,
-                key=(*frame.key, id(loop.items), position),
-                values=dict(frame.values),
-                guesses=(*frame.guesses, *item.guesses),
-            )
+            key, guesses = (*frame.key, id(loop.items), position), (*frame.guesses, *item.guesses)
+            made = Frame(key, dict(frame.values), guesses, frame.calls)
             self._assign(loop.target, item, scope, made)
             yield made
 
@@ -525,8 +520,8 @@ class Resolver:
                 for item, spot in file.classes:
                     if item is cls.node or (item.bases and cls in self.ancestors(self.cls(item, spot.scope))):
                         names.add(item.name)
-        index = self._call_index()
-        names |= {alias for name in names for alias in self._aliases.get(name, ())}
+        index, aliases = self._call_index
+        names |= {alias for name in names for alias in aliases.get(name, ())}
         for at in [at for name in names for at in index.get(name, ()) if at.spot.function is not node]:
             scope = at.spot.scope
             if not self._may_call(self.resolve(at.node.func, scope), node, cls):
@@ -549,20 +544,21 @@ class Resolver:
         owner = self.class_around(callee.node, callee.scope)  # what it overrides
         return callee.node.name == node.name and owner in self.ancestors(cls)
 
-    def _call_index(self) -> dict[str, list[CallAt]]:
-        """Return the calls of all files by the last name of what is called."""
-        if self._calls is None:
-            self._calls = {}
-            for file in self.files:
-                for at in (*file.calls, *_decorator_calls(file)):
-                    name = str(getattr(at.node.func, "attr", None) or getattr(at.node.func, "id", ""))
-                    self._calls.setdefault(name, []).append(at)
-                for name, bindings in file.scope.names.items():
-                    for binding in bindings:
-                        meant = binding.name if binding.kind == "from" else getattr(binding.value, "id", name)
-                        if meant != name:
-                            self._aliases.setdefault(meant, set()).add(name)
-        return self._calls
+    @cached_property
+    def _call_index(self) -> tuple[dict[str, list[CallAt]], dict[str, set[str]]]:
+        """The calls of all files by the last name of what is called, and the aliases of each name."""
+        calls: dict[str, list[CallAt]] = {}
+        aliases: dict[str, set[str]] = {}
+        for file in self.files:
+            for at in (*file.calls, *_decorator_calls(file)):
+                name = str(getattr(at.node.func, "attr", None) or getattr(at.node.func, "id", ""))
+                calls.setdefault(name, []).append(at)
+            for name, bindings in file.scope.names.items():
+                for binding in bindings:
+                    meant = binding.name if binding.kind == "from" else getattr(binding.value, "id", name)
+                    if meant != name:
+                        aliases.setdefault(meant, set()).add(name)
+        return calls, aliases
 
     def bind(self, node: FunctionNode, scope: Scope, call: Arguments | None, owner: Thing | None) -> Frame:
         """Return the frame of a call: what each parameter stands for."""

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from toolcrib.config import Config, load_config, switches_from
@@ -34,6 +34,7 @@ from toolcrib.sources.scan.making import (
     is_application,
     is_complete,
     is_tool_object,
+    placed,
     read_table,
 )
 from toolcrib.sources.scan.names import public_names
@@ -174,8 +175,7 @@ class _Scanner:
         if line is not None:
             words = f"{file.path.name} starts its server when it is imported"
             hint = 'put it below `if __name__ == "__main__":`'
-            path = str(file.path)
-            self.findings.append(Finding("starts-server", "warning", words, file=path, line=line, hint=hint))
+            self.patterns.report("starts-server", "warning", words, file.scope, line, hint)
 
     # --- what importing would find ---
 
@@ -195,12 +195,17 @@ class _Scanner:
 
     def _modules(self, files: Sequence[SourceFile]) -> list[Group]:
         contents = [self._content(file) for file in files]
+        every = [item.thing for server in self.resolver.servers.values() for item in server.registrations]
+        self._offered |= {id(thing.node) for thing in every if isinstance(thing, Function)}
         for content in contents:
             content.things += self._marked_inside(content.file)
         servers = dict.fromkeys(server for content in contents for server in content.servers)
         self._claimed |= servers.keys()
         inner = {mount.server for server in servers for mount in server.mounts}
-        owned = self._owned(servers)
+        # Not the classes whose object is on a server of toolcrib already:
+        ours = [item.thing for each in servers if each.library == "toolcrib" for item in each.registrations]
+        classes = [thing.cls if isinstance(thing, Instance) else thing for thing in ours]
+        owned = {cls for cls in classes if isinstance(cls, Class) and is_application(self.maker, cls)}
         made = {thing.cls for content in contents for thing in content.things if isinstance(thing, Instance)}
         owned |= {cls for cls in made if self.maker.needs_arguments(cls)}
         handlers: dict[str, Any] = {}
@@ -225,13 +230,6 @@ class _Scanner:
         if not any(finding.code == "guessed-table" for finding in self.findings):
             self.findings += _located(tables.find_unused(handlers, options.used_handlers), files)
         return [*groups, *self._servers_elsewhere(files)]
-
-    def _owned(self, servers: Iterable[Server]) -> set[Thing]:
-        """Return the classes whose object is on a server of toolcrib already."""
-        ours = [server for server in servers if server.library == "toolcrib"]
-        things = [item.thing for server in ours for item in server.registrations]
-        classes = [thing.cls if isinstance(thing, Instance) else thing for thing in things]
-        return {cls for cls in classes if isinstance(cls, Class) and is_application(self.maker, cls)}
 
     def _content(self, file: SourceFile) -> Content:
         """Return everything in a file that is a tool or holds tools, in the order of its lines."""
@@ -297,12 +295,13 @@ class _Scanner:
         for thing in things:
             try:
                 made = self.maker.make(thing)
-                if made is not None:
+                if isinstance(made, FunctionType):  # as `collect` does, which takes longer
+                    batch.tools.append(Tool.from_function(made))
+                elif made is not None:
                     batch.extend(collect(made))
             except Exception as error:  # the source may hold values of any type
-                finding = finding_of(thing, error)
-                place = {"file": str(file.path), "line": getattr(thing, "line", None)}
-                batch.findings.append(finding if finding.file else replace(finding, **place))  # type: ignore[arg-type]
+                found = finding_of(thing, error)
+                batch.findings.append(placed(found, file, getattr(thing, "line", None)))
         return batch
 
     def _groups_of(self, server: Server, file: SourceFile) -> list[Group]:
@@ -333,15 +332,9 @@ class _Scanner:
 
     def _marked_inside(self, file: SourceFile) -> Iterator[Function]:
         """Yield marked functions inside functions, which are registered only if those are called."""
-        servers = self.resolver.servers.values()
-        registered = {
-            id(getattr(item.thing, "node", None)) for each in servers for item in each.registrations
-        }
-        for node, home in self.patterns.marked:
-            scope = home.spots[id(node)].scope
-            if home is not file or scope.kind != "function" or id(node) in self._offered | registered:
-                continue
-            if isinstance(node, FUNCTIONS):
+        for node in self.patterns.marked.get(file, ()):
+            scope = file.spots[id(node)].scope
+            if scope.kind == "function" and isinstance(node, FUNCTIONS) and id(node) not in self._offered:
                 guess = Guess("guessed-call", f"it is registered when {scope.node.name}() is called")
                 yield Function(node, scope, guesses=(guess,))
 
@@ -380,17 +373,9 @@ class _Scanner:
         rules = self.maker.registry(server)
         return ToolRegistry(name_rule=rules.rule, separator=rules.separator)
 
-    def _findings_about(self, tool: Tool) -> Iterator[Finding]:
-        """Yield what is uncertain about a tool."""
-        note = self.maker.note(tool.origin)
-        yield from (replace(finding, tool=tool.name) for finding in note.findings)
-        for guess in note.guesses:
-            words = f"{tool.label} is a guess: {guess.words}"
-            yield _about(tool, guess.code, "advice", words)
-
     def scan(self) -> Scan:
         """Return the tools of all targets, built, and what is to be said about them."""
-        result = Scan(files=self.paths)
+        result = Scan(files=self.paths, findings=self.findings)
         groups = [group for config, several in self.plans for group in self._choose(config, several)]
         order = {str(path): position for position, path in enumerate(self.paths)}
 
@@ -403,12 +388,15 @@ class _Scanner:
             for group in self._without_repeats(groups)
             for tool, is_listed in self._register(group)
         ]
-        result.findings = self.findings
         names: dict[tuple[str, str | None], list[Tool]] = {}
         entries.sort(key=place_of)
         for position, (tool, is_listed, label) in enumerate(entries):
             self.progress("tools", position, len(entries))
-            result.findings += self._findings_about(tool)
+            note = self.maker.note(tool.origin)
+            result.findings += [replace(finding, tool=tool.name) for finding in note.findings]
+            for code, words in note.guesses:
+                text = f"{tool.label} is a guess: {words}"
+                result.findings.append(_about(tool, code, "advice", text))
             try:
                 tool.check_definition()
             except DefinitionError as error:
@@ -431,10 +419,10 @@ class _Scanner:
         result.read = list(self.library.files)
         return result
 
-    def _without_repeats(self, groups: Iterable[Group]) -> list[Group]:
+    def _without_repeats(self, groups: list[Group]) -> list[Group]:
         """Return the groups with each tool once, even if it was found through two targets."""
         seen: set[Any] = set()
-        for group in (found := list(groups)):
+        for group in groups:
             kept = []
             for tool in group.tools:
                 origin = self.maker.note(tool.origin).key or (id(tool.origin),)
@@ -443,7 +431,7 @@ class _Scanner:
                     seen.add(key)
                     kept.append(tool)
             group.tools = kept
-        return found
+        return groups
 
     # --- targets ---
 
@@ -601,9 +589,8 @@ def _report_same_names(several: Sequence[list[Tool]]) -> Iterator[Finding]:
     hint = "serve them apart, or give each a namespace"
     if len(several) > MAX_DUPLICATES:
         most = max(several, key=len)
-        words = (
-            f"{len(several)} names are those of several tools, as '{most[0].name}' of {len(most)}; {together}"
-        )
+        example = f"'{most[0].name}' of {len(most)}"
+        words = f"{len(several)} names are those of several tools, as {example}; {together}"
         yield Finding("duplicate-name", "advice", words, hint=hint)
         return
     for tools in several:

@@ -47,6 +47,13 @@ def first_line(node: Definition) -> int:
     return node.decorator_list[0].lineno if node.decorator_list else node.lineno
 
 
+def docstring_in(node: Definition) -> str | None:
+    """Return the docstring of a definition as it is written; `ast.get_docstring` takes much longer."""
+    first = node.body[0]
+    value = first.value if type(first) is ast.Expr else None
+    return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else None
+
+
 # --- scopes ------------------------------------------------------------------------------------------
 
 
@@ -67,7 +74,7 @@ class Binding:
 
 @dataclass(eq=False)
 class Scope:
-    """A module, a function or a class body. `statements` are those that bind names, with their
+    """A module, a function or a class body. `statements` are those that are reached, with their
     situations. Type parameters in brackets are not names of it: annotations that use them are announced."""
 
     kind: Literal["module", "function", "class"]
@@ -81,15 +88,12 @@ class Scope:
     def names(self) -> dict[str, list[Binding]]:
         """The bindings of each name, in the order of their lines."""
         names: dict[str, list[Binding]] = {}
-        made: list[tuple[str, Binding]] = []
-        if self.kind == "function":
-            places = [item.arg for item in arguments_of(self.node.args)]
-            made += [(name, Binding("unknown", self.node, self.node.lineno, name=name)) for name in places]
+        for item in arguments_of(self.node.args) if self.kind == "function" else ():
+            names[item.arg] = [Binding("unknown", self.node, self.node.lineno, name=item.arg)]
         for statement, situation in self.statements:
-            made += _bindings(statement, situation)
-        for name, binding in made:
-            if name != "*":
-                names.setdefault(name, []).append(binding)
+            for name, binding in _bindings(statement, situation):
+                if name != "*":
+                    names.setdefault(name, []).append(binding)
         if self.kind == "module" and ("global" in self.file.text or ":=" in self.file.text):
             for name in re.findall(r"\w+", " ".join(map(" ".join, _REBINDING.findall(self.file.text)))):
                 if name in names:  # a function or an expression binds it too, at an unknown time
@@ -334,6 +338,12 @@ def _decide(test: ast.expr) -> bool | Literal["main", "checking"] | None:
 
 
 _STOP = Guess("stop", "the statements below are not reached")
+_GUARDS = {
+    "main": Guess(
+        "guessed-main", "it is registered when the file is run as a program, not when it is imported"
+    ),
+    "checking": Guess("guessed-condition", "it is registered for type checkers only"),
+}
 
 
 class _Walker:
@@ -347,10 +357,8 @@ class _Walker:
     def block(self, body: Sequence[ast.stmt], spot: Spot) -> Guess | None:
         last: Guess | None = None
         for statement in body:
-            kind = type(statement)
-            if kind in _BINDING:
-                spot.scope.statements.append((statement, spot.situation))
-            take = _STATEMENTS.get(kind)
+            spot.scope.statements.append((statement, spot.situation))
+            take = _STATEMENTS.get(type(statement))
             left = None if take is None else take(self, statement, spot)
             if left is _STOP:
                 return left
@@ -438,12 +446,8 @@ class _Walker:
         current: ast.If | None = node
         while current is not None:
             truth = _decide(current.test)
-            if truth == "main":
-                words = "it is registered when the file is run as a program, not when it is imported"
-                self.block(current.body, spot.guarded(Guess("guessed-main", words), "main"))
-            elif truth == "checking":
-                words = "it is registered for type checkers only"
-                self.block(current.body, spot.guarded(Guess("guessed-condition", words), "checking"))
+            if truth == "main" or truth == "checking":
+                self.block(current.body, spot.guarded(_GUARDS[truth], truth))
             elif truth:
                 after = self.block(current.body, guarded)
                 return (left or doubt) if after is _STOP and guarded is not spot else after
@@ -518,15 +522,6 @@ _STATEMENTS: dict[type[ast.stmt], Any] = {
     **dict.fromkeys((ast.For, ast.AsyncFor, ast.While), _Walker._loop),
     ast.Match: _Walker._match,
 }
-_BINDING = frozenset(
-    getattr(ast, name, ast.Import)  # TypeAlias is of Python 3.12
-    for name in words_in(
-        """
-        AnnAssign Assign AsyncFor AsyncFunctionDef AsyncWith AugAssign ClassDef Delete For FunctionDef Import
-        ImportFrom TypeAlias With
-        """
-    )
-)
 
 
 def _returns(body: Sequence[ast.stmt]) -> bool:

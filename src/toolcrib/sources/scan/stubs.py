@@ -26,6 +26,7 @@ from toolcrib.sources.scan.source_file import (
     SourceFile,
     arguments_of,
     defaults_of,
+    docstring_in,
     first_line,
 )
 from toolcrib.sources.scan.values import HINT, Trail, Unresolved, is_foreign_context
@@ -38,7 +39,6 @@ _CODES: dict[tuple[bool, str], CodeType] = {
     for is_async in (False, True)
     for gives, body in _BODIES.items()
 }
-_PLAIN: dict[str, Any] = {kind.__name__: kind for kind in (str, int, float, bool, list, dict)}
 _GLOBALS: dict[str, Any] = {"__builtins__": {}, "__name__": ""}
 """The globals of stubs: there are none."""
 
@@ -149,20 +149,19 @@ class Stubs:
             dropped.update(contexts)
             hints = {name: hint for name, hint in hints.items() if name not in dropped}
         function = _make_function(node, dropped, path)
-        if node.args.defaults or node.args.kwonlyargs:
-            made: dict[str, Any] = {}
-            for name, value in defaults_of(node.args):
-                if name not in dropped:
-                    trail = Trail()
-                    made[name] = self.classes.evaluator.default(
-                        name, value, Site(scope), trail, UNKNOWN_DEFAULT
-                    )
-                    findings += [replace(item, tool=node.name, parameter=name) for item in trail.findings]
-            by_name = [item.arg for item in node.args.kwonlyargs if item.arg in made]
-            function.__kwdefaults__ = {name: made.pop(name) for name in by_name} or None
-            function.__defaults__ = tuple(made.values()) or None
+        made: dict[str, Any] = {}
+        for name, value in defaults_of(node.args):
+            if type(value) is ast.Constant and name not in dropped:  # as most are
+                made[name] = value.value
+            elif name not in dropped:
+                trail = Trail()
+                made[name] = self.classes.evaluator.default(name, value, Site(scope), trail, UNKNOWN_DEFAULT)
+                findings += [replace(item, tool=node.name, parameter=name) for item in trail.findings]
+        by_name = [item.arg for item in node.args.kwonlyargs if item.arg in made]
+        function.__kwdefaults__ = {name: made.pop(name) for name in by_name} or None
+        function.__defaults__ = tuple(made.values()) or None
         function.__annotations__ = hints
-        function.__doc__ = ast.get_docstring(node, clean=False)
+        function.__doc__ = docstring_in(node)
         function.__module__ = file.name
         function.__qualname__ = qualname_in(scope, node.name)
         return Stub(function, findings)
@@ -177,27 +176,20 @@ class Stubs:
         site, known = self._read[scope]
         hints: dict[str, Any] = {}
         contexts: tuple[str, ...] = ()
-        for name, annotation in _annotations(node):
-            if name in dropped:
+        found = [(item.arg, item.annotation) for item in arguments_of(node.args)]
+        for name, annotation in (*found, ("return", node.returns)):
+            if annotation is None or name in dropped:
                 continue
             text = annotation.id if type(annotation) is ast.Name else file.text_of(annotation) or ""
             read = known.get(text)
-            if (
-                read is None
-                and text in _PLAIN
-                and not any(place.stars or text in place.names for place in scope.visible())
-            ):
-                read = known[text] = _Read(_PLAIN[text], False, 0)  # as most are
             if read is None or annotation.lineno < read.since:
                 trail = Trail()
-                names = _WORD.findall(text)
-                since = 0 if site.lazy else last_binding(names, scope)
+                since = 0 if site.lazy else last_binding(_WORD.findall(text), scope)
                 hint = self.classes.evaluator.permit(annotation, site, trail)
                 read = _Read(hint, is_foreign_context(hint), since)
                 findings += [replace(item, tool=node.name, parameter=name) for item in trail.findings]
-                if (
-                    not trail.findings and text and "(" not in text and annotation.lineno >= since
-                ):  # calls make something new
+                is_certain = not trail.findings and annotation.lineno >= since
+                if is_certain and text and "(" not in text:  # calls make something new
                     known[text] = read
             hints[name] = read.hint
             if read.is_context and name != "return":
@@ -212,11 +204,6 @@ def _unread(node: FunctionNode, scope: Scope) -> Iterator[str]:
     for item in arguments_of(node.args) if scope.kind == "class" else ():
         if item.arg.startswith("__") and not item.arg.endswith("__"):
             yield f"Python gives the parameter '{item.arg}' another name, because it is private to the class"
-
-
-def _annotations(node: FunctionNode) -> list[tuple[str, ast.expr]]:
-    found = [(item.arg, item.annotation) for item in arguments_of(node.args) if item.annotation is not None]
-    return found if node.returns is None else [*found, ("return", node.returns)]
 
 
 def _may_be_iterator(node: ast.expr) -> bool:

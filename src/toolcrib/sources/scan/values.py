@@ -12,7 +12,7 @@ import enum
 import operator
 import types
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, reduce
 from typing import Annotated, Any, Literal
@@ -69,9 +69,8 @@ class Trail:
     def step(self, node: ast.AST) -> None:
         self.steps += 1
         if self.steps > MAX_STEPS or self.depth > MAX_DEPTH:
-            size = (
-                "has too many parts" if self.steps > MAX_STEPS else "is nested too deeply or refers to itself"
-            )
+            is_long = self.steps > MAX_STEPS
+            size = "has too many parts" if is_long else "is nested too deeply or refers to itself"
             line = getattr(node, "lineno", None)
             raise Excessive(f"what is written here {size}", line, hint="write something simpler")
 
@@ -83,8 +82,6 @@ def inert(value: Any = None) -> Any:
     """Stands for a factory of defaults, a validator, or the function of a `Depends`."""
     return value
 
-
-MakeClass = Callable[[ast.ClassDef, Scope, Trail], Any]
 
 _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add,
@@ -102,7 +99,7 @@ _GENERATORS = "pydantic.alias_generators."
 class Evaluator:
     """Evaluates the values and the annotations in the files of one library."""
 
-    def __init__(self, names: Names, make_class: MakeClass) -> None:
+    def __init__(self, names: Names, make_class: Callable[[ast.ClassDef, Scope, Trail], Any]) -> None:
         self.names = names
         self.make_class = make_class
         self._variables: dict[int, Any] = {}
@@ -177,11 +174,9 @@ class Evaluator:
         found = self.names.find(node, site)
         for words, hint in found.doubts:
             raise Unresolved(words, node.lineno, hint=hint)
-        if found.meaning is None:
+        meaning = found.meaning
+        if meaning is None:
             return self._member(node, site, trail)
-        return self._meant(found.meaning, node, site, trail)
-
-    def _meant(self, meaning: Known | BoundName | Module, node: ast.expr, site: Site, trail: Trail) -> Any:
         if isinstance(meaning, Known):
             dotted = known.canonical(meaning.name)
             thing = known.find(dotted)
@@ -196,7 +191,7 @@ class Evaluator:
         value: Any = binding.value
         if scope.kind == "class" and scope is not site.scope:
             return self._of_class(scope, binding.name, value, node, trail)
-        made = self.value(value, meaning.site, trail)
+        made = self.value(value, Site(scope), trail)
         if isinstance(made, _MUTABLE) and binding.name in scope.file.changed:
             raise Unresolved(f"'{show(node)}' is changed after it is made", node.lineno)
         return made
@@ -247,20 +242,17 @@ class Evaluator:
         """Call one of the constructors that are known."""
         places: list[Any] = []
         keywords: dict[str, Any] = {}
-        given = [("", item) for item in node.args] + [
-            (item.arg or "**", item.value) for item in node.keywords
-        ]
+        given = [("", item) for item in node.args]
+        given += [(item.arg or "**", item.value) for item in node.keywords]
         for name, item in given:
             if name == "**":
                 keywords |= self.value(item, site, trail)
             elif dotted in _FIELDS:
                 self._take(name or "default", item, site, trail, keywords)
+            elif name:
+                keywords[name] = self.value(item, site, trail)
             else:
-                value = self.value(item, site, trail)
-                if name:
-                    keywords[name] = value
-                else:
-                    places.append(value)
+                places.append(self.value(item, site, trail))
         return known.call(dotted, places, keywords)
 
     def _take(self, name: str, node: ast.expr, site: Site, trail: Trail, keywords: dict[str, Any]) -> None:
@@ -284,9 +276,8 @@ class Evaluator:
             return self.value(node, site, trail)
         except (Unresolved, RecursionError) as error:
             reason = error if isinstance(error, Unresolved) else Unresolved("it is nested too deeply")
-            words = (
-                reason.message if f"'{show(node)}'" in reason.message else f"'{show(node)}': {reason.message}"
-            )
+            shown = f"'{show(node)}'"
+            words = reason.message if shown in reason.message else f"{shown}: {reason.message}"
             text = f"The default of '{name}' is not known, so it is not shown: {words}"
             trail.note(DEFAULT, text, site.path, reason.line or node.lineno, reason.hint or _WRITE_LITERAL)
             return unknown
@@ -319,9 +310,8 @@ class Evaluator:
         except (Unresolved, RecursionError) as error:
             if trail.depth and type(error) is not Unresolved:
                 raise
-            is_read = isinstance(error, Unresolved)
-            reason = error if is_read else Unresolved("it is nested too deeply", node.lineno)
-            self.report(reason, node, site, trail)  # type: ignore[arg-type]
+            reason = error if isinstance(error, Unresolved) else Unresolved("it is nested too deeply")
+            self.report(reason, node, site, trail)
             return Any
 
     def report(self, error: Unresolved, node: ast.expr, site: Site, trail: Trail) -> None:
@@ -345,9 +335,7 @@ class Evaluator:
             raise Unresolved(f"'{show(node)}' is not defined where it can be read", node.lineno)
         for words, hint in found.doubts:
             trail.note(HINT, words, site.path, node.lineno, hint)
-        return self._hint_meant(found.meaning, node, site, trail)
-
-    def _hint_meant(self, meaning: Any, node: ast.expr, site: Site, trail: Trail) -> Any:
+        meaning = found.meaning
         if isinstance(meaning, Known):
             return self._outside(known.canonical(meaning.name), node, site, trail)
         if not isinstance(meaning, BoundName) or meaning.binding.kind in ("function", "unknown"):
@@ -355,7 +343,7 @@ class Evaluator:
         binding = meaning.binding
         if isinstance(binding.node, ast.ClassDef):
             return self.make_class(binding.node, meaning.scope, trail)
-        return self.hint(binding.value, meaning.site, trail)  # type: ignore[arg-type]
+        return self.hint(binding.value, Site(meaning.scope), trail)  # type: ignore[arg-type]
 
     def _outside(self, dotted: str, node: ast.expr, site: Site, trail: Trail) -> Any:
         thing = known.find(dotted)
@@ -373,7 +361,7 @@ class Evaluator:
     def _hint_union(self, node: ast.BinOp, site: Site, trail: Trail) -> Any:
         if not isinstance(node.op, ast.BitOr):
             raise Unresolved(f"'{show(node)}' is no annotation", node.lineno)
-        members = list(_members(node))
+        members = _members(node)
         first = members[:2]
         if not site.lazy and any(isinstance(item, ast.Constant) and item.value is not None for item in first):
             words = f"'{show(node)}' joins text to a type, which fails at run time in most cases"
@@ -430,21 +418,15 @@ class Evaluator:
 _VALUES: dict[type[ast.expr], Callable[[Evaluator, Any, Site, Trail], Any]] = {
     ast.UnaryOp: Evaluator._unary,
     ast.BinOp: Evaluator._binary,
-    ast.List: Evaluator._items,
-    ast.Tuple: Evaluator._items,
-    ast.Set: Evaluator._items,
+    **dict.fromkeys((ast.List, ast.Tuple, ast.Set), Evaluator._items),
     ast.Dict: Evaluator._dict,
     ast.JoinedStr: Evaluator._text,
-    ast.Name: Evaluator._named,
-    ast.Attribute: Evaluator._named,
+    **dict.fromkeys((ast.Name, ast.Attribute), Evaluator._named),
     ast.Call: Evaluator._call,
 }
-
-
 _HINTS: dict[type[ast.expr], Callable[[Evaluator, Any, Site, Trail], Any]] = {
     ast.Constant: Evaluator._hint_constant,
-    ast.Name: Evaluator._hint_named,
-    ast.Attribute: Evaluator._hint_named,
+    **dict.fromkeys((ast.Name, ast.Attribute), Evaluator._hint_named),
     ast.Subscript: Evaluator._hint_subscript,
     ast.BinOp: Evaluator._hint_union,
     # The parameters of a Callable:
@@ -462,14 +444,13 @@ def _check_count(members: Sequence[Any], node: ast.expr) -> None:
         raise Unresolved("the union has too many members", node.lineno)
 
 
-def _members(node: ast.expr) -> Iterator[ast.expr]:
-    """Yield the members of `a | b | c`, which nests to the left, without recursion."""
+def _members(node: ast.expr) -> list[ast.expr]:
+    """Return the members of `a | b | c`, which nests to the left, without recursion."""
     found: list[ast.expr] = []
     while isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
         found.append(node.right)
         node = node.left
-    yield node
-    yield from reversed(found)
+    return [node, *reversed(found)]
 
 
 def _is(thing: Any, name: str) -> bool:
