@@ -39,9 +39,11 @@ def clean_lines(text: str) -> list[str]:
     if text.isascii() and not any(map(text.__contains__, _ODD_SPACES)):  # as nearly always
         shown = next((line for line in others if line and not line.isspace()), "")
         prefix = shown[: indent_of(shown)]
-        if not [line for line in others if not line.startswith(prefix) and line and not line.isspace()]:
-            cut = len(prefix)
-            return [first.strip(), *[line[cut:].rstrip() for line in others]]
+        if text.count("\n" + prefix) + text.count("\n\n") == len(others):  # every line has it or is empty
+            cut = text.replace("\n" + prefix, "\n")
+            _, *others = cut.split("\n")
+            is_clean = " \n" not in cut and cut[-1:] != " "
+            return [first.strip(), *(others if is_clean else [line.rstrip() for line in others])]
     measured: list[tuple[int, str]] = []
     margin = None
     for line in others:
