@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
 from toolcrib.context import LOCAL, Principal
 from toolcrib.dispatch.dispatcher import Dispatcher, raise_failure
-from toolcrib.errors import DefinitionError
+from toolcrib.errors import DefinitionError, Location
 from toolcrib.registry.registry import OnDuplicate, Report, ToolRegistry
 from toolcrib.schema.parameters import locate, locate_caller
 from toolcrib.sources.base import Batch
@@ -77,7 +77,7 @@ class ServerFeatures:
         from toolcrib.registry.resources import add_static  # start-up time, as above
 
         caller = locate_caller()
-        self._add_resources(lambda: add_static(uri, content, options, caller))
+        self._add_resources(caller, lambda: add_static(uri, content, options, caller))
 
     def add_app(self, uri: str, page: str | Path, **options: Unpack[AppFields]) -> None:
         """Publish a page (HTML, or the `Path` of a file) that hosts show for the results of tools with
@@ -86,7 +86,7 @@ class ServerFeatures:
         from toolcrib.registry.apps import make_app  # start-up time, as above
 
         caller = locate_caller()
-        self._add_resources(lambda: [make_app(uri, page, options, caller)])
+        self._add_resources(caller, lambda: [make_app(uri, page, options, caller)])
 
     def add_skills(self, folder: str | Path, prefix: str = "", *, strict: bool = False) -> Report:
         """Publish the skills in a folder, which are folders with a SKILL.md, under `skill://[prefix/]name/`.
@@ -98,7 +98,7 @@ class ServerFeatures:
         self._check_open()
         return self._register_many(read_skills(Path(folder), prefix), None, strict)
 
-    def _add_resources(self, make: Callable[[], Sequence[Tool]]) -> None:
+    def _add_resources(self, caller: Location, make: Callable[[], Sequence[Tool]]) -> None:
         self._check_open()
         try:
             made = make()
@@ -109,6 +109,8 @@ class ServerFeatures:
         except DefinitionError as error:
             if not is_searching():
                 raise
+            if error.source.file is None:
+                error.source = caller
             self.registry.refused.extend(error.all_findings)
 
     @overload
