@@ -184,6 +184,31 @@ _OTHER_SETTINGS = {
 """What servers of mcp and fastmcp take under other names."""
 _OTHER_ATTRIBUTES = {
     "add_prompt": "use server.prompt(function)",
+    "add_resource_fn": "use server.resource(uri)(function)",
+    **dict.fromkeys(
+        ("add_template", "add_resource_template", "resource_template"),
+        "use server.resource('orders://{id}'), which takes templates too",
+    ),
+    **dict.fromkeys(
+        ("completion", "add_completion_handler"),
+        "use @function.complete('argument') of a prompt or resource",
+    ),
+    **dict.fromkeys(
+        (
+            "get_resource",
+            "get_resource_template",
+            "list_resources",
+            "list_resource_templates",
+            "get_resources",
+        ),
+        "use server.resources",
+    ),
+    **dict.fromkeys(("list_prompts", "get_prompts"), "use server.prompts"),
+    **dict.fromkeys(("get_tasks", "docket"), "use MCPServer(tasks=Tasks(...)) and @server.tool(task=...)"),
+    "read_resource": "use await server.read(uri)",
+    "remove_prompt": "use server.prompts.remove(name)",
+    "remove_resource": "use server.resources.remove(uri)",
+    "render_prompt": "use await server.get_prompt(name, arguments)",
     **dict.fromkeys(("mount", "import_server"), "use server.add(other, namespace=...)"),
     **dict.fromkeys(("http_app", "streamable_http_app", "sse_app"), "use server.asgi()"),
     **dict.fromkeys(("run_async", "run_http_async", "run_stdio_async"), "use await server.run(...)"),

@@ -1,4 +1,8 @@
-"""The MCP Inspector's command line against `toolcrib serve`, as its README has it: the sample tools."""
+"""The MCP Inspector's command line against `toolcrib serve`: the sample tools, resources and prompts.
+
+Its `--cli` has no method for completion, subscriptions and tasks; `test_typescript_clients.py` and
+`test_suite.py` cover these.
+"""
 
 from __future__ import annotations
 
@@ -49,6 +53,19 @@ def server() -> Iterator[ServerProcess]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("shop") / "shop.py"
+    path.write_text(FEATURES)
+    return path
+
+
+@pytest.fixture(scope="module")
+def shop_server(shop: Path) -> Iterator[ServerProcess]:
+    with serving("-m", "toolcrib", "serve", str(shop), "--port", "{port}") as running:
+        yield running
+
+
 @pytest.fixture
 def inspector(node: Node, tmp_path: Path) -> Any:
     """Run the Inspector with its own home folder and return its output."""
@@ -87,17 +104,40 @@ def test_the_inspector_lists_and_calls_over_stdio(inspector: Any, era: str) -> N
     check(inspector, era, STDIO)
 
 
-@pytest.mark.parametrize("era", [pytest.param("legacy", marks=pytest.mark.long), "modern"])
-def test_the_inspector_reads_resources_and_gets_prompts(inspector: Any, tmp_path: Path, era: str) -> None:
-    (tmp_path / "shop.py").write_text(FEATURES)
-    target = [*STDIO, str(tmp_path / "shop.py")]
+def check_features(inspector: Any, era: str, target: list[str]) -> None:
+    read = inspector(era, target, "--method", "resources/read", "--uri", "shop://orders/7")
+    assert read["contents"][0]["text"] == '{"id":7}'
+    asked = ["--method", "prompts/get", "--prompt-name", "greet", "--prompt-args", "name=Ada"]
+    assert inspector(era, target, *asked)["messages"][0]["content"]["text"] == "Hello Ada"
+
+
+def check_lists(inspector: Any, era: str, target: list[str]) -> None:
     listed = inspector(era, target, "--method", "resources/list")
     assert [entry["uri"] for entry in listed["resources"]] == ["shop://hours"]
     listed = inspector(era, target, "--method", "resources/templates/list")
     assert [entry["uriTemplate"] for entry in listed["resourceTemplates"]] == ["shop://orders/{id}"]
-    read = inspector(era, target, "--method", "resources/read", "--uri", "shop://orders/7")
-    assert read["contents"][0]["text"] == '{"id":7}'
     listed = inspector(era, target, "--method", "prompts/list")
     assert [entry["name"] for entry in listed["prompts"]] == ["greet"]
-    asked = ["--method", "prompts/get", "--prompt-name", "greet", "--prompt-args", "name=Ada"]
-    assert inspector(era, target, *asked)["messages"][0]["content"]["text"] == "Hello Ada"
+
+
+@pytest.mark.parametrize("era", [pytest.param("modern", marks=pytest.mark.long), "legacy"])
+def test_the_inspector_reads_resources_and_gets_prompts_over_http(
+    inspector: Any, shop_server: ServerProcess, era: str
+) -> None:
+    check_features(inspector, era, [shop_server.url])
+
+
+@pytest.mark.parametrize("era", [pytest.param("legacy", marks=pytest.mark.long), "modern"])
+def test_the_inspector_reads_resources_and_gets_prompts_over_stdio(
+    inspector: Any, shop: Path, era: str
+) -> None:
+    check_features(inspector, era, [*STDIO, str(shop)])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_the_inspector_lists_resources_templates_and_prompts(
+    inspector: Any, shop: Path, shop_server: ServerProcess, era: str
+) -> None:
+    check_lists(inspector, era, [shop_server.url])
+    check_lists(inspector, era, [*STDIO, str(shop)])

@@ -102,6 +102,12 @@ def test_arguments_of_other_servers_are_answered(settings: dict[str, Any], hint:
         ("mount", " (use server.add(other, namespace=...))"),
         ("http_app", " (use server.asgi())"),
         ("add_middleware", " (use server.middleware(...))"),
+        ("add_template", " (use server.resource('orders://{id}'), which takes templates too)"),
+        ("read_resource", " (use await server.read(uri))"),
+        ("list_prompts", " (use server.prompts)"),
+        ("render_prompt", " (use await server.get_prompt(name, arguments))"),
+        ("completion", " (use @function.complete('argument') of a prompt or resource)"),
+        ("get_tasks", " (use MCPServer(tasks=Tasks(...)) and @server.tool(task=...))"),
         ("nothing", ""),
     ],
 )

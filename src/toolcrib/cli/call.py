@@ -232,6 +232,30 @@ def run_locally(
     return asyncio.run(run())
 
 
+def run_feature(
+    server: MCPServer,
+    tool: Tool,
+    name: str,
+    arguments: Mapping[str, Any],
+    timeout_s: float | None,
+    terminal: Terminal,
+) -> Result | None:
+    """Return the result of a resource or prompt that was loaded; None after printing why it failed."""
+    result = run_locally(
+        lambda channel: server.dispatcher.run(
+            tool, name, arguments, kind=tool.kind, channel=channel, timeout_s=timeout_s
+        ),
+        server,
+        tool,
+        terminal,
+    )
+    if not result.is_error:
+        return result
+    hint = hint_for(result, tool.definition, arguments, terminal)
+    terminal.message("error", result.text or f"the {tool.kind} failed without a message", hint)
+    return None
+
+
 # --- the result ----------------------------------------------------------------------------------------
 
 

@@ -162,6 +162,7 @@ def show(terminal: Terminal, name: str, source: ToolSource, as_json: bool) -> in
     """
     remote = source.remote
     details = {"Runs": "at the server"}
+    given: dict[str, Any] = {}
     feature: Tool | None = None
     if remote is not None:
         found = remote.run(lambda client: find_remote(client, name), terminal)
@@ -179,11 +180,22 @@ def show(terminal: Terminal, name: str, source: ToolSource, as_json: bool) -> in
             "Full name": tool.long_name or "",
             "Runs": {"auto": "event loop" if tool.is_async else "thread"}.get(run, run),
         }
+        budget = tool.options.max_result_tokens
+        if budget is None and tool.kind == "tool":
+            budget = loaded.server.dispatcher.max_result_tokens
+        given = {} if tool.options.task == "never" else {"task": tool.options.task}
+        given |= {"max_result_tokens": budget} if budget else {}
+        page = data.get("_meta", {}).get("ui", {})
+        details |= {
+            "Page": page.get("resourceUri", "") if isinstance(page, dict) else "",
+            "Task": given.get("task", ""),
+            "Result budget": f"{budget} tokens" if budget else "",
+        }
         feature = None if tool.kind == "tool" else tool
     if as_json:
         data |= {"tags": list(definition.tags), "version": definition.version, "run": run}
         fingerprint = {} if feature is not None else {"fingerprint": definition.fingerprint}
-        terminal.json({**data, "timeout_s": timeout_s, **fingerprint})
+        terminal.json({**data, **given, "timeout_s": timeout_s, **fingerprint})
         return 0
     details["Timeout"] = "none" if timeout_s is None else f"{timeout_s:g} s"
     if feature is not None:

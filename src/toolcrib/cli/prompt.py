@@ -12,9 +12,8 @@ from toolcrib.cli.call import (
     arguments_option,
     convert_arguments,
     format_block,
-    hint_for,
     read_arguments,
-    run_locally,
+    run_feature,
     timeout_option,
 )
 from toolcrib.cli.catalog import ToolSource, complete_prompts, source_options
@@ -84,18 +83,8 @@ def _get_locally(
     loaded, tool, _ = load_feature("prompt", name, targets, terminal, timeout_s=timeout_s)
     # Decoded here and not only by the dispatcher, which leaves all of them as they are if one is wrong.
     arguments = convert_arguments(given, [f"{key}=" for key in given], tool.definition)
-    dispatcher = loaded.server.dispatcher
-    result = run_locally(
-        lambda channel: dispatcher.run(
-            tool, name, arguments, kind="prompt", channel=channel, timeout_s=timeout_s
-        ),
-        loaded.server,
-        tool,
-        terminal,
-    )
-    if result.is_error:
-        hint = hint_for(result, tool.definition, arguments, terminal)
-        terminal.message("error", result.text or "the prompt failed without a message", hint)
+    result = run_feature(loaded.server, tool, name, arguments, timeout_s, terminal)
+    if result is None:
         return None
     description = result.structured_content or tool.definition.description
     return {**({"description": description} if description else {}), "messages": result.content}

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from toolcrib.cli.call import hint_for, run_locally, timeout_option
+from toolcrib.cli.call import run_feature, timeout_option
 from toolcrib.cli.catalog import ToolSource, complete_resources, source_options
 from toolcrib.cli.load import check_is_no_file, explain_missing, find_named, load, parse_reference
 from toolcrib.cli.options import Command, CommandError, exclusive, json_option
@@ -84,20 +84,8 @@ def _read_locally(
         terminal.message("error", error.message, error.hint)
         return None
     tool, values = found.tool.check(), found.values or {}
-    dispatcher = loaded.server.dispatcher
-    result = run_locally(
-        lambda channel: dispatcher.run(
-            tool, uri, values, kind="resource", channel=channel, timeout_s=timeout_s
-        ),
-        loaded.server,
-        tool,
-        terminal,
-    )
-    if result.is_error:
-        hint = hint_for(result, tool.definition, values, terminal)
-        terminal.message("error", result.text or "the resource cannot be read", hint)
-        return None
-    return [{"uri": uri, **item} for item in result.content]
+    result = run_feature(loaded.server, tool, uri, values, timeout_s, terminal)
+    return None if result is None else [{"uri": uri, **item} for item in result.content]
 
 
 # --- output --------------------------------------------------------------------------------------------

@@ -225,33 +225,32 @@ class Client:
 
     async def list_resources(self) -> list[RemoteResource]:
         """Return the resources of all pages. Invalid entries are skipped with a warning."""
-        found = await self._list(
-            "resources/list",
-            "resource",
-            lambda page: read_items(page.get("resources"), self.label, "resource", parse_resource),
-            lambda resource: resource.uri,
+        return await self._list_items(
+            "resources/list", "resources", "resource", parse_resource, lambda resource: resource.uri
         )
-        return list(found.values())
 
     async def list_resource_templates(self) -> list[RemoteTemplate]:
         """Return the templates of all pages. Invalid entries are skipped with a warning."""
-        found = await self._list(
+        return await self._list_items(
             "resources/templates/list",
+            "resourceTemplates",
             "resource template",
-            lambda page: read_items(
-                page.get("resourceTemplates"), self.label, "resource template", parse_template
-            ),
+            parse_template,
             lambda template: template.uri_template,
         )
-        return list(found.values())
 
     async def list_prompts(self) -> list[RemotePrompt]:
         """Return the prompts of all pages. Invalid entries are skipped with a warning."""
+        return await self._list_items(
+            "prompts/list", "prompts", "prompt", parse_prompt, lambda prompt: prompt.name
+        )
+
+    async def _list_items(
+        self, method: str, key: str, noun: str, parse: Callable[[Any], T], name_of: Callable[[T], str]
+    ) -> list[T]:
+        """Return the valid entries of all pages, which are under `key` of each page."""
         found = await self._list(
-            "prompts/list",
-            "prompt",
-            lambda page: read_items(page.get("prompts"), self.label, "prompt", parse_prompt),
-            lambda prompt: prompt.name,
+            method, noun, lambda page: read_items(page.get(key), self.label, noun, parse), name_of
         )
         return list(found.values())
 
@@ -422,13 +421,7 @@ class Client:
         """
         if self._skill_settings() is None:
             return []
-        found = await self._list(
-            "skills/list",
-            "skill",
-            lambda page: read_items(page.get("skills"), self.label, "skill", parse_skill),
-            lambda skill: skill.uri,
-        )
-        return list(found.values())
+        return await self._list_items("skills/list", "skills", "skill", parse_skill, lambda skill: skill.uri)
 
     async def get_skill(self, uri: str) -> RemoteSkill:
         """Return the current entry of a skill, by the URI of its SKILL.md. Raises ClientError."""

@@ -90,7 +90,7 @@ class Plan:
         self.is_stream = inspect.isasyncgenfunction(tool.handler)
         self.mode = "async" if tool.is_async and run != "process" else "thread" if run == "auto" else run
         self.chain: Next | None = None  # through the middleware, composed when the tool is first called
-        self.is_search_tool = False
+        self.is_built_in = False
         self.flaw: DefinitionError | None = None
         try:
             tool.check()
@@ -410,7 +410,7 @@ class Dispatcher:
         if self.pipeline is None and long is None:
             return self._perform(plan, arguments, principal, limit, channel)
         id_ = secrets.token_hex(4) if self.pipeline is None else self.pipeline.next_id()
-        call = Call(id_, name, plan.tool, arguments, principal, channel, limit, plan.is_search_tool)
+        call = Call(id_, name, plan.tool, arguments, principal, channel, limit, plan.is_built_in)
         call.on_start = None if long is None else long.on_start
         if self.pipeline is None:
             return self._perform(plan, arguments, principal, limit, channel, call)
@@ -610,7 +610,7 @@ class Dispatcher:
         stand_in = None if search is None else search.find_search_tool(name, principal)
         if stand_in is not None:
             found = Plan(stand_in, self.stats.setdefault(name, ToolStats()))
-            found.is_search_tool = True
+            found.is_built_in = True
             return found
         tool = snapshot.find(name)
         if tool is None:

@@ -12,7 +12,7 @@ from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Principal
 from toolcrib.definition import APPS, URI, LargeResults
 from toolcrib.dispatch.dispatcher import DEFAULT_TIMEOUT_S, Dispatcher, Plan, ToolStats
 from toolcrib.dispatch.middleware import Call, LongCall
-from toolcrib.errors import CallError, DefinitionError, Finding, ToolBusyError, ToolNotFoundError
+from toolcrib.errors import CallError, DefinitionError, Finding, Location, ToolBusyError, ToolNotFoundError
 from toolcrib.registry.index import Snapshot
 from toolcrib.registry.registry import OnDuplicate, Report, ToolRegistry
 from toolcrib.schema.parameters import locate, locate_caller
@@ -163,7 +163,7 @@ class FeatureDispatcher(Dispatcher):
         if tool.kind == "tool":
             plan.budget = self._budget(tool)
         elif self.kept_results is not None:  # access rules were applied to the tool whose result it is
-            plan.is_search_tool = tool is self.kept_results.resource
+            plan.is_built_in = tool is self.kept_results.resource
         return plan
 
     @property
@@ -241,7 +241,7 @@ class ServerFeatures:
         from toolcrib.registry.resources import add_static  # start-up time, as above
 
         caller = locate_caller()
-        self._add_resources(lambda: add_static(uri, content, options, caller))
+        self._add_resources(caller, lambda: add_static(uri, content, options, caller))
 
     def add_app(self, uri: str, page: str | Path, **options: Unpack[AppFields]) -> None:
         """Publish a page (HTML, or the `Path` of a file) that hosts show for the results of tools with
@@ -250,7 +250,7 @@ class ServerFeatures:
         from toolcrib.registry.apps import make_app  # start-up time, as above
 
         caller = locate_caller()
-        self._add_resources(lambda: [make_app(uri, page, options, caller)])
+        self._add_resources(caller, lambda: [make_app(uri, page, options, caller)])
 
     def add_skills(self, folder: str | Path, prefix: str = "", *, strict: bool = False) -> Report:
         """Publish the skills in a folder, which are folders with a SKILL.md, under `skill://[prefix/]name/`.
@@ -262,7 +262,7 @@ class ServerFeatures:
         self._check_open()
         return self._register_many(read_skills(Path(folder), prefix), None, strict)
 
-    def _add_resources(self, make: Callable[[], Sequence[Tool]]) -> None:
+    def _add_resources(self, caller: Location, make: Callable[[], Sequence[Tool]]) -> None:
         self._check_open()
         try:
             made = make()
@@ -273,6 +273,8 @@ class ServerFeatures:
         except DefinitionError as error:
             if not is_searching():
                 raise
+            if error.source.file is None:
+                error.source = caller
             self.registry.refused.extend(error.all_findings)
 
     @overload

@@ -85,8 +85,9 @@ class Call:
     principal: Principal
     channel: Channel
     timeout_s: float | None = None
-    is_search_tool: bool = False
-    """Whether the tool only finds and calls other tools: access rules apply to those instead."""
+    is_built_in: bool = False
+    """Whether toolcrib adds the tool or resource itself, to find and call other tools or to read a kept result.
+    No access rule names it: rules apply to the tools that it calls, and a kept result is read only by its owner."""
     started: float = field(default_factory=time.perf_counter)
     checks: tuple[Check, ...] = ()
     sees_converted: bool = False
@@ -234,9 +235,7 @@ class Pipeline:
         async def run_added(call: Call) -> Result:
             call.checks += checks
             try:
-                if not call.is_search_tool and not all(
-                    part.visible(call.principal, tool) for part in filters
-                ):
+                if not call.is_built_in and not all(part.visible(call.principal, tool) for part in filters):
                     call.decision = "denied"
                     raise ToolNotFoundError(call.name)
                 result = await chain(call)

@@ -86,8 +86,8 @@ def make_prompt(function: Callable[..., Any], name: str | None, fields: PromptFi
     options = ToolOptions().override(cast(OptionFields, fields))
     if options.run == "process":
         raise InvalidToolError("A prompt cannot run in a process", tool=name, hint="use run='thread'")
-    info = inspect_handler(function, name)
-    check_parameters(info, name)
+    info = inspect_handler(function, name, "prompt")
+    check_parameters(info, name, "prompt")
     return PromptTemplate(info, name, options, function)
 
 

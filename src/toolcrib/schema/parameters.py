@@ -104,7 +104,7 @@ def _read_code(function: Any) -> list[Parameter]:
     return positional + keywords
 
 
-def inspect_handler(handler: Callable[..., Any], name: str) -> HandlerInfo:
+def inspect_handler(handler: Callable[..., Any], name: str, kind: str = "tool") -> HandlerInfo:
     """Return a HandlerInfo. Raise InvalidToolError where the handler has no signature."""
     info = HandlerInfo(handler)
     if not info.is_plain:
@@ -112,7 +112,7 @@ def inspect_handler(handler: Callable[..., Any], name: str) -> HandlerInfo:
             _ = info.signature
         except (TypeError, ValueError):
             raise InvalidToolError(
-                f"Cannot read the signature of tool '{name}'",
+                f"Cannot read the signature of {kind} '{name}'",
                 tool=name,
                 source=info.source,
                 hint="wrap it in a function",
@@ -120,23 +120,23 @@ def inspect_handler(handler: Callable[..., Any], name: str) -> HandlerInfo:
     return info
 
 
-def check_parameters(info: HandlerInfo, name: str) -> None:
-    """Raise InvalidSignatureError where the parameters cannot be a tool's arguments."""
+def check_parameters(info: HandlerInfo, name: str, kind: str = "tool") -> None:
+    """Raise InvalidSignatureError where the parameters cannot be arguments of a tool, resource or prompt."""
     if not info.is_plain or info.function.__code__.co_flags & _VARIABLE_FLAGS:
         variable = [item for item in info.parameters if item.kind in _VARIABLE]
         if variable:
             shown = " and ".join(f"{_VARIABLE[item.kind]}{item.name}" for item in variable)
             raise InvalidSignatureError(
-                f"Tool '{name}' takes {shown}, which no schema can describe",
+                f"{kind.capitalize()} '{name}' takes {shown}, which no schema can describe",
                 tool=name,
                 parameter=variable[0].name,
                 source=info.source,
-                hint="name each parameter, or give an explicit input_schema",
+                hint="name each parameter" + (", or give an explicit input_schema" if kind == "tool" else ""),
             )
-    _check_bound(info, name)
+    _check_bound(info, name, kind)
 
 
-def _check_bound(info: HandlerInfo, name: str) -> None:
+def _check_bound(info: HandlerInfo, name: str, kind: str) -> None:
     qualname = getattr(info.function, "__qualname__", "")
     owner = qualname.rpartition(".")[0] if "." in qualname else ""
     if info.handler is not info.function or not owner or owner.endswith("<locals>"):
@@ -145,7 +145,7 @@ def _check_bound(info: HandlerInfo, name: str) -> None:
     if first is None or first.name not in ("self", "cls") or first.annotation is not EMPTY:
         return
     raise InvalidSignatureError(
-        f"Tool '{name}' is an unbound method: the model would have to send '{first.name}'",
+        f"{kind.capitalize()} '{name}' is an unbound method: the caller would have to send '{first.name}'",
         tool=name,
         parameter=first.name,
         source=info.source,

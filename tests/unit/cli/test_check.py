@@ -342,3 +342,30 @@ def test_their_problems_are_reported_with_a_place(cli: CommandLine) -> None:
     assert "Prompt 'greet' has no description" in done.stdout
     assert "\nrefused  b://{z} " in done.stdout
     assert "\n2 templates and 2 prompts ok, 1 refused; " in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ('server.add_resource("bad", "text")', "Not a URI: 'bad'"),
+        ('server.add_resource("a://b", "text", nonsense=1)', "Unknown resource option: nonsense"),
+        ('server.add_app("bad", "<html>")', "Not a URI: 'bad'"),
+    ],
+)
+def test_a_refused_resource_is_reported_with_its_line(cli: CommandLine, code: str, message: str) -> None:
+    cli.write("shop.py", f'from toolcrib import MCPServer\nserver = MCPServer("shop")\n\n{code}\n')
+    done = cli.run("check", "shop.py")
+    assert done.exit_code == 1
+    assert f"shop.py:4: error[invalid-tool] {message}\n" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("decorator", "subject"),
+    [("prompt", "Prompt 'many'"), ('resource("a://{names}")', "Resource 'a://{names}'")],
+)
+def test_a_refused_signature_names_the_kind(cli: CommandLine, decorator: str, subject: str) -> None:
+    code = f'server = MCPServer("shop")\n\n@server.{decorator}\ndef many(*names): ...\n'
+    cli.write("shop.py", f"from toolcrib import MCPServer\n{code}")
+    done = cli.run("check", "shop.py")
+    assert f"shop.py:4: error[invalid-signature] {subject} takes *names, which no schema" in done.stdout
+    assert "    hint: name each parameter\n" in done.stdout

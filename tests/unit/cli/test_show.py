@@ -255,3 +255,16 @@ def test_an_unknown_name_is_looked_for_among_all_kinds(cli: CommandLine) -> None
     text = "error: Unknown tool, resource or prompt: complian\nhint: did you mean 'complain'?\n"
     assert (done.exit_code, done.stderr) == (2, text)
     assert "Unknown resource: shop://x\n" in cli.run("show", "-t", "shop.py", "shop://x").stderr
+
+
+def test_page_task_and_result_budget_are_shown_if_set(cli: CommandLine) -> None:
+    options = 'ui="ui://chart", task="when-long", max_result_tokens=5000'
+    body = '\ndef plot() -> str:\n    "Draw a chart of the sales."\n'
+    cli.write("tools.py", f"from toolcrib import tool\n@tool({options}){body}")
+    lines = [" ".join(line.split()) for line in cli.run("show", "tools.py:plot").stdout.splitlines()]
+    assert {"Page ui://chart", "Task when-long", "Result budget 5000 tokens"} <= set(lines)
+    shown = cli.json("show", "tools.py:plot", "--json")
+    assert (shown["task"], shown["max_result_tokens"]) == ("when-long", 5000)
+    assert shown["_meta"]["ui"]["resourceUri"] == "ui://chart"
+    plain = cli.json("show", "math_add", "--json")
+    assert not {"task", "max_result_tokens"} & set(plain)

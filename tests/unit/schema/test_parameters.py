@@ -201,7 +201,7 @@ class TestParametersThatCannotBe:
 
     def test_a_method_without_its_object_is_refused_with_a_way_out(self) -> None:
         with pytest.raises(
-            InvalidSignatureError, match="an unbound method: the model would have to send 'self'"
+            InvalidSignatureError, match="an unbound method: the caller would have to send 'self'"
         ) as caught:
             Tool.from_function(Office.method)
         assert caught.value.hint == "add a method of an instance: Office().method"

@@ -53,7 +53,7 @@ class AccessMiddleware:
         return self._access.view(principal, tools)
 
     def __call__(self, call: Call, next: Next) -> Awaitable[Result]:
-        if call.is_search_tool or call.tool is None:
+        if call.is_built_in or call.tool is None:
             return next(call)
         decision = self._access.decide(call.principal, call.tool)
         if decision.constant is not None:  # else it depends on the arguments
