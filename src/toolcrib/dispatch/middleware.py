@@ -86,8 +86,10 @@ class Call:
     channel: Channel
     timeout_s: float | None = None
     is_built_in: bool = False
-    """Whether toolcrib adds the tool or resource itself, to find and call other tools or to read a kept result.
-    No access rule names it: rules apply to the tools that it calls, and a kept result is read only by its owner."""
+    """Whether toolcrib adds the tool or resource itself: a search tool, or the reader of kept results.
+
+    No access rule names it. Rules apply to the tools that it calls, and only its caller reads a kept result.
+    """
     started: float = field(default_factory=time.perf_counter)
     checks: tuple[Check, ...] = ()
     sees_converted: bool = False
