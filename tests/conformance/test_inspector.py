@@ -1,16 +1,19 @@
-"""The MCP Inspector's command line against `toolcrib serve`: the sample tools, resources and prompts.
+"""The MCP Inspector's two command lines against `toolcrib serve`: tools, resources, prompts and tasks.
 
-Its `--cli` has no method for completion, subscriptions and tasks; `test_typescript_clients.py` and
-`test_suite.py` cover these.
+`--cli` has no method for completion, subscriptions and tasks. `mcpdo` has: it keeps a connection in a process
+of its own.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,7 @@ from tests.support.node import Node
 from tests.support.server_processes import ServerProcess, child_environment, serving
 
 INSPECTOR = ("@modelcontextprotocol/inspector", "clients", "launcher", "build", "index.js")
+MCPDO = ("@modelcontextprotocol/inspector", "clients", "mcpdo", "build", "mcp-bin.js")
 STDIO = [sys.executable, "-m", "toolcrib", "serve", "--stdio"]
 SAMPLES = ["hello_world", "echo", "get_time", "math_add", "debug_info"]
 SUM = {"legacy": {"result": 15}, "modern": 15}
@@ -28,9 +32,13 @@ RUN_S = 60.0
 
 
 FEATURES = '''
-from toolcrib import MCPServer
+import asyncio
+from pathlib import Path
 
-server = MCPServer("shop")
+from toolcrib import MCPServer
+from toolcrib.policy import Tasks
+
+server = MCPServer("shop", tasks=Tasks(file=Path(__file__).with_name("tasks.db")))
 server.add_resource("shop://hours", "9 to 5", description="When the shop is open")
 
 
@@ -44,6 +52,25 @@ def order(id: int) -> dict[str, int]:
 def greet(name: str) -> str:
     """Greet somebody."""
     return f"Hello {name}"
+
+
+@greet.complete("name")
+def complete_name(value: str) -> list[str]:
+    return [name for name in ("Ada", "Alan", "Grace") if name.startswith(value)]
+
+
+@server.tool
+async def reopen() -> str:
+    """Change the hours."""
+    await server.resource_changed("shop://hours")
+    return "changed"
+
+
+@server.tool(task="always")
+async def count_stock() -> str:
+    """Count everything."""
+    await asyncio.sleep(0.1)
+    return "all counted"
 '''
 
 
@@ -141,3 +168,78 @@ def test_the_inspector_lists_resources_templates_and_prompts(
 ) -> None:
     check_lists(inspector, era, [shop_server.url])
     check_lists(inspector, era, [*STDIO, str(shop)])
+
+
+@pytest.fixture
+def mcpdo(node: Node, tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Start mcpdo with its own home folder and daemon."""
+    with tempfile.TemporaryDirectory(prefix="mcpdo-") as folder:  # the path of a socket must be short
+        environ = {**os.environ, "HOME": str(tmp_path), "USERPROFILE": str(tmp_path)}
+        environ |= {"MCP_INSPECTOR_DAEMON_DIR": folder, "MCP_INSPECTOR_DAEMON_TOKEN": "only-for-this-test"}
+        environ |= {"MCP_INSPECTOR_SECRET_STORE": "file"}
+
+        def start(*arguments: str) -> subprocess.Popen[str]:
+            command = [str(node.program), str(node.package(*MCPDO)), "--format", "json", *arguments]
+            pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+            return subprocess.Popen(command, cwd=tmp_path, env=environ, text=True, **pipes)
+
+        try:
+            yield start
+        finally:
+            output_of(start("daemon", "stop"))
+
+
+def output_of(process: subprocess.Popen[str]) -> Any:
+    """Return the JSON that a program prints, which must succeed."""
+    with process:
+        output, errors = process.communicate(timeout=RUN_S)
+    assert process.returncode == 0, output + errors
+    return json.loads(output)
+
+
+def read_object(process: subprocess.Popen[str]) -> Any:
+    """Return the next JSON object, printed over several lines, of a program that goes on."""
+    assert process.stdout is not None
+    lines: list[str] = []
+    for line in process.stdout:
+        lines.append(line)
+        if line == "}\n" or (line.startswith("{") and line.endswith("}\n")):
+            return json.loads("".join(lines))
+    raise AssertionError(f"mcpdo ended: {lines}")
+
+
+@pytest.mark.parametrize("era", [pytest.param("legacy", marks=pytest.mark.long), "modern"])
+@pytest.mark.parametrize("transport", [pytest.param("stdio", marks=pytest.mark.long), "http"])
+def test_the_inspector_completes_subscribes_and_runs_a_task(
+    mcpdo: Callable[..., subprocess.Popen[str]],
+    shop: Path,
+    shop_server: ServerProcess,
+    era: str,
+    transport: str,
+) -> None:
+    source = f"PYTHONPATH={child_environment()['PYTHONPATH']}"
+    target = ["-e", source, "--", *STDIO, str(shop)] if transport == "stdio" else [shop_server.url]
+    connected = output_of(mcpdo("connect", "--era", era, "--transport", transport, *target))
+    assert connected["protocolEra"] == era
+    name = ["--connection", connected["name"]]
+    prompt = ["--complete-ref-type", "ref/prompt", "--complete-ref", "greet", "--complete-arg-name", "name"]
+    completed = output_of(mcpdo(*name, "prompts/complete", *prompt, "--complete-arg-value", "A"))
+    assert completed["values"] == ["Ada", "Alan"]
+    with mcpdo(*name, "resources/subscribe", "shop://hours") as subscribed:
+        assert read_object(subscribed) == {"type": "subscribed", "uri": "shop://hours"}
+        output_of(mcpdo(*name, "tools/call", "reopen"))
+        assert read_object(subscribed)["uri"] == "shop://hours"
+        subscribed.terminate()
+    before = count_tasks(shop)
+    called = output_of(mcpdo(*name, "tools/call", "count_stock"))
+    assert called["content"] == [{"type": "text", "text": "all counted"}]
+    assert count_tasks(shop) - before == (era == "modern")  # older revisions have no tasks, and wait
+
+
+def count_tasks(shop: Path) -> int:
+    """Return how many calls have become tasks."""
+    file = shop.with_name("tasks.db")
+    if not file.exists():
+        return 0
+    with closing(sqlite3.connect(file)) as db:
+        return int(db.execute("SELECT count(*) FROM tasks").fetchone()[0])
