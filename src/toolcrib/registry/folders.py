@@ -4,13 +4,13 @@
     [file.path for file in docs.files()]     # ["guide/start.md", "index.md"]
     data, mime_type = docs.read("index.md")
 
-A file is named by its path from the root, with `/` and without `.` and `..`. A link is followed if its target
-is inside the root and is served under its own name, too. Reading resolves the links first, and then opens the
-result component by component without following any: a link that appears between the two steps is not
-followed. Only regular files are opened, because a FIFO would block and opening a device may have effects.
+A file is named by its path from the root, with `/` and without `.` and `..`. No link below the root is followed:
+a rule about a path would not cover the other paths that lead to its file. The path is opened component by
+component, so that a link that appears meanwhile is not followed either. Only regular files are opened, because
+a FIFO would block and opening a device may have effects.
 
 Limits: a hard link cannot be told from a file. Where the platform cannot open a file relative to a folder
-(Windows), a folder that is replaced by a link between the two steps is followed.
+(Windows), a folder that is replaced by a link while a file is opened is followed.
 """
 
 from __future__ import annotations
@@ -192,10 +192,7 @@ class Folder:
         return FileEntry("/".join(parts), facts.st_size, mime_type_of(parts[-1]), facts.st_mtime)
 
     def _open(self, parts: list[str]) -> int:
-        """Open a file that is served, inside the root. Raises OSError or ValueError.
-
-        No link is followed: a rule about a path would not cover the other paths that lead to its file.
-        """
+        """Open a file that is served, inside the root. Raises OSError or ValueError."""
         if not self._is_served(parts):
             raise FileNotFoundError
         root = os.path.realpath(self.path, strict=True)
