@@ -87,7 +87,7 @@ def make_prompt(function: Callable[..., Any], name: str | None, fields: PromptFi
     if options.run == "process":
         raise InvalidToolError("A prompt cannot run in a process", tool=name, hint="use run='thread'")
     info = inspect_handler(function, name, "prompt")
-    check_parameters(info, name, "prompt")
+    check_parameters(info, name)
     return PromptTemplate(info, name, options, function)
 
 

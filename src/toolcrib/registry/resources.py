@@ -163,7 +163,7 @@ def make_resource(uri: str, function: Callable[..., Any], fields: ResourceFields
         raise InvalidToolError(f"A resource needs a function, got {type(function).__name__}")
     check_uri(uri)
     info = inspect_handler(function, uri, "resource")
-    check_parameters(info, uri, "resource")
+    check_parameters(info, uri)
     made = _configure(Resource(info, uri, _options(fields), function), fields)
     made.display_name = fields.get("name") or name_of(function) or uri
     if is_template(uri):

@@ -119,7 +119,7 @@ class _FunctionBuilder:
         """Defaults that stand in `Field(...)`, by parameter."""
         self.factories: dict[str, Callable[[], Any]] = {}
         self.arguments = ToolArguments(name=name, schema={}, options=options)
-        self.injector = Injector(name, {}, options.run)
+        self.injector = Injector(name, info.kind, {}, options.run)
 
     @functools.cached_property
     def reader(self) -> HintReader:
@@ -365,7 +365,7 @@ class _FunctionBuilder:
     def refuse(self, parameter: str, problem: str, hint: str | None) -> NoReturn:
         subject = "The result" if parameter == "return" else f"Parameter '{parameter}'"
         raise InvalidSignatureError(
-            f"{subject} of tool '{self.name}' {problem}",
+            f"{subject} of {self.info.kind} '{self.name}' {problem}",
             tool=self.name,
             parameter=parameter,
             source=self.info.source,
@@ -432,7 +432,7 @@ def is_context(hint: Any, info: HandlerInfo, name: str, parameter: str) -> bool:
         return False
     if cls.__name__ == "Context" and cls.__module__.partition(".")[0] in ("mcp", "fastmcp"):
         raise InvalidSignatureError(
-            f"Parameter '{parameter}' of tool '{name}' is a Context of {cls.__module__}, "
+            f"Parameter '{parameter}' of {info.kind} '{name}' is a Context of {cls.__module__}, "
             "which toolcrib does not provide",
             tool=name,
             parameter=parameter,
@@ -447,7 +447,7 @@ def _find_depends(hint: Any, parameter: Parameter, info: HandlerInfo, name: str)
         return find_depends(hint, parameter.default)
     except TypeError as error:
         raise InvalidSignatureError(
-            f"Parameter '{parameter.name}' of tool '{name}' {error}",
+            f"Parameter '{parameter.name}' of {info.kind} '{name}' {error}",
             tool=name,
             parameter=parameter.name,
             source=info.source,
@@ -622,7 +622,7 @@ def _build_explicit(info: HandlerInfo, name: str, options: ToolOptions, *, takes
         if is_pydantic_field(item.default)
     }
     defaults = {key: field.default for key, field in fields.items() if field.default is not MISSING}
-    injector = Injector(name, {}, options.run)
+    injector = Injector(name, info.kind, {}, options.run)
     arguments = _bind_handler(info, name, schema, injector, takes_all=takes_all)
     arguments.options = options
     arguments.factories = {key: field.factory for key, field in fields.items() if field.factory is not None}

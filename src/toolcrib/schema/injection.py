@@ -78,9 +78,10 @@ class _Step:
 
 @dataclass(slots=True, eq=False)
 class Injector:
-    """The dependencies of one tool: `functions` by parameter."""
+    """The dependencies of one tool, resource or prompt (its `kind`): `functions` by parameter."""
 
     tool: str
+    kind: str
     functions: dict[str, Callable[..., Any]]
     run: str
     own_context: str | None = None
@@ -144,8 +145,8 @@ class Injector:
         function = find_function(factory)
         is_async = is_async_callable(factory) or inspect.isasyncgenfunction(function)
         if is_async and self.run == "inline":
-            hint = "make the tool `async def`, or use run='thread'"
-            problem = f"depends on '{name}', which is async, but the tool runs inline"
+            hint = f"make the {self.kind} `async def`, or use run='thread'"
+            problem = f"depends on '{name}', which is async, but the {self.kind} runs inline"
             self._refuse(place, parameter, problem, hint)
         context, needs = None, {}
         hints = resolve_hints(callee, name)
@@ -169,7 +170,7 @@ class Injector:
 
     def _refuse(self, info: HandlerInfo, parameter: str, problem: str, hint: str | None) -> NoReturn:
         raise InvalidSignatureError(
-            f"Parameter '{parameter}' of tool '{self.tool}' {problem}",
+            f"Parameter '{parameter}' of {self.kind} '{self.tool}' {problem}",
             tool=self.tool,
             parameter=parameter,
             source=info.source,
