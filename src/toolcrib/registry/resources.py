@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypedDict
 
-from toolcrib.content import MEDIA, Block, File, Link, RelayedResult, Result, encode_contents
+from toolcrib.content import MEDIA, ROLES, Block, File, Link, RelayedResult, Result, encode_contents
 from toolcrib.definition import URI, OptionFields, RunMode, ToolOptions, check_option_names, check_text
 from toolcrib.errors import Finding, InvalidToolError, Location
 from toolcrib.registry.completion import TIMEOUT_S, Completers
@@ -38,6 +38,11 @@ _PLAIN = re.compile(r"[A-Za-z0-9._~:/-]*")
 """URIs that can be written in one way only."""
 _CONTENTS = frozenset({"uri", "mimeType", "text", "blob", "_meta"})
 _OWN_FIELDS = ("mime_type", "size", "annotations", "ttl_ms", "unscreened")
+_ANNOTATIONS: Mapping[Any, Callable[[Any], bool]] = {
+    "audience": lambda value: isinstance(value, list | tuple) and all(role in ROLES for role in value),
+    "priority": lambda value: type(value) in (int, float) and 0 <= value <= 1,
+    "lastModified": lambda value: isinstance(value, str),
+}
 
 
 class FeatureFields(TypedDict, total=False):
@@ -141,6 +146,53 @@ class Resource(Tool):
         if values is None or screen(values, self.unscreened) is not None:
             return None
         return values
+
+
+def _is_whole(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_icons(value: Any) -> bool:
+    is_list = isinstance(value, list | tuple)
+    return is_list and all(isinstance(icon, Mapping) and _is_text(icon.get("src")) for icon in value)
+
+
+_CHECKS: Mapping[str, tuple[Callable[[Any], bool], str, str]] = {
+    "name": (_is_text, "a string", "'orders'"),
+    "icons": (_is_icons, "a list of dicts with 'src'", "[{'src': 'https://example.com/a.png'}]"),
+    "mime_type": (_is_text, "a string", "'text/markdown'"),
+    "size": (_is_whole, "a number of bytes", "1_000"),
+    "ttl_ms": (_is_whole, "a whole number of milliseconds", "60_000"),
+    "annotations": (
+        lambda value: (
+            isinstance(value, Mapping)
+            and all(key not in _ANNOTATIONS or _ANNOTATIONS[key](item) for key, item in value.items())
+        ),
+        "a dict as MCP has it",
+        "{'audience': ['user'], 'priority': 0.5, 'lastModified': '2026-01-31T12:00:00Z'}",
+    ),
+    "unscreened": (
+        lambda value: isinstance(value, list | tuple | set | frozenset) and all(map(_is_text, value)),
+        "a list of variables",
+        "['path']",
+    ),
+}
+"""Options that only resources, prompts and apps have: a test, what is expected, and an example."""
+
+
+def check_fields(fields: Mapping[str, Any], name: Any) -> None:
+    """Raise InvalidToolError for an option of a wrong type."""
+    for option in fields.keys() & _CHECKS.keys():
+        is_valid, expected, example = _CHECKS[option]
+        value = fields[option]
+        if value is not None and not is_valid(value):
+            text = f"Option '{option}' must be {expected}, got {value!r:.80}"
+            owner = name if isinstance(name, str) else None
+            raise InvalidToolError(text, tool=owner, hint=f"such as {option}={example}")
 
 
 def build_feature(kind: Kind, info: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
@@ -297,6 +349,7 @@ def _options(fields: ResourceFields, **more: Any) -> ToolOptions:
 
 
 def _configure(made: Resource, fields: ResourceFields) -> Resource:
+    check_fields(fields, made.name)
     made.mime_type = fields.get("mime_type")
     made.size = fields.get("size")
     made.annotations = fields.get("annotations") or {}

@@ -146,8 +146,9 @@ def _check_bound(info: HandlerInfo, name: str) -> None:
     first = next(iter(info.parameters), None)
     if first is None or first.name not in ("self", "cls") or first.annotation is not EMPTY:
         return
+    problem = f"is an unbound method: the caller would have to send '{first.name}'"
     raise InvalidSignatureError(
-        f"{info.kind.capitalize()} '{name}' is an unbound method: the caller would have to send '{first.name}'",
+        f"{info.kind.capitalize()} '{name}' {problem}",
         tool=name,
         parameter=first.name,
         source=info.source,
