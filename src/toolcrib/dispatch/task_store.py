@@ -65,6 +65,15 @@ _IS_EXPIRED = """(
 )"""
 """A time of creation that lies ahead was written before the machine restarted; then the wall clock counts."""
 
+_SIZE = "(1000 + ifnull(length(outcome), 0))"
+"""The room that a task takes: its result, and about as much as the rest of its row."""
+_ROOM = f"SELECT total({_SIZE}) FROM tasks WHERE status != 'working'"  # noqa: S608 # constants
+_MAKE_ROOM = f"""DELETE FROM tasks WHERE id != :id AND id IN (SELECT id FROM (
+    SELECT id, sum({_SIZE}) OVER (
+        ORDER BY id != :id, principal = (SELECT principal FROM tasks WHERE id = :id), updated_ms DESC, id
+    ) AS total FROM tasks WHERE status != 'working'
+) WHERE total > :most)"""  # noqa: S608 # constants
+
 
 class TaskStoreError(OSError):
     """The file cannot be used now."""
@@ -277,11 +286,15 @@ class TaskFile:
             db.executemany("DELETE FROM questions WHERE task = ? AND key = ?", [(id_, key) for key in keys])
             self._touch(db, id_)
 
-    def finish(self, id_: str, status: Status, outcome: bytes | None) -> None:
-        """Write the end of a task, unless it has one."""
+    def finish(self, id_: str, status: Status, outcome: bytes | None, max_kept_bytes: int) -> int:
+        """Write the end of a task, unless it has one. Where ended tasks need more room than they may, the
+        oldest expire, those of the same principal first. Return how many have."""
         with self._transaction() as db:
             self._end(db, status, outcome, "id = ?", (id_,))
             db.execute("DELETE FROM questions WHERE task = ?", (id_,))
+            if db.execute(_ROOM).fetchone()[0] <= max_kept_bytes:
+                return 0
+            return db.execute(_MAKE_ROOM, {"id": id_, "most": max_kept_bytes}).rowcount
 
     def forget(self, id_: str) -> None:
         """Delete a task that no client knows of."""

@@ -365,11 +365,13 @@ class TaskManager:
 
     async def finish(self, id_: str, status: Status, outcome: bytes | None) -> None:
         """Write the end of a task, until it is written or the task has expired."""
-        until = time.monotonic() + self.settings.ttl_s
+        until, most = time.monotonic() + self.settings.ttl_s, self.settings.max_kept_bytes
         try:
             while time.monotonic() < until and id_ in self._running:
                 try:
-                    await self.store.run(lambda file: file.finish(id_, status, outcome))
+                    dropped = await self.store.run(lambda file: file.finish(id_, status, outcome, most))
+                    if dropped:
+                        self._warn("%d ended tasks expired early: max_kept_bytes is reached", dropped)
                     return
                 except OSError as error:
                     self._warn("the end of a task cannot be written: %s", error)
