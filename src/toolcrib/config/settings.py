@@ -262,7 +262,7 @@ class Tasks(Settings):
     timeout_s: float = setting(3600.0, least=0.001, most=3600)
     max_open: int = setting(1_000, least=1, most=1_000_000)
     max_open_per_principal: int = setting(100, least=1, most=1_000_000)
-    max_kept_bytes: int = setting(2**30, least=2**20, most=2**40)
+    max_kept_bytes: int = setting(2**30, least=100_000, most=2**40)
 
 
 METRICS_SCOPE = "metrics:read"

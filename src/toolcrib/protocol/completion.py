@@ -1,6 +1,6 @@
 """completion/complete: values for the arguments of prompts and resource templates.
 
-What a client may not see is not completed either, because suggestions tell what there is.
+What a client may not see or read is not completed either, because suggestions tell what there is.
 """
 
 from __future__ import annotations
@@ -62,17 +62,24 @@ def complete(
         raise RPCError(INTERNAL_ERROR, "Too many completions: slow down", status=429)
     completer = target.completers.get(name)
     if completer is None:
-        found = rank(choices_of(target, name), value, strict=True)
+        choices = _drop_hidden(engine, peer, target, name, known, choices_of(target, name))
+        found = rank(choices, value, strict=True)
         return encode_mapping(engine, id_, revision, _to_wire(found))
     arguments = bind_completer(completer, value, known)
     if arguments is None:
         return encode_mapping(engine, id_, revision, _to_wire(Completions([], 0)))
-    outcome = _run(engine, peer, target, name, completer, arguments)
+    outcome = _run(engine, peer, target, name, known, completer, arguments)
     return AwaitedResult(engine, peer, id_, revision, outcome)
 
 
 async def _run(
-    engine: Engine, peer: Peer, target: Any, name: str, completer: Any, arguments: Mapping[str, Any]
+    engine: Engine,
+    peer: Peer,
+    target: Any,
+    name: str,
+    known: Mapping[str, str],
+    completer: Any,
+    arguments: Mapping[str, Any],
 ) -> Any:
     from toolcrib.registry.completion import rank  # start-up time
 
@@ -82,14 +89,32 @@ async def _run(
         code = result.error.rpc_code if isinstance(result.error, RelayedError) else INTERNAL_ERROR
         raise RPCError(code, text, status=200)
     values = result.structured_content
-    if isinstance(values, dict) and target.adoption is not None:  # the answer of another library's server
-        return {"completion": values}
-    found = values if isinstance(values, list) else []
-    return _to_wire(rank(_drop_hidden(engine, peer, target, name, found), arguments["value"]))
+    is_adopted = isinstance(values, dict) and target.adoption is not None  # of another library's server
+    found = values["values"] if is_adopted else values if isinstance(values, list) else []
+    shown = _drop_hidden(engine, peer, target, name, known, found)
+    if is_adopted:
+        return {"completion": values if len(shown) == len(found) else {"values": shown}}
+    return _to_wire(rank(shown, arguments["value"]))
 
 
-def _drop_hidden(engine: Engine, peer: Peer, target: Any, name: str, values: list[Any]) -> list[Any]:
-    """Return values without those of resources of their own that the client may not see."""
+def _drop_hidden(
+    engine: Engine, peer: Peer, target: Any, name: str, known: Mapping[str, str], values: list[Any]
+) -> list[Any]:
+    """Return values without those that lead to something that the client may not see or read."""
+    from toolcrib.registry.completion import names_of, spell  # start-up time
+
+    given = {key: known[key] for key in names_of(target) if key in known}
+    unknown = {*names_of(target)} - {*given, name}
+    admits = engine.dispatcher.admission(peer.principal, target, unknown)
+    if admits is not None:
+        template = getattr(target, "template", None)
+        lists = () if template is None else template.exploded
+
+        def is_admitted(value: Any) -> bool:
+            decoded = target.arguments.decode_texts({**given, name: spell(value)})
+            return admits({key: [item] if key in lists else item for key, item in decoded.items()})
+
+        values = [value for value in values if is_admitted(value)]
     if target.kind != "resource" or target.template is None or target.template.variables != (name,):
         return values
     if name in target.template.exploded:
@@ -125,9 +150,7 @@ def _find_target(engine: Engine, peer: Peer, ref: Any, revision: Revision) -> An
         found = dispatcher.prompts.try_get(text)
         error = prompts.unknown_prompt(text)
     else:
-        found = dispatcher.resources.try_get(text)
-        if found is None:
-            found, _ = resources.find(engine, text)
+        found = dispatcher.resources.try_get(text) or resources.find_visible(engine, peer, text)
         error = resources.not_found(text, revision)
     if found is None or not dispatcher.is_visible(peer.principal, found):
         raise error
