@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, NoReturn
 
 from toolcrib.context import Context, Depends
 from toolcrib.definition import ToolOptions
-from toolcrib.errors import InvalidArgumentsError, InvalidSignatureError, InvalidToolError, suggest
+from toolcrib.errors import InvalidArgumentsError, InvalidToolError, suggest
 from toolcrib.schema.annotations import origin_of, resolve_hints
 from toolcrib.schema.arguments import ToolArguments
 from toolcrib.schema.parameters import (
@@ -169,13 +169,8 @@ class Injector:
         steps[key] = _Step(key, factory, context, needs, is_async, is_generator)
 
     def _refuse(self, info: HandlerInfo, parameter: str, problem: str, hint: str | None) -> NoReturn:
-        raise InvalidSignatureError(
-            f"Parameter '{parameter}' of {self.kind} '{self.tool}' {problem}",
-            tool=self.tool,
-            parameter=parameter,
-            source=info.source,
-            hint=hint,
-        ) from None
+        text = f"Parameter '{parameter}' of {self.kind} '{self.tool}' {problem}"
+        raise info.refusal(self.tool, parameter, text, hint) from None
 
     # --- running ---
 

@@ -74,6 +74,10 @@ class HandlerInfo:
             self._signature = inspect.signature(self.handler)
         return self._signature
 
+    def refusal(self, name: str, parameter: str, problem: str, hint: str | None) -> InvalidSignatureError:
+        """Return the error about a parameter."""
+        return InvalidSignatureError(problem, tool=name, parameter=parameter, source=self.source, hint=hint)
+
     @property
     def is_plain(self) -> bool:
         """Whether the code object has all parameters: there is no wrapper with another signature."""
@@ -128,13 +132,9 @@ def check_parameters(info: HandlerInfo, name: str) -> None:
         variable = [item for item in info.parameters if item.kind in _VARIABLE]
         if variable:
             shown = " and ".join(f"{_VARIABLE[item.kind]}{item.name}" for item in variable)
-            raise InvalidSignatureError(
-                f"{info.kind.capitalize()} '{name}' takes {shown}, which no schema can describe",
-                tool=name,
-                parameter=variable[0].name,
-                source=info.source,
-                hint="name each parameter" + (", or give an explicit input_schema" * (info.kind == "tool")),
-            )
+            text = f"{info.kind.capitalize()} '{name}' takes {shown}, which no schema can describe"
+            hint = "name each parameter" + (", or give an explicit input_schema" * (info.kind == "tool"))
+            raise info.refusal(name, variable[0].name, text, hint)
     _check_bound(info, name)
 
 
@@ -147,13 +147,8 @@ def _check_bound(info: HandlerInfo, name: str) -> None:
     if first is None or first.name not in ("self", "cls") or first.annotation is not EMPTY:
         return
     problem = f"is an unbound method: the caller would have to send '{first.name}'"
-    raise InvalidSignatureError(
-        f"{info.kind.capitalize()} '{name}' {problem}",
-        tool=name,
-        parameter=first.name,
-        source=info.source,
-        hint=f"add a method of an instance: {owner.rpartition('.')[2]}().{info.function.__name__}",
-    )
+    hint = f"add a method of an instance: {owner.rpartition('.')[2]}().{info.function.__name__}"
+    raise info.refusal(name, first.name, f"{info.kind.capitalize()} '{name}' {problem}", hint)
 
 
 def find_function(handler: Any) -> Any:
