@@ -13,7 +13,7 @@ from toolcrib.dispatch.rate_limit import RateLimiter
 from toolcrib.errors import CallError, RelayedError
 from toolcrib.protocol import prompts, resources
 from toolcrib.protocol.calls import AwaitedResult, Peer, encode_mapping, read_options
-from toolcrib.protocol.messages import INTERNAL_ERROR, INVALID_PARAMS, Id, Reply, RPCError
+from toolcrib.protocol.messages import INTERNAL_ERROR, Id, Reply, RPCError, invalid_params
 from toolcrib.protocol.modern import method_not_found
 from toolcrib.protocol.revisions import Revision
 
@@ -56,7 +56,7 @@ def complete(
     )
 
     if name not in names_of(target):
-        raise _invalid(f"'{target.name}' has no argument '{name[:80]}'")
+        raise invalid_params(f"'{target.name}' has no argument '{name[:80]}'")
     is_known = peer.principal is not LOCAL  # which stands for all clients without credentials
     if is_known and engine.completion_limit.take(peer.principal.binding) is not None:
         raise RPCError(INTERNAL_ERROR, "Too many completions: slow down", status=429)
@@ -144,7 +144,7 @@ def _find_target(engine: Engine, peer: Peer, ref: Any, revision: Revision) -> An
     key = {"ref/prompt": "name", "ref/resource": "uri"}.get(kind) if type(kind) is str else None
     text = ref.get(key) if key is not None else None
     if type(text) is not str:
-        raise _invalid("ref must be a ref/prompt with a name or a ref/resource with a uri")
+        raise invalid_params("ref must be a ref/prompt with a name or a ref/resource with a uri")
     dispatcher = engine.dispatcher
     if kind == "ref/prompt":
         found = dispatcher.prompts.try_get(text)
@@ -163,13 +163,9 @@ def _read_argument(params: Params) -> tuple[str, str, dict[str, str]]:
     name = argument.get("name") if type(argument) is dict else None
     value = argument.get("value") if type(argument) is dict else None
     if type(name) is not str or type(value) is not str:
-        raise _invalid("argument must have a name and a value, both strings")
+        raise invalid_params("argument must have a name and a value, both strings")
     context = params.get("context")
     known = context.get("arguments", {}) if type(context) is dict else {}
     if type(known) is not dict:
-        raise _invalid("context.arguments must be an object")
+        raise invalid_params("context.arguments must be an object")
     return name, value, {key: text for key, text in known.items() if type(text) is str}
-
-
-def _invalid(problem: str) -> RPCError:
-    return RPCError(INVALID_PARAMS, f"Invalid params: {problem}", status=200)

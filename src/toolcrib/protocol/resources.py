@@ -241,5 +241,5 @@ def read_uri(params: Params) -> str:
     """Return the URI that a request names. Raise RPCError where there is none."""
     uri = params.get("uri")
     if type(uri) is not str:
-        raise RPCError(INVALID_PARAMS, "Invalid params: uri is required, and must be a string", status=200)
+        raise messages.invalid_params("uri is required, and must be a string")
     return uri
