@@ -14,7 +14,7 @@ from enum import Enum
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 from toolcrib.content import MEDIA, ROLES, Block, File, Link, RelayedResult, Result, encode_contents
 from toolcrib.definition import URI, OptionFields, RunMode, ToolOptions, check_option_names, check_text
@@ -29,6 +29,9 @@ from toolcrib.schema.result import ToolResults
 from toolcrib.tool import Kind, Tool
 from toolcrib.validation import codec
 
+if TYPE_CHECKING:
+    from toolcrib.registry.folders import Folder
+
 logger = logging.getLogger("toolcrib")
 STATIC_TTL_MS = 3_600_000
 JSON_TYPE = "application/json"
@@ -38,11 +41,6 @@ _PLAIN = re.compile(r"[A-Za-z0-9._~:/-]*")
 """URIs that can be written in one way only."""
 _CONTENTS = frozenset({"uri", "mimeType", "text", "blob", "_meta"})
 _OWN_FIELDS = ("mime_type", "size", "annotations", "ttl_ms", "unscreened")
-_ANNOTATIONS: Mapping[Any, Callable[[Any], bool]] = {
-    "audience": lambda value: isinstance(value, list | tuple) and all(role in ROLES for role in value),
-    "priority": lambda value: type(value) in (int, float) and 0 <= value <= 1,
-    "lastModified": lambda value: isinstance(value, str),
-}
 
 
 class FeatureFields(TypedDict, total=False):
@@ -78,8 +76,8 @@ class Resource(Tool):
 
     `display_name` is the name that clients show, `template` is None for a single URI. `annotations` are those
     of MCP (`audience`, `priority`, `lastModified`). Clients may keep what they read for `ttl_ms`.
-    `unscreened` are variables that may hold `..`, absolute paths and NUL. `digest` is that of content which
-    must not change while it is served.
+    `unscreened` are variables that may hold `..`, absolute paths and NUL. `folder` is the one whose files are
+    published together. `digest` is that of content which must not change while it is served.
     """
 
     kind = "resource"
@@ -88,6 +86,7 @@ class Resource(Tool):
         "annotations",
         "completers",
         "display_name",
+        "folder",
         "is_static",
         "mime_type",
         "size",
@@ -100,6 +99,7 @@ class Resource(Tool):
         super().__init__(info, uri, options, partial(build_feature, "resource"), origin)
         self.display_name = uri
         self.template: URITemplate | None = None
+        self.folder: Folder | None = None
         self.mime_type: str | None = None
         self.size: int | None = None
         self.annotations: Mapping[str, Any] = {}
@@ -161,25 +161,27 @@ def _is_icons(value: Any) -> bool:
     return is_list and all(isinstance(icon, Mapping) and _is_text(icon.get("src")) for icon in value)
 
 
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list | tuple | set | frozenset) and all(map(_is_text, value))
+
+
+def _is_annotations(value: Any) -> bool:
+    if not isinstance(value, Mapping):
+        return False
+    audience, priority = value.get("audience", ()), value.get("priority", 0)
+    is_audience = isinstance(audience, list | tuple) and all(role in ROLES for role in audience)
+    is_priority = type(priority) in (int, float) and 0 <= priority <= 1
+    return is_audience and is_priority and _is_text(value.get("lastModified", ""))
+
+
 _CHECKS: Mapping[str, tuple[Callable[[Any], bool], str, str]] = {
     "name": (_is_text, "a string", "'orders'"),
     "icons": (_is_icons, "a list of dicts with 'src'", "[{'src': 'https://example.com/a.png'}]"),
     "mime_type": (_is_text, "a string", "'text/markdown'"),
     "size": (_is_whole, "a number of bytes", "1_000"),
     "ttl_ms": (_is_whole, "a whole number of milliseconds", "60_000"),
-    "annotations": (
-        lambda value: (
-            isinstance(value, Mapping)
-            and all(key not in _ANNOTATIONS or _ANNOTATIONS[key](item) for key, item in value.items())
-        ),
-        "a dict as MCP has it",
-        "{'audience': ['user'], 'priority': 0.5, 'lastModified': '2026-01-31T12:00:00Z'}",
-    ),
-    "unscreened": (
-        lambda value: isinstance(value, list | tuple | set | frozenset) and all(map(_is_text, value)),
-        "a list of variables",
-        "['path']",
-    ),
+    "annotations": (_is_annotations, "a dict as MCP has it", "{'audience': ['user'], 'priority': 0.5}"),
+    "unscreened": (_is_names, "a list of variables", "['path']"),
 }
 """Options that only resources, prompts and apps have: a test, what is expected, and an example."""
 
@@ -312,6 +314,8 @@ def _folder(uri: str, path: Path, fields: ResourceFields) -> list[Resource]:
         own = _static(where, partial(read, entry.path), {**shared, "name": entry.path})
         own.mime_type, own.size = fields.get("mime_type") or entry.mime_type, entry.size
         found.append(own)
+    for each in found:
+        each.folder = folder
     return found
 
 
