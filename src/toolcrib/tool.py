@@ -42,13 +42,7 @@ from toolcrib.errors import (
     InvalidToolError,
     Location,
 )
-from toolcrib.schema.parameters import (
-    VARIABLE_KINDS,
-    HandlerInfo,
-    check_parameters,
-    inspect_handler,
-    name_of,
-)
+from toolcrib.schema.parameters import VARIABLE_KINDS, HandlerInfo, check_parameters, inspect_handler, name_of
 from toolcrib.validation import codec
 
 if TYPE_CHECKING:
@@ -427,12 +421,7 @@ def _builders() -> dict[str, Build]:
     """Load what builds tools, which takes half of the start-up time, when the first definition is needed."""
     from toolcrib.schema.function import build_function, build_handler, build_object, build_open
 
-    return {
-        "function": build_function,
-        "handler": build_handler,
-        "object": build_object,
-        "open": build_open,
-    }
+    return {"function": build_function, "handler": build_handler, "object": build_object, "open": build_open}
 
 
 # --- tool objects ------------------------------------------------------------------------------------

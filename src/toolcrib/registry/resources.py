@@ -450,15 +450,9 @@ def find_overlaps(resources: Iterable[Tool]) -> Iterator[Finding]:
         other = first.setdefault(made.template.skeleton, made)
         if other is not made:
             text = f"Resource '{made.name}' is never read: '{other.name}' matches the same URIs"
-            yield Finding(
-                "same-uris",
-                "warning",
-                text,
-                tool=made.name,
-                file=made.source.file,
-                line=made.source.line,
-                hint=f"the first one is at {other.source}; change the fixed part of one",
-            )
+            hint = f"the first one is at {other.source}; change the fixed part of one"
+            file, line = made.source.file, made.source.line
+            yield Finding("same-uris", "warning", text, made.name, None, file, line, hint)
 
 
 # --- contents ------------------------------------------------------------------------------------------
