@@ -12,17 +12,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Literal,
-    ParamSpec,
-    Self,
-    TypedDict,
-    TypeVar,
-    Unpack,
-    overload,
-)
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
 
 from toolcrib import __version__, logs
 from toolcrib.content import Result, text_block
@@ -190,8 +180,7 @@ _OTHER_ATTRIBUTES = {
         "use server.resource('orders://{id}'), which takes templates too",
     ),
     **dict.fromkeys(
-        ("completion", "add_completion_handler"),
-        "use @function.complete('argument') of a prompt or resource",
+        ("completion", "add_completion_handler"), "use @function.complete('argument') of a prompt or resource"
     ),
     **dict.fromkeys(
         (

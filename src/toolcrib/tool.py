@@ -42,13 +42,7 @@ from toolcrib.errors import (
     InvalidToolError,
     Location,
 )
-from toolcrib.schema.parameters import (
-    VARIABLE_KINDS,
-    HandlerInfo,
-    check_parameters,
-    inspect_handler,
-    name_of,
-)
+from toolcrib.schema.parameters import VARIABLE_KINDS, HandlerInfo, check_parameters, inspect_handler, name_of
 from toolcrib.validation import codec
 
 if TYPE_CHECKING:
@@ -339,7 +333,7 @@ class Tool:
 
                 parts.arguments = bind_arguments(parts.arguments, self.options)
             definition = self._define(parts)
-            _check_texts(definition)
+            _check_texts(definition, self.kind)
         except DefinitionError as error:
             self._error = self._attribute(error)
             raise
@@ -387,9 +381,9 @@ _PRINTABLE = bytes(range(0x20, 0x7F))
 _UNUSUAL_ESCAPE = re.compile(rb'\\[^"\\nt]')
 
 
-def _check_texts(made: ToolDefinition) -> None:
+def _check_texts(made: ToolDefinition, kind: str) -> None:
     """Raise DefinitionError where a text has hidden characters or is too long, or a header mark is wrong."""
-    name = made.name
+    name, owner = made.name, f"{kind} '{made.name}'"
     try:
         texts = (made.description, made.title or "", made.input_schema, made.output_schema or {})
         encoded = codec.write(texts)
@@ -401,12 +395,12 @@ def _check_texts(made: ToolDefinition) -> None:
         is_plain = encoded.count(b"\\") == encoded.count(b"\\n")
         if is_plain or _UNUSUAL_ESCAPE.search(encoded) is None:
             return  # every character is visible, as nearly always
-    check_text(made.description, f"The description of tool '{name}'", name)
+    check_text(made.description, f"The description of {owner}", name)
     if made.title is not None:
-        check_text(made.title, f"The title of tool '{name}'", name)
-    check_schema_text(made.input_schema, f"The input schema of tool '{name}'", name)
+        check_text(made.title, f"The title of {owner}", name)
+    check_schema_text(made.input_schema, f"The input schema of {owner}", name)
     if made.output_schema is not None:
-        check_schema_text(made.output_schema, f"The output schema of tool '{name}'", name)
+        check_schema_text(made.output_schema, f"The output schema of {owner}", name)
 
 
 def _find_further(info: HandlerInfo, name: str, options: ToolOptions) -> list[DefinitionError]:
@@ -427,12 +421,7 @@ def _builders() -> dict[str, Build]:
     """Load what builds tools, which takes half of the start-up time, when the first definition is needed."""
     from toolcrib.schema.function import build_function, build_handler, build_object, build_open
 
-    return {
-        "function": build_function,
-        "handler": build_handler,
-        "object": build_object,
-        "open": build_open,
-    }
+    return {"function": build_function, "handler": build_handler, "object": build_object, "open": build_open}
 
 
 # --- tool objects ------------------------------------------------------------------------------------

@@ -148,12 +148,7 @@ def _arguments_schema(wire: Mapping[str, Any]) -> dict[str, Any]:
         texts = {key: argument[key] for key in ("title", "description") if argument.get(key)}
         properties[argument["name"]] = {"type": "string", **texts}
     required = [argument["name"] for argument in arguments if argument.get("required") is True]
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": False,
-    }
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
 def _read_template(text: str) -> URITemplate:

@@ -23,11 +23,7 @@ OnChange = Callable[[], object]
 OnUpdate = Callable[[str], object]
 SendRequest = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 
-_FILTERS = {
-    "tools": "toolsListChanged",
-    "prompts": "promptsListChanged",
-    "resources": "resourcesListChanged",
-}
+_FILTERS = {"tools": "toolsListChanged", "prompts": "promptsListChanged", "resources": "resourcesListChanged"}
 _RESOURCES = "resourceSubscriptions"
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 _MAX_DUE = 100

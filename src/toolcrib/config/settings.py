@@ -251,6 +251,8 @@ class Tasks(Settings):
     `patience_s` before its call becomes a task. A task is kept for `ttl_s` from its creation, and clients are
     told to ask for it every `poll_s`. `timeout_s` is the deadline of a tool without its own. While
     `max_open` tasks are open, or `max_open_per_principal` of one caller, further calls do not become tasks.
+    Where the results of ended tasks exceed `max_kept_bytes`, the oldest expire early, those of the caller
+    whose task has ended first.
     """
 
     file: Path | str = ".cache/tasks.db"
@@ -260,6 +262,7 @@ class Tasks(Settings):
     timeout_s: float = setting(3600.0, least=0.001, most=3600)
     max_open: int = setting(1_000, least=1, most=1_000_000)
     max_open_per_principal: int = setting(100, least=1, most=1_000_000)
+    max_kept_bytes: int = setting(2**30, least=100_000, most=2**40)
 
 
 METRICS_SCOPE = "metrics:read"

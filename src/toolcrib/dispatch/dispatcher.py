@@ -256,11 +256,7 @@ class Dispatcher:
     """Calls the tools of one registry. `server` is passed to handlers that ask for it."""
 
     def __init__(
-        self,
-        registry: ToolRegistry,
-        *,
-        server: Any = None,
-        timeout_s: float | None = DEFAULT_TIMEOUT_S,
+        self, registry: ToolRegistry, *, server: Any = None, timeout_s: float | None = DEFAULT_TIMEOUT_S
     ) -> None:
         self.registry = registry
         self.registries: dict[Kind, ToolRegistry] = {"tool": registry}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
@@ -11,7 +11,7 @@ from toolcrib.content import Result, text_block
 from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Principal
 from toolcrib.definition import APPS, URI, LargeResults
 from toolcrib.dispatch.dispatcher import DEFAULT_TIMEOUT_S, Dispatcher, Plan, ToolStats
-from toolcrib.dispatch.middleware import Call, LongCall
+from toolcrib.dispatch.middleware import Admission, Call, LongCall
 from toolcrib.errors import CallError, DefinitionError, Finding, Location, ToolBusyError, ToolNotFoundError
 from toolcrib.registry.index import Snapshot
 from toolcrib.registry.registry import OnDuplicate, Report, ToolRegistry
@@ -84,6 +84,10 @@ class FeatureDispatcher(Dispatcher):
 
             self._finder = ResourceFinder(self.resources)
         return self._finder.find(uri) or (None, None)
+
+    def admission(self, principal: Principal, tool: Tool, unknown: Collection[str] = ()) -> Admission | None:
+        """Return the test that access rules are for arguments of a resource or prompt; None: all may pass."""
+        return None if self.pipeline is None else self.pipeline.admission(principal, tool, unknown)
 
     # --- running ---
 

@@ -37,7 +37,7 @@ import itertools
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +64,8 @@ Check = Callable[["Call", dict[str, Any]], Awaitable[None] | None]
 Convert = Callable[[], Awaitable["Received"]]
 """Converts the arguments of a call and returns them as the tool gets them. The tool is called with these."""
 Fail = Callable[["Call", BaseException], Result]
+Admission = Callable[[Mapping[str, Any]], bool]
+"""Returns whether access rules let a principal run something with these arguments."""
 
 
 @dataclass(slots=True, eq=False)
@@ -209,6 +211,12 @@ class Pipeline:
         """Return the scopes that a principal lacks to use a tool that it sees."""
         parts = (part for part in self._policy if hasattr(part, "missing_scopes"))
         return tuple(scope for part in parts for scope in part.missing_scopes(principal, tool))
+
+    def admission(self, principal: Principal, tool: Tool, unknown: Collection[str]) -> Admission | None:
+        """Return the test that access rules are for arguments, None if they do not look at any. `unknown` are
+        arguments that will be known later."""
+        parts = (part for part in self._policy if hasattr(part, "admission"))
+        return next((part.admission(principal, tool, unknown) for part in parts), None)
 
     def is_visible(self, principal: Principal, tool: Tool) -> bool:
         return all(part.visible(principal, tool) for part in self._filters)

@@ -20,6 +20,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -64,6 +65,15 @@ _IS_EXPIRED = """(
     :now_ns - created_ns >= ttl_ms * 1000000 OR (created_ns > :now_ns AND :wall_ms - created_ms >= ttl_ms)
 )"""
 """A time of creation that lies ahead was written before the machine restarted; then the wall clock counts."""
+
+_SIZE = "(1000 + ifnull(length(outcome), 0))"
+"""The room that a task takes: its result, and about as much as the rest of its row."""
+_ROOM = f"SELECT total({_SIZE}) FROM tasks WHERE status != 'working'"  # noqa: S608 # constants
+_MAKE_ROOM = f"""DELETE FROM tasks WHERE id != :id AND id IN (SELECT id FROM (
+    SELECT id, sum({_SIZE}) OVER (
+        ORDER BY id != :id, principal = (SELECT principal FROM tasks WHERE id = :id), updated_ms DESC, id
+    ) AS total FROM tasks WHERE status != 'working'
+) WHERE total > :most)"""  # noqa: S608 # constants
 
 
 class TaskStoreError(OSError):
@@ -277,11 +287,15 @@ class TaskFile:
             db.executemany("DELETE FROM questions WHERE task = ? AND key = ?", [(id_, key) for key in keys])
             self._touch(db, id_)
 
-    def finish(self, id_: str, status: Status, outcome: bytes | None) -> None:
-        """Write the end of a task, unless it has one."""
+    def finish(self, id_: str, status: Status, outcome: bytes | None, max_kept_bytes: int) -> int:
+        """Write the end of a task, unless it has one. Where ended tasks need more room than they may, the
+        oldest expire, those of the same principal first. Return how many have."""
         with self._transaction() as db:
             self._end(db, status, outcome, "id = ?", (id_,))
             db.execute("DELETE FROM questions WHERE task = ?", (id_,))
+            if db.execute(_ROOM).fetchone()[0] <= max_kept_bytes:
+                return 0
+            return db.execute(_MAKE_ROOM, {"id": id_, "most": max_kept_bytes}).rowcount
 
     def forget(self, id_: str) -> None:
         """Delete a task that no client knows of."""
@@ -438,7 +452,9 @@ class TaskStore:
         self._on_signals = on_signals
         self._now_ns = now_ns
         self._file = TaskFile(path, secrets.token_hex(8), now_ns=now_ns, wall=wall)
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[tuple[Callable[[TaskFile], Any], Future[Any]] | None] = (
+            queue.SimpleQueue()
+        )
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._renewed_ns = 0
@@ -447,12 +463,10 @@ class TaskStore:
 
     async def run(self, act: Callable[[TaskFile], T], wait_s: float = WAIT_S) -> T:
         """Return what `act` returns for the file. Raises TaskStoreError, and what `act` raises by itself."""
-        loop = asyncio.get_running_loop()
-        job = _Job(act, loop, loop.create_future())
-        self._submit(job, loop)
+        job = self._submit(act)
         try:
             async with asyncio.timeout(wait_s):
-                done: T = await job.future
+                done: T = await asyncio.shield(asyncio.wrap_future(job))
                 return done
         except TimeoutError:
             raise TaskStoreError(f"{self.path} did not respond within {wait_s:g} s") from None
@@ -470,7 +484,7 @@ class TaskStore:
 
     def post(self, act: Callable[[TaskFile], object]) -> None:
         """Have `act` called for the file, without waiting for that."""
-        self._submit(_Job(act), asyncio.get_running_loop())
+        self._submit(act)
 
     def discard(self, id_: str) -> None:
         """Delete a task that no client knows of."""
@@ -504,12 +518,14 @@ class TaskStore:
             self._jobs.put(None)
             thread.join(CLOSE_S)  # its last step: closing the file
 
-    def _submit(self, job: _Job, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._jobs.put(job)
+    def _submit(self, act: Callable[[TaskFile], Any]) -> Future[Any]:
+        self._loop = asyncio.get_running_loop()
+        done: Future[Any] = Future()
+        self._jobs.put((act, done))
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="toolcrib-tasks", daemon=True)
             self._thread.start()
+        return done
 
     # --- the thread ---
 
@@ -524,18 +540,18 @@ class TaskStore:
             if job is None:
                 self._file.close()
                 return
-            self._do(job)
+            self._do(*job)
             if is_polling or self.open or self.watched:
                 self._poll(is_due=True)
 
-    def _do(self, job: _Job) -> None:
+    def _do(self, act: Callable[[TaskFile], Any], done: Future[Any]) -> None:
         try:
-            job.resolve(job.act(self._file), None)
+            done.set_result(act(self._file))
         except (sqlite3.Error, OSError) as error:
             self._file.close()
-            job.resolve(None, TaskStoreError(f"{self.path}: {error}"))
+            done.set_exception(TaskStoreError(f"{self.path}: {error}"))
         except Exception as error:
-            job.resolve(None, error)
+            done.set_exception(error)
 
     def _poll(self, *, is_due: bool) -> None:
         try:
@@ -559,34 +575,3 @@ class TaskStore:
                 self._loop.call_soon_threadsafe(self._on_signals, signals)
             except RuntimeError:
                 pass  # the loop is closed
-
-
-class _Job:
-    """Something to do with the file, and the future that waits for it, if any does."""
-
-    __slots__ = ("_loop", "act", "future")
-
-    def __init__(
-        self,
-        act: Callable[[TaskFile], Any],
-        loop: asyncio.AbstractEventLoop | None = None,
-        future: asyncio.Future[Any] | None = None,
-    ) -> None:
-        self.act = act
-        self._loop = loop
-        self.future: Any = future
-
-    def resolve(self, value: Any, error: Exception | None) -> None:
-        if self._loop is not None:
-            try:
-                self._loop.call_soon_threadsafe(self._set, value, error)
-            except RuntimeError:
-                pass  # the loop is closed
-
-    def _set(self, value: Any, error: Exception | None) -> None:
-        if self.future.done():
-            return
-        if error is None:
-            self.future.set_result(value)
-        else:
-            self.future.set_exception(error)

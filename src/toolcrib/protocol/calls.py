@@ -536,10 +536,10 @@ def read_call(params: Mapping[str, Any]) -> tuple[str, dict[str, Any] | None]:
 def _read_arguments(name: Any, params: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the arguments of a call. Raise RPCError where they or the name are invalid."""
     if type(name) is not str:
-        raise RPCError(INVALID_PARAMS, "Invalid params: name is required, and must be a string", status=200)
+        raise messages.invalid_params("name is required, and must be a string")
     arguments = params.get("arguments")
     if type(arguments) is not dict and "arguments" in params:
-        raise RPCError(INVALID_PARAMS, "Invalid params: arguments must be an object", status=200)
+        raise messages.invalid_params("arguments must be an object")
     return arguments
 
 
@@ -558,9 +558,7 @@ def read_token(meta: Mapping[str, Any]) -> Id | None:
     if token is None and "progressToken" not in meta:
         return None
     if type(token) is not str and type(token) is not int:
-        raise RPCError(
-            INVALID_PARAMS, "Invalid params: progressToken must be a string or an integer", status=200
-        )
+        raise messages.invalid_params("progressToken must be a string or an integer")
     return token
 
 
@@ -571,9 +569,7 @@ def read_options(params: dict[str, Any]) -> tuple[str | None, Id | None]:
     if messages.LOG_LEVEL in meta:
         level = meta[messages.LOG_LEVEL]
         if level not in messages.LEVELS:
-            raise RPCError(
-                INVALID_PARAMS, f"Invalid params: _meta['{messages.LOG_LEVEL}'] is no level", status=200
-            )
+            raise messages.invalid_params(f"_meta['{messages.LOG_LEVEL}'] is no level")
     return level, read_token(meta) if "progressToken" in meta else None
 
 

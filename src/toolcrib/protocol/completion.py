@@ -1,6 +1,6 @@
 """completion/complete: values for the arguments of prompts and resource templates.
 
-What a client may not see is not completed either, because suggestions tell what there is.
+What a client may not see or read is not completed either, because suggestions tell what there is.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from toolcrib.dispatch.rate_limit import RateLimiter
 from toolcrib.errors import CallError, RelayedError
 from toolcrib.protocol import prompts, resources
 from toolcrib.protocol.calls import AwaitedResult, Peer, encode_mapping, read_options
-from toolcrib.protocol.messages import INTERNAL_ERROR, INVALID_PARAMS, Id, Reply, RPCError
+from toolcrib.protocol.messages import INTERNAL_ERROR, Id, Reply, RPCError, invalid_params
 from toolcrib.protocol.modern import method_not_found
 from toolcrib.protocol.revisions import Revision
 
@@ -56,23 +56,30 @@ def complete(
     )
 
     if name not in names_of(target):
-        raise _invalid(f"'{target.name}' has no argument '{name[:80]}'")
+        raise invalid_params(f"'{target.name}' has no argument '{name[:80]}'")
     is_known = peer.principal is not LOCAL  # which stands for all clients without credentials
     if is_known and engine.completion_limit.take(peer.principal.binding) is not None:
         raise RPCError(INTERNAL_ERROR, "Too many completions: slow down", status=429)
     completer = target.completers.get(name)
     if completer is None:
-        found = rank(choices_of(target, name), value, strict=True)
+        choices = _drop_hidden(engine, peer, target, name, known, choices_of(target, name))
+        found = rank(choices, value, strict=True)
         return encode_mapping(engine, id_, revision, _to_wire(found))
     arguments = bind_completer(completer, value, known)
     if arguments is None:
         return encode_mapping(engine, id_, revision, _to_wire(Completions([], 0)))
-    outcome = _run(engine, peer, target, name, completer, arguments)
+    outcome = _run(engine, peer, target, name, known, completer, arguments)
     return AwaitedResult(engine, peer, id_, revision, outcome)
 
 
 async def _run(
-    engine: Engine, peer: Peer, target: Any, name: str, completer: Any, arguments: Mapping[str, Any]
+    engine: Engine,
+    peer: Peer,
+    target: Any,
+    name: str,
+    known: Mapping[str, str],
+    completer: Any,
+    arguments: Mapping[str, Any],
 ) -> Any:
     from toolcrib.registry.completion import rank  # start-up time
 
@@ -82,14 +89,32 @@ async def _run(
         code = result.error.rpc_code if isinstance(result.error, RelayedError) else INTERNAL_ERROR
         raise RPCError(code, text, status=200)
     values = result.structured_content
-    if isinstance(values, dict) and target.adoption is not None:  # the answer of another library's server
-        return {"completion": values}
-    found = values if isinstance(values, list) else []
-    return _to_wire(rank(_drop_hidden(engine, peer, target, name, found), arguments["value"]))
+    is_adopted = isinstance(values, dict) and target.adoption is not None  # of another library's server
+    found = values["values"] if is_adopted else values if isinstance(values, list) else []
+    shown = _drop_hidden(engine, peer, target, name, known, found)
+    if is_adopted:
+        return {"completion": values if len(shown) == len(found) else {"values": shown}}
+    return _to_wire(rank(shown, arguments["value"]))
 
 
-def _drop_hidden(engine: Engine, peer: Peer, target: Any, name: str, values: list[Any]) -> list[Any]:
-    """Return values without those of resources of their own that the client may not see."""
+def _drop_hidden(
+    engine: Engine, peer: Peer, target: Any, name: str, known: Mapping[str, str], values: list[Any]
+) -> list[Any]:
+    """Return values without those that lead to something that the client may not see or read."""
+    from toolcrib.registry.completion import names_of, spell  # start-up time
+
+    given = {key: known[key] for key in names_of(target) if key in known}
+    unknown = {*names_of(target)} - {*given, name}
+    admits = engine.dispatcher.admission(peer.principal, target, unknown)
+    if admits is not None:
+        template = getattr(target, "template", None)
+        lists = () if template is None else template.exploded
+
+        def is_admitted(value: Any) -> bool:
+            decoded = target.arguments.decode_texts({**given, name: spell(value)})
+            return admits({key: [item] if key in lists else item for key, item in decoded.items()})
+
+        values = [value for value in values if is_admitted(value)]
     if target.kind != "resource" or target.template is None or target.template.variables != (name,):
         return values
     if name in target.template.exploded:
@@ -119,15 +144,13 @@ def _find_target(engine: Engine, peer: Peer, ref: Any, revision: Revision) -> An
     key = {"ref/prompt": "name", "ref/resource": "uri"}.get(kind) if type(kind) is str else None
     text = ref.get(key) if key is not None else None
     if type(text) is not str:
-        raise _invalid("ref must be a ref/prompt with a name or a ref/resource with a uri")
+        raise invalid_params("ref must be a ref/prompt with a name or a ref/resource with a uri")
     dispatcher = engine.dispatcher
     if kind == "ref/prompt":
         found = dispatcher.prompts.try_get(text)
         error = prompts.unknown_prompt(text)
     else:
-        found = dispatcher.resources.try_get(text)
-        if found is None:
-            found, _ = resources.find(engine, text)
+        found = dispatcher.resources.try_get(text) or resources.find_visible(engine, peer, text)
         error = resources.not_found(text, revision)
     if found is None or not dispatcher.is_visible(peer.principal, found):
         raise error
@@ -140,13 +163,9 @@ def _read_argument(params: Params) -> tuple[str, str, dict[str, str]]:
     name = argument.get("name") if type(argument) is dict else None
     value = argument.get("value") if type(argument) is dict else None
     if type(name) is not str or type(value) is not str:
-        raise _invalid("argument must have a name and a value, both strings")
+        raise invalid_params("argument must have a name and a value, both strings")
     context = params.get("context")
     known = context.get("arguments", {}) if type(context) is dict else {}
     if type(known) is not dict:
-        raise _invalid("context.arguments must be an object")
+        raise invalid_params("context.arguments must be an object")
     return name, value, {key: text for key, text in known.items() if type(text) is str}
-
-
-def _invalid(problem: str) -> RPCError:
-    return RPCError(INVALID_PARAMS, f"Invalid params: {problem}", status=200)

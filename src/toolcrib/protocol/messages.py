@@ -64,6 +64,11 @@ class Reply:
 ACCEPTED = Reply(None, 202)
 
 
+def invalid_params(problem: str) -> RPCError:
+    """Return the error of a request that is understood, but asks for something that cannot be."""
+    return RPCError(INVALID_PARAMS, f"Invalid params: {problem}", status=200)
+
+
 def check_id(value: Any) -> Id:
     """Return the id of a request, or raise RPCError if it cannot be one."""
     if type(value) is int:

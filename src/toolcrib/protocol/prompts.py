@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from toolcrib.content import Block, Result
 from toolcrib.protocol.calls import Peer, begin, read_call, read_envelope, read_options
 from toolcrib.protocol.lists import list_reply, read_cursor
-from toolcrib.protocol.messages import INVALID_PARAMS, Id, Reply, RPCError
+from toolcrib.protocol.messages import INVALID_PARAMS, Id, Reply, RPCError, invalid_params
 from toolcrib.protocol.modern import method_not_found
 from toolcrib.protocol.resources import FeatureRequest
 from toolcrib.protocol.revisions import Revision
@@ -70,8 +70,7 @@ def get(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params)
     name, arguments = read_call(params)
     for key, value in (arguments or {}).items():
         if type(value) is not str:
-            text = f"Invalid params: the argument '{key[:80]}' must be a string"
-            raise RPCError(INVALID_PARAMS, text, status=200)
+            raise invalid_params(f"the argument '{key[:80]}' must be a string")
     prompt = engine.dispatcher.prompts.try_get(name)
     if prompt is not None and arguments:
         arguments = prompt.arguments.decode_texts(arguments)

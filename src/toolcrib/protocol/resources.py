@@ -145,10 +145,12 @@ def find(engine: Engine, uri: str) -> tuple[Tool, dict[str, Any]] | tuple[None, 
 
 
 def find_visible(engine: Engine, peer: Peer, uri: str) -> Tool | None:
-    """Return the resource of a URI if the client may see it."""
-    resource, _ = find(engine, uri)
-    is_seen = resource is not None and engine.dispatcher.is_visible(peer.principal, resource)
-    return resource if is_seen else None
+    """Return the resource of a URI if the client may see it, and no rule denies reading this URI."""
+    resource, values = find(engine, uri)
+    if resource is None or not engine.dispatcher.is_visible(peer.principal, resource):
+        return None
+    admits = engine.dispatcher.admission(peer.principal, resource)
+    return resource if admits is None or admits(values or {}) else None
 
 
 def is_known(engine: Engine, peer: Peer, uri: str) -> bool:
@@ -239,5 +241,5 @@ def read_uri(params: Params) -> str:
     """Return the URI that a request names. Raise RPCError where there is none."""
     uri = params.get("uri")
     if type(uri) is not str:
-        raise RPCError(INVALID_PARAMS, "Invalid params: uri is required, and must be a string", status=200)
+        raise messages.invalid_params("uri is required, and must be a string")
     return uri

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from toolcrib.context import ANONYMOUS, LOCAL
 from toolcrib.protocol import messages
 from toolcrib.protocol.calls import Peer, PendingRequest, read_options
-from toolcrib.protocol.messages import INVALID_PARAMS, Id, Reply, RPCError
+from toolcrib.protocol.messages import Id, Reply, RPCError, invalid_params
 from toolcrib.protocol.resources import is_known
 from toolcrib.protocol.revisions import Revision
 from toolcrib.protocol.tasks import read_task_ids
@@ -82,11 +82,9 @@ def grant(engine: Engine, peer: Peer, wanted: Mapping[str, Any]) -> dict[str, An
             granted[f"{kind}ListChanged"] = True
     uris = wanted.get("resourceSubscriptions", [])
     if type(uris) is not list or not all(type(uri) is str for uri in uris):
-        text = "Invalid params: resourceSubscriptions must be a list of strings"
-        raise RPCError(INVALID_PARAMS, text, status=200)
+        raise invalid_params("resourceSubscriptions must be a list of strings")
     if len(uris) > MAX_URIS:
-        text = f"Invalid params: at most {MAX_URIS} resourceSubscriptions"
-        raise RPCError(INVALID_PARAMS, text, status=200)
+        raise invalid_params(f"at most {MAX_URIS} resourceSubscriptions")
     known = [uri for uri in dict.fromkeys(uris) if is_known(engine, peer, uri)]
     return granted | ({"resourceSubscriptions": known} if known else {})
 
@@ -95,7 +93,7 @@ def listen(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: dict
     read_options(params)
     wanted = params.get("notifications")
     if type(wanted) is not dict:
-        raise RPCError(INVALID_PARAMS, "Invalid params: notifications must be an object", status=200)
+        raise invalid_params("notifications must be an object")
     if _is_full_for(peer, engine.subscriptions):
         raise RPCError(messages.INTERNAL_ERROR, "Too many subscriptions: end one first", status=429)
     task_ids = read_task_ids(engine, wanted, params["_meta"][messages.CAPABILITIES])

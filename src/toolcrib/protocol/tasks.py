@@ -24,7 +24,7 @@ from toolcrib.dispatch.rate_limit import LogLimiter
 from toolcrib.errors import CannotAskError
 from toolcrib.protocol import messages, questions
 from toolcrib.protocol.calls import AwaitedResult, Peer, ToolCall, read_options
-from toolcrib.protocol.messages import INTERNAL_ERROR, INVALID_PARAMS, Id, Reply, RPCError
+from toolcrib.protocol.messages import INTERNAL_ERROR, Id, Reply, RPCError, invalid_params
 from toolcrib.protocol.modern import method_not_found
 from toolcrib.protocol.revisions import Revision
 from toolcrib.validation import codec
@@ -365,11 +365,13 @@ class TaskManager:
 
     async def finish(self, id_: str, status: Status, outcome: bytes | None) -> None:
         """Write the end of a task, until it is written or the task has expired."""
-        until = time.monotonic() + self.settings.ttl_s
+        until, most = time.monotonic() + self.settings.ttl_s, self.settings.max_kept_bytes
         try:
             while time.monotonic() < until and id_ in self._running:
                 try:
-                    await self.store.run(lambda file: file.finish(id_, status, outcome))
+                    dropped = await self.store.run(lambda file: file.finish(id_, status, outcome, most))
+                    if dropped:
+                        self._warn("%d ended tasks expired early: max_kept_bytes is reached", dropped)
                     return
                 except OSError as error:
                     self._warn("the end of a task cannot be written: %s", error)
@@ -384,7 +386,7 @@ class TaskManager:
         if len(id_) <= MAX_ID:
             row = await self.run(lambda file: file.find(id_, principal.binding))
         if row is None:
-            raise RPCError(INVALID_PARAMS, "Invalid params: unknown or expired task", status=200)
+            raise invalid_params("unknown or expired task")
         return row
 
     async def run(self, act: Callable[[Any], Any]) -> Any:
@@ -493,7 +495,7 @@ def _request(
         raise missing_extension(method)
     task_id = params.get("taskId")
     if type(task_id) is not str:
-        raise RPCError(INVALID_PARAMS, "Invalid params: taskId is required, and must be a string", status=200)
+        raise invalid_params("taskId is required, and must be a string")
     return AwaitedResult(engine, peer, id_, revision, act(task_id))
 
 
@@ -513,15 +515,14 @@ def update_task(engine: Engine, peer: Peer, id_: Id, revision: Revision, params:
 
     async def act(task_id: str) -> dict[str, Any]:
         if type(given) is not dict or len(codec.write(given)) > questions.MAX_ANSWERS_BYTES:
-            problem = f"inputResponses must be an object of at most {questions.MAX_ANSWERS_BYTES} bytes"
-            raise RPCError(INVALID_PARAMS, f"Invalid params: {problem}", status=200)
+            most = questions.MAX_ANSWERS_BYTES
+            raise invalid_params(f"inputResponses must be an object of at most {most} bytes")
         row = await tasks.find(task_id, peer.principal)
         answers: dict[str, bytes] = {}
         for key in given.keys() & row.questions.keys():
             question = questions.read_request(codec.decode(row.questions[key]))
             if questions.from_wire(question, given[key]) is None:
-                problem = f"the answer to '{key}' does not fit the question"
-                raise RPCError(INVALID_PARAMS, f"Invalid params: {problem}", status=200)
+                raise invalid_params(f"the answer to '{key}' does not fit the question")
             answers[key] = codec.write(given[key])
         if answers:
             await tasks.run(lambda file: file.answer(task_id, binding, answers))
@@ -558,6 +559,5 @@ def read_task_ids(engine: Engine, wanted: Mapping[str, Any], capabilities: Mappi
     if not declares_tasks(capabilities):
         raise missing_extension("The filter taskIds")
     if type(ids) is not list or len(ids) > MAX_WATCHED or any(type(item) is not str for item in ids):
-        problem = f"taskIds must be a list of at most {MAX_WATCHED} strings"
-        raise RPCError(INVALID_PARAMS, f"Invalid params: {problem}", status=200)
+        raise invalid_params(f"taskIds must be a list of at most {MAX_WATCHED} strings")
     return list(dict.fromkeys(ids))

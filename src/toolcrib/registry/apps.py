@@ -24,7 +24,7 @@ from toolcrib.content import MEDIA
 from toolcrib.definition import APP_SCHEME, APPS, OptionFields, ToolOptions, check_option_names, check_text
 from toolcrib.errors import DefinitionError, FileUnavailableError, Finding, InvalidToolError, Location
 from toolcrib.registry.folders import FileReader
-from toolcrib.registry.resources import STATIC_TTL_MS, Resource, check_uri
+from toolcrib.registry.resources import STATIC_TTL_MS, Resource, check_fields, check_uri
 from toolcrib.schema.parameters import HandlerInfo
 from toolcrib.tool import Tool
 
@@ -129,6 +129,7 @@ def _read_page(uri: str, page: Any, reader: FileReader | None, source: Location)
 def _read_settings(uri: str, fields: AppFields) -> dict[str, Any]:
     """Return the `_meta.ui` of the contents. Raise InvalidToolError for what hosts would not understand."""
     check_option_names(fields, "app", AppFields.__annotations__)
+    check_fields(fields, uri)
     border: Any = fields.get("prefers_border")
     domain: Any = fields.get("domain")
     if domain is not None and (not isinstance(domain, str) or not domain):

@@ -113,7 +113,7 @@ def choices_of(target: Completable, argument: str) -> list[str]:
     schema = target.arguments.schema
     found: list[Any] = []
     _collect_choices(schema["properties"].get(argument, {}), schema.get("$defs", {}), found)
-    return list(dict.fromkeys(_spell(value) for value in found))
+    return list(dict.fromkeys(spell(value) for value in found))
 
 
 def _collect_choices(schema: Any, definitions: Mapping[str, Any], found: list[Any], depth: int = 0) -> None:
@@ -132,7 +132,7 @@ def _collect_choices(schema: Any, definitions: Mapping[str, Any], found: list[An
             _collect_choices(part, definitions, found, depth + 1)
 
 
-def _spell(value: Any) -> str:
+def spell(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, str) else str(value)
@@ -142,7 +142,7 @@ def rank(values: Iterable[Any], typed: str, *, strict: bool = False) -> Completi
     """Return values in order: those that begin with what was typed, then those with a word that does, then
     those that contain it. Where none does, all of them, because a function may know better; `strict`: none.
     """
-    texts = list(dict.fromkeys(_spell(value)[:_MAX_LENGTH] for value in values if value is not None))
+    texts = list(dict.fromkeys(spell(value)[:_MAX_LENGTH] for value in values if value is not None))
     wanted = typed.casefold()
     ranked = [(_rank_of(text.casefold(), wanted), text) for text in texts]
     matching = [item for item in ranked if item[0] < 3] or ([] if strict else ranked)

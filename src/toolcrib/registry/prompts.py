@@ -15,7 +15,7 @@ from toolcrib.content import MEDIA, ROLES, Block, Message, RelayedResult, Result
 from toolcrib.definition import OptionFields, ToolOptions, check_option_names
 from toolcrib.errors import InvalidToolError
 from toolcrib.registry.completion import Completers
-from toolcrib.registry.resources import FeatureFields, build_feature
+from toolcrib.registry.resources import FeatureFields, build_feature, check_fields
 from toolcrib.schema.parameters import HandlerInfo, check_parameters, inspect_handler, name_of
 from toolcrib.schema.pydantic_types import to_plain
 from toolcrib.schema.result import ToolResults, is_block
@@ -79,6 +79,7 @@ def make_prompt(function: Callable[..., Any], name: str | None, fields: PromptFi
         raise InvalidToolError(f"A prompt needs a function, got {type(function).__name__}")
     if name and fields.get("name"):
         raise InvalidToolError("Option 'name' is given twice", tool=name)
+    check_fields({"name": name, **fields}, name)
     name = name or fields.get("name") or name_of(function)
     if not name:
         raise InvalidToolError("A lambda needs a name", hint="give one: server.prompt(..., name=...)")
@@ -87,7 +88,7 @@ def make_prompt(function: Callable[..., Any], name: str | None, fields: PromptFi
     if options.run == "process":
         raise InvalidToolError("A prompt cannot run in a process", tool=name, hint="use run='thread'")
     info = inspect_handler(function, name, "prompt")
-    check_parameters(info, name, "prompt")
+    check_parameters(info, name)
     return PromptTemplate(info, name, options, function)
 
 

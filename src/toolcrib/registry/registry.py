@@ -98,11 +98,7 @@ class _Replacement:
                 names.drop([entry])
 
     def store(
-        self,
-        tools: Iterable[Tool],
-        store: Callable[[Tool], Tool],
-        report: Report,
-        known: Collection[Finding],
+        self, tools: Iterable[Tool], store: Callable[[Tool], Tool], report: Report, known: Collection[Finding]
     ) -> None:
         """Store the new tools. Raises BatchError where the report then has errors that are not `known`."""
         stored: dict[Tool, None] = {}

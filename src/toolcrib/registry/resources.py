@@ -14,9 +14,9 @@ from enum import Enum
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
-from toolcrib.content import MEDIA, Block, File, Link, RelayedResult, Result, encode_contents
+from toolcrib.content import MEDIA, ROLES, Block, File, Link, RelayedResult, Result, encode_contents
 from toolcrib.definition import URI, OptionFields, RunMode, ToolOptions, check_option_names, check_text
 from toolcrib.errors import Finding, InvalidToolError, Location
 from toolcrib.registry.completion import TIMEOUT_S, Completers
@@ -28,6 +28,9 @@ from toolcrib.schema.parameters import HandlerInfo, check_parameters, inspect_ha
 from toolcrib.schema.result import ToolResults
 from toolcrib.tool import Kind, Tool
 from toolcrib.validation import codec
+
+if TYPE_CHECKING:
+    from toolcrib.registry.folders import Folder
 
 logger = logging.getLogger("toolcrib")
 STATIC_TTL_MS = 3_600_000
@@ -73,8 +76,8 @@ class Resource(Tool):
 
     `display_name` is the name that clients show, `template` is None for a single URI. `annotations` are those
     of MCP (`audience`, `priority`, `lastModified`). Clients may keep what they read for `ttl_ms`.
-    `unscreened` are variables that may hold `..`, absolute paths and NUL. `digest` is that of content which
-    must not change while it is served.
+    `unscreened` are variables that may hold `..`, absolute paths and NUL. `folder` is the one whose files are
+    published together. `digest` is that of content which must not change while it is served.
     """
 
     kind = "resource"
@@ -83,6 +86,7 @@ class Resource(Tool):
         "annotations",
         "completers",
         "display_name",
+        "folder",
         "is_static",
         "mime_type",
         "size",
@@ -95,6 +99,7 @@ class Resource(Tool):
         super().__init__(info, uri, options, partial(build_feature, "resource"), origin)
         self.display_name = uri
         self.template: URITemplate | None = None
+        self.folder: Folder | None = None
         self.mime_type: str | None = None
         self.size: int | None = None
         self.annotations: Mapping[str, Any] = {}
@@ -143,6 +148,55 @@ class Resource(Tool):
         return values
 
 
+def _is_whole(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_icons(value: Any) -> bool:
+    is_list = isinstance(value, list | tuple)
+    return is_list and all(isinstance(icon, Mapping) and _is_text(icon.get("src")) for icon in value)
+
+
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list | tuple | set | frozenset) and all(map(_is_text, value))
+
+
+def _is_annotations(value: Any) -> bool:
+    if not isinstance(value, Mapping):
+        return False
+    audience, priority = value.get("audience", ()), value.get("priority", 0)
+    is_audience = isinstance(audience, list | tuple) and all(role in ROLES for role in audience)
+    is_priority = type(priority) in (int, float) and 0 <= priority <= 1
+    return is_audience and is_priority and _is_text(value.get("lastModified", ""))
+
+
+_CHECKS: Mapping[str, tuple[Callable[[Any], bool], str, str]] = {
+    "name": (_is_text, "a string", "'orders'"),
+    "icons": (_is_icons, "a list of dicts with 'src'", "[{'src': 'https://example.com/a.png'}]"),
+    "mime_type": (_is_text, "a string", "'text/markdown'"),
+    "size": (_is_whole, "a number of bytes", "1_000"),
+    "ttl_ms": (_is_whole, "a whole number of milliseconds", "60_000"),
+    "annotations": (_is_annotations, "a dict as MCP has it", "{'audience': ['user'], 'priority': 0.5}"),
+    "unscreened": (_is_names, "a list of variables", "['path']"),
+}
+"""Options that only resources, prompts and apps have: a test, what is expected, and an example."""
+
+
+def check_fields(fields: Mapping[str, Any], name: Any) -> None:
+    """Raise InvalidToolError for an option of a wrong type."""
+    for option in fields.keys() & _CHECKS.keys():
+        is_valid, expected, example = _CHECKS[option]
+        value = fields[option]
+        if value is not None and not is_valid(value):
+            text = f"Option '{option}' must be {expected}, got {value!r:.80}"
+            owner = name if isinstance(name, str) else None
+            raise InvalidToolError(text, tool=owner, hint=f"such as {option}={example}")
+
+
 def build_feature(kind: Kind, info: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
     """Return the parts of a resource or a prompt, which have no output schema."""
     parts = build_function(info, name, options)
@@ -163,7 +217,7 @@ def make_resource(uri: str, function: Callable[..., Any], fields: ResourceFields
         raise InvalidToolError(f"A resource needs a function, got {type(function).__name__}")
     check_uri(uri)
     info = inspect_handler(function, uri, "resource")
-    check_parameters(info, uri, "resource")
+    check_parameters(info, uri)
     made = _configure(Resource(info, uri, _options(fields), function), fields)
     made.display_name = fields.get("name") or name_of(function) or uri
     if is_template(uri):
@@ -260,6 +314,8 @@ def _folder(uri: str, path: Path, fields: ResourceFields) -> list[Resource]:
         own = _static(where, partial(read, entry.path), {**shared, "name": entry.path})
         own.mime_type, own.size = fields.get("mime_type") or entry.mime_type, entry.size
         found.append(own)
+    for each in found:
+        each.folder = folder
     return found
 
 
@@ -297,6 +353,7 @@ def _options(fields: ResourceFields, **more: Any) -> ToolOptions:
 
 
 def _configure(made: Resource, fields: ResourceFields) -> Resource:
+    check_fields(fields, made.name)
     made.mime_type = fields.get("mime_type")
     made.size = fields.get("size")
     made.annotations = fields.get("annotations") or {}
@@ -393,15 +450,9 @@ def find_overlaps(resources: Iterable[Tool]) -> Iterator[Finding]:
         other = first.setdefault(made.template.skeleton, made)
         if other is not made:
             text = f"Resource '{made.name}' is never read: '{other.name}' matches the same URIs"
-            yield Finding(
-                "same-uris",
-                "warning",
-                text,
-                tool=made.name,
-                file=made.source.file,
-                line=made.source.line,
-                hint=f"the first one is at {other.source}; change the fixed part of one",
-            )
+            hint = f"the first one is at {other.source}; change the fixed part of one"
+            file, line = made.source.file, made.source.line
+            yield Finding("same-uris", "warning", text, made.name, None, file, line, hint)
 
 
 # --- contents ------------------------------------------------------------------------------------------

@@ -19,12 +19,7 @@ from toolcrib.registry.index import spellings
 from toolcrib.tool import Tool
 
 KINDS = ("tool", "resource", "prompt")
-LIST_NAMES = {
-    "tool": "tools",
-    "resource": "resources",
-    "template": "resourceTemplates",
-    "prompt": "prompts",
-}
+LIST_NAMES = {"tool": "tools", "resource": "resources", "template": "resourceTemplates", "prompt": "prompts"}
 """The lists of MCP by the kind of their entries."""
 _LABELS = tuple(LIST_NAMES)
 HINTS = ("read-only", "destructive", "idempotent", "open-world")

@@ -66,11 +66,9 @@ def try_hints(info: HandlerInfo, name: str) -> tuple[dict[str, Any], list[Invali
             hints |= _evaluate(info.function, {parameter: hint})
         except Exception as error:
             subject = "The result" if parameter == "return" else f"Parameter '{parameter}'"
-            message = f"{subject} of tool '{name}' has an annotation that cannot be resolved: {error}"
+            message = f"{subject} of {info.kind} '{name}' has an annotation that cannot be resolved: {error}"
             hint = "import the name at run time, at the top of the module, not under TYPE_CHECKING"
-            errors.append(
-                InvalidSignatureError(message, tool=name, parameter=parameter, source=info.source, hint=hint)
-            )
+            errors.append(info.refusal(name, parameter, message, hint))
     return hints, errors
 
 

@@ -119,7 +119,7 @@ class _FunctionBuilder:
         """Defaults that stand in `Field(...)`, by parameter."""
         self.factories: dict[str, Callable[[], Any]] = {}
         self.arguments = ToolArguments(name=name, schema={}, options=options)
-        self.injector = Injector(name, {}, options.run)
+        self.injector = Injector(name, info.kind, {}, options.run)
 
     @functools.cached_property
     def reader(self) -> HintReader:
@@ -364,13 +364,8 @@ class _FunctionBuilder:
 
     def refuse(self, parameter: str, problem: str, hint: str | None) -> NoReturn:
         subject = "The result" if parameter == "return" else f"Parameter '{parameter}'"
-        raise InvalidSignatureError(
-            f"{subject} of tool '{self.name}' {problem}",
-            tool=self.name,
-            parameter=parameter,
-            source=self.info.source,
-            hint=hint,
-        ) from None
+        text = f"{subject} of {self.info.kind} '{self.name}' {problem}"
+        raise self.info.refusal(self.name, parameter, text, hint) from None
 
 
 # Names that stand in a list of parameters without being one: injected values, types, and headings in prose.
@@ -431,14 +426,9 @@ def is_context(hint: Any, info: HandlerInfo, name: str, parameter: str) -> bool:
     if not isinstance(cls, type):
         return False
     if cls.__name__ == "Context" and cls.__module__.partition(".")[0] in ("mcp", "fastmcp"):
-        raise InvalidSignatureError(
-            f"Parameter '{parameter}' of tool '{name}' is a Context of {cls.__module__}, "
-            "which toolcrib does not provide",
-            tool=name,
-            parameter=parameter,
-            source=info.source,
-            hint="annotate it with toolcrib.Context",
-        )
+        problem = f"is a Context of {cls.__module__}, which toolcrib does not provide"
+        text = f"Parameter '{parameter}' of {info.kind} '{name}' {problem}"
+        raise info.refusal(name, parameter, text, "annotate it with toolcrib.Context")
     return issubclass(cls, Context)
 
 
@@ -446,13 +436,8 @@ def _find_depends(hint: Any, parameter: Parameter, info: HandlerInfo, name: str)
     try:
         return find_depends(hint, parameter.default)
     except TypeError as error:
-        raise InvalidSignatureError(
-            f"Parameter '{parameter.name}' of tool '{name}' {error}",
-            tool=name,
-            parameter=parameter.name,
-            source=info.source,
-            hint="import Depends from toolcrib",
-        ) from None
+        text = f"Parameter '{parameter.name}' of {info.kind} '{name}' {error}"
+        raise info.refusal(name, parameter.name, text, "import Depends from toolcrib") from None
 
 
 def _inject(info: HandlerInfo, arguments: ToolArguments, injector: Injector) -> Callable[..., Any]:
@@ -622,7 +607,7 @@ def _build_explicit(info: HandlerInfo, name: str, options: ToolOptions, *, takes
         if is_pydantic_field(item.default)
     }
     defaults = {key: field.default for key, field in fields.items() if field.default is not MISSING}
-    injector = Injector(name, {}, options.run)
+    injector = Injector(name, info.kind, {}, options.run)
     arguments = _bind_handler(info, name, schema, injector, takes_all=takes_all)
     arguments.options = options
     arguments.factories = {key: field.factory for key, field in fields.items() if field.factory is not None}
@@ -684,13 +669,9 @@ def _check_other_parameters(info: HandlerInfo, name: str, parameters: list[Param
     """Raise where a handler that gets all arguments in a dict needs something else."""
     for item in parameters:
         if item.kind in _BY_NAME and item.default is EMPTY:
-            raise InvalidSignatureError(
-                f"The handler of tool '{name}' requires '{item.name}', which no call provides",
-                tool=name,
-                parameter=item.name,
-                source=info.source,
-                hint="give it a default; for cancellation annotate a parameter with Context",
-            )
+            text = f"The handler of tool '{name}' requires '{item.name}', which no call provides"
+            hint = "give it a default; for cancellation annotate a parameter with Context"
+            raise info.refusal(name, item.name, text, hint)
 
 
 def _check_keywords(
@@ -708,10 +689,5 @@ def _check_keywords(
         problem = f"requires '{missing[0]}', which its schema does not require"
     else:
         return
-    raise InvalidSignatureError(
-        f"The handler of tool '{name}' {problem}",
-        tool=name,
-        parameter=(extra or missing)[0],
-        source=info.source,
-        hint="call its only parameter `arguments` to get all of them in a dict, or name the properties",
-    )
+    hint = "call its only parameter `arguments` to get all of them in a dict, or name the properties"
+    raise info.refusal(name, (extra or missing)[0], f"The handler of tool '{name}' {problem}", hint)

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, NoReturn
 
 from toolcrib.context import Context, Depends
 from toolcrib.definition import ToolOptions
-from toolcrib.errors import InvalidArgumentsError, InvalidSignatureError, InvalidToolError, suggest
+from toolcrib.errors import InvalidArgumentsError, InvalidToolError, suggest
 from toolcrib.schema.annotations import origin_of, resolve_hints
 from toolcrib.schema.arguments import ToolArguments
 from toolcrib.schema.parameters import (
@@ -78,9 +78,10 @@ class _Step:
 
 @dataclass(slots=True, eq=False)
 class Injector:
-    """The dependencies of one tool: `functions` by parameter."""
+    """The dependencies of one tool, resource or prompt (its `kind`): `functions` by parameter."""
 
     tool: str
+    kind: str
     functions: dict[str, Callable[..., Any]]
     run: str
     own_context: str | None = None
@@ -144,8 +145,8 @@ class Injector:
         function = find_function(factory)
         is_async = is_async_callable(factory) or inspect.isasyncgenfunction(function)
         if is_async and self.run == "inline":
-            hint = "make the tool `async def`, or use run='thread'"
-            problem = f"depends on '{name}', which is async, but the tool runs inline"
+            hint = f"make the {self.kind} `async def`, or use run='thread'"
+            problem = f"depends on '{name}', which is async, but the {self.kind} runs inline"
             self._refuse(place, parameter, problem, hint)
         context, needs = None, {}
         hints = resolve_hints(callee, name)
@@ -168,13 +169,8 @@ class Injector:
         steps[key] = _Step(key, factory, context, needs, is_async, is_generator)
 
     def _refuse(self, info: HandlerInfo, parameter: str, problem: str, hint: str | None) -> NoReturn:
-        raise InvalidSignatureError(
-            f"Parameter '{parameter}' of tool '{self.tool}' {problem}",
-            tool=self.tool,
-            parameter=parameter,
-            source=info.source,
-            hint=hint,
-        ) from None
+        text = f"Parameter '{parameter}' of {self.kind} '{self.tool}' {problem}"
+        raise info.refusal(self.tool, parameter, text, hint) from None
 
     # --- running ---
 

@@ -39,12 +39,14 @@ class Parameter(NamedTuple):
 
 
 class HandlerInfo:
-    """A handler and the `function` behind its wrappers, which has the hints, the docstring and the source."""
+    """A handler and the `function` behind its wrappers, which has the hints, the docstring and the source.
+    `kind` is the word for the handler in messages."""
 
-    __slots__ = ("_parameters", "_signature", "function", "handler", "is_async", "source")
+    __slots__ = ("_parameters", "_signature", "function", "handler", "is_async", "kind", "source")
 
-    def __init__(self, handler: Callable[..., Any]) -> None:
+    def __init__(self, handler: Callable[..., Any], kind: str = "tool") -> None:
         self.handler = handler
+        self.kind = kind
         self.function: Any = find_function(handler)
         self.source = locate(self.function)
         self.is_async = is_async_callable(handler)
@@ -71,6 +73,10 @@ class HandlerInfo:
         if self._signature is None:
             self._signature = inspect.signature(self.handler)
         return self._signature
+
+    def refusal(self, name: str, parameter: str, problem: str, hint: str | None) -> InvalidSignatureError:
+        """Return the error about a parameter."""
+        return InvalidSignatureError(problem, tool=name, parameter=parameter, source=self.source, hint=hint)
 
     @property
     def is_plain(self) -> bool:
@@ -106,7 +112,7 @@ def _read_code(function: Any) -> list[Parameter]:
 
 def inspect_handler(handler: Callable[..., Any], name: str, kind: str = "tool") -> HandlerInfo:
     """Return a HandlerInfo. Raise InvalidToolError where the handler has no signature."""
-    info = HandlerInfo(handler)
+    info = HandlerInfo(handler, kind)
     if not info.is_plain:
         try:
             _ = info.signature
@@ -120,23 +126,19 @@ def inspect_handler(handler: Callable[..., Any], name: str, kind: str = "tool") 
     return info
 
 
-def check_parameters(info: HandlerInfo, name: str, kind: str = "tool") -> None:
+def check_parameters(info: HandlerInfo, name: str) -> None:
     """Raise InvalidSignatureError where the parameters cannot be arguments of a tool, resource or prompt."""
     if not info.is_plain or info.function.__code__.co_flags & _VARIABLE_FLAGS:
         variable = [item for item in info.parameters if item.kind in _VARIABLE]
         if variable:
             shown = " and ".join(f"{_VARIABLE[item.kind]}{item.name}" for item in variable)
-            raise InvalidSignatureError(
-                f"{kind.capitalize()} '{name}' takes {shown}, which no schema can describe",
-                tool=name,
-                parameter=variable[0].name,
-                source=info.source,
-                hint="name each parameter" + (", or give an explicit input_schema" if kind == "tool" else ""),
-            )
-    _check_bound(info, name, kind)
+            text = f"{info.kind.capitalize()} '{name}' takes {shown}, which no schema can describe"
+            hint = "name each parameter" + (", or give an explicit input_schema" * (info.kind == "tool"))
+            raise info.refusal(name, variable[0].name, text, hint)
+    _check_bound(info, name)
 
 
-def _check_bound(info: HandlerInfo, name: str, kind: str) -> None:
+def _check_bound(info: HandlerInfo, name: str) -> None:
     qualname = getattr(info.function, "__qualname__", "")
     owner = qualname.rpartition(".")[0] if "." in qualname else ""
     if info.handler is not info.function or not owner or owner.endswith("<locals>"):
@@ -144,13 +146,9 @@ def _check_bound(info: HandlerInfo, name: str, kind: str) -> None:
     first = next(iter(info.parameters), None)
     if first is None or first.name not in ("self", "cls") or first.annotation is not EMPTY:
         return
-    raise InvalidSignatureError(
-        f"{kind.capitalize()} '{name}' is an unbound method: the caller would have to send '{first.name}'",
-        tool=name,
-        parameter=first.name,
-        source=info.source,
-        hint=f"add a method of an instance: {owner.rpartition('.')[2]}().{info.function.__name__}",
-    )
+    problem = f"is an unbound method: the caller would have to send '{first.name}'"
+    hint = f"add a method of an instance: {owner.rpartition('.')[2]}().{info.function.__name__}"
+    raise info.refusal(name, first.name, f"{info.kind.capitalize()} '{name}' {problem}", hint)
 
 
 def find_function(handler: Any) -> Any:

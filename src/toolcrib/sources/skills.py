@@ -195,7 +195,7 @@ class _SkillReader:
         info = HandlerInfo(_reading(self.folder, entry.path, file.digest, mime_type))
         info.source = Location(str(self.folder.path / entry.path), 1)
         made = SkillResource(info, file.uri, ToolOptions(read_only=True, run="thread"), self.folder)
-        made.display_name = entry.path
+        made.display_name, made.folder = entry.path, self.folder
         made.mime_type, made.size, made.digest = mime_type, file.size, file.digest
         return made
 
@@ -226,7 +226,7 @@ def _reading(folder: Folder, path: str, digest: str, mime_type: str) -> Callable
     def read() -> File:
         data, _ = folder.read(path)
         if _digest(data) != digest:
-            text = f"File {path!r:.200} has changed since the server started: restart the server"
+            text = f"File {path!r:.200} has changed since the server started: restart it, or use --reload"
             raise ToolError(text)
         return File(data, mime_type=mime_type)
 

@@ -92,6 +92,8 @@ class Transports:
         self._enforcer = enforcer
         self._routes = routes
         self.engine = Engine(dispatcher, settings)
+        self.relay: Callable[[str], None] | None = None
+        """Tells other processes of the server that a resource has changed."""
         if enforcer is not None and enforcer.telemetry is not None:
             self._add_gauges(enforcer.telemetry, dispatcher)
         self._registry = dispatcher.registry
@@ -136,7 +138,13 @@ class Transports:
         self._call(self._schedule, kind)
 
     def announce_update(self, uri: str) -> None:
-        """Tell clients that a resource has changed. May be called from any thread."""
+        """Tell clients of all processes that a resource has changed. May be called from any thread."""
+        self.receive_update(uri)
+        if self.relay is not None:
+            self.relay(uri)
+
+    def receive_update(self, uri: str) -> None:
+        """Tell the clients of this process that a resource has changed. May be called from any thread."""
         self._call(self.engine.announce_update, uri)
 
     def _call(self, function: Callable[[str], None], argument: str) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import socket
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -99,6 +104,68 @@ def test_workers_open_the_sealed_state_of_each_other(server: Serving) -> None:
         return len(seen) == 2
 
     wait_until(answer)
+
+
+SHOP = '''
+from toolcrib import MCPServer
+
+server = MCPServer("shop")
+server.resource("shop://{name}")(lambda name: name)
+
+@server.tool
+async def sell(item: str) -> str:
+    """Sell something."""
+    await server.resource_changed(f"shop://{item}")
+    return "sold"
+'''
+
+
+def listen(serving: Serving, uri: str) -> BinaryIO:
+    """Return the lines of a subscription that has been acknowledged."""
+    url = urlsplit(serving.address)
+    meta = {"protocolVersion": "2026-07-28", "clientCapabilities": {}}
+    params = {
+        "notifications": {"resourceSubscriptions": [uri]},
+        "_meta": {f"io.modelcontextprotocol/{key}": value for key, value in meta.items()},
+    }
+    message = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}
+    body = json.dumps(message).encode()
+    head = {
+        "host": url.netloc,
+        "content-type": "application/json",
+        "accept": "application/json, text/event-stream",
+        "mcp-protocol-version": "2026-07-28",
+        "mcp-method": "subscriptions/listen",
+        "content-length": len(body),
+    }
+    lines = "".join(f"{name}: {value}\r\n" for name, value in head.items())
+    connection = socket.create_connection((url.hostname or "", url.port or 80), timeout=10)
+    connection.sendall(f"POST {url.path} HTTP/1.1\r\n{lines}\r\n".encode() + body)
+    stream = connection.makefile("rb")
+    connection.close()  # the stream keeps it open
+    assert uri in await_line(stream, b"notifications/subscriptions/acknowledged")
+    return stream
+
+
+def await_line(stream: BinaryIO, words: bytes) -> str:
+    return next(line for line in stream if words in line).decode()
+
+
+def test_a_change_reaches_the_subscribers_of_every_worker(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(SHOP)
+    with Serving("tools.py", "--workers", "2", cwd=tmp_path) as serving, ExitStack() as stack:
+        streams = [stack.enter_context(listen(serving, "shop://tea")) for _ in range(12)]
+        for _ in range(3):
+            assert serving.call("sell", item="tea") == "sold"
+            assert all("shop://tea" in await_line(each, b"/updated") for each in streams)
+        victim = children_of(serving.process.pid)[0]
+        os.kill(victim, signal.SIGKILL)
+        serving.wait_for("starting another one")
+        wait_until(lambda: len(children_of(serving.process.pid)) == 2)
+        again = [stack.enter_context(listen(serving, "shop://tea")) for _ in range(12)]
+        assert serving.call("sell", item="tea") == "sold"
+        assert all("shop://tea" in await_line(each, b"/updated") for each in again)
+    assert "Traceback" not in serving.errors
 
 
 def test_a_tool_cannot_ask_without_a_session(server: Serving) -> None:

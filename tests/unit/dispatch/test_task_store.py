@@ -18,6 +18,7 @@ from toolcrib.dispatch.task_store import (
     NS,
     NewTask,
     Signals,
+    Status,
     TaskFile,
     TaskStore,
     TaskStoreError,
@@ -53,6 +54,10 @@ def create(file: TaskFile, principal: str = "ana", ttl_ms: int = HOUR_MS) -> str
     return file.create(NewTask(principal, "work", "digest", ttl_ms), 1_000, None).id
 
 
+def finish(file: TaskFile, id_: str, status: Status, outcome: bytes | None, most: int = 2**30) -> int:
+    return file.finish(id_, status, outcome, most)
+
+
 def status_of(file: TaskFile, id_: str, principal: str = "ana") -> str | None:
     row = file.find(id_, principal)
     return None if row is None else row.status
@@ -79,7 +84,7 @@ def test_the_first_end_of_a_task_is_its_last(machine: Machine) -> None:
     one, two = machine.process("one"), machine.process("two")
     id_ = create(one)
     two.cancel(id_, "ana")
-    one.finish(id_, "completed", b"{}")
+    finish(one, id_, "completed", b"{}")
     one.note(id_, "late words")
     row = two.find(id_, "ana")
     assert row is not None
@@ -131,8 +136,55 @@ def test_open_tasks_are_counted_and_ended_ones_are_not(machine: Machine) -> None
         with pytest.raises(TooManyTasksError):
             file.create(NewTask(principal, "work", "", HOUR_MS), most, most_own)
     file.create(NewTask("ben", "work", "", HOUR_MS), 10, 1)
-    file.finish(first, "completed", b"{}")
+    finish(file, first, "completed", b"{}")
     file.create(NewTask("ana", "work", "", HOUR_MS), 10, 1)
+
+
+# --- room --------------------------------------------------------------------------------------------
+
+RESULT = b"x" * 9_000  # 10,000 bytes with its row
+
+
+def test_the_oldest_results_expire_where_all_need_too_much_room(machine: Machine) -> None:
+    one, two = machine.process("one"), machine.process("two")
+    ids = [create(one) for _ in range(6)]
+    for id_ in ids[:5]:
+        assert finish(one, id_, "completed", RESULT, 30_000) == (id_ in ids[3:5])
+        machine.pass_s(1)
+    assert [status_of(two, id_) for id_ in ids] == [None, None, *["completed"] * 3, "working"]
+    row = two.find(ids[4], "ana")
+    assert row is not None
+    assert row.outcome == RESULT
+
+
+def test_open_tasks_and_a_result_of_any_size_are_kept(machine: Machine) -> None:
+    file = machine.process("one")
+    ids = [create(file) for _ in range(20)]
+    assert finish(file, ids[0], "completed", RESULT * 10, 30_000) == 0
+    assert [status_of(file, id_) for id_ in ids] == ["completed", *["working"] * 19]
+    assert finish(file, ids[1], "cancelled", None, 30_000) == 1
+    assert [status_of(file, id_) for id_ in ids] == [None, "cancelled", *["working"] * 18]
+
+
+def test_a_principal_loses_its_own_results_first(machine: Machine) -> None:
+    file = machine.process("one")
+    bens = create(file, "ben")
+    finish(file, bens, "completed", RESULT, 30_000)
+    anas = [create(file) for _ in range(4)]
+    for id_ in anas:
+        machine.pass_s(1)
+        finish(file, id_, "completed", RESULT, 30_000)
+    assert status_of(file, bens, "ben") == "completed"
+    assert [status_of(file, id_) for id_ in anas] == [None, None, "completed", "completed"]
+
+
+def test_the_end_of_a_task_that_has_expired_is_dropped(machine: Machine) -> None:
+    file = machine.process("one")
+    id_ = create(file, ttl_ms=1_000)
+    machine.pass_s(2)
+    file.renew()
+    assert finish(file, id_, "completed", RESULT, 1) == 0
+    assert status_of(file, id_) is None
 
 
 # --- time --------------------------------------------------------------------------------------------
@@ -141,7 +193,7 @@ def test_open_tasks_are_counted_and_ended_ones_are_not(machine: Machine) -> None
 def test_a_task_expires_when_it_was_promised_and_not_before(machine: Machine) -> None:
     file = machine.process("one")
     id_ = create(file, ttl_ms=60_000)
-    file.finish(id_, "completed", b"{}")
+    finish(file, id_, "completed", b"{}")
     machine.pass_s(59.9)
     assert status_of(file, id_) == "completed"
     machine.pass_s(0.2)
@@ -165,7 +217,7 @@ def test_after_a_restart_of_the_machine_the_wall_clock_counts(machine: Machine) 
     file = machine.process("one")
     kept, expired = create(file, ttl_ms=HOUR_MS), create(file, ttl_ms=60_000)
     for id_ in (kept, expired):
-        file.finish(id_, "completed", b"{}")
+        finish(file, id_, "completed", b"{}")
     machine.wall.pass_s(120)
     machine.uptime.at_s = 30.0
     after = machine.process("two")
@@ -179,7 +231,7 @@ def test_after_a_restart_of_the_machine_the_wall_clock_counts(machine: Machine) 
 def test_tasks_of_a_process_that_died_have_failed(machine: Machine) -> None:
     one, two = machine.process("one"), machine.process("two")
     id_, ended = create(one), create(one)
-    one.finish(ended, "completed", b"{}")
+    finish(one, ended, "completed", b"{}")
     machine.pass_s(LEASE_S - 0.1)
     assert status_of(two, id_) == "working"
     machine.pass_s(0.2)

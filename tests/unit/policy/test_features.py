@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -126,6 +127,121 @@ async def test_a_condition_is_about_a_variable_of_the_template() -> None:
         ] == "order 100"
         refused = await pipe.error("resources/read", {"uri": "shop://orders/101"})
         assert (refused["code"], "too new" in refused["message"]) == (-32603, True)
+
+
+async def complete(pipe: RawPipe, ref: str, name: str, **known: str) -> list[str]:
+    kind, key = ("ref/resource", "uri") if "://" in ref else ("ref/prompt", "name")
+    params: dict[str, Any] = {
+        "ref": {"type": kind, key: ref},
+        "argument": {"name": name, "value": ""},
+        "context": {"arguments": known},
+    }
+    found: list[str] = (await pipe.result("completion/complete", params))["completion"]["values"]
+    return found
+
+
+def make_library(*rules: Rule) -> MCPServer:
+    server = MCPServer("library", policy=Policy(rules=list(rules)))
+
+    @server.resource("library://{shelf}/{number}")
+    def book(shelf: str, number: int, language: str = "en") -> str:
+        return f"{shelf} {number} {language}"
+
+    @book.complete("shelf")
+    def complete_shelf(value: str) -> list[str]:
+        return ["poems", "secret"]
+
+    @book.complete("number")
+    def complete_number(value: str) -> list[int]:
+        return [1, 50, 101]
+
+    @server.prompt
+    def plan(city: Literal["Rome", "Oslo"], days: Literal[1, 2, 3] = 1) -> str:
+        return f"{days} in {city}"
+
+    return server
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", MODERN])
+async def test_a_subscription_is_unknown_where_a_condition_denies_the_read(version: str) -> None:
+    rules = [
+        Rule(deny=["resource:*"], when={"number": {"above": 100}}, because="too new"),
+        Rule(deny=["resource:*"], when={"shelf": "secret"}),
+    ]
+    uris = ["library://poems/1", "library://poems/101", "library://secret/1", "library://poems/x"]
+    async with raw_pipe(make_library(*rules), version) as pipe:
+        if version == MODERN:
+            pipe.begin("subscriptions/listen", {"notifications": {"resourceSubscriptions": uris}})
+            granted = await pipe.notice("notifications/subscriptions/acknowledged")
+            assert granted["params"]["notifications"] == {"resourceSubscriptions": uris[:1]}
+            return
+        assert await pipe.result("resources/subscribe", {"uri": uris[0]}) == {}
+        for uri in uris[1:]:
+            error = await pipe.error("resources/subscribe", {"uri": uri})
+            assert error == {"code": -32002, "message": f"Resource not found: {uri}", "data": {"uri": uri}}
+
+
+async def test_values_that_a_condition_denies_are_not_suggested() -> None:
+    rules = [
+        Rule(deny=["resource:*"], when={"number": {"above": 100}}),
+        Rule(deny=["resource:*"], when={"shelf": "secret"}),
+        Rule(deny=["resource:*"], when={"shelf": "poems", "number": 50}),
+        Rule(deny=["prompt:plan"], when={"city": "Oslo", "days": {"above": 1}}),
+    ]
+    template = "library://{shelf}/{number}"
+    async with raw_pipe(make_library(*rules)) as pipe:
+        assert await complete(pipe, template, "shelf") == ["poems"]
+        assert await complete(pipe, template, "number") == ["1", "50"]
+        assert await complete(pipe, template, "number", shelf="poems", other="x") == ["1"]
+        assert await complete(pipe, template, "number", shelf="secret") == []
+        assert await complete(pipe, template, "shelf", number="101") == []
+        assert await complete(pipe, template, "shelf", number="x") == []
+        assert await complete(pipe, "library://poems/1", "shelf") == ["poems"]
+        assert await complete(pipe, "plan", "city", days="2") == ["Rome"]
+        assert await complete(pipe, "plan", "days", city="Oslo") == ["1"]
+        assert await complete(pipe, "plan", "days") == ["1", "2", "3"]
+        params = {"argument": {"name": "shelf", "value": ""}}
+        ref = {"type": "ref/resource", "uri": "library://secret/1"}
+        assert (await pipe.error("completion/complete", {"ref": ref, **params}))["code"] == -32602
+
+
+async def test_values_are_suggested_where_a_rule_may_still_allow() -> None:
+    rules = [
+        Rule(allow=["resource:*"], when={"shelf": "poems", "number": {"below": 100}, "language": "en"}),
+        Rule(allow=["prompt:*"]),
+    ]
+    async with raw_pipe(make_library(*rules)) as pipe:
+        template = "library://{shelf}/{number}"
+        assert await complete(pipe, template, "shelf") == ["poems"]
+        assert await complete(pipe, template, "number") == ["1", "50"]
+        assert await complete(pipe, template, "number", shelf="secret") == []
+
+
+async def test_conditions_see_the_values_that_a_resource_gets() -> None:
+    server = MCPServer(
+        "library", policy=Policy(rules=[Rule(deny=["resource:*"], when={"day": "2026-01-31"})])
+    )
+
+    @server.resource("diary://{day}")
+    def entry(day: date) -> str:
+        return day.isoformat()
+
+    async with raw_pipe(server, "2025-11-25") as pipe:
+        assert await pipe.result("resources/subscribe", {"uri": "diary://2026-01-30"}) == {}
+        for day in ("2026-01-31", "20260131"):
+            assert (await pipe.error("resources/read", {"uri": f"diary://{day}"}))["code"] != 0
+            assert (await pipe.error("resources/subscribe", {"uri": f"diary://{day}"}))["code"] == -32002
+
+
+async def test_files_of_a_folder_that_a_condition_denies_are_not_suggested(tmp_path: Path) -> None:
+    for path in ("guide.md", "internal/plan.md"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text("text")
+    rule = Rule(deny=["resource:docs://*"], when={"path": {"below_path": "internal"}})
+    server = MCPServer("docs", policy=Policy(rules=[rule]))
+    server.add_resource("docs://", tmp_path)
+    async with raw_pipe(server) as pipe:
+        assert await complete(pipe, "docs://{+path}", "path") == ["guide.md"]
 
 
 async def test_a_rule_about_no_resource_is_an_error_at_the_start() -> None:

@@ -612,6 +612,30 @@ async def test_a_call_beyond_the_number_of_tasks_waits(
     assert "a call of 'work' does not become a task: 1 tasks" in caplog.text
 
 
+async def test_results_beyond_max_kept_bytes_expire_the_oldest_first(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = MCPServer("shop", tasks=Tasks(file=tmp_path / "tasks.db", max_kept_bytes=2**20))
+
+    @server.tool(task="always")
+    async def fill(letter: str) -> str:
+        await asyncio.sleep(0.01)
+        return letter * 400_000
+
+    async with TaskClient(server) as client, server:
+        ids = [await client.start("fill", letter="a")]
+        for letter in "bcd":
+            await client.until(ids[-1])
+            ids.append(await client.start("fill", letter=letter))
+        last = await client.until(ids[-1])
+        assert last["result"]["content"][0]["text"] == "d" * 400_000
+        assert (await client.get(ids[-2]))["status"] == "completed"
+        for id_ in ids[:2]:
+            with pytest.raises(RefusedError, match="unknown or expired task"):
+                await client.get(id_)
+    assert "1 ended tasks expired early: max_kept_bytes is reached" in caplog.text
+
+
 @pytest.mark.parametrize("kind", ["a folder", "another file", "no folder"])
 async def test_without_a_file_the_call_waits_and_a_question_is_a_round_trip(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str

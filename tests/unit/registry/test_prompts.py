@@ -8,6 +8,7 @@ import enum
 from typing import Annotated, Any, Literal
 
 import pytest
+from mcp.server.mcpserver import Context as OtherContext
 from pydantic import BaseModel
 
 from toolcrib import (
@@ -318,3 +319,36 @@ async def test_a_name_may_be_given_as_an_option() -> None:
     assert await server.get_prompt("greet") == [text("Hello")]
     with pytest.raises(InvalidToolError, match="'name' is given twice"):
         server.prompt("one", name="two")(leave)
+
+
+def takes_missing(city: Missing) -> str: ...  # type: ignore[name-defined]  # noqa: F821
+
+
+def takes_context(city: str, ctx: OtherContext) -> str: ...
+
+
+async def open_shelf() -> str: ...
+
+
+def takes_async(city: Annotated[str, Depends(open_shelf)]) -> str: ...
+
+
+def has_hidden_text(city: str) -> str:
+    """Plan a trip\u200b\u202e."""
+    return city
+
+
+@pytest.mark.parametrize("function", [takes_missing, takes_context, takes_async, has_hidden_text])
+@pytest.mark.parametrize("kind", ["prompt", "resource"])
+def test_errors_in_a_function_name_what_it_is(kind: str, function: Any) -> None:
+    server: Any = MCPServer("shop")
+    add = getattr(server, kind)("it" if kind == "prompt" else "shop://{city}", run="inline")
+
+    def build() -> None:
+        add(function)
+        _ = [tool.definition for tool in (*server.prompts, *server.resources)]
+
+    with pytest.raises(DefinitionError) as refused:
+        build()
+    assert f"{kind} '" in str(refused.value)
+    assert "tool" not in f"{refused.value} {refused.value.hint}".replace("toolcrib", "")

@@ -617,3 +617,50 @@ def test_an_unknown_option_of_a_prompt_or_an_app_names_their_kind() -> None:
     with pytest.raises(InvalidToolError, match=r"^Unknown app option: prefersBorder$") as refused:
         server.add_app("ui://it", "<!doctype html><html></html>", prefersBorder=True)
     assert refused.value.hint == "use prefers_border=..."
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"mime_type": 3}, "must be a string, got 3"),
+        ({"name": 3}, "must be a string, got 3"),
+        ({"size": "large"}, "must be a number of bytes, got 'large'"),
+        ({"size": True}, "must be a number of bytes, got True"),
+        ({"ttl_ms": 1.5}, "must be a whole number of milliseconds, got 1.5"),
+        ({"ttl_ms": -1}, "must be a whole number of milliseconds, got -1"),
+        ({"annotations": ["user"]}, "must be a dict as MCP has it, got ['user']"),
+        ({"annotations": {"audience": ["cat"]}}, "must be a dict as MCP has it"),
+        ({"annotations": {"priority": 7}}, "must be a dict as MCP has it"),
+        ({"annotations": {"lastModified": 7}}, "must be a dict as MCP has it"),
+        ({"unscreened": "path"}, "must be a list of variables, got 'path'"),
+        ({"unscreened": 3}, "must be a list of variables, got 3"),
+        ({"icons": [3]}, "must be a list of dicts with 'src', got [3]"),
+        ({"icons": [{"url": "a"}]}, "must be a list of dicts with 'src'"),
+    ],
+)
+def test_an_option_of_a_wrong_type_is_refused(tmp_path: Path, options: Any, problem: str) -> None:
+    server: Any = MCPServer("shop")
+    [option] = options
+    adds = [
+        lambda: server.resource("shop://{id}", **options)(lambda id: id),
+        lambda: server.add_resource("shop://tea", "tea", **options),
+        lambda: server.add_resource("shop://files", tmp_path, **options),
+    ]
+    if option in ("name", "icons"):
+        page = "<!doctype html><html></html>"
+        adds += [lambda: server.add_app("ui://it", page, **options)]
+        adds += [lambda: server.prompt(**options)(lambda: "Hello")]
+    for add in adds:
+        with pytest.raises(InvalidToolError) as refused:
+            add()
+        assert f"Option '{option}' {problem}" in str(refused.value)
+        assert (refused.value.hint or "").startswith(f"such as {option}=")
+    assert not (*server.resources, *server.prompts)
+
+
+def test_annotations_that_mcp_does_not_define_are_kept() -> None:
+    server = MCPServer("shop")
+    given = {"audience": ["user"], "priority": 1, "lastModified": "2026-01-31T12:00:00Z", "shelf": 3}
+    server.add_resource("shop://tea", "tea", annotations=given, mime_type=None, size=0)
+    [tea] = server.resources
+    assert tea.to_wire()["annotations"] == given

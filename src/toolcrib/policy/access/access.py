@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
@@ -108,6 +108,17 @@ class RuleSet:
             if holding:
                 return Judgement(True, allowed_by, None, combine_confirmations(holding))
         return _allow(allowed_by)
+
+    def without(self, unknown: Collection[str]) -> RuleSet:
+        """Return the rules as far as they are decided while some arguments are unknown: those that deny
+        whatever these are, and those that may still allow."""
+
+        def is_known(condition: Condition) -> bool:
+            return condition.path.steps[0].name not in unknown
+
+        denies = tuple(rule for rule in self.denies if all(map(is_known, rule.conditions)))
+        allows = [replace(rule, conditions=tuple(filter(is_known, rule.conditions))) for rule in self.allows]
+        return replace(self, denies=denies, allows=tuple(allows), confirms=())
 
     def default_refusal(self) -> Judgement:
         """Return the refusal of a call that no rule allows, attributed to the only rule that could have."""

@@ -7,13 +7,14 @@ asked while the call waits, which leaves nothing to use twice.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 from toolcrib.content import Result
 from toolcrib.context import CONFIRMATION, Answer, Channel, Form, InputNeeded, Principal
 from toolcrib.definition import find_hidden
-from toolcrib.dispatch.middleware import Call, Next
+from toolcrib.dispatch.middleware import Admission, Call, Next
 from toolcrib.errors import (
     CannotAskError,
     DeniedError,
@@ -51,6 +52,28 @@ class AccessMiddleware:
 
     def view(self, principal: Principal, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
         return self._access.view(principal, tools)
+
+    def admission(self, principal: Principal, tool: Tool, unknown: Collection[str]) -> Admission | None:
+        decision, arguments = self._access.decide(principal, tool), tool.arguments
+        if decision.constant is not None:
+            return None
+        rules = decision.rules.without(unknown)
+        if unknown:
+            schema = {key: value for key, value in arguments.schema.items() if key != "required"}
+            arguments = replace(arguments, schema=schema)
+
+        def admits(given: Mapping[str, Any]) -> bool:
+            try:
+                checked = arguments.check(given)
+                is_allowed = rules.judge(checked).is_allowed
+                if is_allowed and rules.compares_received:
+                    received = arguments.receive(checked, arguments.convert(checked))
+                    is_allowed = rules.judge(checked, received).is_allowed
+                return is_allowed
+            except Exception:  # arguments that are invalid, or fail in the author's code, pass no call either
+                return False
+
+        return admits
 
     def __call__(self, call: Call, next: Next) -> Awaitable[Result]:
         if call.is_built_in or call.tool is None:

@@ -30,6 +30,7 @@ from toolcrib.errors import (
     RegistrationClosedError,
     SourceError,
 )
+from toolcrib.registry.folders import Folder
 from toolcrib.registry.registry import Change, Report, ToolRegistry, is_known_finding
 from toolcrib.registry.selection import count_kinds, label_of
 from toolcrib.sources.reload.module_swap import ImportHook, ModuleSwap
@@ -37,9 +38,11 @@ from toolcrib.sources.reload.watched_files import (
     FileState,
     FileStates,
     SourceTree,
+    find_subfolders,
     is_content_lost,
     read_states,
     state_of,
+    state_of_folder,
     wait_for_change,
 )
 from toolcrib.tool import Tool
@@ -62,20 +65,23 @@ Load = Callable[[], tuple[Sequence[Tool], Sequence[Finding], Sequence[Path]]]
 watch."""
 
 WORLD_WRITABLE = "world-writable"
+INVALID_SKILL = "invalid-skill"
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """The files that are checked: of a tree, and others that were imported. After a failed load, also the
-    names in their folders: a missing file may appear."""
+    """The files that are checked: of a tree, others that were imported, and those of `published` folders.
+    After a failed load, also the names in their folders: a missing file may appear."""
 
     tree: SourceTree
     files: frozenset[str]
+    published: frozenset[Folder]
     is_failing: bool = False
 
     def read_states(self) -> FileStates:
         folders = {*self.tree.roots, *map(os.path.dirname, self.files)} if self.is_failing else ()
-        return read_states(self.tree.paths, self.files, folders)
+        states = read_states(self.tree.paths, self.files, folders)
+        return {**states, **{f"{folder.path}/*": state_of_folder(folder) for folder in self.published}}
 
     def folders(self) -> frozenset[str]:
         return self.tree.folders(self.files)
@@ -131,7 +137,7 @@ class Reloader:
         self._pause_s = pause_s
         tree = SourceTree(paths)
         self._trees: tuple[SourceTree, ...] = (tree,)
-        self._watched = Watched(tree, _files_of(tree))
+        self._watched = Watched(tree, _files_of(tree), _find_published(self._tools, self._findings))
         self._states = self._watched.read_states()
         self._imported: dict[str, FileState | None] = {}
         self._refused: dict[str, Finding] = {}
@@ -207,9 +213,9 @@ class Reloader:
     def _wait_for_change(self) -> None:
         watched = self._watched
         try:
-            wait_for_change(
-                watched.folders(), watched.tree.file_names(), self._interrupted, self._is_outdated
-            )
+            published = {each for folder in watched.published for each in find_subfolders(folder)}
+            folders, names = watched.folders() | published, watched.tree.file_names()
+            wait_for_change(folders, names, self._interrupted, self._is_outdated, published)
         except FileNotFoundError:
             self._interrupted.wait(0.1)  # a folder was just removed: the next check finds out
         except Exception as error:  # watchfiles is missing, or the system has no watches left
@@ -312,9 +318,11 @@ class Reloader:
             if errors:
                 swap.undo()
                 files = self._watched.files | self._imported.keys()
-                return LoadResult(Watched(new, files, is_failing=True), errors=errors)
+                failing = Watched(new, files, self._watched.published, is_failing=True)
+                return LoadResult(failing, errors=errors)
             tree = SourceTree(paths)
-            watched = Watched(tree, _files_of(tree) | self._imported.keys())
+            published = _find_published(tools, report.findings)
+            watched = Watched(tree, _files_of(tree) | self._imported.keys(), published)
             return LoadResult(watched, {}, tools, report.findings, swap=swap)
         except BaseException:
             swap.undo()
@@ -405,6 +413,13 @@ def _files_of(tree: SourceTree) -> frozenset[str]:
     """Return the real paths of the imported modules of a tree."""
     files = (vars(module).get("__file__") for module in tree.modules().values())
     return frozenset(os.path.realpath(file) for file in files if isinstance(file, str))
+
+
+def _find_published(tools: Iterable[Tool], findings: Iterable[Finding]) -> frozenset[Folder]:
+    """Return the folders whose files are resources, and those of skills that cannot be read."""
+    broken = [Path(found.file).parent for found in findings if found.code == INVALID_SKILL and found.file]
+    folders = (getattr(tool, "folder", None) for tool in tools)
+    return frozenset([*filter(None, folders), *(Folder(path) for path in broken if path.is_dir())])
 
 
 def _find_world_writable(states: FileStates) -> list[Finding]:

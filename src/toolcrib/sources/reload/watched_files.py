@@ -14,11 +14,13 @@ import stat
 import sys
 import sysconfig
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from toolcrib.registry.folders import Folder
 from toolcrib.sources.loading import (
     find_import_root,
     find_python_files,
@@ -70,6 +72,22 @@ def read_states(paths: Iterable[str], files: Iterable[str], listed: Iterable[str
     found.update((file, state_of(file)) for file in files if file not in found)
     found.update((f"{folder}{os.sep}", _state_of_names(folder)) for folder in listed)
     return found
+
+
+def state_of_folder(folder: Folder) -> FileState:
+    """Return a state of the files that a folder publishes: their names, sizes and times."""
+    files = islice(folder.files(), folder.max_files)  # it warns of more
+    text = "\n".join(f"{file.path} {file.size} {file.modified}" for file in files)
+    return FileState(str(folder.path), _digest(text.encode(errors="surrogateescape")), world_writable=False)
+
+
+def find_subfolders(folder: Folder) -> Iterator[str]:
+    """Yield a folder and those below; of one that is gone, the nearest above it."""
+    path = os.path.realpath(folder.path)
+    yield _existing(path)
+    for here, names, _ in os.walk(path):
+        names[:] = [name for name in names if folder.hidden or not name.startswith(".")]
+        yield here
 
 
 def is_content_lost(before: FileStates, now: FileStates) -> bool:
@@ -210,18 +228,24 @@ def _existing(folder: str) -> str:
 
 
 def wait_for_change(
-    folders: Collection[str], names: Collection[str], stop: threading.Event, is_changed: Callable[[], bool]
+    folders: Collection[str],
+    names: Collection[str],
+    stop: threading.Event,
+    is_changed: Callable[[], bool],
+    published: Collection[str] = (),
 ) -> None:
     """Wait until something may have changed in folders, without those below, or until `stop` is set.
 
-    Files that are not Python files count if they have one of the `names`. `is_changed` is called once when
+    Files that are not Python files count if they have one of the `names`, or are in a folder of `published`
+    ones. `is_changed` is called once when
     watching has begun, because files may have changed before. Raises where files cannot be watched.
     """
     import watchfiles  # start-up time: few servers reload
 
     def is_source(_: watchfiles.Change, path: str) -> bool:
         name = os.path.basename(path)
-        return name.endswith(".py") or "." not in name or name in names or path in folders
+        is_named = name.endswith(".py") or "." not in name or name in names or path in folders
+        return is_named or os.path.dirname(path) in published
 
     changes = watchfiles.watch(
         *folders,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.reload_folder import Workshop, complaints, workshop
+from tests.support.reload_folder import Workshop, complaints, until, workshop
+from tests.support.source_folders import write
 
 SHOP = """
 from toolcrib import MCPServer
@@ -134,3 +136,89 @@ async def test_old_code_of_resources_is_forgotten(shop: Workshop) -> None:
     assert await change(shop, ("order {number}", "No. {number}"))
     await shop.server.dispatcher.renew()
     assert shop.server.dispatcher._plan_of == {}
+
+
+# --- folders of skills and of resources ---------------------------------------------------------------
+
+FOLDERS = """
+from pathlib import Path
+from toolcrib import MCPServer
+
+server = MCPServer("shop")
+server.add_skills(Path(__file__).parent / "skills")
+server.add_resource("docs://", Path(__file__).parent / "docs")
+server.add_resource("shop://terms", Path(__file__).parent / "docs" / "a.md")
+"""
+SKILL = "---\nname: {}\ndescription: Make tea.\n---\n{}\n"
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Iterator[Workshop]:
+    write(tmp_path, {"skills/tea/SKILL.md": SKILL.format("tea", "Boil."), "skills/tea/notes/a.txt": "hot"})
+    write(tmp_path, {"docs/a.md": "first", "crib_tools.py": FOLDERS})
+    with workshop(tmp_path) as made:
+        yield made
+
+
+async def digests(shop: Workshop) -> dict[str, str]:
+    async with shop.server.connect() as client:
+        listed: Any = await client._request("skills/list", {})
+    return {file["uri"]: file["digest"] for skill in listed["skills"] for file in skill["resources"]}
+
+
+async def test_a_file_of_a_skill_that_changes_is_read_again(folders: Workshop) -> None:
+    before = await digests(folders)
+    for path, text in (("SKILL.md", SKILL.format("tea", "Steep.")), ("notes/a.txt", "not")):
+        write(folders.folder, {f"skills/tea/{path}": text})
+        assert await folders.reloader.check_now()
+        assert text == await read(folders, f"skill://tea/{path}")
+        assert changed(folders)[-1][1] == (f"skill://tea/{path}",)
+    after = await digests(folders)
+    assert after.keys() == before.keys()
+    assert not set(after.values()) & set(before.values())
+    assert not await folders.reloader.check_now()
+
+
+async def test_a_skill_that_is_added_broken_or_removed_is_read_again(
+    folders: Workshop, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(folders.folder, {"skills/pie/SKILL.md": SKILL.format("pie", "Bake.")})
+    assert await folders.reloader.check_now()
+    assert changed(folders) == [("added", ("skill://pie/SKILL.md",))]
+    write(folders.folder, {"skills/pie/SKILL.md": "Bake."})
+    assert not await folders.reloader.check_now()
+    assert "pie" in complaints(caplog.records)[0]
+    assert "skill://pie/SKILL.md" in await digests(folders)
+    shutil.rmtree(folders.folder / "skills" / "pie")
+    assert await folders.reloader.check_now()
+    assert "skill://pie/SKILL.md" not in await digests(folders)
+
+
+async def test_a_skill_that_was_broken_at_the_start_is_read_when_it_is_repaired(tmp_path: Path) -> None:
+    write(tmp_path, {"skills/tea/SKILL.md": "Boil.", "docs/a.md": "first", "crib_tools.py": FOLDERS})
+    with workshop(tmp_path) as shop:
+        write(tmp_path, {"skills/tea/SKILL.md": SKILL.format("tea", "Boil.")})
+        assert await shop.reloader.check_now()
+        assert list(await digests(shop)) == ["skill://tea/SKILL.md"]
+
+
+async def test_another_listing_of_a_folder_is_announced(folders: Workshop) -> None:
+    write(folders.folder, {"docs/deep/b.md": "second"})
+    assert await folders.reloader.check_now()
+    assert changed(folders) == [("added", ("docs://deep/b.md",))]
+    (folders.folder / "docs" / "deep" / "b.md").unlink()
+    assert await folders.reloader.check_now()
+    assert changed(folders)[1:] == [("removed", ("docs://deep/b.md",))]
+
+
+async def test_an_unchanged_folder_is_announced_to_nobody(folders: Workshop) -> None:
+    folders.write(crib_tools=f"# a comment\n{FOLDERS}")
+    assert await folders.reloader.check_now()
+    assert folders.changes == []
+
+
+async def test_folders_are_watched(folders: Workshop) -> None:
+    async with folders.reloader:
+        for path, text in (("pie/SKILL.md", SKILL.format("pie", "Bake.")), ("tea/notes/new/b.txt", "cold")):
+            write(folders.folder, {f"skills/{path}": text})
+            await until(lambda path=path: f"skill://{path}" in folders.server.resources)  # type: ignore[misc]
