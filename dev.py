@@ -151,14 +151,21 @@ def show_and_run(crib: list[str], arguments: list[str]) -> None:
 
 def test(bin_: Path, *arguments: str) -> None:
     run_side_by_side(
-        [str(bin_ / "mypy")],
         [str(bin_ / "python"), "-m", "tests.support.node"],  # the official suite and clients
         [str(bin_ / "ruff"), "format", "--check", "--quiet", "."],
         [str(bin_ / "ruff"), "check", "--quiet", "."],
         [str(bin_ / "lint-imports"), "--no-cache"],
     )
-    chosen = arguments or [f"--ignore={folder}" for folder in APART]
-    run([str(bin_ / "pytest"), *WORKERS, *coverage(), *chosen], **memory_files())
+    pytest = [str(bin_ / "pytest"), *WORKERS, *coverage(), *left_out(arguments), *arguments]
+    # Tests are collected by one process; the types are checked by another processor in the meantime.
+    run_side_by_side(pytest, [str(bin_ / "mypy")], **memory_files())
+
+
+def left_out(arguments: tuple[str, ...]) -> list[str]:
+    """Return the options that leave out the tests with commands of their own, unless tests are named."""
+    words = [argument.partition("::")[0] for argument in arguments if not argument.startswith("-")]
+    is_chosen = any((ROOT / word).exists() for word in words)  # or the value of an option, as in `-k scan`
+    return [] if is_chosen else [f"--ignore={folder}" for folder in APART]
 
 
 def memory_files() -> dict[str, str]:
@@ -178,11 +185,15 @@ def reliability(bin_: Path, *arguments: str) -> None:
     run([pytest, *WORKERS, RELIABILITY, *apart, *arguments])
 
 
-def run_side_by_side(*commands: list[str]) -> None:
-    """Run commands, one on each processor; the first that fails ends this program with its exit code."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for done in [pool.submit(run, command) for command in commands]:
-            done.result()
+def run_side_by_side(*commands: list[str], **extra: str) -> None:
+    """Run commands at once; the first one that failed ends this program with its exit code."""
+    with ThreadPoolExecutor(len(commands)) as pool:
+        codes = list(pool.map(lambda command: exit_code(command, **extra), commands))
+    for command, code in zip(commands, codes, strict=True):
+        if code:
+            print(f"failed ({code}): {' '.join(command)}", file=sys.stderr)
+    if any(codes):
+        raise SystemExit(next(filter(None, codes)))
 
 
 def coverage() -> list[str]:

@@ -57,11 +57,16 @@ def pytest_collection() -> Generator[None, object, object]:
         sys.dont_write_bytecode = WRITES_NOTHING
 
 
+GC_THRESHOLD = 20_000
+"""New objects between two runs of the garbage collector, as in a server."""
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Exempt imported modules from garbage collection, which would scan them again and again."""
     os.environ["PYTEST_ADDOPTS"] = " ".join(f"-p no:{plugin}" for plugin in UNUSED_PLUGINS)
     gc.collect()
     gc.freeze()
+    gc.set_threshold(GC_THRESHOLD)
     gc.unfreeze = lambda: None  # a server that ends here thaws what it froze, which would be all of this
 
 

@@ -5,24 +5,17 @@ from __future__ import annotations
 import asyncio
 import sys
 
+from tests.support import fork_server
 from tests.support.agents import LINE_MODEL
 from tests.support.model_endpoints import Endpoint, OpenAIVoice
 from tests.support.server_processes import ROOT, child_environment
 
 
-async def run(*arguments: str, stdin: str = "") -> tuple[int | None, str, str]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        str(ROOT / "examples" / "agent.py"),
-        *arguments,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=child_environment(OPENAI_API_KEY="k3y"),
-    )
-    async with asyncio.timeout(30):
-        out, err = await process.communicate(stdin.encode())
-    return process.returncode, out.decode(), err.decode()
+async def run(*arguments: str, stdin: str = "") -> tuple[int, str, str]:
+    program = str(ROOT / "examples" / "agent.py")
+    options = {"input": stdin, "text": True, "timeout": 30, "env": child_environment(OPENAI_API_KEY="k3y")}
+    done = await asyncio.to_thread(fork_server.run, program, *arguments, **options)
+    return done.returncode, done.stdout, done.stderr
 
 
 def program(manner: str) -> list[str]:

@@ -4,7 +4,7 @@
     done = run("-m", "toolcrib", "list", "tools.py")
 
 Most of what a short-lived program costs is its imports: `toolcrib list` takes 0.32 s of CPU from a new
-interpreter and 0.1 s from a fork, and the tests start hundreds of them. A fork is a process like any other:
+interpreter and 0.05 s from a fork, and the tests start hundreds of them. A fork is a process like any other:
 its own memory, files, environment, working directory, signals and exit status. Tests of start-up itself, of
 interpreter options and of the CPU time of a whole program use `subprocess`.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import importlib
 import io
 import json
 import os
@@ -29,10 +30,12 @@ from typing import IO, Any, NamedTuple, Self
 
 ROOT = Path(__file__).resolve().parents[2]
 PRELOADED = (
-    *("toolcrib.cli.serve_http", "toolcrib.cli.load", "toolcrib.cli.catalog", "toolcrib.policy"),
+    *("toolcrib.cli.serve_http", "toolcrib.cli.load", "toolcrib.cli.catalog", "toolcrib.policy.access"),
+    *("toolcrib.policy.audit", "toolcrib.policy.auth", "toolcrib.policy.quota"),
     *("toolcrib.schema.function", "toolcrib.schema.result", "toolcrib.client"),
     *("httptools", "jsonschema_rs", "msgspec.json", "uvicorn", "uvloop"),
 )
+"""Imported beside the modules of the commands."""
 MESSAGE_SIZE = 1 << 18
 _PROGRAM = f"import sys; sys.path[0] = {str(ROOT)!r}; from tests.support.fork_server import serve; serve()"
 
@@ -195,7 +198,7 @@ class _Server:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", _PROGRAM, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
-                env=environment,
+                env={name: value for name, value in environment.items() if name != "PYTHONPATH"},
                 stdin=subprocess.DEVNULL,
             )
         atexit.register(self.end)
@@ -215,8 +218,13 @@ _servers_lock = threading.Lock()
 
 
 def _find_server(environment: Mapping[str, str]) -> _Server:
-    """Return the server with these variables of the interpreter, which are read once, at its start."""
-    key = frozenset(pair for pair in environment.items() if pair[0].startswith("PYTHON"))
+    """Return the server with these variables of the interpreter, which are read once, at its start.
+
+    Only the folders of PYTHONPATH are left to the fork.
+    """
+    key = frozenset(
+        pair for pair in environment.items() if pair[0].startswith("PYTHON") and pair[0] != "PYTHONPATH"
+    )
     with _servers_lock:
         if key not in _servers:
             _servers[key] = _Server(environment)
@@ -229,10 +237,13 @@ def _find_server(environment: Mapping[str, str]) -> _Server:
 def serve() -> None:
     """Fork for every request, and report the exit status of every fork; return only in a fork."""
     channel = socket.socket(fileno=int(sys.argv[1]))
-    for name in PRELOADED:
-        __import__(name)
+    places = dict(importlib.import_module("toolcrib.cli").COMMANDS)
+    del places["agent"]  # reads which plugins are installed: a fork may have others on its path
+    for name in (*PRELOADED, *(place.partition(":")[0] for place in places.values())):
+        importlib.import_module(name)
     gc.collect()
     gc.freeze()
+    gc.unfreeze = lambda: None  # a fork would look at all of this when it ends, for three times as long
     waiting: dict[int, tuple[int, int]] = {}
     selector = selectors.DefaultSelector()
     selector.register(channel, selectors.EVENT_READ)
@@ -248,7 +259,6 @@ def serve() -> None:
                 os._exit(0)
             pid = os.fork()
             if pid == 0:
-                gc.unfreeze()
                 os.environ.clear()
                 _become(json.loads(data), files)
                 return
@@ -278,6 +288,8 @@ def _become(request: dict[str, Any], files: list[int]) -> None:
     os.environ.update(request["env"])
     sys.stdin, sys.stdout, sys.stderr = (_open_stream(number) for number in range(3))
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
+    folders = request["env"].get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[1:1] = [os.path.abspath(folder) for folder in folders if folder]
     kind, *words = request["words"]
     if kind == "-m":
         sys.argv, sys.path[0] = words, request["cwd"]

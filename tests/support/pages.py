@@ -25,7 +25,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from tests.support import fork_server
 
@@ -36,8 +36,8 @@ _TITLE = re.compile(r'title="([^" ]+)( \(continued\))?"')
 _COMMAND = re.compile(r"^\$ (.*(?:\\\n.*)*)\n?", re.MULTILINE)
 _ASSIGNMENT = re.compile(r"(\w+)=\$\((.*)\)")
 _VARIABLE = re.compile(r"\$(\w+)")
-_PLAIN = re.compile(r"toolcrib [^;|<>&]*$")
-"""A command that needs no shell."""
+_PLAIN = re.compile(r"(?:toolcrib|python) [^;|<>&]*$")
+"""A command that needs no shell. Most of what it costs are its imports, so it is a fork."""
 _SERVER = re.compile(r"toolcrib serve\b(?!.* --(?:stdio|help))|uvicorn |python -m uvicorn ")
 HOME = "/home/ana/shop"
 """The folder in which readers are told to be."""
@@ -49,7 +49,7 @@ class Page:
     folder: Path
     names: dict[str, object] = field(default_factory=lambda: {"__name__": "documented"})
     variables: dict[str, str] = field(default_factory=dict)
-    servers: list[subprocess.Popen[str]] = field(default_factory=list)
+    servers: list[tuple[Any, TextIO]] = field(default_factory=list)
     differences: list[str] = field(default_factory=list)
     port: int = 0
 
@@ -96,37 +96,39 @@ class Page:
             "HOME": str(self.folder / "home"),
             "NO_COLOR": "1",
             "COLUMNS": "120",
-            "PYTEST_ADDOPTS": "-p no:asyncio -p no:langsmith_plugin -p no:cacheprovider",
+            "PYTEST_ADDOPTS": "-p no:cacheprovider",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
             **self.variables,
         }
 
-    def _prepare(self, command: str) -> list[str]:
-        if self.port:
-            command = re.sub(
-                r":8000\b|--port 8000\b", lambda found: found[0].replace("8000", str(self.port)), command
-            )
-        return ["sh", "-c", command]
+    def _prepare(self, command: str) -> str:
+        if not self.port:
+            return command
+        return re.sub(
+            r":8000\b|--port 8000\b", lambda found: found[0].replace("8000", str(self.port)), command
+        )
+
+    def _launch(self, command: str, **streams: Any) -> Any:
+        options = {"cwd": self.folder, "env": self._environ(), **streams}
+        if not _PLAIN.match(command):
+            return subprocess.Popen(["sh", "-c", command], **options)
+        words = [
+            _VARIABLE.sub(lambda name: self.variables[name[1]], word)
+            for word in shlex.split(command.replace("\\\n", ""))
+        ]
+        return fork_server.launch(*(words[1:] if words[0] == "python" else ["-m", *words]), **options)
 
     def _call(self, command: str) -> str:
         """Run a command to its end and return its output; of an assignment, what it wrote to stderr."""
         assignment = _ASSIGNMENT.fullmatch(command)
-        words = self._prepare(assignment[2] if assignment else command)
+        command = self._prepare(assignment[2] if assignment else command)
         with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as value:
             streams = {
                 "stdin": subprocess.DEVNULL,
                 "stdout": value if assignment else output,
                 "stderr": output,
             }
-            process: Any
-            if _PLAIN.match(words[-1]):  # most of what such a command costs is its imports
-                expanded = [
-                    _VARIABLE.sub(lambda name: self.variables[name[1]], word)
-                    for word in shlex.split(words[-1])
-                ]
-                process = fork_server.launch("-m", *expanded, cwd=self.folder, env=self._environ(), **streams)
-            else:
-                process = subprocess.Popen(words, cwd=self.folder, env=self._environ(), **streams)
-            process.wait(TIMEOUT_S)
+            self._launch(command, **streams).wait(TIMEOUT_S)
             output.seek(0)
             value.seek(0)
             if assignment:
@@ -137,24 +139,20 @@ class Page:
         """Start a server and return as much of its output as the page shows."""
         self._stop_servers()
         self.port = self.port or _find_port()
-        words = self._prepare(command)
+        command = self._prepare(command)
         if "--port" not in command:
-            words[-1] += f" --port {self.port}"
-        words[-1] = f"exec {words[-1]}"
-        server = subprocess.Popen(
-            words,
-            cwd=self.folder,
-            env=self._environ(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self.servers.append(server)
-        assert server.stdout is not None
+            command += f" --port {self.port}"
+        if not _PLAIN.match(command):
+            command = f"exec {command}"  # without a shell around it
+        reading, writing = os.pipe()
+        lines = os.fdopen(reading)
+        server = self._launch(command, stdin=subprocess.DEVNULL, stdout=writing, stderr=writing)
+        os.close(writing)
+        self.servers.append((server, lines))
         output = ""
         timer = threading.Timer(START_S, server.kill)  # ends the reading below
         timer.start()
-        while line := server.stdout.readline():
+        while line := lines.readline():
             output += line
             if _matches(self._simplify(output), expected):
                 break
@@ -170,9 +168,11 @@ class Page:
         return output.replace(f":{self.port}", ":8000") if self.port else output
 
     def _stop_servers(self) -> None:
-        for server in self.servers:
+        for server, lines in self.servers:
             server.send_signal(signal.SIGTERM)
-            server.communicate(timeout=TIMEOUT_S)
+            with lines:
+                lines.read()
+            server.wait(TIMEOUT_S)
         self.servers.clear()
 
 

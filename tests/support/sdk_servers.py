@@ -10,6 +10,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from tests.support import fork_server
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "unit" / "client" / "peers"
@@ -23,7 +26,7 @@ def command_of(name: str, *arguments: str) -> list[str]:
 @contextmanager
 def running_peers() -> Iterator[Callable[..., str]]:
     """Yield a function from a server's name to its address. Each is started on first use."""
-    children: dict[tuple[str, str], tuple[subprocess.Popen[bytes], int]] = {}
+    children: dict[tuple[str, str], tuple[Any, int]] = {}
 
     def find(name: str, transport: str = "http") -> str:
         if (name, transport) not in children:
@@ -39,14 +42,18 @@ def running_peers() -> Iterator[Callable[..., str]]:
             child.wait()
 
 
-def _start(name: str, transport: str) -> tuple[subprocess.Popen[bytes], int]:
+def _start(name: str, transport: str) -> tuple[Any, int]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
-    quiet = subprocess.DEVNULL
-    child = subprocess.Popen(
-        command_of(name, transport, str(port)), stdout=quiet, stderr=quiet, env={**os.environ, **ENVIRONMENT}
-    )
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    command = command_of(name, transport, str(port))
+    environ = {**os.environ, **ENVIRONMENT}
+    child: Any
+    if name == "toolcrib":
+        child = fork_server.launch(*command[1:], env=environ, **quiet)
+    else:
+        child = subprocess.Popen(command, env=environ, **quiet)
     deadline = time.monotonic() + 60
     while True:
         try:

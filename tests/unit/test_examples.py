@@ -7,7 +7,6 @@ import os
 import re
 import runpy
 import shutil
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import fork_server
 from toolcrib import MCPServer
 from toolcrib.context import Answer
 
@@ -30,16 +30,8 @@ def run(*command: str, cwd: Path = ROOT) -> str:
     """Run a command and return what it prints; its exit code must be 0."""
     programs = str(Path(sys.executable).parent)
     environ = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
-    environ["PYTEST_ADDOPTS"] = "-p no:asyncio -p no:cacheprovider"
-    done = subprocess.run(
-        [sys.executable, *command],
-        cwd=cwd,
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
+    environ |= {"PYTEST_ADDOPTS": "-p no:cacheprovider", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = fork_server.run(*command, cwd=cwd, env=environ, text=True, timeout=TIMEOUT_S)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

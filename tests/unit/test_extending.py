@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import fork_server
 from tests.support.worker_lock import alone, shared_folder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,15 +32,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(installed: Path, *command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *command],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(installed)},
-        timeout=TIMEOUT_S,
-        check=False,
-    )
+    environ = {**os.environ, "PYTHONPATH": str(installed)}
+    return fork_server.run(*command, cwd=cwd, env=environ, text=True, timeout=TIMEOUT_S)
 
 
 def toolcrib(installed: Path, *arguments: str, cwd: Path) -> str:

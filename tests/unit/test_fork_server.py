@@ -17,7 +17,7 @@ import json, os, sys
 main = sys.modules["__main__"]
 streams = (sys.stdin, sys.stdout, sys.stderr)
 streams = [[each.encoding, each.errors, each.line_buffering, each.write_through] for each in streams]
-facts = [sys.argv, sys.path[0], os.getcwd(), os.environ["WORD"], streams, sys.stdin.read()]
+facts = [sys.argv, sys.path, os.getcwd(), os.environ["WORD"], streams, sys.stdin.read()]
 print(json.dumps([*facts, getattr(main, "__file__", None), main.__spec__ and main.__spec__.name, __name__]))
 print("done", file=sys.stderr)
 sys.exit(3)
@@ -33,7 +33,8 @@ def test_a_fork_is_told_from_a_new_interpreter_by_nothing_but_its_speed(way: str
         "code": ["-c", PROGRAM],
     }[way]
     words = [*started, "a", "--b"]
-    options = {"cwd": tmp_path, "env": {**os.environ, "WORD": "żółw"}, "text": True, "input": "come in"}
+    environ = {**os.environ, "WORD": "żółw", "PYTHONPATH": os.pathsep.join(["library", "/nowhere"])}
+    options = {"cwd": tmp_path, "env": environ, "text": True, "input": "come in"}
     anew = subprocess.run([sys.executable, *words], capture_output=True, check=False, **options)
     fork = fork_server.run(*words, **options)
     assert (anew.returncode, anew.stderr) == (3, "done\n")

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import fork_server
+
 from .conftest import ADD, CommandLine
 
 COMMAND = [sys.executable, "-c", "from toolcrib.cli import main; main()"]
@@ -19,15 +21,7 @@ SOURCES = str(Path(__file__).resolve().parents[3] / "src")
 
 def run(*arguments: str, stdin: str | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
     environ = {**os.environ, "PYTHONPATH": SOURCES, "PYTHONUTF8": "1", **variables}
-    return subprocess.run(
-        [*COMMAND, *arguments],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        env=environ,
-        timeout=60,
-        check=False,
-    )
+    return fork_server.run(*COMMAND[1:], *arguments, input=stdin, text=True, env=environ, timeout=60)
 
 
 def test_the_command_checks_lists_shows_and_calls_the_samples_in_plain_words(cli: CommandLine) -> None:
@@ -92,15 +86,11 @@ def test_a_full_disk_is_an_error_without_a_traceback(cli: CommandLine) -> None:
     cli.write("tools.py", ADD)
     environ = {**os.environ, "PYTHONPATH": SOURCES}
     with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [*COMMAND, "list", "tools.py"],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environ,
-            check=False,
+        process = fork_server.launch(
+            *COMMAND[1:], "list", "tools.py", stdout=full, stderr=subprocess.PIPE, text=True, env=environ
         )
-    assert (done.returncode, done.stderr) == (2, "error: No space left on device\n")
+        _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (2, "error: No space left on device\n")
 
 
 def test_a_closed_pipe_causes_no_traceback(cli: CommandLine) -> None:
@@ -110,9 +100,8 @@ def test_a_closed_pipe_causes_no_traceback(cli: CommandLine) -> None:
         + "".join(f"@tool\ndef t{n}(x: int) -> str:\n    'Do the thing number {n}.'\n" for n in range(2000)),
     )
     environ = {**os.environ, "PYTHONPATH": SOURCES}
-    with subprocess.Popen(
-        [*COMMAND, "list", "many.py", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ
-    ) as process:
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with fork_server.launch(*COMMAND[1:], "list", "many.py", "--json", env=environ, **streams) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.read(10)
@@ -133,9 +122,8 @@ def test_ctrl_c_ends_a_call_quietly_with_130(cli: CommandLine, body: str) -> Non
         f"    'Wait for a long time.'\n    print('waiting', file=sys.stderr, flush=True)\n    {body}\n",
     )
     environ = {**os.environ, "PYTHONPATH": SOURCES}
-    with subprocess.Popen(
-        [*COMMAND, "call", "slow.py:wait"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ
-    ) as process:
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with fork_server.launch(*COMMAND[1:], "call", "slow.py:wait", env=environ, **streams) as process:
         assert process.stderr is not None
         assert process.stdout is not None
         assert process.stderr.readline() == b"waiting\n"
