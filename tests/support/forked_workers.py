@@ -19,8 +19,13 @@ from typing import Any
 import pytest
 from _pytest.capture import FDCapture
 
-TOGETHER = ("tests/agents", "tests/unit/sources/foreign")
-"""Folders whose tests import libraries that take seconds to import: one worker runs each folder, first."""
+TOGETHER = {
+    "tests/agents": "agents",
+    "tests/unit/sources/foreign": "servers",
+    "tests/unit/client/test_peers.py": "servers",
+    "tests/unit/client/test_library_peers.py": "servers",
+}
+"""Folders and files whose tests need libraries that take seconds to import. One worker runs a group, first."""
 RECORD = 4
 """Bytes of one entry in the pipe of files; all of them fit into the buffer of a pipe."""
 
@@ -55,12 +60,13 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 
 def _batches(session: pytest.Session) -> list[list[pytest.Item]]:
-    """Return the tests that one worker runs in a row: those of a file, or of a folder."""
-    together = {session.config.rootpath / folder for folder in TOGETHER}
-    batches: dict[Path, list[pytest.Item]] = {}
+    """Return the tests that one worker runs in a row: those of a file, or of a group."""
+    groups = {session.config.rootpath / path: group for path, group in TOGETHER.items()}
+    batches: dict[Path | str, list[pytest.Item]] = {}
     for item in session.items:
-        batches.setdefault(item.path.parent if item.path.parent in together else item.path, []).append(item)
-    return [batches[path] for path in sorted(batches, key=lambda path: path not in together)]
+        group = groups.get(item.path) or groups.get(item.path.parent)
+        batches.setdefault(group or item.path, []).append(item)
+    return [batches[key] for key in sorted(batches, key=lambda key: isinstance(key, Path))]
 
 
 # --- the workers -------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.support import fork_server
 from tests.support.source_folders import forgotten_imports, write
 from tests.unit.sources.foreign.answering_client import GUESTS
 from toolcrib.cli import app
@@ -62,9 +63,9 @@ def test_call_runs_a_tool_with_its_lifespan_open(file: Path, words: list[str], p
 
 def test_a_process_of_its_own_calls_a_tool_of_theirs_and_ends() -> None:
     code = "import sys; from toolcrib.cli import main; sys.exit(main())"
-    command = [sys.executable, "-W", "ignore", "-c", code, "call", "-t", str(DESK), "add_ten", "number=5"]
+    words = ("call", "-t", str(DESK), "add_ten", "number=5")
 
-    called = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    called = fork_server.run("-c", code, *words, text=True, libraries=True)
 
     assert (called.returncode, called.stdout.strip()) == (0, "15")
 
