@@ -25,7 +25,7 @@ TOGETHER = {
     "tests/unit/client/test_peers.py": "servers",
     "tests/unit/client/test_library_peers.py": "servers",
 }
-"""Folders and files whose tests need libraries that take seconds to import. One worker runs a group, first."""
+"""Folders and files whose tests need libraries that take seconds to import: one worker runs each group."""
 RECORD = 4
 """Bytes of one entry in the pipe of files; all of them fit into the buffer of a pipe."""
 
