@@ -239,7 +239,7 @@ def test_a_function_that_is_named_past_its_server_is_called_with_a_warning(tmp_p
 def test_the_search_tools_replace_the_list_of_an_adopted_server_only_on_demand(tmp_path: Path) -> None:
     file = tmp_path / "many.py"
     tools = (
-        "for number in range(400):\n    mcp.tool(lambda a: a, name=f'a{number}', description='word ' * 90)\n"
+        "for number in range(40):\n    mcp.tool(lambda a: a, name=f'a{number}', description='word ' * 900)\n"
     )
     file.write_text(f"from fastmcp import FastMCP\nmcp = FastMCP('many')\n{tools}")
     terminal = Terminal(sys.stdout, sys.stderr, debug=False)
@@ -248,7 +248,7 @@ def test_the_search_tools_replace_the_list_of_an_adopted_server_only_on_demand(t
         async with load_for_serving([str(file)], terminal, search=search).server.connect() as client:
             return len(await client.list_tools())
 
-    assert asyncio.run(count_shown("auto")) == 400
+    assert asyncio.run(count_shown("auto")) == 40
     assert asyncio.run(count_shown("always")) == 2
 
 
