@@ -22,6 +22,7 @@ from _pytest.capture import FDCapture
 TOGETHER = {
     "tests/agents": "agents",
     "tests/unit/sources/foreign": "servers",
+    "tests/unit/sources/scan/test_scan_equals_import.py": "servers",
     "tests/unit/client/test_peers.py": "servers",
     "tests/unit/client/test_library_peers.py": "servers",
 }
