@@ -2,11 +2,13 @@
 
     process = launch("-m", "toolcrib", "serve", "--port", "0", stdout=subprocess.PIPE)
     done = run("-m", "toolcrib", "list", "tools.py")
+    command = command_of("-m", "toolcrib", "serve", "--stdio")  # for a client, which starts it
 
 Most of what a short-lived program costs is its imports: `toolcrib list` takes 0.32 s of CPU from a new
 interpreter and 0.05 s from a fork, and the tests start hundreds of them. A fork is a process like any other:
-its own memory, files, environment, working directory, signals and exit status. Tests of start-up itself, of
-interpreter options and of the CPU time of a whole program use `subprocess`.
+its own memory, files, environment, working directory, signals and exit status. With `libraries`, mcp and
+fastmcp are imported already, too, which takes a new interpreter 2 s, and their warnings are ignored. Tests of
+start-up itself, of interpreter options and of the CPU time of a whole program use `subprocess`.
 """
 
 from __future__ import annotations
@@ -36,8 +38,26 @@ PRELOADED = (
     *("httptools", "jsonschema_rs", "msgspec.json", "uvicorn", "uvloop"),
 )
 """Imported beside the modules of the commands."""
+LIBRARIES = (
+    *("mcp.client.client", "mcp.server.mcpserver", "mcp.server.sse", "mcp.server.stdio"),
+    *("mcp.server.streamable_http_manager", "fastmcp.server.http", "fastmcp.server.server"),
+)
+LIBRARY_SETTINGS = {"PYTHONWARNINGS": "ignore", "FASTMCP_CHECK_FOR_UPDATES": "off"}
 MESSAGE_SIZE = 1 << 18
+_CAN_FORK = hasattr(os, "pidfd_open")  # Linux only
 _PROGRAM = f"import sys; sys.path[0] = {str(ROOT)!r}; from tests.support.fork_server import serve; serve()"
+_STARTER = """
+import json, os, socket, sys
+channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+channel.connect("\\0" + sys.argv[1])
+status, status_end = os.pipe()
+request = {"words": sys.argv[2:], "cwd": os.getcwd(), "env": dict(os.environ)}
+socket.send_fds(channel, [json.dumps(request).encode()], [0, 1, 2, status_end])
+channel.recv(16)
+for file in (0, 1, 2, status_end):
+    os.close(file)
+os._exit(int(os.read(status, 16)) % 256)
+"""
 
 
 class Process:
@@ -143,12 +163,15 @@ def launch(
     cwd: str | Path | None = None,
     env: Mapping[str, str] | None = None,
     text: bool = False,
+    libraries: bool = False,
 ) -> Any:
     """Start `python WORDS...`, where WORDS begin with `-m module`, `-c code` or a file."""
     args = [sys.executable, *words]
     environment = dict(os.environ if env is None else env)
     sys.audit("subprocess.Popen", args[0], args, cwd, environment)  # mutation tests leave such tests out
-    if not hasattr(os, "pidfd_open"):  # Linux only
+    if libraries:
+        environment.update(LIBRARY_SETTINGS)
+    if not _CAN_FORK:
         return subprocess.Popen(
             args, stdin=stdin, stdout=stdout, stderr=stderr, cwd=cwd, env=environment, text=text
         )
@@ -160,12 +183,24 @@ def launch(
     status, status_end = os.pipe()
     request = {"words": words, "cwd": str(cwd or os.getcwd()), "env": environment}
     given = [*(pipe.given for pipe in pipes.values()), status_end]
-    pid = _find_server(environment).fork(request, given)
+    pid = _find_server(environment, libraries).fork(request, given)
     os.close(status_end)
     for pipe in pipes.values():
         if pipe.is_closed_here:
             os.close(pipe.given)
     return Process(pid, args, status, {name: pipe.kept for name, pipe in pipes.items()})
+
+
+def command_of(*words: str, libraries: bool = False) -> list[str]:
+    """Return a command line that starts `python WORDS...`, for programs that start one themselves.
+
+    It is a small program without imports of its own, which hands its streams to a fork and ends with it.
+    """
+    if not _CAN_FORK:
+        return [sys.executable, *words]
+    environment = {**os.environ, **LIBRARY_SETTINGS} if libraries else dict(os.environ)
+    server = _find_server(environment, libraries)
+    return [sys.executable, "-I", "-S", "-c", _STARTER, server.name, *words]
 
 
 class _Pipe(NamedTuple):
@@ -191,13 +226,18 @@ class _Pipe(NamedTuple):
 class _Server:
     """The process that forks. It ends when this process does."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str], modules: tuple[str, ...]) -> None:
+        self.name = f"toolcrib-fork-server-{os.urandom(8).hex()}"  # of an abstract socket
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._lock = threading.Lock()
-        with theirs:
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        listener.bind("\0" + self.name)
+        listener.listen()
+        with theirs, listener:
+            passed = [theirs.fileno(), listener.fileno()]
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _PROGRAM, str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
+                [sys.executable, "-c", _PROGRAM, *map(str, passed), *modules],
+                pass_fds=passed,
                 env={name: value for name, value in environment.items() if name != "PYTHONPATH"},
                 stdin=subprocess.DEVNULL,
             )
@@ -213,61 +253,88 @@ class _Server:
             return int(self._channel.recv(16))
 
 
-_servers: dict[frozenset[tuple[str, str]], _Server] = {}
+_servers: dict[tuple[frozenset[tuple[str, str]], bool], _Server] = {}
 _servers_lock = threading.Lock()
 
 
-def _find_server(environment: Mapping[str, str]) -> _Server:
+def _find_server(environment: Mapping[str, str], libraries: bool) -> _Server:
     """Return the server with these variables of the interpreter, which are read once, at its start.
 
     Only the folders of PYTHONPATH are left to the fork.
     """
-    key = frozenset(
-        pair for pair in environment.items() if pair[0].startswith("PYTHON") and pair[0] != "PYTHONPATH"
-    )
+    pairs = environment.items()
+    read = frozenset(pair for pair in pairs if pair[0].startswith("PYTHON") and pair[0] != "PYTHONPATH")
+    key = read, libraries
     with _servers_lock:
         if key not in _servers:
-            _servers[key] = _Server(environment)
+            _servers[key] = _Server(environment, PRELOADED + LIBRARIES if libraries else PRELOADED)
         return _servers[key]
 
 
 # --- in the process that forks -------------------------------------------------------------------------
 
 
+class _Fork(NamedTuple):
+    """A program that runs, the pipe for its exit status, and the connection of its starter, if it has one."""
+
+    pid: int
+    status: int
+    starter: socket.socket | None
+
+
 def serve() -> None:
     """Fork for every request, and report the exit status of every fork; return only in a fork."""
-    channel = socket.socket(fileno=int(sys.argv[1]))
+    channel, listener = (socket.socket(fileno=int(number)) for number in sys.argv[1:3])
     places = dict(importlib.import_module("toolcrib.cli").COMMANDS)
     del places["agent"]  # reads which plugins are installed: a fork may have others on its path
-    for name in (*PRELOADED, *(place.partition(":")[0] for place in places.values())):
+    for name in (*sys.argv[3:], *(place.partition(":")[0] for place in places.values())):
         importlib.import_module(name)
     gc.collect()
     gc.freeze()
     gc.unfreeze = lambda: None  # a fork would look at all of this when it ends, for three times as long
-    waiting: dict[int, tuple[int, int]] = {}
     selector = selectors.DefaultSelector()
     selector.register(channel, selectors.EVENT_READ)
+    selector.register(listener, selectors.EVENT_READ)
     while True:
         for key, _ in selector.select():
-            if key.fd in waiting:
-                _report(*waiting.pop(key.fd))
-                selector.unregister(key.fd)
-                os.close(key.fd)
+            if key.data is not None:
+                _end(key, selector)
                 continue
-            data, files, _, _ = socket.recv_fds(channel, MESSAGE_SIZE, 4)
+            starter = listener.accept()[0] if key.fileobj is listener else None
+            data, files, _, _ = socket.recv_fds(starter or channel, MESSAGE_SIZE, 4)
             if not data:
-                os._exit(0)
+                if starter is None:
+                    os._exit(0)
+                continue  # it was killed before it asked
             pid = os.fork()
             if pid == 0:
                 os.environ.clear()
                 _become(json.loads(data), files)
                 return
-            process = os.pidfd_open(pid)
-            waiting[process] = (pid, files[3])
-            selector.register(process, selectors.EVENT_READ)
+            fork = _Fork(pid, files[3], starter)
+            selector.register(os.pidfd_open(pid), selectors.EVENT_READ, fork)
+            if starter is not None:
+                selector.register(starter.fileno(), selectors.EVENT_READ, fork)
             for file in files[:3]:
                 os.close(file)
-            channel.send(str(pid).encode())
+            (starter or channel).send(str(pid).encode())
+
+
+def _end(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None:
+    """Report the end of a program, or end the one whose starter was killed."""
+    if selector.get_map().get(key.fd) is not key:
+        return  # both ended at the same time
+    fork: _Fork = key.data
+    selector.unregister(key.fd)
+    if fork.starter is not None and key.fd == fork.starter.fileno():
+        os.kill(fork.pid, signal.SIGKILL)
+        return
+    os.close(key.fd)
+    if fork.starter is not None:
+        if fork.starter.fileno() in selector.get_map():
+            selector.unregister(fork.starter.fileno())
+        fork.starter.close()
+    _report(fork.pid, fork.status)
 
 
 def _report(pid: int, status: int) -> None:

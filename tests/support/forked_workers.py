@@ -23,8 +23,11 @@ TOGETHER = {
     "tests/agents": "models",
     "tests/exports": "models",
     "tests/unit/sources/foreign": "servers",
+    "tests/unit/sources/scan/test_scan_equals_import.py": "servers",
+    "tests/unit/client/test_peers.py": "servers",
+    "tests/unit/client/test_library_peers.py": "servers",
 }
-"""Folders whose tests import libraries for seconds: one worker runs those with the same word, first."""
+"""Folders and files whose tests import libraries for seconds: one worker runs those of a group, first."""
 RECORD = 4
 """Bytes of one entry in the pipe of files; all of them fit into the buffer of a pipe."""
 
@@ -59,11 +62,12 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 
 def _batches(session: pytest.Session) -> list[list[pytest.Item]]:
-    """Return the tests that one worker runs in a row: those of a file, or of folders."""
-    together = {session.config.rootpath / folder: word for folder, word in TOGETHER.items()}
+    """Return the tests that one worker runs in a row: those of a file, or of a group."""
+    groups = {session.config.rootpath / path: group for path, group in TOGETHER.items()}
     batches: dict[Path | str, list[pytest.Item]] = {}
     for item in session.items:
-        batches.setdefault(together.get(item.path.parent, item.path), []).append(item)
+        group = groups.get(item.path) or groups.get(item.path.parent)
+        batches.setdefault(group or item.path, []).append(item)
     return [batches[key] for key in sorted(batches, key=lambda key: isinstance(key, Path))]
 
 

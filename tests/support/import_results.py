@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.support import fork_server
 from tests.support import import_targets as importing
 from toolcrib.sources.scan import Scan
 
 SCANNED = Path(__file__).parents[1] / "fixtures" / "scanned"
-SOURCE = Path(importing.__file__).resolve().parents[2] / "src"
 DOUBTS = ("approximate-", "guessed-", "unresolved-")
 
 
 def import_targets(targets: Sequence[str | Path]) -> dict[str, Any]:
     """Return the `tools` and `findings` of each target by name, as `import_targets.py` prints them."""
-    done = subprocess.run(
-        [sys.executable, importing.__file__],
-        input=json.dumps([str(target) for target in targets]),
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONDONTWRITEBYTECODE": "1"},
-    )
+    given = json.dumps([str(target) for target in targets])
+    done = fork_server.run(str(importing.__file__), input=given, text=True, libraries=True)
     assert done.returncode == 0, done.stderr[-2000:]
     found: dict[str, Any] = json.loads(done.stdout)
     return found

@@ -60,4 +60,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    sys.dont_write_bytecode = True  # the fixtures are read, not written to
     main()

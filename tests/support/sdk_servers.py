@@ -10,23 +10,28 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from tests.support import fork_server
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "unit" / "client" / "peers"
-ENVIRONMENT = {"PYTHONPATH": str(ROOT / "src"), "FASTMCP_CHECK_FOR_UPDATES": "off"}
+ENVIRONMENT = {"FASTMCP_CHECK_FOR_UPDATES": "off"}
 
 
 def command_of(name: str, *arguments: str) -> list[str]:
     return [sys.executable, str(PROGRAMS / f"{name}_peer.py"), *arguments]
 
 
+def forked_command_of(name: str, *arguments: str) -> list[str]:
+    """Return a command line that starts a server as a fork of a process with the libraries."""
+    _, *words = command_of(name, *arguments)
+    return fork_server.command_of(*words, libraries=name != "toolcrib")
+
+
 @contextmanager
 def running_peers() -> Iterator[Callable[..., str]]:
     """Yield a function from a server's name to its address. Each is started on first use."""
-    children: dict[tuple[str, str], tuple[Any, int]] = {}
+    children: dict[tuple[str, str], tuple[fork_server.Process, int]] = {}
 
     def find(name: str, transport: str = "http") -> str:
         if (name, transport) not in children:
@@ -42,18 +47,16 @@ def running_peers() -> Iterator[Callable[..., str]]:
             child.wait()
 
 
-def _start(name: str, transport: str) -> tuple[Any, int]:
+def _start(name: str, transport: str) -> tuple[fork_server.Process, int]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    command = command_of(name, transport, str(port))
-    environ = {**os.environ, **ENVIRONMENT}
-    child: Any
-    if name == "toolcrib":
-        child = fork_server.launch(*command[1:], env=environ, **quiet)
-    else:
-        child = subprocess.Popen(command, env=environ, **quiet)
+    quiet = subprocess.DEVNULL
+    _, *words = command_of(name, transport, str(port))
+    environment = {**os.environ, **ENVIRONMENT}
+    child = fork_server.launch(
+        *words, stdout=quiet, stderr=quiet, env=environment, libraries=name != "toolcrib"
+    )
     deadline = time.monotonic() + 60
     while True:
         try:

@@ -36,9 +36,11 @@ def test_a_fork_is_told_from_a_new_interpreter_by_nothing_but_its_speed(way: str
     environ = {**os.environ, "WORD": "żółw", "PYTHONPATH": os.pathsep.join(["library", "/nowhere"])}
     options = {"cwd": tmp_path, "env": environ, "text": True, "input": "come in"}
     anew = subprocess.run([sys.executable, *words], capture_output=True, check=False, **options)
-    fork = fork_server.run(*words, **options)
+    command = fork_server.command_of(*words)
+    started_by_command = subprocess.run(command, capture_output=True, check=False, **options)
     assert (anew.returncode, anew.stderr) == (3, "done\n")
-    assert (fork.returncode, fork.stdout, fork.stderr) == (3, anew.stdout, anew.stderr)
+    for fork in (fork_server.run(*words, **options), started_by_command):
+        assert (fork.returncode, fork.stdout, fork.stderr) == (3, anew.stdout, anew.stderr)
 
 
 def test_a_fork_that_raises_prints_its_traceback_and_fails() -> None:
@@ -57,3 +59,12 @@ def test_a_fork_ends_by_signals() -> None:
                 process.wait(0.01)
             process.send_signal(number)
             assert process.wait(60) == -number
+
+
+def test_a_fork_ends_with_the_command_that_started_it() -> None:
+    command = fork_server.command_of("-c", "print('ready', flush=True); import time; time.sleep(60)")
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.kill()
+        assert process.stdout.read() == b""  # the fork was the last to hold the other end

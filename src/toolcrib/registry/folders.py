@@ -4,10 +4,10 @@
     [file.path for file in docs.files()]     # ["guide/start.md", "index.md"]
     data, mime_type = docs.read("index.md")
 
-A file is named by its path from the root, with `/` and without `.` and `..`. No link below the root is followed:
-a rule about a path would not cover the other paths that lead to its file. The path is opened component by
-component, so that a link that appears meanwhile is not followed either. Only regular files are opened, because
-a FIFO would block and opening a device may have effects.
+A file is named by its path from the root, with `/` and without `.` and `..`. No link below the root is
+followed: a rule about a path would not cover the other paths that lead to its file. The path is opened
+component by component, so that a link that appears meanwhile is not followed either. Only regular files are
+opened, because a FIFO would block and opening a device may have effects.
 
 Limits: a hard link cannot be told from a file. Where the platform cannot open a file relative to a folder
 (Windows), a folder that is replaced by a link while a file is opened is followed.

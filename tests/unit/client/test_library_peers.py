@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.sdk_servers import ENVIRONMENT, command_of
+from tests.support.sdk_servers import ENVIRONMENT, forked_command_of
 from toolcrib.client import Client, PromptArgument, StdioTransport
 from toolcrib.context import Answer, Form, Visit
 from toolcrib.errors import RemoteError
@@ -158,7 +158,7 @@ async def test_new_resources_and_prompts_are_heard_of(client: Client) -> None:
 )
 @pytest.mark.parametrize("peer", ["mcp", "fastmcp"])
 async def test_one_process_does_all_of_it_over_stdio(peer: str, era: str) -> None:
-    link = StdioTransport(command_of(f"{peer}_library", "stdio"), env=ENVIRONMENT)
+    link = StdioTransport(forked_command_of(f"{peer}_library", "stdio"), env=ENVIRONMENT)
     async with Client(link, protocol=ERAS[era], timeout_s=30, on_ask=say_ada) as client:
         await list_and_read(client)
         await prompt_and_complete(client)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.sdk_servers import ENVIRONMENT, command_of
+from tests.support.sdk_servers import ENVIRONMENT, forked_command_of
 from toolcrib.client import Client, StdioTransport
 from toolcrib.content import Result
 from toolcrib.context import Answer, Completion, Form, Prompt, Visit
@@ -227,7 +227,7 @@ async def test_the_servers_own_door_needs_no_link() -> None:
 )
 @pytest.mark.parametrize("peer", ["mcp", "fastmcp", "toolcrib"])
 async def test_one_process_does_all_of_it_over_stdio(peer: str, era: str, tmp_path: Path) -> None:
-    link = StdioTransport(command_of(peer, "stdio"), env=ENVIRONMENT)
+    link = StdioTransport(forked_command_of(peer, "stdio"), env=ENVIRONMENT)
     answers = {"on_ask": say_ada, "on_sample": say_paris, "folders": [tmp_path]}
     async with Client(link, protocol=ERAS[era], timeout_s=30, **answers) as client:
         await meet_list_and_call(client, era)

@@ -1,13 +1,14 @@
-"""Functions for worker processes, which can only be sent there from a module."""
+"""Functions for worker processes, which can only be sent there from a module.
+
+Every process imports it, and none needs toolcrib. What takes long to import is imported where it is used.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import ctypes
 import json
 import os
 import stat
-import subprocess
+import struct
 import sys
 import threading
 import time
@@ -15,8 +16,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-from toolcrib.dispatch.process_worker import LENGTH
-from toolcrib.errors import APIError, ToolError
+LENGTH = struct.Struct("!Q")  # of process_worker
 
 
 def add(a: int, b: int) -> int:
@@ -28,6 +28,8 @@ def get_pid() -> int:
 
 
 async def add_later(a: int, b: int) -> int:
+    import asyncio
+
     await asyncio.sleep(0)
     return a + b
 
@@ -37,6 +39,8 @@ def count(number: int) -> Iterator[int]:
 
 
 async def count_later(number: int) -> AsyncIterator[int]:
+    import asyncio
+
     for item in range(number):
         await asyncio.sleep(0)
         yield item
@@ -44,44 +48,6 @@ async def count_later(number: int) -> AsyncIterator[int]:
 
 def fail(text: str) -> None:
     raise ValueError(text)
-
-
-def fail_for_the_model(text: str) -> None:
-    raise ToolError(text, details={"field": "x"})
-
-
-class TwoPartError(Exception):
-    def __init__(self, left: str, right: str) -> None:
-        super().__init__(f"{left}-{right}")
-
-
-class TwoPartToolError(ToolError):
-    def __init__(self, left: str, right: str) -> None:
-        super().__init__(f"{left}-{right}")
-
-
-class MuteError(Exception):
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-
-    def __str__(self) -> str:
-        raise RuntimeError("no words")
-
-
-def fail_with(kind: str) -> None:
-    if kind == "two parts":
-        raise TwoPartError("a", "b")
-    if kind == "two parts for the model":
-        raise TwoPartToolError("a", "b")
-    if kind == "mute":
-        raise MuteError
-    if kind == "group":
-        raise ExceptionGroup("g", [ToolError("in a group \ud800")])
-    if kind == "local":
-        raise type("LocalError", (Exception,), {})
-    if kind == "api":
-        raise APIError("refused", status=404, body="not here")
-    raise {"exit": SystemExit, "interrupt": KeyboardInterrupt, "recursion": RecursionError}[kind](3)
 
 
 def leave(code: int) -> None:
@@ -95,6 +61,8 @@ def leave_a_line(file: str) -> None:
 
 
 def crash() -> None:
+    import ctypes
+
     ctypes.string_at(0)
 
 
@@ -146,6 +114,8 @@ def hang(sign: str) -> None:
 
 
 def hang_with_a_child(sign: str) -> None:
+    import subprocess
+
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     Path(sign).write_text(str(child.pid))
     child.wait()

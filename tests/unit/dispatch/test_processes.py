@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.dispatch import targets
+from tests.unit.dispatch import failing_targets, targets
 from tests.unit.dispatch.support import SOON_S, wait_until
 from toolcrib.dispatch.crash_log import Raised
+from toolcrib.dispatch.process_worker import LENGTH
 from toolcrib.dispatch.processes import read_reply
 from toolcrib.dispatch.runners import Runner, ToolSlots
 from toolcrib.errors import (
@@ -108,32 +109,32 @@ async def test_errors_come_back_with_their_name_words_and_place(runner, slots):
 
 async def test_the_words_for_the_model_survive(runner, slots):
     with pytest.raises(Raised) as caught:
-        await run(runner, slots, targets.fail_for_the_model, "try the other one")
+        await run(runner, slots, failing_targets.fail_for_the_model, "try the other one")
     assert type(caught.value.error) is ToolError
     assert str(caught.value.error) == "try the other one"
     assert caught.value.error.details == {"field": "x"}
     with pytest.raises(Raised) as caught:
-        await run(runner, slots, targets.fail_with, "api")
+        await run(runner, slots, failing_targets.fail_with, "api")
     assert isinstance(caught.value.error, APIError)
     assert (caught.value.error.status, caught.value.error.body) == (404, "not here")
     with pytest.raises(Raised) as caught:
-        await run(runner, slots, targets.fail_with, "two parts for the model")
+        await run(runner, slots, failing_targets.fail_with, "two parts for the model")
     assert type(caught.value.error) is ToolError
     assert str(caught.value.error) == "a-b"
 
 
 async def test_an_error_that_cannot_be_made_again_is_named(runner, slots):
     with pytest.raises(Raised) as caught:
-        await run(runner, slots, targets.fail_with, "two parts")
+        await run(runner, slots, failing_targets.fail_with, "two parts")
     assert (type(caught.value.error).__name__, str(caught.value.error)) == ("TwoPartError", "a-b")
     with pytest.raises(Raised) as caught:
-        await run(runner, slots, targets.fail_with, "mute")
+        await run(runner, slots, failing_targets.fail_with, "mute")
     assert (type(caught.value.error).__name__, str(caught.value.error)) == ("MuteError", "")
     with pytest.raises(Raised) as caught:
-        await run(runner, slots, targets.fail_with, "group")
+        await run(runner, slots, failing_targets.fail_with, "group")
     assert (type(caught.value.error), str(caught.value.error)) == (ToolError, "in a group ?")
     with pytest.raises(Raised) as caught:
-        await run(runner, slots, targets.fail_with, "local")
+        await run(runner, slots, failing_targets.fail_with, "local")
     assert type(caught.value.error).__name__ == "LocalError"
 
 
@@ -143,7 +144,7 @@ async def test_an_error_that_cannot_be_made_again_is_named(runner, slots):
 )
 async def test_a_function_that_wants_to_end_everything_ends_its_call(runner, slots, kind, expected):
     with pytest.raises(Raised) as caught:
-        await run(runner, slots, targets.fail_with, kind)
+        await run(runner, slots, failing_targets.fail_with, kind)
     assert type(caught.value.error).__name__ == expected
     assert isinstance(caught.value.error, Exception)
 
@@ -392,6 +393,7 @@ async def test_a_converter_makes_data_of_any_result(runner, slots):
 
 @pytest.mark.parametrize("reply", [b"", b"v1", b"e[]"])
 async def test_code_in_the_process_cannot_answer_for_it(runner, slots, reply):
+    assert targets.LENGTH.format == LENGTH.format
     with pytest.raises(ToolCrashedError):
         await run(runner, slots, targets.write_reply, reply, reply)
     assert await run(runner, slots, targets.add, 1, 2) == 3

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import mcp_types as types
 import pytest
+import pytest_asyncio
 from fastmcp import FastMCP
 from fastmcp.server.auth import require_scopes
 from fastmcp.server.middleware import Middleware
@@ -61,32 +62,36 @@ def low_level(**options: Any) -> Any:
     return Server("low", on_list_tools=list_tools, on_call_tool=call_tool, **options)
 
 
-@pytest.fixture(params=["direct", "streams"], autouse=True)
-def _session_kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(params=["direct", "streams"], autouse=True, scope="module")
+def _session_kind(request: pytest.FixtureRequest) -> Iterator[None]:
     """Run each test with both kinds of sessions: streams are the only one with older versions."""
-    if request.param == "streams":
-        monkeypatch.setattr(bridge, "is_direct", lambda _: False)
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "streams":
+            patch.setattr(bridge, "is_direct", lambda _: False)
+        yield
 
 
 # --- servers with everything -------------------------------------------------------------------------
 
 
-@pytest.fixture
-async def sdk() -> AsyncIterator[MCPServer]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def sdk(_session_kind: None) -> AsyncIterator[MCPServer]:
     async with await serve("sdk_shop.py") as server:
         yield server
 
 
-@pytest.fixture
-async def fast() -> AsyncIterator[MCPServer]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def fast(_session_kind: None) -> AsyncIterator[MCPServer]:
     async with await serve("fast_desk.py") as server:
         yield server
 
 
+@pytest.mark.asyncio(loop_scope="module")
 class TestTelling(TellingTests):
     pass
 
 
+@pytest.mark.asyncio(loop_scope="module")
 class TestAsking(AskingTests):
     # A session with a handshake, as all are over streams, knows no questions that are returned.
     test_questions_that_are_returned_are_asked = None  # type: ignore[assignment]

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.support import fork_server
 from tests.support.source_folders import forgotten_imports, write
 from toolcrib import collect
 from toolcrib.cli import app
@@ -23,6 +24,7 @@ from toolcrib.sources.foreign import program
 
 MCP = "from mcp.server.mcpserver import MCPServer as Server\n"
 FAST = "from fastmcp import FastMCP as Server\n"
+OWN = "from toolcrib import MCPServer as Server\n"
 MAKE = """
 import asyncio, sys
 
@@ -545,7 +547,8 @@ if __name__ == "__main__":
 def test_a_process_serves_the_program_on_stdio_with_its_arguments(tmp_path: Path) -> None:
     file = tmp_path / "greeter.py"
     file.write_text(LOW_LEVEL.replace("async def serve():", "async def serve():\n    print('noise')"))
-    command = [sys.executable, "-W", "ignore", "-m", "toolcrib", "serve", "--stdio", str(file), "--", "v1"]
+    words = ("-m", "toolcrib", "serve", "--stdio", str(file), "--", "v1")
+    command = fork_server.command_of(*words, libraries=True)
     errors: list[str] = []
 
     async def use() -> tuple[list[str], str]:
@@ -557,10 +560,11 @@ def test_a_process_serves_the_program_on_stdio_with_its_arguments(tmp_path: Path
     assert "".join(errors).split("\n")[:2] == ["noise", "database closed"]
 
 
-def test_workers_run_the_program_each_and_end_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("library", [OWN, pytest.param(MCP, marks=pytest.mark.long)], ids=["toolcrib", "mcp"])
+def test_workers_run_the_program_each_and_end_it(tmp_path: Path, library: str) -> None:
     file = tmp_path / "greeter.py"
     file.write_text(
-        MCP + MAKE + GUARD + "try:\n        make().run()\n    finally:\n        print('cleaned up')\n"
+        library + MAKE + GUARD + "try:\n        make().run()\n    finally:\n        print('cleaned up')\n"
     )
     command = [sys.executable, "-W", "ignore", "-m", "toolcrib", "serve", str(file)]
     command += ["--port", "0", "--json", "--workers", "2", "--", "v1"]
@@ -661,13 +665,10 @@ RELOADED = (
 def test_a_program_that_changes_is_started_again_and_the_old_one_ended(tmp_path: Path, text: str) -> None:
     file = tmp_path / "greeter.py"
     file.write_text(text)
-    command = [sys.executable, "-W", "ignore", "-m", "toolcrib", "serve", str(file)]
-    command += ["--port", "0", "--json", "--reload", "--", "v1"]
+    words = ("-m", "toolcrib", "serve", str(file), "--port", "0", "--json", "--reload", "--", "v1")
     pipe = subprocess.PIPE
 
-    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
+    with fork_server.launch(*words, stdout=pipe, stderr=pipe, text=True, libraries=True) as process:
         address = json.loads(process.stdout.readline())["address"]
         file.write_text(text.replace('"hello"', '"welcome"'))
         seen = []

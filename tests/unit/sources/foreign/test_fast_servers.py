@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from fastmcp import Client, FastMCP
 from fastmcp.server.middleware import Middleware
 from mcp.client.client import Client as SDKClient
@@ -17,6 +18,7 @@ from tests.support.http_servers import serving
 from tests.unit.sources.foreign.answering_client import GUESTS
 from tests.unit.sources.foreign.test_sdk_servers import data_of, own_data_of
 from toolcrib import MCPServer, collect
+from toolcrib.sources import Batch
 from toolcrib.transports.mcp_sdk import attach
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
@@ -57,7 +59,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def server() -> AsyncIterator[MCPServer]:
     made = MCPServer("test")
     made.add(str(DESK))
@@ -65,14 +67,25 @@ async def server() -> AsyncIterator[MCPServer]:
         yield made
 
 
-class TestWhatIsFound:
-    def test_every_tool_that_the_server_shows_is_found_with_older_versions(self) -> None:
-        batch = collect(str(DESK))
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def odd_server() -> AsyncIterator[MCPServer]:
+    made = MCPServer("test")
+    made.add(str(ODD))
+    async with made:
+        yield made
 
+
+@pytest.fixture(scope="module")
+def batch() -> Batch:
+    return collect(str(DESK))
+
+
+class TestWhatIsFound:
+    def test_every_tool_that_the_server_shows_is_found_with_older_versions(self, batch: Batch) -> None:
         assert [tool.name for tool in batch.tools] == NAMES.split()
 
-    def test_a_mounted_server_in_the_same_file_is_served_through_the_other_alone(self) -> None:
-        names = [tool.name for tool in collect(str(DESK)).tools]
+    def test_a_mounted_server_in_the_same_file_is_served_through_the_other_alone(self, batch: Batch) -> None:
+        names = [tool.name for tool in batch.tools]
 
         assert "phone_ring" in names
         assert "ring" not in names
@@ -84,14 +97,14 @@ class TestWhatIsFound:
 
         assert len(report.registered) == 31
 
-    def test_every_word_of_a_docstring_comes_back(self) -> None:
-        add = next(tool for tool in collect(str(DESK)).tools if tool.name == "add").definition
+    def test_every_word_of_a_docstring_comes_back(self, batch: Batch) -> None:
+        add = next(tool for tool in batch.tools if tool.name == "add").definition
 
         assert "Never in a hurry." in add.description
         assert add.input_schema["properties"]["b"]["description"] == "The second one."
 
-    def test_what_was_written_beside_the_function_stays(self) -> None:
-        tools = {(tool.name, tool.version): tool for tool in collect(str(DESK)).tools}
+    def test_what_was_written_beside_the_function_stays(self, batch: Batch) -> None:
+        tools = {(tool.name, tool.version): tool for tool in batch.tools}
 
         ticket, judge = tools["open_ticket", "2"], tools["judge", None]
         assert ticket.definition.tags == ("desk", "write")
@@ -101,28 +114,47 @@ class TestWhatIsFound:
         assert judge.options.timeout_s == 5
         assert tools["inline", None].options.run == "inline"
 
-    def test_a_schema_that_was_written_for_the_output_stays(self) -> None:
-        tools = {tool.name: tool for tool in collect(str(DESK)).tools}
+    def test_a_schema_that_was_written_for_the_output_stays(self, batch: Batch) -> None:
+        tools = {tool.name: tool for tool in batch.tools}
 
         assert tools["count"].definition.output_schema["required"] == ["n"]
         assert tools["loose"].definition.output_schema is None
 
-    def test_nothing_that_is_injected_is_published(self) -> None:
-        tools = {tool.name: tool.definition for tool in collect(str(DESK)).tools}
+    def test_nothing_that_is_injected_is_published(self, batch: Batch) -> None:
+        tools = {tool.name: tool.definition for tool in batch.tools}
 
         for name in ("work", "injected", "injected_plain", "ask_contact", "phone_ring"):
             assert (
                 not {"ctx", "user", "db", "toolcrib_context"} & tools[name].input_schema["properties"].keys()
             )
 
-    def test_a_transformed_tool_points_at_what_was_written(self) -> None:
-        tool = next(tool for tool in collect(str(DESK)).tools if tool.name == "add_ten")
+    def test_a_transformed_tool_points_at_what_was_written(self, batch: Batch) -> None:
+        tool = next(tool for tool in batch.tools if tool.name == "add_ten")
 
         assert tool.source.file == str(DESK)
         assert list(tool.definition.input_schema["properties"]) == ["number"]
         assert tool.definition.output_schema["properties"]["result"] == {"type": "integer"}
 
+    def test_http_routes_are_an_advice(self) -> None:
+        found = [(finding.code, finding.level) for finding in collect(str(ODD)).findings]
 
+        assert found == [("foreign-parts", "advice")]
+
+    def test_a_server_that_cannot_list_its_tools_says_so(self, tmp_path: Any) -> None:
+        file = tmp_path / "broken.py"
+        file.write_text(
+            "from mcp.server.mcpserver import MCPServer\n"
+            "server = MCPServer('broken')\n"
+            "server._tool_manager._tools = None\n"
+        )
+
+        (finding,) = collect(str(file)).findings
+
+        assert (finding.code, finding.level) == ("unreadable-source", "error")
+        assert "The tools of server 'broken' cannot be listed" in finding.message
+
+
+@pytest.mark.asyncio(loop_scope="module")
 class TestCalls:
     @pytest.mark.parametrize(("name", "arguments"), CALLS)
     async def test_a_call_comes_to_what_it_comes_to_at_home(
@@ -179,13 +211,11 @@ class TestCalls:
         assert [result.text[:1] for result in results] == ["1", "2", "3"]
 
 
+@pytest.mark.asyncio(loop_scope="module")
 class TestOddities:
     @pytest.fixture
-    async def server(self) -> AsyncIterator[MCPServer]:
-        made = MCPServer("test")
-        made.add(str(ODD))
-        async with made:
-            yield made
+    def server(self, odd_server: MCPServer) -> MCPServer:
+        return odd_server
 
     async def test_an_api_is_called_only_with_what_its_schema_admits(self, server: MCPServer) -> None:
         tool: Any = server.registry.get("get_pet")
@@ -213,21 +243,3 @@ class TestOddities:
 
     async def test_a_server_in_a_server_in_a_server_is_its_own_in_a_call(self, server: MCPServer) -> None:
         assert (await server.call("mid_in_deep")).text == "inner eve"
-
-    def test_http_routes_are_an_advice(self) -> None:
-        found = [(finding.code, finding.level) for finding in collect(str(ODD)).findings]
-
-        assert found == [("foreign-parts", "advice")]
-
-    def test_a_server_that_cannot_list_its_tools_says_so(self, tmp_path: Any) -> None:
-        file = tmp_path / "broken.py"
-        file.write_text(
-            "from mcp.server.mcpserver import MCPServer\n"
-            "server = MCPServer('broken')\n"
-            "server._tool_manager._tools = None\n"
-        )
-
-        (finding,) = collect(str(file)).findings
-
-        assert (finding.code, finding.level) == ("unreadable-source", "error")
-        assert "The tools of server 'broken' cannot be listed" in finding.message

@@ -281,57 +281,61 @@ async def test_everything_is_listed_as_the_server_lists_it(name: str) -> None:
 
 
 async def test_contents_are_passed_on_as_they_are(name: str) -> None:
-    for uri in READS[name]:
-        async with at_home(SERVERS[name]()) as client:
-            theirs = await client.read(uri)
-        async with served(SERVERS[name]()) as client:
-            assert strip(await client.request("resources/read", {"uri": uri})) == theirs
+    async with at_home(SERVERS[name]()) as client:
+        theirs = [await client.read(uri) for uri in READS[name]]
+    async with served(SERVERS[name]()) as client:
+        ours = [strip(await client.request("resources/read", {"uri": uri})) for uri in READS[name]]
+
+    assert ours == theirs
 
 
 async def test_prompts_get_their_strings_unchanged(name: str) -> None:
-    for arguments in PROMPTS[name]:
-        async with at_home(SERVERS[name]()) as client:
-            theirs = await client.get("plan", arguments)
-        async with served(SERVERS[name]()) as client:
-            assert (
-                strip(await client.request("prompts/get", {"name": "plan", "arguments": arguments})) == theirs
-            )
+    async with at_home(SERVERS[name]()) as client:
+        theirs = [await client.get("plan", arguments) for arguments in PROMPTS[name]]
+    async with served(SERVERS[name]()) as client:
+        asked = [{"name": "plan", "arguments": arguments} for arguments in PROMPTS[name]]
+        ours = [strip(await client.request("prompts/get", params)) for params in asked]
+
+    assert ours == theirs
 
 
 async def test_arguments_are_completed_by_the_server(name: str) -> None:
     prompt = {"type": "ref/prompt", "name": "plan"}
     template = {"type": "ref/resource", "uri": "orders://{number}/{part}"}
-    for ref, argument in ((prompt, "city"), (template, "part")):
-        for typed, known in (("R", {}), ("o", {"days": "3"}), ("none", {})):
-            async with at_home(SERVERS[name]()) as client:
-                theirs = await client.complete(ref, argument, typed, known)
+    cases = [
+        (ref, argument, typed, known)
+        for ref, argument in ((prompt, "city"), (template, "part"))
+        for typed, known in (("R", {}), ("o", {"days": "3"}), ("none", {}))
+    ]
+    async with at_home(SERVERS[name]()) as client:
+        theirs = [await client.complete(*case) for case in cases]
+    async with served(SERVERS[name]()) as client:
+        for (ref, argument, typed, known), wanted in zip(cases, theirs, strict=True):
             params = {
                 "ref": ref,
                 "argument": {"name": argument, "value": typed},
                 "context": {"arguments": known},
             }
-            async with served(SERVERS[name]()) as client:
-                assert (await client.request("completion/complete", params))["completion"] == theirs
+            assert (await client.request("completion/complete", params))["completion"] == wanted
 
 
 # --- failures ----------------------------------------------------------------------------------------
 
 
 async def test_a_failure_is_shown_as_the_library_shows_it(name: str) -> None:
-    for uri in FAILING[name]:
-        async with at_home(SERVERS[name]()) as client:
-            with pytest.raises(MCPError) as theirs:
+    theirs, ours = [], []
+    async with at_home(SERVERS[name]()) as client:
+        for uri in FAILING[name]:
+            with pytest.raises(MCPError) as wanted:
                 await client.read(uri)
-        async with served(SERVERS[name]()) as client:
-            with pytest.raises(RemoteError) as ours:
+            theirs.append((wanted.value.error.code, wanted.value.error.message, wanted.value.error.data))
+    async with served(SERVERS[name]()) as client:
+        for uri in FAILING[name]:
+            with pytest.raises(RemoteError) as error:
                 await client.request("resources/read", {"uri": uri})
+            ours.append((error.value.rpc_code, error.value.message, error.value.data))
 
-        wanted = theirs.value.error
-        assert (ours.value.rpc_code, ours.value.message, ours.value.data) == (
-            wanted.code,
-            wanted.message,
-            wanted.data,
-        )
+    assert ours == theirs
 
 
 async def test_an_unknown_resource_of_theirs_is_not_found(name: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.support import fork_server
 from tests.support.source_folders import forgotten_imports, write
 from tests.unit.sources.foreign.answering_client import GUESTS
 from toolcrib.cli import app
@@ -62,9 +63,9 @@ def test_call_runs_a_tool_with_its_lifespan_open(file: Path, words: list[str], p
 
 def test_a_process_of_its_own_calls_a_tool_of_theirs_and_ends() -> None:
     code = "import sys; from toolcrib.cli import main; sys.exit(main())"
-    command = [sys.executable, "-W", "ignore", "-c", code, "call", "-t", str(DESK), "add_ten", "number=5"]
+    words = ("call", "-t", str(DESK), "add_ten", "number=5")
 
-    called = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    called = fork_server.run("-c", code, *words, text=True, libraries=True)
 
     assert (called.returncode, called.stdout.strip()) == (0, "15")
 
@@ -238,7 +239,7 @@ def test_a_function_that_is_named_past_its_server_is_called_with_a_warning(tmp_p
 def test_the_search_tools_replace_the_list_of_an_adopted_server_only_on_demand(tmp_path: Path) -> None:
     file = tmp_path / "many.py"
     tools = (
-        "for number in range(400):\n    mcp.tool(lambda a: a, name=f'a{number}', description='word ' * 90)\n"
+        "for number in range(40):\n    mcp.tool(lambda a: a, name=f'a{number}', description='word ' * 900)\n"
     )
     file.write_text(f"from fastmcp import FastMCP\nmcp = FastMCP('many')\n{tools}")
     terminal = Terminal(sys.stdout, sys.stderr, debug=False)
@@ -247,7 +248,7 @@ def test_the_search_tools_replace_the_list_of_an_adopted_server_only_on_demand(t
         async with load_for_serving([str(file)], terminal, search=search).server.connect() as client:
             return len(await client.list_tools())
 
-    assert asyncio.run(count_shown("auto")) == 400
+    assert asyncio.run(count_shown("auto")) == 40
     assert asyncio.run(count_shown("always")) == 2
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
+from tests.support import fork_server
 from tests.unit.sources.foreign.answering_client import GUESTS
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -38,11 +38,9 @@ async def person(_: Any, params: Any) -> types.ElicitResult:
 
 @pytest.mark.parametrize("mode", [pytest.param("legacy", marks=pytest.mark.long), "auto"])
 async def test_a_tool_of_theirs_asks_a_person_at_the_other_end_of_a_pipe(mode: str) -> None:
-    command = StdioServerParameters(
-        command=sys.executable,
-        args=["-W", "ignore", "-c", _SERVE, str(GUESTS / "sdk_shop.py"), str(GUESTS / "fast_desk.py")],
-        env={"PYTHONPATH": str(ROOT / "src")},
-    )
+    targets = (str(GUESTS / "sdk_shop.py"), str(GUESTS / "fast_desk.py"))
+    program, *arguments = fork_server.command_of("-c", _SERVE, *targets, libraries=True)
+    command = StdioServerParameters(command=program, args=arguments)
     with Path("/dev/null").open("w") as nowhere:
         link = stdio_client(command, errlog=nowhere)
         async with Client(link, mode=mode, elicitation_callback=person) as client:

@@ -9,10 +9,12 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from mcp.client.client import Client
 
 from tests.unit.sources.foreign.answering_client import GUESTS
 from toolcrib import MCPServer, Result, collect
+from toolcrib.sources import Batch
 
 SHOP, ODD = GUESTS / "sdk_shop.py", GUESTS / "sdk_odd.py"
 NAMES = """
@@ -42,7 +44,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def server() -> AsyncIterator[MCPServer]:
     made = MCPServer("test")
     made.add(str(SHOP))
@@ -71,10 +73,21 @@ def own_data_of(result: Result) -> Any:
     return result.text if len(result.content) == 1 and result.text else result.content
 
 
-class TestWhatIsFound:
-    def test_every_tool_that_can_be_served_is_found_in_the_file(self) -> None:
-        batch = collect(str(SHOP))
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def odd_server() -> AsyncIterator[MCPServer]:
+    made = MCPServer("test")
+    made.add(str(ODD))
+    async with made:
+        yield made
 
+
+@pytest.fixture(scope="module")
+def batch() -> Batch:
+    return collect(str(SHOP))
+
+
+class TestWhatIsFound:
+    def test_every_tool_that_can_be_served_is_found_in_the_file(self, batch: Batch) -> None:
         names = [tool.name for tool in batch.tools]
         assert names == NAMES.split()
 
@@ -87,8 +100,8 @@ class TestWhatIsFound:
         assert len(report.registered) == 22
         assert "shop_add" in server.registry
 
-    def test_docstrings_come_back(self) -> None:
-        tool = next(tool for tool in collect(str(SHOP)).tools if tool.name == "add")
+    def test_docstrings_come_back(self, batch: Batch) -> None:
+        tool = next(tool for tool in batch.tools if tool.name == "add")
 
         assert tool.definition.description == "Add two numbers"
         assert tool.definition.input_schema["properties"]["a"]["description"] == "The first one."
@@ -97,8 +110,8 @@ class TestWhatIsFound:
             "def add(a: int, b: int = 2) -> int:"
         )
 
-    def test_what_was_written_beside_the_function_stays(self) -> None:
-        tools = {tool.name: tool for tool in collect(str(SHOP)).tools}
+    def test_what_was_written_beside_the_function_stays(self, batch: Batch) -> None:
+        tools = {tool.name: tool for tool in batch.tools}
 
         order, stock = tools["place-order"].definition, tools["stock"].definition
         assert order.title == "Place an order"
@@ -106,14 +119,13 @@ class TestWhatIsFound:
         assert stock.title == "Stock"
         assert stock.annotations == {"readOnlyHint": True, "openWorldHint": False}
 
-    def test_resources_and_prompts_are_found_too(self) -> None:
-        batch = collect(str(SHOP))
-
+    def test_resources_and_prompts_are_found_too(self, batch: Batch) -> None:
         assert [item.name for item in batch.resources] == ["shop://manual"]
         assert [item.name for item in batch.prompts] == ["haggle"]
         assert batch.resources[0].source.file == str(SHOP)
 
 
+@pytest.mark.asyncio(loop_scope="module")
 class TestCalls:
     @pytest.mark.parametrize(("name", "arguments"), CALLS)
     async def test_a_call_comes_to_what_it_comes_to_at_home(
@@ -159,13 +171,11 @@ class TestCalls:
         assert "toolcrib_context" not in listed
 
 
+@pytest.mark.asyncio(loop_scope="module")
 class TestOddities:
     @pytest.fixture
-    async def server(self) -> AsyncIterator[MCPServer]:
-        made = MCPServer("test")
-        made.add(str(ODD))
-        async with made:
-            yield made
+    def server(self, odd_server: MCPServer) -> MCPServer:
+        return odd_server
 
     async def test_a_model_beside_a_whole_result_is_its_schema(self, server: MCPServer) -> None:
         result = await server.call("checked", {"a": 2})

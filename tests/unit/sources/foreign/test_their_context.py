@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
+import pytest_asyncio
 from fastmcp.server.context import _current_context
 from fastmcp.server.dependencies import fastmcp_request_ctx
 
@@ -12,7 +13,10 @@ from tests.unit.sources.foreign.answering_client import GUESTS, Person
 from toolcrib import MCPServer
 from toolcrib.context import Answer, Completion, Folder, Folders, Form, Prompt
 
-pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning"),
+]
 
 
 async def serve(*files: str) -> MCPServer:
@@ -22,13 +26,13 @@ async def serve(*files: str) -> MCPServer:
     return server
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def sdk() -> AsyncIterator[MCPServer]:
     async with await serve("sdk_shop.py", "sdk_odd.py") as server:
         yield server
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def fast() -> AsyncIterator[MCPServer]:
     async with await serve("fast_desk.py") as server:
         yield server
