@@ -58,6 +58,15 @@ class Library:
             raise found
         return found
 
+    def forget(self) -> None:
+        """Let go of all trees. Scopes and files refer to each other, and finding that out takes the garbage
+        collector as long as looking through the files did."""
+        for file in self.files.values():
+            if isinstance(file, SourceFile):
+                for scope in (file.scope, *file.scopes.values()):
+                    vars(scope).clear()
+                vars(file).clear()
+
     def _read(self, path: Path) -> SourceFile | SourceError:
         base, parts = self._package_of(path.parent / "__init__.py")
         if path.stem != "__init__":

@@ -496,8 +496,9 @@ class _Scanner:
             # Of two that exclude each other, one is enough; a finding says that it depends.
             if tool.name not in registry:
                 self.findings += registry.add_all([tool]).findings
+        listed = set(map(id, registry.get_all()))
         for entry in registry.entries():
-            yield entry.tool, registry.try_get(entry.tool.name) is entry.tool
+            yield entry.tool, id(entry.tool) in listed
 
 
 _REGISTERING = ("add", "add_tool", "tool")
@@ -577,7 +578,10 @@ def scan(*targets: str | os.PathLike[str], progress: Progress | None = None) -> 
     gc.disable()  # trees are many objects and no garbage: looking for some doubles the time
     try:
         with imports_forbidden():
-            return _Scanner(targets, progress or (lambda *_: None)).scan()
+            scanner = _Scanner(targets, progress or (lambda *_: None))
+            found = scanner.scan()
+            scanner.library.forget()
+            return found
     finally:
         if was_collecting:
             gc.enable()

@@ -176,10 +176,10 @@ def arguments_of(arguments: ast.arguments) -> Iterator[ast.arg]:
 
 def defaults_of(arguments: ast.arguments) -> list[tuple[str, ast.expr]]:
     """Return the parameters that have a default, with it."""
-    places = (arguments.posonlyargs + arguments.args)[::-1]
-    pairs = [*zip(places, arguments.defaults[::-1], strict=False)][::-1]
+    places, last = arguments.posonlyargs + arguments.args, arguments.defaults
+    found = [(item.arg, value) for item, value in zip(places[len(places) - len(last) :], last, strict=True)]
     keywords = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-    return [(item.arg, value) for item, value in (*pairs, *keywords) if value is not None]
+    return found + [(item.arg, value) for item, value in keywords if value is not None]
 
 
 # --- files -------------------------------------------------------------------------------------------
