@@ -76,10 +76,12 @@ def _part_key(part: str) -> tuple[int, int, str]:
     return (1, len(digits), digits)  # compares like numbers of any length
 
 
+_LOOK_ALIKE = str.maketrans("I10O", "lloo")
+
+
 def skeleton(name: str) -> str:
     """Return a form that is equal for names that look alike."""
-    name = name.replace("I", "l").replace("1", "l").replace("0", "o").replace("O", "o")
-    return name.casefold().replace("rn", "m")
+    return name.translate(_LOOK_ALIKE).casefold().replace("rn", "m")
 
 
 @dataclass(frozen=True, slots=True)
