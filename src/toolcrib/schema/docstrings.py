@@ -11,7 +11,7 @@ import ast
 import operator
 import re
 from functools import reduce
-from itertools import product
+from itertools import compress, count, product
 from types import GenericAlias, NoneType
 from typing import Any, Literal, NamedTuple
 
@@ -24,6 +24,7 @@ _STRUCTURE = re.compile(r"[-*+•] |---|===|#{1,6} |\d{1,3}[.)] |>>> |\.\.\. |``
 _LABEL = re.compile(r"\w[\w ]{0,30}:(?:\s|$)")
 _SENTENCE_END = re.compile(r"[.!?][\"')\]`*]*+\s++[\"'(\[`*]*+(\S)")
 _DOTTED_LETTERS = re.compile(r"(?<!\w)\w\.(?:\w\.){1,4}$")
+_MARGIN = re.compile(r"(\n *+)[^ \n]")
 _ODD_SPACES = "\t\v\f\x1c\x1d\x1e\x1f"
 _MANY_BREAKS = re.compile(r"\n{3,}")
 
@@ -34,24 +35,26 @@ def clean_lines(text: str) -> list[str]:
     """Split a docstring into lines without the indentation that all but the first share."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    first, *others = text.split("\n")
     if text.isascii() and not any(map(text.__contains__, _ODD_SPACES)):  # as nearly always
-        shown = next((line for line in others if line and not line.isspace()), "")
-        margin = indent_of(shown)
-        prefix = shown[:margin]
-        if all([not line or line.startswith(prefix) for line in others]):
-            return [first.strip(), *[line[margin:].rstrip() for line in others]]
+        # As whole texts: a look at every line takes twice as long.
+        shown = _MARGIN.search(text)
+        prefix = "\n" if shown is None else shown[1]
+        if text.count(prefix) + text.count("\n\n") == text.count("\n"):  # every line has it or is empty
+            cut = text.replace(prefix, "\n").strip(" ")
+            lines = cut.split("\n")
+            return lines if " \n" not in cut else [line.rstrip() for line in lines]
+    first, *others = text.split("\n")
     measured: list[tuple[int, str]] = []
-    least = None
+    margin = None
     for line in others:
         body = line.lstrip()
         indent = len(line) - len(body)
         if body and indent and "\t" in line:
             indent = len(line[:indent].expandtabs())
-        if body and (least is None or indent < least):
-            least = indent
+        if body and (margin is None or indent < margin):
+            margin = indent
         measured.append((indent, body.rstrip()))
-    margin = least or 0
+    margin = margin or 0
     return [first.strip(), *[" " * (indent - margin) + body if body else "" for indent, body in measured]]
 
 
@@ -733,7 +736,7 @@ def parse_docstring(text: str | None) -> Docstring:
     lines = trim(clean_lines(text))
     if lines[0] in HEADERS:
         _indent_first_block(lines)
-    headers = [number for number, line in enumerate(lines) if line in HEADERS]
+    headers = list(compress(count(), map(HEADERS.__contains__, lines)))
     style, draft = _read(_indent_entries(lines, headers), headers)
     prose = join_prose(draft.prose)
     return Docstring(
@@ -763,10 +766,11 @@ def _read(lines: list[str], headers: list[int]) -> tuple[Style, Draft]:
 
 def _find_styles(lines: list[str], headers: list[int]) -> list[Style]:
     """Return the styles that a text may have, the most certain one first."""
-    signs = {line.lstrip(" ")[:1] for line in lines}  # the other styles are rare, and have their signs
-    numpy = "-" in signs and any(opens_numpy(lines, number) for number in range(len(lines)))
-    google = any([opens_google(lines, number) for number in headers])
-    rest = (":" in signs or "@" in signs) and any(map(is_field, lines))
+    text = "\n".join(lines)
+    google = any(opens_google(lines, number) for number in headers)
+    # Cheap tests first: the other styles are rare.
+    numpy = "-" in text and "\n--" in text and any(opens_numpy(lines, number) for number in range(len(lines)))
+    rest = ("@" in text or " :" in text or "\n:" in text or text[:1] == ":") and any(map(is_field, lines))
     found: list[tuple[bool, Style]] = [(numpy, "numpy"), (google, "google"), (rest, "rest")]
     return [style for present, style in found if present]
 
