@@ -377,7 +377,6 @@ class Tool:
         return f"<Tool {self.name}{version} from {self.source}>"
 
 
-_PRINTABLE = bytes(range(0x20, 0x7F))
 _UNUSUAL_ESCAPE = re.compile(rb'\\[^"\\nt]')
 
 
@@ -391,7 +390,8 @@ def _check_texts(made: ToolDefinition, kind: str) -> None:
         encoded = b""
     if not encoded or b'"x-mcp-header"' in encoded:
         _ = made.mirrored
-    if encoded and len(encoded) <= MAX_DESCRIPTION_BYTES and not encoded.translate(None, _PRINTABLE):
+    # JSON escapes all control characters but this one.
+    if encoded.isascii() and b"\x7f" not in encoded and 0 < len(encoded) <= MAX_DESCRIPTION_BYTES:
         is_plain = encoded.count(b"\\") == encoded.count(b"\\n")
         if is_plain or _UNUSUAL_ESCAPE.search(encoded) is None:
             return  # every character is visible, as nearly always

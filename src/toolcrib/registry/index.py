@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from toolcrib.definition import NameRule, shorten_name
 from toolcrib.errors import ConfusableNameError, Finding, ToolAlreadyExistsError
@@ -76,8 +77,9 @@ def _part_key(part: str) -> tuple[int, int, str]:
     return (1, len(digits), digits)  # compares like numbers of any length
 
 
+@lru_cache(maxsize=1000)
 def skeleton(name: str) -> str:
-    """Return a form that is equal for names that look alike."""
+    """Return a form that is equal for names that look alike. It is asked twice for each name."""
     name = name.replace("I", "l").replace("1", "l").replace("0", "o").replace("O", "o")
     return name.casefold().replace("rn", "m")
 

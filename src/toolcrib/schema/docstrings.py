@@ -10,9 +10,8 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from dataclasses import dataclass
 from functools import reduce
-from itertools import product
+from itertools import compress, count, product
 from types import GenericAlias, NoneType
 from typing import Any, Literal, NamedTuple
 
@@ -25,6 +24,7 @@ _STRUCTURE = re.compile(r"[-*+•] |---|===|#{1,6} |\d{1,3}[.)] |>>> |\.\.\. |``
 _LABEL = re.compile(r"\w[\w ]{0,30}:(?:\s|$)")
 _SENTENCE_END = re.compile(r"[.!?][\"')\]`*]*+\s++[\"'(\[`*]*+(\S)")
 _DOTTED_LETTERS = re.compile(r"(?<!\w)\w\.(?:\w\.){1,4}$")
+_MARGIN = re.compile(r"(\n *+)[^ \n]")
 _ODD_SPACES = "\t\v\f\x1c\x1d\x1e\x1f"
 _MANY_BREAKS = re.compile(r"\n{3,}")
 
@@ -35,15 +35,15 @@ def clean_lines(text: str) -> list[str]:
     """Split a docstring into lines without the indentation that all but the first share."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    first, *others = text.split("\n")
     if text.isascii() and not any(map(text.__contains__, _ODD_SPACES)):  # as nearly always
-        shown = next((line for line in others if line and not line.isspace()), "")
-        prefix = shown[: indent_of(shown)]
-        if text.count("\n" + prefix) + text.count("\n\n") == len(others):  # every line has it or is empty
-            cut = text.replace("\n" + prefix, "\n")
-            _, *others = cut.split("\n")
-            is_clean = " \n" not in cut and cut[-1:] != " "
-            return [first.strip(), *(others if is_clean else [line.rstrip() for line in others])]
+        # As whole texts: a look at every line takes twice as long.
+        shown = _MARGIN.search(text)
+        prefix = "\n" if shown is None else shown[1]
+        if text.count(prefix) + text.count("\n\n") == text.count("\n"):  # every line has it or is empty
+            cut = text.replace(prefix, "\n").strip(" ")
+            lines = cut.split("\n")
+            return lines if " \n" not in cut else [line.rstrip() for line in lines]
+    first, *others = text.split("\n")
     measured: list[tuple[int, str]] = []
     margin = None
     for line in others:
@@ -75,10 +75,10 @@ def trim(block: list[str]) -> list[str]:
 def find_block_end(lines: list[str], start: int, level: int) -> int:
     """Return the index after the lines that are empty or deeper than `level`."""
     deeper = " " * (level + 1)
-    end = start
-    while end < len(lines) and (not lines[end] or lines[end].startswith(deeper)):
-        end += 1
-    return end
+    for end in range(start, len(lines)):
+        if lines[end] and not lines[end].startswith(deeper):
+            return end
+    return len(lines)
 
 
 def flow(first: str, rest: list[str]) -> str:
@@ -331,7 +331,6 @@ def _spell(names: str) -> list[str]:
 
 _TITLES = {spelling: kind for kind, names in _SECTIONS.items() for spelling in _spell(names)}
 HEADERS = {f"{title}:": kind for title, kind in _TITLES.items()}
-_PARAMETER_HEADERS = frozenset(header for header, kind in HEADERS.items() if kind == "params")
 _KNOWN_TITLES = {*_TITLES, *_spell(_OTHER_SECTIONS)}
 
 # `None` under a header means that there are no entries. The colon of `http://` or `::` does not end a name.
@@ -392,19 +391,17 @@ def read_tags(block: list[str]) -> list[str]:
 
 
 def opens_google(lines: list[str], number: int) -> bool:
-    """Whether this line is a known header with an indented block below it."""
-    if lines[number] not in HEADERS:
-        return False
+    """Whether this header has an indented block below it."""
     below = lines[number + 1] if number + 1 < len(lines) else ""
     if below:
         return below[0] == " "
     return any(lines[number + 1 : find_block_end(lines, number + 1, 0)])
 
 
-def read_google(lines: list[str]) -> Draft:
+def read_google(lines: list[str], headers: list[int]) -> Draft:
     draft = Draft()
     done = 0
-    for number in [number for number, line in enumerate(lines) if line in HEADERS]:
+    for number in headers:
         draft.prose += lines[done:number]
         done = find_block_end(lines, number + 1, 0)
         block = lines[number + 1 : done]
@@ -446,12 +443,14 @@ def _rejoin_block(block: list[str], lines: list[str], end: int) -> int:
     return end
 
 
-def _indent_entries(lines: list[str]) -> list[str]:
+def _indent_entries(lines: list[str], headers: list[int]) -> list[str]:
     """Indent the arguments of headers that have them at the margin: `name (type): ...` or `name: ...`."""
     found = lines
-    for header in [n for n, line in enumerate(lines) if line in _PARAMETER_HEADERS]:
-        first = next((n for n in range(header + 1, min(header + 3, len(lines))) if lines[n]), 0)
-        if not first or lines[first][0] == " ":
+    for header in headers:
+        first = header + 1
+        if lines[first : first + 1] == [""]:
+            first += 1
+        if HEADERS[lines[header]] != "params" or first >= len(lines) or lines[first][:1] in ("", " "):
             continue
         end = first
         while end < len(lines) and (lines[end][:1] == " " or _is_margin_entry(lines[end])):
@@ -517,7 +516,7 @@ def _is_title(lines: list[str], number: int) -> bool:
     return title[:1].isalnum() and len(title) < 40 and title[-1] not in ".,;!?"
 
 
-def read_numpy(lines: list[str]) -> Draft:
+def read_numpy(lines: list[str], _: list[int]) -> Draft:
     draft = Draft()
     starts = [number for number in range(len(lines) - 1) if _is_title(lines, number)]
     draft.prose += lines[: starts[0]] if starts else lines
@@ -627,7 +626,7 @@ def is_field(line: str) -> bool:
     return match is not None and match[1].lower() in _KINDS
 
 
-def read_rest(lines: list[str]) -> Draft:
+def read_rest(lines: list[str], _: list[int]) -> Draft:
     draft = Draft()
     types: dict[tuple[str, str], str] = {}
     number, level = 0, None
@@ -710,8 +709,7 @@ Style = Literal["google", "numpy", "rest", "plain"]
 _READERS = {"google": read_google, "numpy": read_numpy, "rest": read_rest}
 
 
-@dataclass(frozen=True, slots=True)
-class Docstring:
+class Docstring(NamedTuple):
     """A parsed docstring.
 
     `description` is everything that is not an entry; a single sentence has lost its full stop.
@@ -738,8 +736,8 @@ def parse_docstring(text: str | None) -> Docstring:
     lines = trim(clean_lines(text))
     if lines[0] in HEADERS:
         _indent_first_block(lines)
-    lines = _indent_entries(lines)
-    style, draft = _read(lines)
+    headers = list(compress(count(), map(HEADERS.__contains__, lines)))
+    style, draft = _read(_indent_entries(lines, headers), headers)
     prose = join_prose(draft.prose)
     return Docstring(
         style,
@@ -753,23 +751,23 @@ def parse_docstring(text: str | None) -> Docstring:
     )
 
 
-def _read(lines: list[str]) -> tuple[Style, Draft]:
+def _read(lines: list[str], headers: list[int]) -> tuple[Style, Draft]:
     """Read the lines in their style; of several possible ones, the one that finds most parameters."""
-    styles = _find_styles(lines)
+    styles = _find_styles(lines, headers)
     if len(styles) == 1:
-        return styles[0], _READERS[styles[0]](lines)
+        return styles[0], _READERS[styles[0]](lines, headers)
     if not styles:
         draft = Draft()
         draft.prose = lines
         return "plain", draft
-    drafts = [(style, _READERS[style](lines)) for style in styles]
+    drafts = [(style, _READERS[style](lines, headers)) for style in styles]
     return max(drafts, key=lambda found: len(found[1].params))
 
 
-def _find_styles(lines: list[str]) -> list[Style]:
+def _find_styles(lines: list[str], headers: list[int]) -> list[Style]:
     """Return the styles that a text may have, the most certain one first."""
     text = "\n".join(lines)
-    google = any(opens_google(lines, number) for number, line in enumerate(lines) if line in HEADERS)
+    google = any(opens_google(lines, number) for number in headers)
     # Cheap tests first: the other styles are rare.
     numpy = "-" in text and "\n--" in text and any(opens_numpy(lines, number) for number in range(len(lines)))
     rest = ("@" in text or " :" in text or "\n:" in text or text[:1] == ":") and any(map(is_field, lines))

@@ -58,6 +58,19 @@ class Library:
             raise found
         return found
 
+    def holds(self, path: Path) -> bool:
+        """Return whether a resolved path is in what may be read."""
+        return any(path.is_relative_to(area) for area in self._areas)
+
+    def forget(self) -> None:
+        """Let go of all trees. Scopes and files refer to each other, and finding that out takes the garbage
+        collector as long as looking through the files did."""
+        for file in self.files.values():
+            if isinstance(file, SourceFile):
+                for scope in (file.scope, *file.scopes.values()):
+                    vars(scope).clear()
+                vars(file).clear()
+
     def _read(self, path: Path) -> SourceFile | SourceError:
         base, parts = self._package_of(path.parent / "__init__.py")
         if path.stem != "__init__":
@@ -104,8 +117,7 @@ class Library:
         path = os.path.join(base, *parts)  # many are looked for, and few are there: text is cheaper
         paths = [os.path.join(path, "__init__.py"), *([f"{path}.py"] if parts else [])]
         real = (resolve(Path(each)) for each in paths if os.path.isfile(each))
-        readable = (each for each in real if any(each.is_relative_to(area) for area in self._areas))
-        return next(readable, None)
+        return next(filter(self.holds, real), None)
 
     def _open(self, path: Path | None) -> SourceFile | None:
         try:

@@ -21,7 +21,7 @@ from toolcrib.schema.parameters import EMPTY, VARIABLE_KINDS, HandlerInfo, check
 from toolcrib.sources.described import ANNOTATION_OPTIONS, describe
 from toolcrib.sources.foreign.reading import is_any_list, plain_words
 from toolcrib.sources.foreign.recognition import PACKAGES
-from toolcrib.sources.scan.patterns import Registration
+from toolcrib.sources.scan.patterns import Registration, placed
 from toolcrib.sources.scan.resolve import Resolver
 from toolcrib.sources.scan.source_file import Guess, Scope, defaults_of, show, words_in
 from toolcrib.sources.scan.things import Arguments, Data, Function, Known, Server, Thing
@@ -56,13 +56,7 @@ class Options:
     unresolved: set[str] = field(default_factory=set)
 
 
-def unread(
-    what: str,
-    scope: Scope,
-    line: int | None,
-    code: str = "unresolved-option",
-    hint: str = "write it as a literal, or as a constant of the module",
-) -> Finding:
+def unread(what: str, scope: Scope, line: int | None, code: str, hint: str) -> Finding:
     """Return the finding that something cannot be read."""
     words = f"{what} cannot be told without running the code"
     return Finding(code, "warning", words, file=str(scope.file.path), line=line, hint=hint)
@@ -92,8 +86,9 @@ def read_options(resolver: Resolver, call: Arguments, places: tuple[str, ...]) -
             read.given[name] = _read_value(resolver, item)
         except UNREAD:
             read.unresolved.add(name)
-            label = "Options" if name == "**" else f"Option '{name}'"
-            read.findings.append(unread(f"{label} ({show(item.node)})", call.scope, item.node.lineno))
+            what = f"{'Options' if name == '**' else f'Option {name!r}'} ({show(item.node)})"
+            hint = "write it as a literal, or as a constant of the module"
+            read.findings.append(unread(what, call.scope, item.node.lineno, "unresolved-option", hint))
     return read
 
 
@@ -103,12 +98,10 @@ def _read_value(resolver: Resolver, item: Data) -> Any:
     if isinstance(node, ast.List | ast.Tuple) and any(isinstance(part, ast.Call) for part in node.elts):
         return [_read_value(resolver, replace(item, node=part)) for part in node.elts]
     made = resolver.of(item)
-    if not isinstance(made, Known) or made.call is None or made.last not in _RECORDS or made.call.args:
+    call = made.call if isinstance(made, Known) and made.last in _RECORDS else None
+    if call is None or call.args:
         return resolver.data_of(item)
-    facts = {
-        str(item.arg): resolver.data(item.value, made.call.scope, made.call.frame)
-        for item in made.call.keywords
-    }
+    facts = {str(each.arg): resolver.data(each.value, call.scope, call.frame) for each in call.keywords}
     return {key: value for key, value in _respelled(facts).items() if value is not None}
 
 
@@ -148,9 +141,7 @@ _CONTENT = words_in(
 _PRIMITIVES = (str, int, float, bool, bytes, type(None))
 _UNDESCRIBED = (*_PRIMITIVES, Any, object)
 _OTHER = Guess("guessed-condition", "another one of its name may be registered instead")
-_OUR_OPTIONS = frozenset(
-    {"aliases", "destructive", "group", "idempotent", "input_schema", "open_world", "read_only", "scopes"}
-)
+_OUR_OPTIONS = words_in("aliases destructive group idempotent input_schema open_world read_only scopes")
 
 
 def read_server(maker: ToolMaker, server: Server) -> list[Tool]:
@@ -191,8 +182,10 @@ def _read_one(maker: ToolMaker, server: Server, registration: Registration) -> T
         library = library_of(server)
         if library == "mcp" == server.library and not call.is_called:
             guesses.append(Guess("guessed-decorator", "the tool() of mcp has to be called: @mcp.tool()"))
-        made = maker.adopt(thing, call, library)
-        if made is None:
+        try:
+            made = adopt(maker, thing, call, library)
+        except DefinitionError as error:
+            maker.findings.append(placed(error.finding, call.file, call.line))
             return None
     if not isinstance(made, Tool):
         maker.refuse_unknown(registration)
@@ -257,9 +250,8 @@ def adopt(maker: ToolMaker, function: Function, call: Arguments, library: str) -
         hint = callee.function.__annotations__.get("return")
         if parts.output_schema is None and isinstance(hint, type) and hint not in _UNDESCRIBED:
             words = f"The result of tool '{name}' may be described by the other library"
-            place = callee.source
-            guess = Finding("guessed-result", "advice", words, name, "return", place.file, place.line)
-            parts.findings.append(guess)
+            where = (callee.source.file, callee.source.line)
+            parts.findings.append(Finding("guessed-result", "advice", words, name, "return", *where))
         return parts
 
     return Tool(callee, name, options, build, stub)
@@ -295,9 +287,8 @@ def _permit(callee: HandlerInfo, name: str, options: ToolOptions, error: Definit
         schema["additionalProperties"] = True
     parts = build_handler(callee, name, replace(options, input_schema=schema))
     words = f"Tool '{name}' keeps the schema of the other library, which is not known here: {error}"
-    place = callee.source
-    guess = Finding("guessed-schema", "warning", words, name, None, place.file, place.line, error.hint)
-    parts.findings.append(guess)
+    where = (callee.source.file, callee.source.line)
+    parts.findings.append(Finding("guessed-schema", "warning", words, name, None, *where, error.hint))
     return parts
 
 
@@ -329,10 +320,8 @@ def read_record(maker: ToolMaker, call: Arguments) -> dict[str, Any]:
     """Return the literal parts of a record; parts that are computed are findings."""
     read = read_options(maker.resolver, call, ())
     maker.findings += [replace(item, tool=str(read.given.get("name", "?"))) for item in read.findings]
-    return {
-        key: value.value if isinstance(value, enum.Enum) else value
-        for key, value in _respelled(read.given).items()
-    }
+    facts = _respelled(read.given)
+    return {key: value.value if isinstance(value, enum.Enum) else value for key, value in facts.items()}
 
 
 def read_low_level(maker: ToolMaker, server: Server) -> list[Tool]:

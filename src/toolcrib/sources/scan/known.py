@@ -46,9 +46,7 @@ _SINGLE = _BUILT_IN | words_in(
 """The names that are known of other modules."""
 _NEEDS = {"EmailStr": "email_validator", "NameEmail": "email_validator"}
 """Names of pydantic that work only beside another package, which only the scanned server may have."""
-GATHERING = words_in(
-    "builtins.bytes builtins.dict builtins.frozenset builtins.list builtins.set builtins.tuple"
-)
+GATHERING = frozenset(f"builtins.{name}" for name in ("bytes", "dict", "frozenset", "list", "set", "tuple"))
 CALLS = GATHERING | words_in(
     """
     annotated_types.Ge annotated_types.Gt annotated_types.Interval annotated_types.Le annotated_types.Len

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,21 +22,11 @@ from toolcrib.sources import objects as strict
 from toolcrib.sources.applications import APIApplication, Application
 from toolcrib.sources.scan import foreign
 from toolcrib.sources.scan.foreign import UNREAD, read_options, read_ours, unread
-from toolcrib.sources.scan.patterns import Patterns, Registration
-from toolcrib.sources.scan.resolve import Resolver
-from toolcrib.sources.scan.source_file import FUNCTIONS, Guess, SourceFile, show
+from toolcrib.sources.scan.patterns import Patterns, Registration, placed
+from toolcrib.sources.scan.resolve import Resolver, first_parameter
+from toolcrib.sources.scan.source_file import FUNCTIONS, Guess, show
 from toolcrib.sources.scan.stubs import Stub
-from toolcrib.sources.scan.things import (
-    Arguments,
-    Class,
-    Data,
-    Function,
-    Instance,
-    Known,
-    Server,
-    Thing,
-    Written,
-)
+from toolcrib.sources.scan.things import Arguments, Class, Data, Function, Instance, Known, Server, Thing
 from toolcrib.sources.tables import HANDLER_TABLE
 from toolcrib.tool import MARK, SPELLINGS, Tool
 
@@ -67,6 +57,7 @@ class ToolMaker:
         self.patterns = patterns
         self.findings = patterns.findings
         self.report = patterns.report
+        self.folders = 0  # that were listed
         self._notes: dict[int, Note] = {}
         self._stubs: dict[tuple[int, int], Any] = {}
         self._made: dict[Instance, Any] = {}
@@ -92,7 +83,7 @@ class ToolMaker:
             known.guesses += [guess for guess in guesses if guess not in known.guesses]
         return known
 
-    def guesses_about(self, thing: Written) -> list[Guess]:
+    def guesses_about(self, thing: Class | Function) -> list[Guess]:
         """Return what is uncertain about a function or class wherever it is used."""
         own = thing.guesses if isinstance(thing, Function) else ()
         return [*own, *self.patterns.doubts.get(id(thing.node), ())]
@@ -155,13 +146,9 @@ class ToolMaker:
             )
         is_in_class = function.owner is not None or scope is not scope.file.scope
         kinds = self.resolver.kinds(function.node, scope) if is_in_class else ()
-        return self.resolver.stubs.make(
-            function.node,
-            scope.file,
-            drops_first="static" not in kinds and (function.owner is not None or "class" in kinds),
-            drops=drops,
-            keeps_contexts=keeps_contexts,
-        )
+        if "static" not in kinds and (function.owner is not None or "class" in kinds):
+            drops = {*drops, first_parameter(function.node)}
+        return self.resolver.stubs.make(function.node, scope.file, drops, keeps_contexts=keeps_contexts)
 
     def _inherited_docstring(self, function: Function, cls: Class) -> str | None:
         for item in self.resolver.ancestors(cls):
@@ -195,8 +182,7 @@ class ToolMaker:
 
         path, line = str(item.scope.file.path), item.node.lineno
         handler.__code__ = handler.__code__.replace(co_filename=path, co_firstlineno=line)
-        guess = Guess("guessed-handler", "its handler cannot be followed")
-        self.note(handler, guesses=(guess,))
+        self.note(handler, (), [Guess("guessed-handler", "its handler cannot be followed")])
         return handler
 
     # --- things ---
@@ -238,7 +224,8 @@ class ToolMaker:
             return None
         first = self.resolver.first(call)
         if package in ("mcp", "fastmcp"):
-            return self.adopt(first, call.after_first(), package) if isinstance(first, Function) else None
+            rest = call.after_first()
+            return foreign.adopt(self, first, rest, package) if isinstance(first, Function) else None
         origin = self.make(first) if package == "toolcrib" else None
         if origin is None:
             return None
@@ -246,14 +233,6 @@ class ToolMaker:
         self.note(origin, findings)
         make = Tool.from_object if parts[-1] == "from_object" else Tool.from_function
         return make(origin, **options)
-
-    def adopt(self, function: Function, call: Arguments, library: str) -> Tool | None:
-        """Return a function of another library's server as a tool; the reason against it is a finding."""
-        try:
-            return foreign.adopt(self, function, call, library)
-        except DefinitionError as error:
-            self.findings.append(placed(error.finding, call.file, call.line))
-            return None
 
     def refuse_unknown(self, registration: Registration) -> None:
         thing, call = registration.thing, registration.call
@@ -321,10 +300,6 @@ class ToolMaker:
             batch.tools = [tool for tool in batch.tools if tool.name not in registry]  # one of them is enough
         report = registry.add_all(batch.tools, on_duplicate=words.get("on_duplicate"))
         self.findings += [placed(finding, call.file, call.line) for finding in report.findings]
-
-
-def placed(finding: Finding, file: SourceFile, line: int | None) -> Finding:
-    return finding if finding.file is not None else replace(finding, file=str(file.path), line=line)
 
 
 # --- tables ------------------------------------------------------------------------------------------

@@ -116,15 +116,13 @@ class Names:
         is_built_in = known.find(f"builtins.{name}") is not known.MISSING
         return Found(Known(f"builtins.{name}") if is_built_in else None)
 
-    def _choose(
-        self, name: str, bindings: list[Binding], scope: Scope, line: int, site: Site
-    ) -> Found | None:
+    def _choose(self, name: str, several: list[Binding], scope: Scope, line: int, site: Site) -> Found | None:
         """Return the meaning that the bindings of one scope give; None where none of them is made yet."""
         doubts: list[tuple[str, str]] = []
-        live = [item for item in bindings if item.situation.isdisjoint(("checking", "main"))]
-        live = live or [item for item in bindings if "main" in item.situation]
+        live = [item for item in several if item.situation.isdisjoint(("checking", "main"))]
+        live = live or [item for item in several if "main" in item.situation]
         if not live:
-            live = bindings
+            live = several
             doubts.append((f"'{name}' is there for type checkers only, so registering fails", _AT_TOP))
         runs_at_once = scope.function is site.scope.function  # while the names of the scope are made
         if not site.lazy and scope.file is site.scope.file and runs_at_once:

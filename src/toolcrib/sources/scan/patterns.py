@@ -55,8 +55,9 @@ _MANY = frozenset({"add_all", "register_all_tools"})
 _MOUNTS = frozenset({"mount", "import_server"})
 _CHANGES = words_in("add_provider add_tool_transformation add_transform disable enable remove remove_tool")
 _OFTEN_ON_PARAMETERS = frozenset({"add", "mount", "import_server", "register_tool"}) | _MANY
-FEATURES = frozenset({"add_resource", "prompt", "resource"})
-_METHODS = _ONE | _MANY | _MOUNTS | _CHANGES | {"add", "add_resource", "prompt", "tool"}
+_FIXED = frozenset({"add_resource", "add_skills"})
+FEATURES = _FIXED | {"prompt", "resource"}
+_METHODS = _ONE | _MANY | _MOUNTS | _CHANGES | _FIXED | {"add", "prompt", "tool"}
 _REGISTERING = re.compile(r"tool|regist|setup|mount|publish|^(?:exec|setattr|delattr)$", re.IGNORECASE)
 _TOOL_WORDS = re.compile(r"tool|execute|mcp", re.IGNORECASE)
 
@@ -78,6 +79,11 @@ class Mount:
     server: Server
     prefix: str
     guesses: tuple[Guess, ...]
+
+
+def placed(finding: Finding, file: SourceFile, line: int | None) -> Finding:
+    """Return a finding with a place, unless it has one."""
+    return finding if finding.file is not None else replace(finding, file=str(file.path), line=line)
 
 
 class Patterns:
@@ -266,7 +272,7 @@ class Patterns:
         """Do what calling a method of a server does."""
         server, name, resolver = method.server, method.name, self.resolver
         first = resolver.first(call)
-        if name == "add_resource" and server.library == "toolcrib":
+        if name in _FIXED and server.library == "toolcrib":
             self._register(server, UNKNOWN, call, name)
         elif name in ("tool", "prompt"):
             if isinstance(first, Written) or (call.args and isinstance(call.args[0], ast.Lambda)):
@@ -305,13 +311,13 @@ class Patterns:
     ) -> None:
         """Register a thing. `at` is the call that does it, if not the one with the options."""
         at = at or call
-        if len(server.registrations) >= MAX_REGISTRATIONS:
+        found = server.features if method in FEATURES else server.registrations
+        if len(found) >= MAX_REGISTRATIONS:
             guess = Guess("guessed-more", f"only the first {MAX_REGISTRATIONS} tools of the server are read")
             server.guesses += [guess] if guess not in server.guesses else []
             return
         doubts = thing.guesses if isinstance(thing, Function) else ()
         guesses = tuple(dict.fromkeys((*at.guesses, *doubts)))
-        found = server.features if method in FEATURES else server.registrations
         found.append(Registration(thing, call, method, guesses))
 
     def _mount(self, server: Server, call: Arguments) -> None:

@@ -20,6 +20,8 @@ from toolcrib.sources.scan.files import Library
 from toolcrib.sources.scan.names import BoundName, Meaning, Site
 from toolcrib.sources.scan.source_file import (
     FUNCTIONS,
+    GROWING,
+    SHRINKING,
     Binding,
     CallAt,
     FunctionNode,
@@ -31,6 +33,7 @@ from toolcrib.sources.scan.source_file import (
     Stored,
     defaults_of,
     show,
+    words_in,
 )
 from toolcrib.sources.scan.stubs import Stubs
 from toolcrib.sources.scan.things import (
@@ -70,11 +73,7 @@ _SERVERS: dict[tuple[str, str], LibraryName] = {
     ("mcp", "Server"): "low-level",
     ("fastmcp", "FastMCP"): "fastmcp",
 }
-_PLAIN_BASES = frozenset(
-    {"builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol", "typing.NamedTuple"}
-)
-_GROWS = frozenset({"append", "add", "insert", "extend", "update"})
-_SHRINKS = frozenset({"remove", "pop", "popitem", "clear", "setdefault"})
+_PLAIN_BASES = words_in("builtins.object abc.ABC typing.Generic typing.Protocol typing.NamedTuple")
 _KINDS = {
     "builtins.staticmethod": "static",
     "builtins.classmethod": "class",
@@ -291,7 +290,7 @@ class Resolver:
         cls = None if scope is None else self.class_around(scope.node, scope.parent)
         if scope is None or cls is None:
             return UNKNOWN
-        bindings = scope.names.get(_first_parameter(scope.node), ())
+        bindings = scope.names.get(first_parameter(scope.node), ())
         owners = (frame.values[id(item)] for item in bindings if id(item) in frame.values)
         owner = next(owners, None) or self.instance(cls)
         member = self.member(getattr(owner, "cls", None) or cls, name, after=cls)
@@ -324,7 +323,7 @@ class Resolver:
             for stored in item.file.attributes.get(name, ()):
                 scope, holder = stored.spot.scope, stored.target.value  # type: ignore[attr-defined]
                 is_method = scope.kind == "function" and scope.parent is item.body
-                if is_method and getattr(holder, "id", "") == _first_parameter(scope.node):
+                if is_method and getattr(holder, "id", "") == first_parameter(scope.node):
                     found.append(stored)
         return sorted(found, key=lambda stored: stored.spot.scope.node.name != "__init__")
 
@@ -639,7 +638,7 @@ class Resolver:
                 guesses = (*spot.guesses, *inner.guesses[len(frame.guesses) :])
                 if how in ("append", "add", "insert"):
                     yield Data(value, home, inner, key, guesses)
-                elif how in _GROWS:
+                elif how in GROWING:
                     for item in self.items(value, home, inner, depth + 1):
                         yield replace(item, guesses=(*item.guesses, *guesses))
                 else:
@@ -652,7 +651,7 @@ class Resolver:
             function = at.node.func
             if not isinstance(function, ast.Attribute) or getattr(function.value, "id", "") != name:
                 continue
-            if function.attr in _GROWS | _SHRINKS and at.spot.scope is home:
+            if function.attr in GROWING | SHRINKING and at.spot.scope is home:
                 value = at.node.args[-1] if at.node.args else function
                 found.append((at.node.lineno, function.attr, value, None, at.spot))
         for target, value, spot in home.file.stored:
@@ -745,6 +744,6 @@ def _at(node: Any, line: int) -> Any:
     return node
 
 
-def _first_parameter(node: FunctionNode) -> str:
+def first_parameter(node: FunctionNode) -> str:
     places = [*node.args.posonlyargs, *node.args.args]
     return places[0].arg if places else ""

@@ -29,30 +29,12 @@ from toolcrib.sources.loading import find_import_root, imports_forbidden
 from toolcrib.sources.modules import GROUP
 from toolcrib.sources.scan.features import read_features
 from toolcrib.sources.scan.files import Library, ScanTarget, find_target, mentions_tools
-from toolcrib.sources.scan.making import (
-    ToolMaker,
-    is_application,
-    is_complete,
-    is_tool_object,
-    placed,
-    read_table,
-)
+from toolcrib.sources.scan.making import ToolMaker, is_application, is_complete, is_tool_object, read_table
 from toolcrib.sources.scan.names import public_names
-from toolcrib.sources.scan.patterns import Patterns
+from toolcrib.sources.scan.patterns import Patterns, placed
 from toolcrib.sources.scan.resolve import Resolver
 from toolcrib.sources.scan.source_file import FUNCTIONS, Binding, Guess, SourceFile
-from toolcrib.sources.scan.things import (
-    ROOT,
-    UNKNOWN,
-    Class,
-    Data,
-    Function,
-    Instance,
-    Known,
-    Module,
-    Server,
-    Thing,
-)
+from toolcrib.sources.scan.things import Class, Data, Function, Instance, Known, Module, Server, Thing
 from toolcrib.sources.tables import DEFINITION_TABLES, HANDLER_TABLE, add_locations
 from toolcrib.sources.targets import SAMPLES, default_target, parse_target
 from toolcrib.tool import Tool
@@ -248,7 +230,7 @@ class _Scanner:
                     classes[thing] = None
             elif isinstance(thing, Server):
                 found.servers.append(thing)
-            elif not is_imported and self._is_offered(thing):
+            elif thing is not None and not is_imported and self._is_offered(thing):
                 found.things.append(thing)
                 instances |= {thing.cls} if isinstance(thing, Instance) else set()
         found.things += [cls for cls in classes if cls not in instances]
@@ -263,15 +245,15 @@ class _Scanner:
             return is_application(self.maker, thing.cls) or is_tool_object(self.maker, thing)
         return isinstance(thing, Known) and thing.call is not None and thing.package == "toolcrib"
 
-    def _member(self, file: SourceFile, name: str, binding: Binding) -> Thing:
+    def _member(self, file: SourceFile, name: str, binding: Binding) -> Thing | None:
         """Return what a name of a module stands for; names of files that are not surveyed are left alone."""
         if binding.kind == "function" and len(file.scope.names[name]) == 1:  # nearly always
             is_marked = id(binding.node) in self.patterns.marks
-            return self.resolver.bound(binding, file.scope) if is_marked else UNKNOWN
+            return self.resolver.bound(binding, file.scope) if is_marked else None
         is_followed = binding.kind not in ("import", "from") or any(
             path in self.files for path in self.library.imported(binding.node, file)
         )
-        return self.resolver.attribute(Module(file), name) if is_followed else UNKNOWN
+        return self.resolver.attribute(Module(file), name) if is_followed else None
 
     def _find_tables(self, found: Content) -> None:
         file = found.file
@@ -279,7 +261,7 @@ class _Scanner:
             if name not in file.scope.names:
                 continue
             node = ast.Name(name, ast.Load(), lineno=10**9, col_offset=0)
-            value = read_table(self.maker, name, Data(node, file.scope, ROOT))
+            value = read_table(self.maker, name, Data(node, file.scope))
             if name == GROUP:
                 found.group = value
             elif name != HANDLER_TABLE:
@@ -417,6 +399,7 @@ class _Scanner:
         result.findings += _report_same_names([tools for tools in names.values() if len(tools) > 1])
         result.findings = list(dict.fromkeys(result.findings))
         result.read = list(self.library.files)
+        self.library.forget()
         return result
 
     def _without_repeats(self, groups: list[Group]) -> list[Group]:
@@ -496,8 +479,9 @@ class _Scanner:
             # Of two that exclude each other, one is enough; a finding says that it depends.
             if tool.name not in registry:
                 self.findings += registry.add_all([tool]).findings
+        listed = set(map(id, registry.get_all()))
         for entry in registry.entries():
-            yield entry.tool, registry.try_get(entry.tool.name) is entry.tool
+            yield entry.tool, id(entry.tool) in listed
 
 
 _REGISTERING = ("add", "add_tool", "tool")

@@ -168,18 +168,18 @@ def _assigned(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, a
             yield from _assigned(inner, given)
 
 
-def arguments_of(arguments: ast.arguments) -> Iterator[ast.arg]:
-    """Yield all parameters: those by position, those by name, `*args` and `**kwargs`."""
-    yield from (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
-    yield from (item for item in (arguments.vararg, arguments.kwarg) if item is not None)
+def arguments_of(arguments: ast.arguments) -> list[ast.arg]:
+    """Return all parameters: those by position, those by name, `*args` and `**kwargs`."""
+    found = arguments.posonlyargs + arguments.args + arguments.kwonlyargs
+    return found + [item for item in (arguments.vararg, arguments.kwarg) if item is not None]
 
 
 def defaults_of(arguments: ast.arguments) -> list[tuple[str, ast.expr]]:
     """Return the parameters that have a default, with it."""
-    places = (arguments.posonlyargs + arguments.args)[::-1]
-    pairs = [*zip(places, arguments.defaults[::-1], strict=False)][::-1]
+    places, last = arguments.posonlyargs + arguments.args, arguments.defaults
+    found = [(item.arg, value) for item, value in zip(places[len(places) - len(last) :], last, strict=True)]
     keywords = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-    return [(item.arg, value) for item, value in (*pairs, *keywords) if value is not None]
+    return found + [(item.arg, value) for item, value in keywords if value is not None]
 
 
 # --- files -------------------------------------------------------------------------------------------
@@ -292,9 +292,9 @@ class SourceFile:
         return self.scopes[id(node)]
 
 
-_CHANGING = words_in(
-    "add append clear discard extend insert pop popitem remove reverse setdefault sort update"
-)
+GROWING = words_in("add append extend insert update")
+SHRINKING = words_in("clear pop popitem remove setdefault")
+_CHANGING = GROWING | SHRINKING | {"discard", "reverse", "sort"}
 
 
 def _changed_names(tree: ast.Module) -> Iterator[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
@@ -124,22 +124,14 @@ class Stubs:
         return made
 
     def make(
-        self,
-        node: FunctionNode,
-        file: SourceFile,
-        *,
-        drops_first: bool = False,
-        drops: Collection[str] = (),
-        keeps_contexts: bool = False,
+        self, node: FunctionNode, file: SourceFile, drops: Iterable[str] = (), *, keeps_contexts: bool = False
     ) -> Stub:
-        """Return the stub of a function, without the parameters that are to be dropped: its `self`, others,
-        and the Context of mcp and fastmcp. With `keeps_contexts` the latter stays, so that building the tool
-        refuses it, as registering it with toolcrib's own decorator does."""
+        """Return the stub of a function, without the parameters that are to be dropped, and the Context of
+        mcp and fastmcp. With `keeps_contexts` the latter stays, so that building the tool refuses it, as
+        registering it with toolcrib's own decorator does."""
         self.classes.turn_to(file)
         scope, path = file.spots[id(node)].scope, str(file.path)
         dropped = set(drops)
-        if drops_first:
-            dropped.update(item.arg for item in (node.args.posonlyargs + node.args.args)[:1])
         findings: list[Finding] = []
         for words in _unread(node, scope):
             hint = "write it in another way, or register the tool at run time"

@@ -91,13 +91,32 @@ class Instance(Thing):
 
 
 @dataclass(eq=False, slots=True)
+class Frame:
+    """One way in which a function comes to be called, or a loop to be run: what parameters and variables
+    stand for, by the id of their binding; `calls` are the keys of the calls that lead here, by the id of the
+    function."""
+
+    key: tuple[int, ...] = ()
+    values: dict[int, Thing] = field(default_factory=dict)
+    guesses: tuple[Guess, ...] = ()
+    calls: dict[int, tuple[int, ...]] = field(default_factory=dict)
+
+    def home(self, scope: Scope) -> tuple[int, ...]:
+        """Return the key of the call in which the code of a scope runs."""
+        return () if scope.function is None else self.calls.get(id(scope.function.node), self.key)
+
+
+ROOT = Frame()
+
+
+@dataclass(eq=False, slots=True)
 class Data(Thing):
     """An expression that is none of the other things; also an item of a list or dict, with its key. An open
     one stands for items that could not be read."""
 
     node: ast.expr
     scope: Scope
-    frame: Frame
+    frame: Frame = ROOT
     key: ast.expr | None = None
     guesses: tuple[Guess, ...] = ()
     is_open: bool = False
@@ -134,25 +153,6 @@ class Marker(Thing):
 
     call: Arguments
     server: Server | None = None
-
-
-@dataclass(eq=False, slots=True)
-class Frame:
-    """One way in which a function comes to be called, or a loop to be run: what parameters and variables
-    stand for, by the id of their binding; `calls` are the keys of the calls that lead here, by the id of the
-    function."""
-
-    key: tuple[int, ...] = ()
-    values: dict[int, Thing] = field(default_factory=dict)
-    guesses: tuple[Guess, ...] = ()
-    calls: dict[int, tuple[int, ...]] = field(default_factory=dict)
-
-    def home(self, scope: Scope) -> tuple[int, ...]:
-        """Return the key of the call in which the code of a scope runs."""
-        return () if scope.function is None else self.calls.get(id(scope.function.node), self.key)
-
-
-ROOT = Frame()
 
 
 @dataclass(eq=False, slots=True)

@@ -15,6 +15,7 @@ import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, reduce
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from toolcrib.context import Depends
@@ -207,11 +208,13 @@ class Evaluator:
         raise _computed(node)
 
     def _member(self, node: ast.Name | ast.Attribute, site: Site, trail: Trail) -> Any:
-        """Return the value or the name of an enum's member."""
-        if isinstance(node, ast.Attribute) and node.attr in ("value", "name"):
-            member = self.value(node.value, site, trail)
-            if isinstance(member, enum.Enum):
-                return getattr(member, node.attr)
+        """Return the path of the file, or an attribute of an enum's member or of a path."""
+        if isinstance(node, ast.Name) and node.id == "__file__":
+            return site.path
+        if isinstance(node, ast.Attribute) and node.attr in ("value", "name", "parent"):
+            owner = self.value(node.value, site, trail)
+            if isinstance(owner, Path if node.attr == "parent" else enum.Enum):
+                return getattr(owner, node.attr)
         raise Unresolved(f"'{show(node)}' is not defined where it can be read", node.lineno)
 
     def _call(self, node: ast.Call, site: Site, trail: Trail) -> Any:
@@ -227,6 +230,10 @@ class Evaluator:
             model = self.permit(method.value, site, trail)
             if isinstance(model, type) and hasattr(model, "model_json_schema") and not node.keywords:
                 return model.model_json_schema()
+        if isinstance(method, ast.Attribute) and method.attr in ("absolute", "resolve") and not node.args:
+            path = self.value(method.value, site, trail)
+            if isinstance(path, Path) and path.is_absolute():  # `__file__` has no links in it
+                return path
         raise _computed(node)
 
     def _variable(self, node: ast.Call, dotted: str, site: Site, trail: Trail) -> Any:

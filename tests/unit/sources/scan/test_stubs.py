@@ -234,7 +234,7 @@ class TestOfAMethod:
     )
 
     def test_self_is_dropped_when_asked(self, tmp_path: Path) -> None:
-        stub = stub_in(tmp_path, self.SOURCE, drops_first=True)
+        stub = stub_in(tmp_path, self.SOURCE, drops={"self"})
         with imported(tmp_path, self.SOURCE) as module:
             assert facts_of(stub.function)["wire"] == facts_of(module.App().tool)["wire"]
         assert stub.function.__qualname__ == "App.tool"
@@ -245,11 +245,11 @@ class TestOfAMethod:
             Tool.from_function(stub_in(tmp_path, self.SOURCE).function)
 
     def test_names_of_the_class_are_not_seen_by_annotations_that_are_text(self, tmp_path: Path) -> None:
-        stub = stub_in(tmp_path, "from __future__ import annotations\n" + self.SOURCE, drops_first=True)
+        stub = stub_in(tmp_path, "from __future__ import annotations\n" + self.SOURCE, drops={"self"})
         assert [(item.code, item.parameter) for item in stub.findings] == [(HINT, "k"), (HINT, "d")]
 
     def test_a_parameter_that_is_private_to_the_class_is_told(self, tmp_path: Path) -> None:
-        stub = stub_in(tmp_path, "class App:\n    def tool(self, __p: int): ...\n", drops_first=True)
+        stub = stub_in(tmp_path, "class App:\n    def tool(self, __p: int): ...\n", drops={"self"})
         (finding,) = stub.findings
         assert (finding.code, finding.tool) == (HINT, "tool")
         assert "'__p'" in finding.message
