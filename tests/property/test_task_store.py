@@ -81,7 +81,7 @@ class TasksMachine(RuleBasedStateMachine):
         found = self.running(number)
         if found is not None:
             id_, task = found
-            self.files[task.owner].finish(id_, "completed", outcome)
+            self.files[task.owner].finish(id_, "completed", outcome, 2**30)
             self.end(task, "completed", outcome)
 
     @precondition(lambda self: self.tasks)

@@ -235,7 +235,7 @@ async def test_closing_takes_no_longer_for_a_server_that_hangs(era: Callable[...
 
 async def test_a_hundred_and_fifty_calls_at_once_all_come_back() -> None:
     async def slow(answer: Answer) -> None:
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.01)
         answer.result(text(answer.request.message["params"]["name"]))
 
     async with modern(tools_call=slow) as stage, stage.client() as client:
