@@ -26,8 +26,10 @@ TOGETHER = {
     "tests/unit/sources/scan/test_scan_equals_import.py": "servers",
     "tests/unit/client/test_peers.py": "servers",
     "tests/unit/client/test_library_peers.py": "servers",
+    "tests/unit/test_docs.py": "pages",
 }
-"""Folders and files whose tests import libraries for seconds: one worker runs those of a group, first."""
+"""Folders and files whose tests import libraries for seconds, or take long: one worker runs those of a group,
+before any other tests."""
 RECORD = 4
 """Bytes of one entry in the pipe of files; all of them fit into the buffer of a pipe."""
 
