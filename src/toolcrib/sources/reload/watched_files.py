@@ -236,9 +236,9 @@ def wait_for_change(
 ) -> None:
     """Wait until something may have changed in folders, without those below, or until `stop` is set.
 
-    Files that are not Python files count if they have one of the `names`, or are in a folder of `published`
-    ones. `is_changed` is called once when
-    watching has begun, because files may have changed before. Raises where files cannot be watched.
+    Files that are not Python files count if they have one of the `names`, or are in a `published` folder.
+    `is_changed` is called once when watching has begun, because files may have changed before. Raises where
+    files cannot be watched.
     """
     import watchfiles  # start-up time: few servers reload
 
