@@ -1,8 +1,9 @@
-"""A client for tests: records what a call reports, and answers its questions."""
+"""Run the tools of a file, with a client that records what a call reports and answers its questions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -53,3 +54,12 @@ class Person(NullChannel):
                 return await server.call(name, arguments or {}, channel=self)
             except InputNeeded:
                 assert len(self.questions) > asked, "it asks what was answered"
+
+
+@asynccontextmanager
+async def running(path: Path) -> AsyncIterator[MCPServer]:
+    """Run a server with the tools of a file."""
+    server = MCPServer("test")
+    server.add(str(path))
+    async with server:
+        yield server

@@ -15,7 +15,7 @@ from mcp.client.client import Client as SDKClient
 from mcp.server import Server
 
 from tests.support.http_servers import serving
-from tests.unit.sources.foreign.answering_client import GUESTS
+from tests.unit.sources.foreign.answering_client import GUESTS, running
 from tests.unit.sources.foreign.test_sdk_servers import data_of, own_data_of
 from toolcrib import MCPServer, collect
 from toolcrib.sources import Batch
@@ -61,18 +61,14 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def server() -> AsyncIterator[MCPServer]:
-    made = MCPServer("test")
-    made.add(str(DESK))
-    async with made:
-        yield made
+    async with running(DESK) as server:
+        yield server
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def odd_server() -> AsyncIterator[MCPServer]:
-    made = MCPServer("test")
-    made.add(str(ODD))
-    async with made:
-        yield made
+    async with running(ODD) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 from mcp.client.client import Client
 
-from tests.unit.sources.foreign.answering_client import GUESTS
+from tests.unit.sources.foreign.answering_client import GUESTS, running
 from toolcrib import MCPServer, Result, collect
 from toolcrib.sources import Batch
 
@@ -46,10 +46,8 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def server() -> AsyncIterator[MCPServer]:
-    made = MCPServer("test")
-    made.add(str(SHOP))
-    async with made:
-        yield made
+    async with running(SHOP) as server:
+        yield server
 
 
 def data_of(result: Any) -> Any:
@@ -75,10 +73,8 @@ def own_data_of(result: Result) -> Any:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def odd_server() -> AsyncIterator[MCPServer]:
-    made = MCPServer("test")
-    made.add(str(ODD))
-    async with made:
-        yield made
+    async with running(ODD) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
