@@ -436,27 +436,23 @@ _HINT = ((bool, type(None)), "True or False")
 _SCHEMA = ((Mapping, type(None)), "a dict")
 _NUMBER = ((int, float, type(None)), "a number")
 _STRINGS = ((list, tuple, set, frozenset), "a list of strings")
-_OPTION_TYPES: dict[str, tuple[Any, str]] = {
+_OPTION_TYPES: dict[str, tuple[tuple[Any, ...], str]] = {
     **dict.fromkeys(("title", "description", "version", "group"), _TEXT),
     **dict.fromkeys(("read_only", "destructive", "idempotent", "open_world"), _HINT),
-    **dict.fromkeys(("enabled", "repair"), (bool, "True or False")),
+    **dict.fromkeys(("enabled", "repair"), ((bool,), "True or False")),
     **dict.fromkeys(("input_schema", "output_schema"), _SCHEMA),
-    **dict.fromkeys(("metadata", "meta", "bind", "rename"), (Mapping, "a dict")),
-    "icons": ((list, tuple), "a list of dicts"),
+    **dict.fromkeys(("metadata", "meta", "bind", "rename"), ((Mapping,), "a dict")),
+    "icons": ((list, tuple), "a list of dicts with 'src'"),
     **dict.fromkeys(("tags", "aliases", "scopes", "hide"), _STRINGS),
-    **dict.fromkeys(("timeout_s", "max_threads", "max_convert_ms"), _NUMBER),
+    **dict.fromkeys(("timeout_s", "max_convert_ms"), _NUMBER),
+    "max_threads": ((int, type(None)), "a whole number"),
     "max_result_tokens": ((int, type(None)), "a whole number of tokens"),
 }
 
 
 def _check_options(options: ToolOptions) -> None:
     """Raise InvalidToolError for an option of a wrong type or value."""
-    for name, (types, expected) in _OPTION_TYPES.items():
-        value = getattr(options, name)
-        if not isinstance(value, types) or (
-            types is _STRINGS[0] and not all(isinstance(item, str) for item in value)
-        ):
-            raise _option_error(options, name, f"must be {expected}")
+    _check_types(options)
     if options.version is not None and (not options.version or "@" in options.version):
         raise _option_error(options, "version", "must not be empty or contain '@'")
     if options.run not in ("auto", "inline", "thread", "process"):
@@ -479,6 +475,32 @@ def _check_options(options: ToolOptions) -> None:
         raise _option_error(options, "max_result_tokens", text)
     if options.read_only and options.destructive:
         raise InvalidToolError("A tool cannot be both read_only and destructive", tool=_name_of(options))
+
+
+def _check_types(options: ToolOptions) -> None:
+    for name, (types, expected) in _OPTION_TYPES.items():
+        value = getattr(options, name)
+        is_valid = isinstance(value, types) and (type(value) is not bool or bool in types)
+        if types is _STRINGS[0]:
+            is_valid = is_valid and all(isinstance(item, str) for item in value)
+        if not is_valid:
+            raise _option_error(options, name, f"must be {expected}")
+    icons: Any = options.icons
+    if not all(isinstance(icon, Mapping) and isinstance(icon.get("src"), str) for icon in icons):
+        hint = "such as icons=[{'src': 'https://example.com/a.png'}]"
+        raise _option_error(options, "icons", "must be a list of dicts with 'src'", hint)
+    for name in ("icons", "meta"):
+        if getattr(options, name) and not is_json(getattr(options, name)):
+            raise _option_error(options, name, "must be JSON data")
+
+
+def is_json(value: Any) -> bool:
+    """Return whether a value can be sent; one that cannot would break the list that it is in."""
+    try:
+        codec.write(value)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
 
 
 APPS = "io.modelcontextprotocol/ui"
@@ -509,9 +531,11 @@ def is_result_budget(tokens: Any) -> bool:
     return isinstance(tokens, int) and not isinstance(tokens, bool) and tokens >= MIN_RESULT_TOKENS
 
 
-def _option_error(options: ToolOptions, option: str, problem: str) -> InvalidToolError:
-    given = getattr(options, option)
-    return InvalidToolError(f"Option '{option}' {problem}, got {given!r:.80}", tool=_name_of(options))
+def _option_error(
+    options: ToolOptions, option: str, problem: str, hint: str | None = None
+) -> InvalidToolError:
+    text = f"Option '{option}' {problem}, got {getattr(options, option)!r:.80}"
+    return InvalidToolError(text, tool=_name_of(options), hint=hint)
 
 
 def _name_of(options: ToolOptions) -> str | None:

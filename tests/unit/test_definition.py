@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -130,7 +131,14 @@ class TestOptions:
             ("timeout_s", "5", "must be a number"),
             ("timeout_s", float("nan"), "must be above 0"),
             ("max_threads", 0, "must be at least 1"),
-            ("max_threads", "many", "must be a number"),
+            ("timeout_s", True, "must be a number"),
+            ("max_threads", "many", "must be a whole number"),
+            ("max_threads", 1.5, "must be a whole number"),
+            ("icons", "a.png", "must be a list of dicts with 'src'"),
+            ("icons", [3], "must be a list of dicts with 'src'"),
+            ("icons", [{"src": "a.png", "sizes": object()}], "must be JSON data"),
+            ("meta", {"home": Path("x")}, "must be JSON data"),
+            ("meta", {"mark": "\ud800"}, "must be JSON data"),
         ],
     )
     def test_a_slip_is_named_where_it_is_made(self, option: str, value: Any, words: str) -> None:

@@ -48,7 +48,9 @@ def _parse_path(_: click.Context, __: click.Parameter, value: str | None) -> str
 )
 @click.option("--path", callback=_parse_path, metavar="PATH", help="Path of the endpoint.  [default: /mcp]")
 @click.option("--workers", type=click.IntRange(1, MAX_WORKERS), metavar="N", help="Number of processes.")
-@click.option("--reload", is_flag=True, help="Reload tools when their files change.")
+@click.option(
+    "--reload", is_flag=True, help="Reload when files of tools, skills or published folders change."
+)
 @click.option("--allow-host", multiple=True, metavar="NAME", help="Host name to accept; repeatable.")
 @click.option("--allow-origin", multiple=True, metavar="URL", help="Web origin to accept; repeatable.")
 @click.option("--insecure", is_flag=True, help="Allow other machines to call without authentication.")

@@ -17,7 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 from toolcrib.content import MEDIA, ROLES, Block, File, Link, RelayedResult, Result, encode_contents
-from toolcrib.definition import URI, OptionFields, RunMode, ToolOptions, check_option_names, check_text
+from toolcrib.definition import (
+    URI,
+    OptionFields,
+    RunMode,
+    ToolOptions,
+    check_option_names,
+    check_text,
+    is_json,
+)
 from toolcrib.errors import Finding, InvalidToolError, Location
 from toolcrib.registry.completion import TIMEOUT_S, Completers
 from toolcrib.registry.index import Snapshot, VersionGroup
@@ -153,12 +161,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_icons(value: Any) -> bool:
-    is_list = isinstance(value, list | tuple)
-    return is_list and all(isinstance(icon, Mapping) and _is_text(icon.get("src")) for icon in value)
+    return isinstance(value, str) and (value.isascii() or is_json(value))
 
 
 def _is_names(value: Any) -> bool:
@@ -166,7 +169,7 @@ def _is_names(value: Any) -> bool:
 
 
 def _is_annotations(value: Any) -> bool:
-    if not isinstance(value, Mapping):
+    if not isinstance(value, Mapping) or not is_json(value):
         return False
     audience, priority = value.get("audience", ()), value.get("priority", 0)
     is_audience = isinstance(audience, list | tuple) and all(role in ROLES for role in audience)
@@ -176,7 +179,6 @@ def _is_annotations(value: Any) -> bool:
 
 _CHECKS: Mapping[str, tuple[Callable[[Any], bool], str, str]] = {
     "name": (_is_text, "a string", "'orders'"),
-    "icons": (_is_icons, "a list of dicts with 'src'", "[{'src': 'https://example.com/a.png'}]"),
     "mime_type": (_is_text, "a string", "'text/markdown'"),
     "size": (_is_whole, "a number of bytes", "1_000"),
     "ttl_ms": (_is_whole, "a whole number of milliseconds", "60_000"),

@@ -632,6 +632,8 @@ def test_an_unknown_option_of_a_prompt_or_an_app_names_their_kind() -> None:
         ({"annotations": {"audience": ["cat"]}}, "must be a dict as MCP has it"),
         ({"annotations": {"priority": 7}}, "must be a dict as MCP has it"),
         ({"annotations": {"lastModified": 7}}, "must be a dict as MCP has it"),
+        ({"annotations": {"shelf": object()}}, "must be a dict as MCP has it"),
+        ({"mime_type": "\ud800"}, "must be a string"),
         ({"unscreened": "path"}, "must be a list of variables, got 'path'"),
         ({"unscreened": 3}, "must be a list of variables, got 3"),
         ({"icons": [3]}, "must be a list of dicts with 'src', got [3]"),
@@ -639,6 +641,9 @@ def test_an_unknown_option_of_a_prompt_or_an_app_names_their_kind() -> None:
     ],
 )
 def test_an_option_of_a_wrong_type_is_refused(tmp_path: Path, options: Any, problem: str) -> None:
+    def hello() -> str:
+        return "Hello"
+
     server: Any = MCPServer("shop")
     [option] = options
     adds = [
@@ -649,7 +654,7 @@ def test_an_option_of_a_wrong_type_is_refused(tmp_path: Path, options: Any, prob
     if option in ("name", "icons"):
         page = "<!doctype html><html></html>"
         adds += [lambda: server.add_app("ui://it", page, **options)]
-        adds += [lambda: server.prompt(**options)(lambda: "Hello")]
+        adds += [lambda: server.prompt(**options)(hello)]
     for add in adds:
         with pytest.raises(InvalidToolError) as refused:
             add()

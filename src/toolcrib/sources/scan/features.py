@@ -92,7 +92,7 @@ def _read_skills(maker: ToolMaker, item: Registration, folder: Any, prefix: str 
 
     why = _find_obstacle(maker, Path(folder))
     if why:
-        words, hint = f"Skills are not listed: {why}", "scan the folder that the skills are in, too"
+        words, hint = f"Skills are not listed: {why}", "scan a folder that both are in"
         maker.report("guessed-more", "advice", words, item.call.scope, item.call.line, hint)
         return []
     batch = read_skills(Path(folder), prefix)

@@ -77,7 +77,7 @@ class _Scanner:
         self.paths = list(dict.fromkeys(path for target in self.targets for path in target.files))
         folders = dict.fromkeys(path.parent for path in self.paths)
         roots = dict.fromkeys(find_import_root(folder / "x.py")[0] for folder in folders)
-        self.library = Library([*roots, *folders])
+        self.library = Library([*roots, *folders, *(one.label for one in self.targets if one.is_folder)])
         self.resolver = Resolver(self.library)
         self.patterns = Patterns(self.resolver, self.findings)
         self.maker = ToolMaker(self.resolver, self.patterns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import shutil
 from collections.abc import Iterator
@@ -220,5 +221,9 @@ async def test_an_unchanged_folder_is_announced_to_nobody(folders: Workshop) -> 
 async def test_folders_are_watched(folders: Workshop) -> None:
     async with folders.reloader:
         for path, text in (("pie/SKILL.md", SKILL.format("pie", "Bake.")), ("tea/notes/new/b.txt", "cold")):
+            checks = -1
+            while checks != folders.reloader.checks:  # until it only waits for a change
+                checks = folders.reloader.checks
+                await asyncio.sleep(0.2)
             write(folders.folder, {f"skills/{path}": text})
             await until(lambda path=path: f"skill://{path}" in folders.server.resources)  # type: ignore[misc]

@@ -223,6 +223,34 @@ def test_a_folder_that_is_computed_missing_or_elsewhere_is_a_finding(tmp_path: P
     assert f"Resource 'shop://docs' is a guess: {place}" in above
 
 
+def test_skills_above_the_code_are_listed_if_the_scanned_folder_has_both(tmp_path: Path) -> None:
+    write_files(tmp_path)
+    (tmp_path / "src").mkdir()
+    code = FILES.replace("resolve().parent\n", "resolve().parent.parent\n")
+    assert "resource:skill://tea/SKILL.md" not in named(scan_text(tmp_path / "src", code))
+    assert "resource:skill://tea/SKILL.md" in named(scan(tmp_path))
+
+
+def test_what_a_function_adds_to_the_server_that_it_is_passed_is_listed(tmp_path: Path) -> None:
+    write_files(tmp_path)
+    found = scan_text(
+        tmp_path,
+        """
+        from pathlib import Path
+        from toolcrib import MCPServer
+
+        server = MCPServer("shop")
+
+        def register(server):
+            server.add_resource("shop://tea", "tea")
+            server.add_skills(Path(__file__).parent / "skills")
+
+        register(server)
+        """,
+    )
+    assert {"resource:shop://tea", "resource:skill://tea/SKILL.md"} <= set(named(found))
+
+
 def test_a_link_out_of_the_scanned_folder_is_not_followed(tmp_path: Path) -> None:
     write_files(tmp_path)
     (tmp_path / "app").mkdir()
