@@ -327,7 +327,7 @@ async def test_clean_up_of_a_thread_runs_when_its_code_has_ended() -> None:
         release.wait(5)
         return db.name
 
-    result = await server.call("block", timeout_s=0.01)
+    result = await server.call("block", timeout_s=0.5)
     assert isinstance(result.error, ToolTimeoutError)
     assert EVENTS == ["open"]  # the code still uses it
     release.set()
