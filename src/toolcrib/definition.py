@@ -490,17 +490,8 @@ def _check_types(options: ToolOptions) -> None:
         hint = "such as icons=[{'src': 'https://example.com/a.png'}]"
         raise _option_error(options, "icons", "must be a list of dicts with 'src'", hint)
     for name in ("icons", "meta"):
-        if getattr(options, name) and not is_json(getattr(options, name)):
+        if getattr(options, name) and not codec.is_json(getattr(options, name)):
             raise _option_error(options, name, "must be JSON data")
-
-
-def is_json(value: Any) -> bool:
-    """Return whether a value can be sent; one that cannot would break the list that it is in."""
-    try:
-        codec.write(value)
-    except (TypeError, ValueError, RecursionError):
-        return False
-    return True
 
 
 APPS = "io.modelcontextprotocol/ui"

@@ -17,15 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 from toolcrib.content import MEDIA, ROLES, Block, File, Link, RelayedResult, Result, encode_contents
-from toolcrib.definition import (
-    URI,
-    OptionFields,
-    RunMode,
-    ToolOptions,
-    check_option_names,
-    check_text,
-    is_json,
-)
+from toolcrib.definition import URI, OptionFields, RunMode, ToolOptions, check_option_names, check_text
 from toolcrib.errors import Finding, InvalidToolError, Location
 from toolcrib.registry.completion import TIMEOUT_S, Completers
 from toolcrib.registry.index import Snapshot, VersionGroup
@@ -161,7 +153,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and (value.isascii() or is_json(value))
+    return isinstance(value, str) and (value.isascii() or codec.is_json(value))
 
 
 def _is_names(value: Any) -> bool:
@@ -169,7 +161,7 @@ def _is_names(value: Any) -> bool:
 
 
 def _is_annotations(value: Any) -> bool:
-    if not isinstance(value, Mapping) or not is_json(value):
+    if not isinstance(value, Mapping) or not codec.is_json(value):
         return False
     audience, priority = value.get("audience", ()), value.get("priority", 0)
     is_audience = isinstance(audience, list | tuple) and all(role in ROLES for role in audience)

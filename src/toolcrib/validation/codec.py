@@ -92,6 +92,15 @@ def write(value: Any) -> bytes:
     return _encoder().encode(value)
 
 
+def is_json(value: Any) -> bool:
+    """Return whether a value can be sent; one that cannot would break the list that it is in."""
+    try:
+        write(value)
+    except (TypeError, ValueError, ArithmeticError, RecursionError):
+        return False
+    return True
+
+
 def preencode(value: Any) -> Any:
     """Return an object that is encoded like `value`, by copying its JSON."""
     return _engine().Raw(write(value))
