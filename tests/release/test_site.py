@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.site import install_command
 from tests.support.worker_lock import alone, shared_folder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,6 +52,22 @@ def test_pages_for_users_rank_above_internals_in_the_search(site: Path) -> None:
     internals = {"architecture.html", "testing.html", "requirements.html", "rough-edges.html"}
     decisions = {f"decisions/{path.stem}.html" for path in (ROOT / "docs/decisions").glob("*.md")}
     assert boosted == internals | decisions
+
+
+def test_pages_for_users_begin_with_the_command_that_installs_toolcrib(site: Path) -> None:
+    for page, command in {
+        "tutorial.html": install_command(),
+        "how-to/workers.html": install_command(),
+        "oauth.html": install_command("auth"),
+    }.items():
+        beginning = html.unescape((site / page).read_text()).partition("<h1")[2].partition("<h2")[0]
+        assert f"<code>{command}</code>" in beginning, page
+
+
+def test_pages_name_the_one_before_and_the_one_after(site: Path) -> None:
+    page = (site / "how-to" / "workers.html").read_text()
+    assert "Previous: Hot reload" in page
+    assert "Next: Docker" in page
 
 
 def test_no_table_shows_the_backslash_of_an_escaped_pipe(site: Path) -> None:

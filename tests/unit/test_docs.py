@@ -58,6 +58,13 @@ def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
     assert not broken
 
 
+def test_only_one_page_says_how_toolcrib_itself_is_installed() -> None:
+    # `pip install 'toolcrib[auth]'` adds an extra to whatever is installed; a bare name needs a release.
+    pages = [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]
+    bare = re.compile(r"pip install (?:-\S+ )*toolcrib\b")
+    assert {page.name for page in pages if bare.search(page.read_text())} == {"install.md", "releasing.md"}
+
+
 def test_the_first_example_of_the_readme_passes_check_without_advice(tmp_path: Path) -> None:
     example = (ROOT / "README.md").read_text().partition("```python\n")[2].partition("```")[0]
     (tmp_path / "shop.py").write_text(example)
@@ -71,7 +78,7 @@ def test_the_figures_of_the_readme_are_those_of_the_bench() -> None:
     ratios = [float(word) for word in re.findall(r"([\d.]+)x ", results)]
     stated = re.findall(r"([\d.]+)(?: and ([\d.]+))? times less", measured)
     claims = [claim for pair in stated for claim in pair if claim]
-    assert len(claims) == 10
+    assert len(claims) == 6
     for claim in claims:
         digits = len(claim.partition(".")[2])
         assert float(claim) in [round(ratio, digits) for ratio in ratios], f"{claim} times: no such row"
