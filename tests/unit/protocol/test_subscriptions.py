@@ -13,7 +13,8 @@ from toolcrib import MCPServer
 from toolcrib.config.settings import Policy, Rule
 from toolcrib.context import Principal
 from toolcrib.protocol.revisions import LEGACY
-from toolcrib.protocol.subscriptions import MAX_PER_PRINCIPAL, MAX_URIS
+from toolcrib.protocol.sessions import MAX_SUBSCRIBED
+from toolcrib.protocol.subscriptions import MAX_PER_PRINCIPAL
 
 UPDATED = "notifications/resources/updated"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
@@ -101,9 +102,9 @@ async def test_a_filter_of_the_wrong_type_is_refused(wanted: Any) -> None:
 async def test_subscriptions_and_their_uris_are_limited() -> None:
     server = make_server()
     async with raw_pipe(server, principal=Principal("key:ana")) as pipe:
-        many = [f"shop://orders/{number}" for number in range(MAX_URIS + 1)]
+        many = [f"shop://orders/{number}" for number in range(MAX_SUBSCRIBED + 1)]
         refused = await pipe.error("subscriptions/listen", {"notifications": {"resourceSubscriptions": many}})
-        assert (refused["code"], f"at most {MAX_URIS}" in refused["message"]) == (-32602, True)
+        assert (refused["code"], f"at most {MAX_SUBSCRIBED}" in refused["message"]) == (-32602, True)
         for _ in range(MAX_PER_PRINCIPAL):
             await listen(pipe, resourceSubscriptions=many[:-1])
         refused = await pipe.error("subscriptions/listen", {"notifications": {}})
