@@ -26,8 +26,9 @@ MAX_PER_PRINCIPAL = 64
 IDLE_S = 1800.0
 MAX_SUBSCRIBED = 100
 MAX_SUBSCRIBED_URI = 4_096
+"""Bytes of memory that a URI takes which a client has subscribed to."""
 MAX_SUBSCRIBED_BYTES = 32_768
-"""Memory of the URIs that a client has subscribed to: of one, and of all in a session or a stream."""
+"""The same for all URIs of a session or a stream."""
 MAX_UNKNOWN_BYTES = 8 * 1024 * 1024
 """The same for all sessions of callers without credentials."""
 
@@ -87,7 +88,7 @@ class Session:
         if uri in self.subscribed:
             return
         check_subscribed((*self.subscribed, uri))
-        if not is_known(self.principal):
+        if not has_credentials(self.principal):
             self._unknown = unknown
             unknown.take(sys.getsizeof(uri))
         self.subscribed.add(uri)
@@ -147,7 +148,7 @@ class Session:
             self.streams.close()
 
 
-def is_known(principal: Principal) -> bool:
+def has_credentials(principal: Principal) -> bool:
     """Whether a principal has credentials, and does not stand for every caller without."""
     return principal is not LOCAL and principal is not ANONYMOUS
 
@@ -210,10 +211,10 @@ class Sessions:
     def new(self, principal: Principal, address: str | None = None) -> Session:
         """Return a session that is not open yet. Raise RPCError if there are too many."""
         self.expire()
-        has_credentials = is_known(principal)
-        owner = principal.binding if has_credentials else f"address {fold_address(address)}"
+        is_known = has_credentials(principal)
+        owner = principal.binding if is_known else f"address {fold_address(address)}"
         own: Mapping[str, Session] = self._owners.get(owner, {})
-        if has_credentials and len(own) >= self._per_principal:
+        if is_known and len(own) >= self._per_principal:
             self.end(_evictable(own.values()) or next(iter(own.values())))
         if len(self._sessions) >= self._limit:
             idle = _evictable(max(self._owners.values(), key=len).values())
