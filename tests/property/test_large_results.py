@@ -45,7 +45,7 @@ def build_budget(
 ) -> tuple[ResultBudget, KeptResults | None]:
     tool = Tool.from_function(returns_anything)
     tool._results = ToolResults("returns_anything", schema, None, trusted=True)
-    store = None if max_bytes is None else KeptResults(max_own_bytes=max_bytes)
+    store = None if max_bytes is None else KeptResults(lambda principal, tool: True, max_own_bytes=max_bytes)
     return ResultBudget(tool, max_tokens, mode, store), store
 
 

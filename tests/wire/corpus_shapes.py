@@ -131,7 +131,6 @@ _UNKNOWN = (
         "eval",
         "null",
     ),
-    *("prompts/list", "prompts/get", "resources/list", "resources/read", "resources/templates/list"),
     *(
         "completion/complete",
         "tasks/list",
@@ -175,6 +174,8 @@ def methods() -> Iterator[Case]:
         yield from both(f"method: {method[:40]!r}", method, METHOD)
     for method in _UNSPEAKABLE:  # no header can say them, so HTTP finds a difference first
         yield from both(f"method: {method!r}", method, METHOD, places={"modern": HEADER})
+    for method in ("prompts/get", "resources/read"):
+        yield from both(f"nothing named: {method}", method, PARAMS)
     for method in _PADDED:  # headers lose their outer blanks
         yield from both(f"method: {method!r}", method, METHOD, places={"modern": HEADER})
     for method in ("initialize", "ping", "logging/setLevel"):

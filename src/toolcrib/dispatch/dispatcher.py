@@ -30,6 +30,7 @@ from toolcrib.errors import (
     CallError,
     ContextError,
     DefinitionError,
+    InsufficientScopeError,
     InvalidResultError,
     PolicyError,
     ToolBusyError,
@@ -301,6 +302,20 @@ class Dispatcher:
     def missing_scopes(self, principal: Principal, tool: Tool) -> tuple[str, ...]:
         """Return the scopes that a principal lacks to use a tool that it sees."""
         return () if self.pipeline is None else self.pipeline.missing_scopes(principal, tool)
+
+    def may_read(self, principal: Principal, tool: Tool | None) -> bool:
+        """Return whether a principal may read now what a tool has returned before; None stands for a tool
+        that is gone. Raise InsufficientScopeError where only a scope is missing."""
+        if self.pipeline is None:
+            return True
+        if tool is None or not self.is_visible(principal, tool):
+            return False
+        if missing := self.missing_scopes(principal, tool):
+            problem = (
+                f"The results of '{tool.name}' require a scope that you do not have: {' '.join(missing)}"
+            )
+            raise InsufficientScopeError(problem, details={"scopes": list(missing)})
+        return True
 
     def _is_there(self, tool: Tool, principal: Principal) -> bool:
         """Return whether an older version is reachable: it is for principals that see the newest one."""

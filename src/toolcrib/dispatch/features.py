@@ -166,7 +166,7 @@ class FeatureDispatcher(Dispatcher):
         plan = super()._make_plan(tool)
         if tool.kind == "tool":
             plan.budget = self._budget(tool)
-        elif self.kept_results is not None:  # access rules were applied to the tool whose result it is
+        elif self.kept_results is not None:  # access rules are those of the tool whose result it is
             plan.is_built_in = tool is self.kept_results.resource
         return plan
 
@@ -190,7 +190,7 @@ class FeatureDispatcher(Dispatcher):
 
         with self._lock:
             if self.keeps_results and self.kept_results is None:
-                self.kept_results = KeptResults()
+                self.kept_results = KeptResults(self.may_read)
         return ResultBudget(tool, most, options.large_results or self.large_results, self.kept_results)
 
 

@@ -82,7 +82,7 @@ class ResultBudget:
         needs_data = self._tool.results.schema is not None and not result.is_error
         uri = None
         if self._store is not None and (cuts or not needs_data) and (self._is_linked or not has_items):
-            uri = self._store.keep(principal, result)
+            uri = self._store.keep(principal, result, self._tool)
         if uri is None and has_items:
             return self._annotate(shorter, cuts, None, self._advise())
         if uri is None:
@@ -272,6 +272,7 @@ def _find_shown(content: Sequence[Block], data: Any, encoded: str) -> Callable[[
 @dataclass(frozen=True, slots=True)
 class _Kept:
     owner: str
+    tool: Tool
     contents: list[Block]
     size: int
     until: float
@@ -280,11 +281,13 @@ class _Kept:
 class KeptResults:
     """Whole results of calls, in memory, for a while and within bounds. The oldest are dropped first.
 
-    `max_own` and `max_own_bytes` are for each principal, `max_bytes` for all of them.
+    `max_own` and `max_own_bytes` are for each principal, `max_bytes` for all of them. `may_read` is asked for
+    every read: the principal may have come back with fewer scopes.
     """
 
     def __init__(
         self,
+        may_read: Callable[[Principal, Tool], bool],
         *,
         ttl_s: float = 3600.0,
         max_own: int = 20,
@@ -293,6 +296,7 @@ class KeptResults:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.ttl_s = ttl_s
+        self._may_read = may_read
         self._max_own = max_own
         self._max_own_bytes = max_own_bytes
         self._max_bytes = max_bytes
@@ -318,8 +322,8 @@ class KeptResults:
         """Return what reads the result of a URI, and its arguments; None for other URIs."""
         return (self.resource, {"id": uri.removeprefix(SCHEME)}) if uri.startswith(SCHEME) else None
 
-    def keep(self, principal: Principal, result: Result) -> str | None:
-        """Keep a result for a principal and return its URI; None if it is too large."""
+    def keep(self, principal: Principal, result: Result, tool: Tool) -> str | None:
+        """Keep a result of a tool for a principal and return its URI; None if it is too large."""
         uri = f"{SCHEME}{secrets.token_urlsafe(24)}"
         contents = list(_contents_of(result, uri))
         size = sum(sys.getsizeof(value) for item in contents for value in item.values())
@@ -328,7 +332,7 @@ class KeptResults:
         with self._lock:
             self._drop_expired()
             owner = principal.binding
-            self._kept[uri] = _Kept(owner, contents, size, self._clock() + self.ttl_s)
+            self._kept[uri] = _Kept(owner, tool, contents, size, self._clock() + self.ttl_s)
             own = {key: kept for key, kept in self._kept.items() if kept.owner == owner}
             self._drop_oldest(own, self._max_own_bytes, self._max_own)
             self._drop_oldest(dict(self._kept), self._max_bytes, len(self._kept))
@@ -336,11 +340,12 @@ class KeptResults:
 
     def find(self, principal: Principal, uri: str) -> list[Block] | None:
         """Return the contents of a kept result, as `resources/read` sends them; None for every URI that is
-        not one of this principal's."""
+        not one of this principal's. Raise InsufficientScopeError where only a scope is missing."""
         with self._lock:
             self._drop_expired()
             kept = self._kept.get(uri)
-        return None if kept is None or kept.owner != principal.binding else kept.contents
+        is_own = kept is not None and kept.owner == principal.binding
+        return kept.contents if kept is not None and is_own and self._may_read(principal, kept.tool) else None
 
     def _drop_expired(self) -> None:
         now = self._clock()

@@ -19,12 +19,15 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
+
+from toolcrib.config.atomic_file import create_database
+from toolcrib.validation import codec
 
 logger = logging.getLogger("toolcrib")
 
@@ -74,6 +77,13 @@ _MAKE_ROOM = f"""DELETE FROM tasks WHERE id != :id AND id IN (SELECT id FROM (
         ORDER BY id != :id, principal = (SELECT principal FROM tasks WHERE id = :id), updated_ms DESC, id
     ) AS total FROM tasks WHERE status != 'working'
 ) WHERE total > :most)"""  # noqa: S608 # constants
+
+_THESE = "json_each(:ids) CROSS JOIN tasks ON tasks.id = value"
+"""The tasks of a list of ids. The list is the outer loop: its length is the cost, not the number of tasks."""
+
+
+def _ids(ids: Iterable[str]) -> dict[str, str]:
+    return {"ids": codec.write(list(ids)).decode()}
 
 
 class TaskStoreError(OSError):
@@ -147,7 +157,7 @@ class TaskFile:
         self._wall = wall
         self._db: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
-        self._data_version = -1
+        self._seen: tuple[int, int] | None = None
 
     # --- the file ---
 
@@ -157,9 +167,8 @@ class TaskFile:
             if self._file_id() == self._file:
                 return
             self.close()  # it was deleted or replaced
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        # Created here and not by SQLite, with private permissions: it holds results of tools.
-        os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        create_database(self.path)  # private: it holds results of tools
         self._check_header()
         db = sqlite3.connect(self.path, timeout=LOCK_S, isolation_level=None, check_same_thread=False)
         try:
@@ -177,6 +186,7 @@ class TaskFile:
 
     def close(self) -> None:
         db, self._db = self._db, None
+        self._seen = None
         if db is not None:
             db.close()
 
@@ -319,23 +329,36 @@ class TaskFile:
                 for id_, key, answer in db.execute(f"SELECT task, key, answer {answered}", (self.owner,)):
                     signals.answers.setdefault(id_, {})[key] = answer
                 db.execute(f"DELETE {answered}", (self.owner,))
-        for id_, version in watched.items():
-            row = self._read(id_)
-            if row is not None and row.version != version:
-                signals.changed.append(row)
+        if watched:
+            versions = f"SELECT tasks.id, version FROM {_THESE}"  # noqa: S608 # a constant
+            changed = [
+                id_ for id_, version in db.execute(versions, _ids(watched)) if version != watched.get(id_)
+            ]
+            signals.changed = [row for id_ in changed if (row := self._read(id_)) is not None]
         return signals
 
     def has_changed(self) -> bool:
-        """Whether another process has written since the last time this was called."""
+        """Whether this process or another has written since the last time this was called."""
         self.open()
-        assert self._db is not None  # `open` has set it  # noqa: S101
-        before, self._data_version = (
-            self._data_version,
-            self._db.execute("PRAGMA data_version").fetchone()[0],
-        )
-        return before != self._data_version
+        db = self._db
+        assert db is not None  # `open` has set it  # noqa: S101
+        before, self._seen = self._seen, (db.execute("PRAGMA data_version").fetchone()[0], db.total_changes)
+        return before != self._seen
+
+    def look_again(self) -> None:
+        """Have `has_changed` say yes the next time."""
+        self._seen = None
 
     # --- clients, in any process ---
+
+    def find_tools(self, ids: Sequence[str], principal: str) -> dict[str, str]:
+        """Return those of the tasks that are of this principal, each with its tool."""
+        self.open()
+        assert self._db is not None  # `open` has set it  # noqa: S101
+        query = f"SELECT tasks.id, tool FROM {_THESE} WHERE principal = :principal AND NOT {_IS_EXPIRED}"  # noqa: S608
+        return dict(
+            self._db.execute(query, {**_ids(ids), "principal": principal, **self._times()}).fetchall()
+        )
 
     def find(self, id_: str, principal: str) -> TaskRow | None:
         """Return a task of this principal; None for one that is unknown, expired, or of somebody else."""
@@ -497,7 +520,7 @@ class TaskStore:
 
     def wake(self) -> None:
         """Look for changes now."""
-        self.post(lambda _: None)
+        self.post(TaskFile.look_again)
 
     async def leave(self) -> None:
         """Fail the tasks that this process still runs."""
@@ -535,14 +558,14 @@ class TaskStore:
             try:
                 job = self._jobs.get(timeout=POLL_S if is_polling else None)
             except queue.Empty:
-                self._poll(is_due=False)
+                self._poll()
                 continue
             if job is None:
                 self._file.close()
                 return
             self._do(*job)
             if is_polling or self.open or self.watched:
-                self._poll(is_due=True)
+                self._poll()
 
     def _do(self, act: Callable[[TaskFile], Any], done: Future[Any]) -> None:
         try:
@@ -553,14 +576,13 @@ class TaskStore:
         except Exception as error:
             done.set_exception(error)
 
-    def _poll(self, *, is_due: bool) -> None:
+    def _poll(self) -> None:
         try:
             now_ns = self._now_ns()
             if self.open and not 0 <= now_ns - self._renewed_ns < RENEW_NS:
                 self._file.renew()
                 self._renewed_ns = now_ns
-                is_due = True
-            if not (self._file.has_changed() or is_due):
+            if not self._file.has_changed():
                 return
             signals = self._file.collect(set(self.open), dict(self.watched))
         except (sqlite3.Error, OSError) as error:

@@ -54,6 +54,12 @@ LATE_QUESTION_S = 0.5
 ASK_S = 600.0
 """How long a question to a legacy client stays open."""
 
+NO_SESSION = "This client cannot be asked: it has opened no session."
+KEEPS_NO_SESSIONS = (
+    "Clients before 2026-07-28 cannot be asked by this server: a session lives in one process, and it has "
+    "several workers, or keeps_sessions=False. Serve with one worker, or use a client of 2026-07-28."
+)
+
 C = TypeVar("C", bound="ToolCall")
 MAX_LOGGED_NAMES = 50
 MAX_LOGGED_NAME = 64
@@ -306,10 +312,7 @@ class ToolCall(PendingRequest):
     def _error_reply(self, error: Exception) -> Reply | None:
         """Return the JSON-RPC error for a failure that this revision does not report in a result."""
         if isinstance(error, InsufficientScopeError) and self.peer.headers is not None:
-            problem = RPCError(INVALID_REQUEST, str(error), data=error.details, status=403)
-            return Reply(
-                messages.encode_error(self.id, problem), 403, self.peer.challenge(error.details["scopes"])
-            )
+            return refuse_scopes(self.peer, self.id, error)
         if isinstance(error, InvalidArgumentsError) and self.revision.argument_errors_as_rpc:
             problem = RPCError(INVALID_PARAMS, str(error), data={"problems": error.details}, status=200)
             return error_reply(self.id, problem)
@@ -383,6 +386,8 @@ class ToolCall(PendingRequest):
         self.peer.close_stream()
 
     async def ask(self, asked: Mapping[str, Question]) -> Mapping[str, PeerReply]:
+        if not self.revision.modern and self.peer.session is None:
+            raise CannotAskError(NO_SESSION if self.engine.settings.keeps_sessions else KEEPS_NO_SESSIONS)
         for question in asked.values():
             questions.check_capability(question, self.capabilities, self.revision)
         if not self.revision.modern:
@@ -400,7 +405,7 @@ class ToolCall(PendingRequest):
     async def _ask_session(self, asked: Mapping[str, Question]) -> Mapping[str, PeerReply]:
         session = self.peer.session
         if session is None or not session.can_ask:
-            raise CannotAskError("This client cannot be asked: it has opened no session.")
+            raise CannotAskError(NO_SESSION)
         pending = [session.ask(question, self.peer) for question in asked.values()]
         try:
             async with asyncio.timeout(ASK_S):
@@ -465,6 +470,8 @@ class AwaitedResult(PendingRequest):
             return encode_mapping(self._engine, self.id, self._revision, await self._outcome)
         except RPCError as error:
             return messages.error_reply(self.id, error)
+        except InsufficientScopeError as error:
+            return refuse_scopes(self.peer, self.id, error)
         finally:
             self.close()
 
@@ -472,6 +479,15 @@ class AwaitedResult(PendingRequest):
         super().close()
         if inspect.iscoroutine(self._outcome):
             self._outcome.close()  # no effect on one that has ended
+
+
+def refuse_scopes(peer: Peer, id_: Id, error: InsufficientScopeError) -> Reply:
+    """Return the error for a client that lacks scopes; over HTTP it is told which to come back with."""
+    if peer.headers is None:
+        data = {"code": error.code, **error.details}
+        return error_reply(id_, RPCError(messages.INTERNAL_ERROR, str(error), data=data, status=200))
+    problem = RPCError(INVALID_REQUEST, str(error), data=error.details, status=403)
+    return Reply(messages.encode_error(id_, problem), 403, peer.challenge(error.details["scopes"]))
 
 
 def encode_mapping(engine: Engine, id_: Id, revision: Revision, result: Mapping[str, Any]) -> Reply:

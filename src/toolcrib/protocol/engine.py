@@ -21,7 +21,7 @@ from toolcrib.protocol.messages import INVALID_REQUEST, PARSE_ERROR, VERSION, Re
 from toolcrib.protocol.methods import METHODS, Method, methods_of
 from toolcrib.protocol.questions import StateSealer
 from toolcrib.protocol.revisions import ASSUMED, LEGACY, MODERN, Revision
-from toolcrib.protocol.sessions import Session, Sessions
+from toolcrib.protocol.sessions import Session, Sessions, UnknownBytes
 from toolcrib.protocol.subscriptions import Subscription
 from toolcrib.protocol.tasks import TaskManager
 from toolcrib.validation import codec
@@ -91,6 +91,7 @@ class Engine:
         self.sealer = StateSealer(settings.key, now=wall)
         self.sessions = Sessions(now)
         self.pipes: set[Session] = set()
+        self.unknown_bytes = UnknownBytes()
         self.subscriptions: set[Subscription] = set()
         self.call_limit = CallLimit()
         self.completion_limit = completion.make_limiter()

@@ -171,8 +171,6 @@ def _tools_capability(engine: Engine) -> Mapping[str, Any]:
 
 
 def _resources_capability(engine: Engine) -> Mapping[str, Any]:
-    if not resources.is_served(engine):
-        return {}
     own = {"listChanged": True} if engine.settings.dynamic else {}
     has_apps = APPS in engine.dispatcher.resources.snapshot.extensions
     return {"resources": own} | ({"extensions": {APPS: {}}} if has_apps else {})
@@ -188,8 +186,6 @@ def _legacy_subscribe_capability(engine: Engine) -> Mapping[str, Any]:
 
 
 def _prompts_capability(engine: Engine) -> Mapping[str, Any]:
-    if not prompts.is_served(engine):
-        return {}
     return {"prompts": {"listChanged": True} if engine.settings.dynamic else {}}
 
 

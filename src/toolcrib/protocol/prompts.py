@@ -8,7 +8,6 @@ from toolcrib.content import Block, Result
 from toolcrib.protocol.calls import Peer, begin, read_call, read_envelope, read_options
 from toolcrib.protocol.lists import list_reply, read_cursor
 from toolcrib.protocol.messages import INVALID_PARAMS, Id, Reply, RPCError, invalid_params
-from toolcrib.protocol.modern import method_not_found
 from toolcrib.protocol.resources import FeatureRequest
 from toolcrib.protocol.revisions import Revision
 
@@ -55,8 +54,6 @@ def unknown_prompt(name: str) -> RPCError:
 
 
 def list_prompts(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> Reply:
-    if not is_served(engine):
-        raise method_not_found("prompts/list")
     if revision.modern:
         read_options(params)
     entries = engine.dispatcher.view(peer.principal, engine.dispatcher.prompts)
@@ -65,8 +62,6 @@ def list_prompts(engine: Engine, peer: Peer, id_: Id, revision: Revision, params
 
 
 def get(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> PromptGet:
-    if not is_served(engine):
-        raise method_not_found("prompts/get")
     name, arguments = read_call(params)
     for key, value in (arguments or {}).items():
         if type(value) is not str:

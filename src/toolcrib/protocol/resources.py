@@ -18,7 +18,7 @@ from toolcrib.errors import (
     ThrottledError,
 )
 from toolcrib.protocol import messages
-from toolcrib.protocol.calls import Peer, ToolCall, begin, read_envelope, read_options
+from toolcrib.protocol.calls import Peer, ToolCall, begin, read_envelope, read_options, refuse_scopes
 from toolcrib.protocol.lists import list_reply, read_cursor
 from toolcrib.protocol.messages import INTERNAL_ERROR, INVALID_PARAMS, Id, Reply, RPCError, error_reply
 from toolcrib.protocol.modern import method_not_found
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 NOT_FOUND = -32002
 """The code of an unknown resource before 2026-07-28."""
-MAX_SUBSCRIBED = 100
 MAX_URI = 65_536
 
 Params = dict[str, Any]
@@ -165,11 +164,7 @@ def refuse_without_scopes(engine: Engine, peer: Peer, id_: Id, tool: Tool) -> Re
     if not missing:
         return None
     text = f"{tool.label} requires a scope that you do not have: {' '.join(missing)}"
-    data = {"code": InsufficientScopeError.code, "scopes": list(missing)}
-    if peer.headers is None:
-        return error_reply(id_, RPCError(INTERNAL_ERROR, text, data=data, status=200))
-    problem = RPCError(messages.INVALID_REQUEST, text, data={"scopes": list(missing)}, status=403)
-    return Reply(messages.encode_error(id_, problem), 403, peer.challenge(missing))
+    return refuse_scopes(peer, id_, InsufficientScopeError(text, details={"scopes": list(missing)}))
 
 
 def not_found(uri: str, revision: Revision) -> RPCError:
@@ -189,7 +184,6 @@ def list_templates(engine: Engine, peer: Peer, id_: Id, revision: Revision, para
 
 
 def _list(key: str, engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> Reply:
-    _check_served(engine, "resources/list" if key == "resources" else "resources/templates/list")
     if revision.modern:
         read_options(params)
     entries = engine.dispatcher.view(peer.principal, engine.dispatcher.resources)
@@ -198,7 +192,6 @@ def _list(key: str, engine: Engine, peer: Peer, id_: Id, revision: Revision, par
 
 
 def read(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: Params) -> ResourceRead:
-    _check_served(engine, "resources/read")
     uri = read_uri(params)
     resource, values = find(engine, uri)
     request = ResourceRead(engine, peer, id_, revision, uri, values, *read_envelope(peer, revision, params))
@@ -217,10 +210,7 @@ def subscribe(engine: Engine, peer: Peer, id_: Id, revision: Revision, params: P
         raise not_found(uri, revision)
     if (refusal := refuse_without_scopes(engine, peer, id_, resource)) is not None:
         return refusal
-    if uri not in session.subscribed and len(session.subscribed) >= MAX_SUBSCRIBED:
-        text = f"Too many subscriptions: at most {MAX_SUBSCRIBED} in a session"
-        raise RPCError(INTERNAL_ERROR, text, status=200)
-    session.subscribed.add(uri)
+    session.subscribe(uri, engine.unknown_bytes)
     return Reply(messages.encode_result(id_, b"{}"))
 
 
@@ -228,7 +218,7 @@ def unsubscribe(engine: Engine, peer: Peer, id_: Id, revision: Revision, params:
     _check_served(engine, "resources/unsubscribe")
     uri = read_uri(params)
     if peer.session is not None:
-        peer.session.subscribed.discard(uri)
+        peer.session.unsubscribe(uri)
     return Reply(messages.encode_result(id_, b"{}"))
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import sys
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.context import ANONYMOUS, LOCAL, Principal, Question, Reply
@@ -23,6 +24,13 @@ DEFAULT_LEVEL = "info"
 MAX_SESSIONS = 10_000
 MAX_PER_PRINCIPAL = 64
 IDLE_S = 1800.0
+MAX_SUBSCRIBED = 100
+MAX_SUBSCRIBED_URI = 4_096
+"""Bytes of memory that a URI takes which a client has subscribed to."""
+MAX_SUBSCRIBED_BYTES = 32_768
+"""The same for all URIs of a session or a stream."""
+MAX_UNKNOWN_BYTES = 8 * 1024 * 1024
+"""The same for all sessions of callers without credentials."""
 
 
 class Session:
@@ -51,6 +59,7 @@ class Session:
         self.level: str = DEFAULT_LEVEL
         self.subscribed: set[str] = set()
         """URIs of resources whose changes the client wants to know."""
+        self._unknown: UnknownBytes | None = None
         self.inflight: dict[Id, PendingRequest] = {}
         self.notify: Callable[[bytes], None] | None = None
         self.used = 0.0
@@ -73,6 +82,22 @@ class Session:
         self.revision = revision
         self.capabilities = questions.relevant_capabilities(capabilities)
         self.is_open = True
+
+    def subscribe(self, uri: str, unknown: UnknownBytes) -> None:
+        """Add a URI to those subscribed to. Raise RPCError where it takes too much memory."""
+        if uri in self.subscribed:
+            return
+        check_subscribed((*self.subscribed, uri))
+        if not has_credentials(self.principal):
+            self._unknown = unknown
+            unknown.take(sys.getsizeof(uri))
+        self.subscribed.add(uri)
+
+    def unsubscribe(self, uri: str) -> None:
+        if uri in self.subscribed:
+            self.subscribed.discard(uri)
+            if self._unknown is not None:
+                self._unknown.used -= sys.getsizeof(uri)
 
     async def ask(self, question: Question, peer: Peer) -> Reply:
         """Send a question during a call, and wait for the answer."""
@@ -112,6 +137,8 @@ class Session:
     def close(self) -> None:
         """End the calls and questions of a client that has gone."""
         self.can_ask = False  # code that outlives its call may still try
+        for uri in list(self.subscribed):
+            self.unsubscribe(uri)
         for request in list(self.inflight.values()):
             request.abandon()
         for future, _ in list(self._pending.values()):
@@ -119,6 +146,36 @@ class Session:
                 future.set_exception(CannotAskError("The client has gone."))
         if self.streams is not None:
             self.streams.close()
+
+
+def has_credentials(principal: Principal) -> bool:
+    """Whether a principal has credentials, and does not stand for every caller without."""
+    return principal is not LOCAL and principal is not ANONYMOUS
+
+
+class UnknownBytes:
+    """The memory that callers without credentials may take for subscriptions, all together."""
+
+    used = 0
+
+    def take(self, size: int) -> None:
+        if self.used + size > MAX_UNKNOWN_BYTES:
+            raise RPCError(messages.INTERNAL_ERROR, "Too many subscriptions: try again later", status=503)
+        self.used += size
+
+
+def check_subscribed(uris: Collection[str]) -> None:
+    """Raise RPCError for more URIs than one client may subscribe to."""
+    sizes = [sys.getsizeof(uri) for uri in uris]
+    if (
+        len(sizes) > MAX_SUBSCRIBED
+        or sum(sizes) > MAX_SUBSCRIBED_BYTES
+        or max(sizes, default=0) > MAX_SUBSCRIBED_URI
+    ):
+        each = f"{MAX_SUBSCRIBED_URI:,} bytes each and {MAX_SUBSCRIBED_BYTES:,} bytes in all"
+        raise messages.invalid_params(
+            f"at most {MAX_SUBSCRIBED} subscriptions to resources, with URIs of {each}"
+        )
 
 
 class Sessions:
@@ -154,7 +211,7 @@ class Sessions:
     def new(self, principal: Principal, address: str | None = None) -> Session:
         """Return a session that is not open yet. Raise RPCError if there are too many."""
         self.expire()
-        is_known = principal is not LOCAL and principal is not ANONYMOUS
+        is_known = has_credentials(principal)
         owner = principal.binding if is_known else f"address {fold_address(address)}"
         own: Mapping[str, Session] = self._owners.get(owner, {})
         if is_known and len(own) >= self._per_principal:

@@ -12,6 +12,7 @@ from toolcrib.protocol.calls import Peer, PendingRequest, read_options
 from toolcrib.protocol.messages import Id, Reply, RPCError, invalid_params
 from toolcrib.protocol.resources import is_known
 from toolcrib.protocol.revisions import Revision
+from toolcrib.protocol.sessions import check_subscribed
 from toolcrib.protocol.tasks import read_task_ids
 from toolcrib.validation import codec
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 MAX_PER_PRINCIPAL = 16
 MAX_LISTENERS = 1_000
-MAX_URIS = 100
 
 
 class Subscription(PendingRequest):
@@ -34,23 +34,30 @@ class Subscription(PendingRequest):
         self.granted = grant(engine, peer, wanted)
         self.uris = frozenset(self.granted.get("resourceSubscriptions", ()))
         self._task_ids = task_ids
-        if task_ids:
-            self.granted["taskIds"] = task_ids
         self._ended: asyncio.Event = asyncio.Event()
         self._is_acknowledged = False
 
     async def run(self) -> Reply:
         try:
+            if self._task_ids:
+                await self._follow_tasks()
             self.notify("notifications/subscriptions/acknowledged", {"notifications": self.granted})
             self._is_acknowledged = True
-            if self._task_ids:
-                self.engine.tasks.follow(self, self._task_ids)
             await self._ended.wait()
+        except RPCError as error:
+            return messages.error_reply(self.id, error)
         finally:
             self.close()
         meta = {**self.engine.server_meta, messages.SUBSCRIPTION: self.id}
         result = {"resultType": "complete", "_meta": meta}
         return Reply(messages.encode_result(self.id, codec.write(result)))
+
+    async def _follow_tasks(self) -> None:
+        """Follow the tasks that the client may read; it is told which those are. Raise RPCError."""
+        tasks, asked, self._task_ids = self.engine.tasks, self._task_ids, []
+        if found := await tasks.resolve(asked, self.peer.principal):
+            tasks.follow(self, found)
+            self._task_ids = self.granted["taskIds"] = found
 
     def announce(self, method: str, kind: str, params: Mapping[str, Any] | None = None) -> None:
         """Notify the client of a change, if it wants to know of this kind."""
@@ -83,8 +90,7 @@ def grant(engine: Engine, peer: Peer, wanted: Mapping[str, Any]) -> dict[str, An
     uris = wanted.get("resourceSubscriptions", [])
     if type(uris) is not list or not all(type(uri) is str for uri in uris):
         raise invalid_params("resourceSubscriptions must be a list of strings")
-    if len(uris) > MAX_URIS:
-        raise invalid_params(f"at most {MAX_URIS} resourceSubscriptions")
+    check_subscribed(uris)
     known = [uri for uri in dict.fromkeys(uris) if is_known(engine, peer, uri)]
     return granted | ({"resourceSubscriptions": known} if known else {})
 

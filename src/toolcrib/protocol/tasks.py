@@ -21,7 +21,7 @@ from toolcrib.context import LOCAL, NO_CHANNEL, InputNeeded, Principal, Question
 from toolcrib.context import Reply as PeerReply
 from toolcrib.dispatch.middleware import LongCall
 from toolcrib.dispatch.rate_limit import LogLimiter
-from toolcrib.errors import CannotAskError
+from toolcrib.errors import CannotAskError, InsufficientScopeError
 from toolcrib.protocol import messages, questions
 from toolcrib.protocol.calls import AwaitedResult, Peer, ToolCall, read_options
 from toolcrib.protocol.messages import INTERNAL_ERROR, Id, Reply, RPCError, invalid_params
@@ -48,6 +48,8 @@ MAX_MESSAGE = 1_000
 MAX_ID = 64
 MAX_WATCHED = 100
 """Tasks that one subscription may name."""
+MAX_WATCHED_IN_ALL = 2_000
+"""Tasks that the subscriptions of a process follow, counted once for each."""
 
 Params = dict[str, Any]
 
@@ -336,9 +338,8 @@ class TaskManager:
         from toolcrib.dispatch.task_store import NewTask, TooManyTasksError  # delayed: loads SQLite
 
         settings, principal = self.settings, request.peer.principal
-        tool = request.name if call.tool is None else call.tool.name
         digest = codec.digest(request.arguments or {})
-        task = NewTask(principal.binding, tool, digest, round(settings.ttl_s * 1000))
+        task = NewTask(principal.binding, call.name, digest, round(settings.ttl_s * 1000))
         most = None if principal is LOCAL else settings.max_open_per_principal  # it stands for many clients
         try:
             row = await self.store.create(task, settings.max_open, most)
@@ -381,13 +382,18 @@ class TaskManager:
             self.store.open.discard(id_)
 
     async def find(self, id_: str, principal: Principal) -> TaskRow:
-        """Return the state of a task. Raise RPCError for one that is unknown, expired, or somebody else's."""
+        """Return the state of a task. Raise RPCError for one that is unknown, expired, or somebody else's;
+        InsufficientScopeError where the caller lacks a scope that its tool requires."""
         row: TaskRow | None = None
         if len(id_) <= MAX_ID:
             row = await self.run(lambda file: file.find(id_, principal.binding))
-        if row is None:
+        if row is None or not self._may_read(principal, row.tool):
             raise invalid_params("unknown or expired task")
         return row
+
+    def _may_read(self, principal: Principal, tool: str) -> bool:
+        dispatcher = self._engine.dispatcher
+        return dispatcher.may_read(principal, dispatcher.registry.try_get(tool))
 
     async def run(self, act: Callable[[Any], Any]) -> Any:
         """Do something with the file for a client. Raise RPCError where it cannot be used."""
@@ -432,8 +438,22 @@ class TaskManager:
 
     # --- subscriptions ---
 
+    async def resolve(self, ids: list[str], principal: Principal) -> list[str]:
+        """Return those of the tasks that the principal may read. Raise RPCError."""
+        tools = await self.run(lambda file: file.find_tools(ids, principal.binding))
+        return [id_ for id_ in ids if id_ in tools and self._is_readable(principal, tools[id_])]
+
+    def _is_readable(self, principal: Principal, tool: str) -> bool:
+        try:
+            return self._may_read(principal, tool)
+        except InsufficientScopeError:
+            return False
+
     def follow(self, subscription: Subscription, ids: list[str]) -> None:
-        """Notify a subscription of the state of tasks, now and when they change."""
+        """Notify a subscription of the state of tasks, now and when they change. Raise RPCError."""
+        if sum(map(len, self._followers.values())) + len(ids) > MAX_WATCHED_IN_ALL:
+            problem = "Too many tasks are followed: ask for their state with tasks/get"
+            raise RPCError(INTERNAL_ERROR, problem, status=429)
         for id_ in ids:
             self._followers.setdefault(id_, set()).add(subscription)
             self.store.watched[id_] = 0
@@ -452,7 +472,7 @@ class TaskManager:
             return
         self.store.watched[row.id] = row.version
         for subscription in list(self._followers.get(row.id, ())):
-            if subscription.peer.binding == row.principal:
+            if self._is_readable(subscription.peer.principal, row.tool):
                 subscription.notify("notifications/tasks", self.describe(row))
 
     # --- the end ---
@@ -560,4 +580,6 @@ def read_task_ids(engine: Engine, wanted: Mapping[str, Any], capabilities: Mappi
         raise missing_extension("The filter taskIds")
     if type(ids) is not list or len(ids) > MAX_WATCHED or any(type(item) is not str for item in ids):
         raise invalid_params(f"taskIds must be a list of at most {MAX_WATCHED} strings")
+    if any(len(item) > MAX_ID for item in ids):
+        raise invalid_params(f"an id in taskIds is longer than {MAX_ID} characters")
     return list(dict.fromkeys(ids))

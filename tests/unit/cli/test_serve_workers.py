@@ -171,7 +171,10 @@ def test_a_change_reaches_the_subscribers_of_every_worker(tmp_path: Path) -> Non
 def test_a_tool_cannot_ask_without_a_session(server: Serving) -> None:
     facts = server.ask("initialize", protocolVersion="2025-11-25", capabilities={"elicitation": {}})
     assert facts["serverInfo"]["name"] == "toolcrib"
-    assert "cannot be asked" in server.call("confirm")
+    text = server.call("confirm")
+    assert "several workers" in text
+    assert "Serve with one worker, or use a client of 2026-07-28." in text
+    assert "declare" not in text
 
 
 def test_the_configuration_of_a_worker_is_not_visible(server: Serving) -> None:

@@ -23,6 +23,7 @@ from toolcrib.dispatch.large_results import (
 )
 from toolcrib.errors import ConfigurationError, InvalidToolError
 from toolcrib.policy import Limit, Policy
+from toolcrib.tool import Tool
 
 BUDGET = 400
 ANA, BEN = Principal("key:ana"), Principal("key:ben")
@@ -358,14 +359,18 @@ def text_result(text: str) -> Result:
     return Result([{"type": "text", "text": text}])
 
 
+def make_store(**options: Any) -> KeptResults:
+    return KeptResults(lambda principal, tool: True, **options)
+
+
 def keep(store: KeptResults, principal: Principal, text: str) -> str:
-    uri = store.keep(principal, text_result(text))
+    uri = store.keep(principal, text_result(text), Tool.from_function(make_rows))
     assert uri is not None
     return uri
 
 
 def test_a_kept_result_is_found_by_its_own_principal_only() -> None:
-    store = KeptResults()
+    store = make_store()
     uri = keep(store, ANA, "secret")
     assert store.find(ANA, uri) == [{"uri": uri, "mimeType": "text/plain", "text": "secret"}]
     assert store.find(BEN, uri) is None
@@ -376,7 +381,7 @@ def test_a_kept_result_is_found_by_its_own_principal_only() -> None:
 
 
 def test_uris_of_kept_results_cannot_be_guessed() -> None:
-    store = KeptResults()
+    store = make_store()
     uris = {keep(store, ANA, "the same") for _ in range(20)}
     assert len(uris) == 20
     assert {len(uri) for uri in uris} == {len("result://") + 32}
@@ -384,7 +389,7 @@ def test_uris_of_kept_results_cannot_be_guessed() -> None:
 
 def test_a_kept_result_is_dropped_after_its_time() -> None:
     clock = Clock()
-    store = KeptResults(ttl_s=60, clock=clock)
+    store = make_store(ttl_s=60, clock=clock)
     first = keep(store, ANA, "first")
     clock.pass_s(59)
     second = keep(store, ANA, "second")
@@ -394,7 +399,7 @@ def test_a_kept_result_is_dropped_after_its_time() -> None:
 
 
 def test_each_principal_has_room_for_a_number_of_results_and_loses_the_oldest() -> None:
-    store = KeptResults(max_own=3)
+    store = make_store(max_own=3)
     of_ben = keep(store, BEN, "of Ben")
     uris = [keep(store, ANA, str(number)) for number in range(5)]
     assert [store.find(ANA, uri) is not None for uri in uris] == [False, False, True, True, True]
@@ -402,7 +407,7 @@ def test_each_principal_has_room_for_a_number_of_results_and_loses_the_oldest() 
 
 
 def test_the_bytes_of_each_principal_and_of_all_are_limited() -> None:
-    store = KeptResults(max_own_bytes=10_000, max_bytes=25_000)
+    store = make_store(max_own_bytes=10_000, max_bytes=25_000)
     principals = [Principal(f"key:{number}") for number in range(10)]
     uris = {principal: [keep(store, principal, "x" * 4_000) for _ in range(3)] for principal in principals}
     found = {
@@ -410,7 +415,7 @@ def test_the_bytes_of_each_principal_and_of_all_are_limited() -> None:
         for principal, own in uris.items()
     }
     assert list(found.values()) == [0] * 7 + [1, 2, 2]
-    assert store.keep(ANA, text_result("x" * 10_001)) is None
+    assert store.keep(ANA, text_result("x" * 10_001), Tool.from_function(make_rows)) is None
 
 
 # --- hostile results ---

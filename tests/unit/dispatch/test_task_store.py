@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import stat
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -308,6 +310,102 @@ def test_a_file_that_was_deleted_is_made_again(machine: Machine) -> None:
         path.unlink()
     assert status_of(file, id_) is None
     assert status_of(file, create(file)) == "working"
+
+
+def plant_link(path: Path) -> None:
+    other = path.parent / "of somebody else"
+    other.touch(0o600)
+    path.symlink_to(other)
+
+
+def plant_writable(path: Path) -> None:
+    path.touch()
+    path.chmod(0o602)
+
+
+def plant_file_of_group(path: Path) -> None:
+    path.touch()
+    path.chmod(0o660)
+
+
+@pytest.mark.parametrize("plant", [plant_link, plant_writable, plant_file_of_group])
+@pytest.mark.parametrize("beside", ["", "-wal", "-shm", "-journal"])
+def test_a_file_that_another_user_may_have_planted_is_refused(
+    machine: Machine, plant: Callable[[Path], None], beside: str
+) -> None:
+    planted = machine.path.with_name(f"tasks.db{beside}")
+    plant(planted)
+    with pytest.raises(
+        PermissionError, match=f"{planted} (is a symbolic link|can be written by other users)"
+    ):
+        create(machine.process("one"))
+    assert planted.stat().st_size == 0
+
+
+@pytest.mark.parametrize("name", ["", "tasks.db", "tasks.db-wal"])
+def test_a_file_or_folder_of_another_user_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    machine = Machine(tmp_path / "cache")
+    machine.path.parent.mkdir()
+    path = machine.path.parent / name
+    path.touch(0o600)
+    if os.geteuid() == 0:
+        os.chown(path, 1234, -1)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: path.stat().st_uid + 1)
+    with pytest.raises(PermissionError, match="belongs to another user"):
+        create(machine.process("one"))
+
+
+@pytest.mark.parametrize(
+    ("mode", "is_refused"), [(0o777, True), (0o770, True), (0o1777, False), (0o755, False)]
+)
+def test_a_folder_is_refused_where_others_can_replace_its_files(
+    tmp_path: Path, mode: int, is_refused: bool
+) -> None:
+    machine = Machine(tmp_path / "cache")
+    machine.path.parent.mkdir()
+    machine.path.parent.chmod(mode)
+    if is_refused:
+        with pytest.raises(PermissionError, match=f"{machine.path.parent} can be written by other users"):
+            create(machine.process("one"))
+    else:
+        create(machine.process("one"))
+
+
+def test_a_folder_is_created_for_its_user_only(tmp_path: Path) -> None:
+    machine = Machine(tmp_path / "cache")
+    create(machine.process("one"))
+    assert stat.S_IMODE(machine.path.parent.stat().st_mode) == 0o700
+
+
+# --- tasks that are watched --------------------------------------------------------------------------
+
+
+def test_changes_of_all_watched_tasks_are_found_with_one_query(machine: Machine) -> None:
+    one, two = machine.process("one"), machine.process("two")
+    ids = [create(one) for _ in range(200)]
+    watched = dict.fromkeys(ids, 1)
+    assert one.collect(set(), watched).changed == []
+    two.note(ids[7], "half way")
+    said: list[str] = []
+    assert one._db is not None
+    one._db.set_trace_callback(said.append)
+    assert [row.id for row in one.collect(set(), watched | {"unknown": 1}).changed] == [ids[7]]
+    assert len(said) < 10
+
+
+def test_the_file_is_looked_at_after_writes_of_any_process_only(machine: Machine) -> None:
+    one, two = machine.process("one"), machine.process("two")
+    id_ = create(one)
+    assert [one.has_changed(), one.has_changed()] == [True, False]
+    status_of(one, id_)
+    status_of(two, id_)
+    assert not one.has_changed()
+    for file in (one, two):
+        file.note(id_, "a step")
+        assert [one.has_changed(), one.has_changed()] == [True, False]
 
 
 # --- the thread --------------------------------------------------------------------------------------

@@ -60,6 +60,8 @@ async def test_an_added_method_announces_its_capability_beside_those_of_others()
     assert reply["result"]["capabilities"] == {
         "logging": {},
         "tools": {},
+        "resources": {},
+        "prompts": {},
         "experimental": {"example": {}, "other": {}},
     }
 

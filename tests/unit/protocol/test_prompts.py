@@ -171,12 +171,13 @@ async def test_pages_and_capabilities() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_server_without_prompts_does_not_know_their_methods(version: str) -> None:
+async def test_a_server_without_prompts_lists_none_and_has_no_completions(version: str) -> None:
     async with raw_pipe(MCPServer("shop"), version) as pipe:
-        assert "prompts" not in pipe.offered
+        assert pipe.offered["prompts"] == {}
+        assert (await pipe.result("prompts/list"))["prompts"] == []
+        assert (await pipe.error("prompts/get", {"name": "x"}))["code"] == -32602
         assert "completions" not in pipe.offered
-        for method in ("prompts/list", "prompts/get", "completion/complete"):
-            assert (await pipe.error(method, {"name": "x"}))["code"] == -32601
+        assert (await pipe.error("completion/complete", {"name": "x"}))["code"] == -32601
 
 
 async def test_progress_of_a_prompt_reaches_its_client() -> None:

@@ -138,12 +138,14 @@ async def test_lists_come_in_pages_whose_cursors_belong_to_one_list(version: str
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_server_without_resources_does_not_know_their_methods(version: str) -> None:
+async def test_a_server_without_resources_lists_none_and_has_no_subscriptions(version: str) -> None:
     server = MCPServer("shop")
     async with server, raw_pipe(server, version) as pipe:
-        assert "resources" not in pipe.offered
-        for method in ("resources/list", "resources/templates/list", "resources/read"):
-            assert (await pipe.error(method, {"uri": "a:b"}))["code"] == -32601
+        assert pipe.offered["resources"] == {}
+        assert (await pipe.result("resources/list"))["resources"] == []
+        assert (await pipe.result("resources/templates/list"))["resourceTemplates"] == []
+        assert (await pipe.error("resources/read", {"uri": "a:b"}))["code"] in (-32602, -32002)
+        assert (await pipe.error("resources/subscribe", {"uri": "a:b"}))["code"] == -32601
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -12,8 +12,10 @@ from tests.support.raw_pipe import MODERN, PREFIX, RawPipe, raw_pipe
 from toolcrib import MCPServer
 from toolcrib.config.settings import Policy, Rule
 from toolcrib.context import Principal
+from toolcrib.protocol import sessions
 from toolcrib.protocol.revisions import LEGACY
-from toolcrib.protocol.subscriptions import MAX_PER_PRINCIPAL, MAX_URIS
+from toolcrib.protocol.sessions import MAX_SUBSCRIBED
+from toolcrib.protocol.subscriptions import MAX_PER_PRINCIPAL
 
 UPDATED = "notifications/resources/updated"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
@@ -101,9 +103,9 @@ async def test_a_filter_of_the_wrong_type_is_refused(wanted: Any) -> None:
 async def test_subscriptions_and_their_uris_are_limited() -> None:
     server = make_server()
     async with raw_pipe(server, principal=Principal("key:ana")) as pipe:
-        many = [f"shop://orders/{number}" for number in range(MAX_URIS + 1)]
+        many = [f"shop://orders/{number}" for number in range(MAX_SUBSCRIBED + 1)]
         refused = await pipe.error("subscriptions/listen", {"notifications": {"resourceSubscriptions": many}})
-        assert (refused["code"], f"at most {MAX_URIS}" in refused["message"]) == (-32602, True)
+        assert (refused["code"], f"at most {MAX_SUBSCRIBED}" in refused["message"]) == (-32602, True)
         for _ in range(MAX_PER_PRINCIPAL):
             await listen(pipe, resourceSubscriptions=many[:-1])
         refused = await pipe.error("subscriptions/listen", {"notifications": {}})
@@ -120,6 +122,28 @@ async def test_a_legacy_session_has_a_limited_number_of_subscriptions(version: s
         assert await pipe.result("resources/subscribe", {"uri": "shop://orders/0"}) == {}
         assert await pipe.result("resources/unsubscribe", {"uri": "shop://orders/0"}) == {}
         assert await pipe.result("resources/subscribe", {"uri": "shop://stock"}) == {}
+
+
+async def test_the_uris_of_a_stream_have_bounds() -> None:
+    async with raw_pipe(make_server()) as pipe:
+        for uris in (["shop://orders/".ljust(5_000, "x")], [f"shop://{n:04000}" for n in range(9)]):
+            wanted = {"resourceSubscriptions": uris}
+            assert (await pipe.error("subscriptions/listen", {"notifications": wanted}))["code"] == -32602
+
+
+async def test_pipes_without_credentials_share_a_bound_and_give_back_what_they_had(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sessions, "MAX_UNKNOWN_BYTES", 5_000)
+    server, params = make_server(), {"uri": "shop://orders/".ljust(3_000, "x")}
+    async with raw_pipe(server, "2024-11-05") as pipe:
+        async with raw_pipe(server, "2024-11-05") as other:
+            assert await other.result("resources/subscribe", params) == {}
+            refused = await pipe.error("resources/subscribe", params)
+            assert refused["message"] == "Too many subscriptions: try again later"
+            async with raw_pipe(server, "2025-11-25", principal=Principal("key:ana")) as known:
+                assert await known.result("resources/subscribe", params) == {}
+        assert await pipe.result("resources/subscribe", params) == {}
 
 
 async def test_the_methods_belong_to_their_eras() -> None:

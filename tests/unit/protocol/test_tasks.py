@@ -458,12 +458,12 @@ async def test_a_subscription_is_told_the_state_of_tasks(tmp_path: Path) -> None
             while client.notes[-1]["params"].get("status") != "completed":
                 await asyncio.sleep(0.01)
         first, *frames = client.notes
-    assert first["params"]["notifications"] == {"taskIds": [id_, "unknown"]}
+    assert first["params"]["notifications"] == {"taskIds": [id_]}
     assert {frame["method"] for frame in frames} == {"notifications/tasks"}
     assert {frame["params"]["taskId"] for frame in frames} == {id_}
     assert frames[-1]["params"]["result"]["content"][0]["text"] == "Ada and Ada"
     assert "io.modelcontextprotocol/subscriptionId" in frames[-1]["params"]["_meta"]
-    assert [note["method"] for note in other.notes] == ["notifications/subscriptions/acknowledged"]
+    assert [note["params"]["notifications"] for note in other.notes] == [{}]
 
 
 @pytest.mark.parametrize("ids", ["x", [1], {}, ["x"] * 101])
@@ -472,6 +472,40 @@ async def test_what_is_no_list_of_tasks_cannot_be_listened_to(tmp_path: Path, id
         with pytest.raises(RefusedError, match="taskIds must be a list") as refused:
             await client.request("subscriptions/listen", notifications={"taskIds": ids})
     assert refused.value.code == -32602
+
+
+async def test_a_subscription_to_tasks_is_refused_where_the_file_cannot_be_read(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (shop, client):
+        shop.file.write_text("not a database")
+        with pytest.raises(RefusedError, match="cannot be read now") as refused:
+            await client.request("subscriptions/listen", notifications={"taskIds": ["0" * 22]})
+        assert refused.value.code == -32603
+        assert not shop.server.transports.engine.subscriptions
+
+
+async def test_the_policy_is_asked_again_when_a_task_is_read(tmp_path: Path) -> None:
+    rules = [Rule(deny=["work"], who=["role:guest"])]
+    guest = Principal("key:ana", roles=frozenset({"guest"}))
+    policy = Policy(rules=rules, roles={"guest": []}, scopes={"work": ["work"]})
+    strong = Principal("key:ana", scopes=frozenset({"work"}))
+    async with serving(tmp_path, strong, policy=policy) as (shop, client):
+        id_ = await client.start("work", label="a")
+        shop.gate.set()
+        await client.until(id_)
+        for who, words in ((guest, "unknown or expired"), (ANA, "a scope that you do not have: work")):
+            async with TaskClient(shop.server, who) as other:
+                with pytest.raises(RefusedError, match=words):
+                    await other.get(id_)
+                other.send("subscriptions/listen", notifications={"taskIds": [id_]})
+                async with asyncio.timeout(5):
+                    while not other.notes:
+                        await asyncio.sleep(0.01)
+                assert other.notes[0]["params"]["notifications"] == {}
+    other_server = MCPServer("without the tool", tasks=Tasks(file=shop.file), policy=Policy())
+    other_server.tool(name="other", task="always")(lambda: 1)
+    async with other_server, TaskClient(other_server, strong) as client:
+        with pytest.raises(RefusedError, match="unknown or expired"):
+            await client.get(id_)  # nobody can say any more who may read it
 
 
 # --- whose task it is --------------------------------------------------------------------------------

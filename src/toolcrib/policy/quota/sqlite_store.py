@@ -25,6 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from toolcrib.config.atomic_file import create_database
 from toolcrib.config.settings import Policy
 from toolcrib.dispatch.rate_limit import NS
 from toolcrib.errors import ThrottledError
@@ -85,8 +86,7 @@ class SqliteCounters:
 
     def open(self, now_ns: int, wait_s: float) -> None:
         """Raises NotAStoreError, sqlite3.Error or OSError."""
-        # Created here and not by SQLite, with private permissions: it holds names of principals.
-        os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+        create_database(self.path)  # private: it holds names of principals
         self._check_header()
         self._db = sqlite3.connect(self.path, timeout=0, isolation_level=None)
         self.execute = self._db.execute
