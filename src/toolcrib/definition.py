@@ -415,6 +415,18 @@ def translate_options(given: OptionFields) -> OptionFields:
         options |= translated
     return options  # type: ignore[return-value]
 
+def merge_arguments(
+    arguments: Mapping[str, Any] | None, keywords: Mapping[str, Any], options: Collection[str] = ()
+) -> Mapping[str, Any]:
+    """Return the arguments of a call, which are given as a dict or as keywords. `options` are the keywords
+    that are no arguments. Raise TypeError for both."""
+    if arguments is None:
+        return keywords
+    first = next(iter(keywords))
+    hint = suggest(first, options, f"put '{first}' into the dict, or give all arguments as keywords")
+    raise TypeError(f"arguments are given as a dict, so '{first}' can only be an option ({hint})")
+
+
 
 def _read_annotations(given: Any) -> dict[str, Any]:
     """Return the options in a dict of MCP's annotations, or in a `ToolAnnotations` of mcp."""
