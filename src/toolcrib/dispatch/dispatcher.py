@@ -132,11 +132,13 @@ def failed(
     given: Any = None,
     call_id: str | None = None,
 ) -> Result:
-    """Return the result of a call that failed.
+    """Return the result of a call that failed. Raise InputNeeded for one that asks.
 
     An unexpected exception is logged under a reference, which the caller gets: the id of the call if it has
     one. The values that the tool was `given` are kept out of the log.
     """
+    if isinstance(error, Raised):
+        raise_questions(error.error)
     plan.stats.errors += 1
     if isinstance(error, PolicyError):
         return refusal_result(error)
@@ -476,13 +478,13 @@ class Dispatcher:
                 )
             else:
                 result = await self._run_sync(plan, given, context, limit, clock, outlive)
+            if context is not None and context.asked:
+                context.check_awaited()
             if result.is_error:
                 stats.errors += 1
                 result = _hide_crash(plan, result, self.crashes, call_id)
             return result if plan.budget is None else plan.budget.fit(result, principal)
         except (CallError, DefinitionError, Raised) as error:
-            if isinstance(error, Raised):
-                raise_questions(error.error)
             return failed(plan, error, self.crashes, arguments, call_id)
         except asyncio.CancelledError:
             stats.errors += 1
