@@ -486,6 +486,13 @@ class MCPServer(ServerFeatures):
             name, arguments, principal=principal, channel=channel, timeout_s=timeout_s
         )
 
+    def forget(self, tool: Tool | Callable[..., Any] | str | None = None) -> None:
+        """Drop the kept results of a tool with `cache_s`: by its name, or the function. None: of all tools.
+
+        Raises ToolNotFoundError. A call that runs already keeps nothing.
+        """
+        self.dispatcher.forget(tool)
+
     @contextmanager
     def override(self, function: Callable[..., Any], other: Callable[..., Any]) -> Iterator[None]:
         """Use another function wherever tools of this server depend on `function`: for tests.
