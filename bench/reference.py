@@ -33,7 +33,16 @@ MODULES = {
     "toolcrib.registry.resources": ["ResourceFields"],
     "toolcrib.registry.prompts": ["PromptFields"],
     "toolcrib.registry.apps": ["AppFields"],
-    "toolcrib.context": ["Answer", "Form", "Visit", "Prompt", "Folders", "Completion", "Folder"],
+    "toolcrib.context": [
+        "Answer",
+        "Form",
+        "Visit",
+        "Prompt",
+        "Folders",
+        "Completion",
+        "Folder",
+        "RequestInfo",
+    ],
     "toolcrib.client": [
         "Client",
         "RemoteTool",

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import inspect
 import logging
 import math
 import reprlib
 import time
-from collections.abc import Callable, Coroutine, Generator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
 
 from toolcrib.errors import CannotAskError, ContextError, InvalidToolError, suggest
 from toolcrib.validation import codec
 
 logger = logging.getLogger("toolcrib")
+
+T = TypeVar("T")
 
 # --- questions and answers -----------------------------------------------------------------------------
 
@@ -142,6 +145,35 @@ class Principal:
         return self._hash  # computed once: every call needs it
 
 
+@dataclass(frozen=True, eq=False)
+class Headers(Mapping[str, str]):
+    """The headers of an HTTP request, found by name in any case. `known` has their names in lower case."""
+
+    known: Mapping[str, str] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> str:
+        return self.known[name.lower()]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.known)
+
+    def __len__(self) -> int:
+        return len(self.known)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestInfo:
+    """The HTTP request of a call: its headers, and the IP address that it came from.
+
+    Headers with credentials, the id of the session, and those that were sent twice are left out.
+    """
+
+    headers: Headers = field(default_factory=Headers)
+    address: str | None = None
+
+
+NO_REQUEST = RequestInfo()
+
 LOCAL = Principal()
 ANONYMOUS = Principal("anonymous")
 """Callers without credentials, where credentials are optional."""
@@ -251,16 +283,27 @@ class _Done:
 _DONE = _Done()
 
 
-class _Asking(Coroutine[Any, Any, Any]):
-    """A question to be awaited. It has no truth value: `if ctx.ask(...)` without `await` would be true."""
+NOT_AWAITED = "a question must be awaited in async code: `await ctx.ask(...)`"
+
+
+class PendingAnswer(Coroutine[Any, Any, T]):
+    """A question to be awaited. It has no truth value: `if ctx.ask(...)` without `await` would be true.
+
+    Code on a thread gets the answer itself; a type checker does not know which, so it takes any attribute.
+    """
 
     __slots__ = ("_asking", "_misuse")
 
-    def __init__(self, asking: Coroutine[Any, Any, Any], misuse: Callable[[str], Exception]) -> None:
+    def __init__(self, asking: Coroutine[Any, Any, T], misuse: Callable[[str], Exception]) -> None:
         self._asking = asking
         self._misuse = misuse
 
-    def __await__(self) -> Generator[Any, Any, Any]:
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __getitem__(self, name: str) -> Any: ...
+
+    def __await__(self) -> Generator[Any, Any, T]:
         return self._asking.__await__()
 
     def send(self, value: Any) -> Any:
@@ -274,7 +317,7 @@ class _Asking(Coroutine[Any, Any, Any]):
 
     def __bool__(self) -> bool:
         self.close()
-        raise self._misuse("a question must be awaited in async code: `await ctx.ask(...)`")
+        raise self._misuse(NOT_AWAITED)
 
 
 @dataclass(slots=True, eq=False)
@@ -293,14 +336,37 @@ class Context:
     pause: Callable[[bool], None] | None = None
     """Called with True to pause the deadline while a question is open, and with False to resume it."""
     read_form: ReadForm | None = None
+    asked: list[Coroutine[Any, Any, Any]] | None = None
+    """The questions of async code so far; None if nothing was asked at all."""
     _waits_for: concurrent.futures.Future[Any] | None = None
 
     def cancel(self) -> None:
         """Mark the call as cancelled. A thread that waits for an answer gets a CancelledError."""
         self.cancelled = True
+        if self.asked:
+            self._drop_forgotten()
         future = self._waits_for
         if future is not None:
             future.cancel()
+
+    def check_awaited(self) -> None:
+        """Raise ContextError for a question that was not awaited, when the tool has ended."""
+        if self._drop_forgotten():
+            raise self._misuse(NOT_AWAITED)
+
+    def _drop_forgotten(self) -> bool:
+        asked: Any = self.asked or ()
+        forgotten = [item for item in asked if inspect.getcoroutinestate(item) == inspect.CORO_CREATED]
+        for item in forgotten:
+            item.close()
+        return bool(forgotten)
+
+    @property
+    def request(self) -> RequestInfo:
+        """The HTTP request of the call: `ctx.request.headers["x-tenant"]`, `ctx.request.address`. Empty where
+        there is none: over stdio, and in this process."""
+        found: RequestInfo = getattr(getattr(self.channel, "peer", None), "http", NO_REQUEST)
+        return found
 
     @property
     def remaining_s(self) -> float | None:
@@ -396,6 +462,12 @@ class Context:
 
     # --- asking: awaited in async code, blocking in code on a thread ---
 
+    @overload
+    def ask(self, key: str, message: str, schema: type[T]) -> PendingAnswer[T | None]: ...
+    @overload
+    def ask(
+        self, key: str, message: str, schema: Mapping[str, Any] | None = None
+    ) -> PendingAnswer[Answer]: ...
     def ask(self, key: str, message: str, schema: Mapping[str, Any] | type | None = None) -> Any:
         """Ask the user and return an Answer. `schema` describes the fields; without one, it is yes or no.
 
@@ -435,8 +507,10 @@ class Context:
     def _ask_any(self, questions: Mapping[str, Question], key: str | None) -> Any:
         questions, loaders = self._prepare(questions)
         running = _running_loop()
+        asked = self.asked = self.asked or []
         if self.loop is None or running is self.loop:
-            return _Asking(self._ask(questions, loaders, key), self._misuse)
+            asked.append(self._ask(questions, loaders, key))
+            return PendingAnswer(asked[-1], self._misuse)
         if self.cancelled:
             raise concurrent.futures.CancelledError
         if running is not None:  # a thread with a loop of its own
@@ -578,7 +652,8 @@ _ELSEWHERE = {
     "lifespan_context": "use ctx.state",
     "list_roots": "use ctx.folders()",
     "mcp_server": "use ctx.server",
-    "request_context": "use ctx.state for what the lifespan yields, ctx.principal for the caller",
+    "headers": "use ctx.request.headers",
+    "request_context": "use ctx.state for what the lifespan yields, ctx.request for the HTTP request",
     "request_id": "use ctx.channel.request",
     "session": "use ctx.ask, ctx.sample, ctx.folders, ctx.log or ctx.session_state",
     "session_id": "use ctx.session_state for what belongs to a session",
@@ -600,7 +675,11 @@ def find_misuse(error: BaseException) -> str | None:
     """Return how an exception of a tool shows that its code calls the Context wrongly, or None."""
     if isinstance(error, AttributeError) and isinstance(error.obj, Context):
         return f"Context has no attribute '{error.name}' ({find_attribute(str(error.name))})"
+    if isinstance(error, AttributeError) and isinstance(error.obj, PendingAnswer):
+        return NOT_AWAITED
     text = str(error) if isinstance(error, TypeError) else ""
+    if PendingAnswer.__name__ in text:
+        return NOT_AWAITED
     return f"ctx{text.removeprefix('Context')}" if text.startswith("Context.") else None
 
 

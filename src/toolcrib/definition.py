@@ -209,6 +209,8 @@ LargeResults = Literal["shorten", "link"]
 LARGE_RESULTS: tuple[LargeResults, ...] = ("shorten", "link")
 TaskMode = Literal["never", "when-long", "always"]
 TASK_MODES: tuple[TaskMode, ...] = ("never", "when-long", "always")
+CacheScope = Literal["principal", "shared"]
+MAX_RETRIES = 10
 
 MAX_TIMEOUT_S = 3600.0
 MIN_RESULT_TOKENS = 200
@@ -238,6 +240,9 @@ class OptionFields(TypedDict, total=False):
     run: RunMode
     timeout_s: float | None
     task: TaskMode
+    cache_s: float | None
+    cache: CacheScope
+    retries: int
     max_threads: int | None
     max_convert_ms: float | None
     max_result_tokens: int | None
@@ -267,17 +272,20 @@ class ToolOptions:
     `read_only`, `destructive`, `idempotent` and `open_world` are annotations for clients. `group` belongs to
     the switch `enable_{group}_tools`. `run` says where sync code runs: "thread" (the default for `def`),
     "inline" for code that never blocks, "process" for code that must be killable. `task` says when a call is
-    answered with a task, for clients that can follow one: "never", "when-long", where it takes longer than
-    a moment, or "always". `extra="ignore"` drops unknown argument names instead of refusing them.
-    `repair=False` turns off the correction of common mistakes in arguments. `max_convert_ms` limits the
-    estimated time to convert the arguments of one call; by default it depends on their size. Of a result with
-    more than `max_result_tokens` (0: no limit), the caller gets as much as fits, or a link to the whole, as
-    `large_results` says; both are by default those of the server. A policy requires `scopes` of callers, and
-    an audit record of each call where `audit="required"`. `icons` and `meta` are sent to clients unchanged
-    (MCP's `icons` and `_meta`); `metadata` is not sent. `ui` is the page that shows the results of the tool:
-    the URI of an app (`server.add_app`), or `{"resourceUri": ..., "visibility": ["app"]}` for a tool that
-    only the page calls. `bind` fixes arguments to values and `hide` leaves them at their defaults, so that
-    clients neither see nor send them; `rename` publishes them under other names.
+    answered with a task, for clients that can follow one: "never", "when-long", where it takes longer than a
+    moment, or "always". Results are kept for `cache_s` seconds, for the same arguments of the same principal
+    or, with `cache="shared"`, of all. A tool that is idempotent or read-only is run again up to `retries`
+    times after an unexpected exception, until its deadline. `extra="ignore"` drops unknown argument names
+    instead of refusing them. `repair=False` turns off the correction of common mistakes in arguments.
+    `max_convert_ms` limits the estimated time to convert the arguments of one call; by default it depends on
+    their size. Of a result with more than `max_result_tokens` (0: no limit), the caller gets as much as fits,
+    or a link to the whole, as `large_results` says; both are by default those of the server. A policy
+    requires `scopes` of callers, and an audit record of each call where `audit="required"`. `icons` and
+    `meta` are sent to clients unchanged (MCP's `icons` and `_meta`); `metadata` is not sent. `ui` is the page
+    that shows the results of the tool: the URI of an app (`server.add_app`), or `{"resourceUri": ...,
+    "visibility": ["app"]}` for a tool that only the page calls. `bind` fixes arguments to values and `hide`
+    leaves them at their defaults, so that clients neither see nor send them; `rename` publishes them under
+    other names.
     """
 
     name: str | None = None
@@ -300,6 +308,9 @@ class ToolOptions:
     run: RunMode = "auto"
     timeout_s: float | None = None
     task: TaskMode = "never"
+    cache_s: float | None = None
+    cache: CacheScope = "principal"
+    retries: int = 0
     max_threads: int | None = None
     max_convert_ms: float | None = None
     max_result_tokens: int | None = None
@@ -404,6 +415,18 @@ def check_option_names(given: Mapping[str, Any], kind: str, known: Collection[st
     raise InvalidToolError(f"Unknown {kind} option: {', '.join(unknown)}", hint=hint)
 
 
+def merge_arguments(
+    arguments: Mapping[str, Any] | None, keywords: Mapping[str, Any], options: Collection[str] = ()
+) -> Mapping[str, Any]:
+    """Return the arguments of a call, which are given as a dict or as keywords. `options` are the keywords
+    that are no arguments. Raise TypeError for both."""
+    if arguments is None:
+        return keywords
+    first = next(iter(keywords))
+    hint = suggest(first, options, f"put '{first}' into the dict, or give all arguments as keywords")
+    raise TypeError(f"arguments are given as a dict, so '{first}' can only be an option ({hint})")
+
+
 def translate_options(given: OptionFields) -> OptionFields:
     """Return options with those of mcp and fastmcp under their names here."""
     options: dict[str, Any] = {}
@@ -444,7 +467,8 @@ _OPTION_TYPES: dict[str, tuple[tuple[Any, ...], str]] = {
     **dict.fromkeys(("metadata", "meta", "bind", "rename"), ((Mapping,), "a dict")),
     "icons": ((list, tuple), "a list of dicts with 'src'"),
     **dict.fromkeys(("tags", "aliases", "scopes", "hide"), _STRINGS),
-    **dict.fromkeys(("timeout_s", "max_convert_ms"), _NUMBER),
+    **dict.fromkeys(("timeout_s", "max_convert_ms", "cache_s"), _NUMBER),
+    "retries": ((int,), "a whole number"),
     "max_threads": ((int, type(None)), "a whole number"),
     "max_result_tokens": ((int, type(None)), "a whole number of tokens"),
 }
@@ -468,6 +492,7 @@ def _check_options(options: ToolOptions) -> None:
     for name in ("max_threads", "max_convert_ms"):
         if getattr(options, name) is not None and not getattr(options, name) >= 1:
             raise _option_error(options, name, "must be at least 1")
+    _check_repetition(options)
     if options.large_results not in (None, *LARGE_RESULTS):
         raise _option_error(options, "large_results", "must be 'shorten' or 'link'")
     if options.max_result_tokens and not is_result_budget(options.max_result_tokens):
@@ -475,6 +500,21 @@ def _check_options(options: ToolOptions) -> None:
         raise _option_error(options, "max_result_tokens", text)
     if options.read_only and options.destructive:
         raise InvalidToolError("A tool cannot be both read_only and destructive", tool=_name_of(options))
+
+
+def _check_repetition(options: ToolOptions) -> None:
+    """Check the options that keep results and run a tool again."""
+    if options.cache_s is not None and not options.cache_s > 0:
+        raise _option_error(options, "cache_s", "must be above 0")
+    if options.cache not in ("principal", "shared"):
+        raise _option_error(options, "cache", "must be 'principal' or 'shared'")
+    if options.cache == "shared" and options.cache_s is None:
+        raise _option_error(options, "cache", "needs cache_s", "say for how long: cache_s=60")
+    if not 0 <= options.retries <= MAX_RETRIES:
+        raise _option_error(options, "retries", f"must be 0 to {MAX_RETRIES}")
+    if options.retries and not (options.idempotent or options.read_only):
+        hint = "add idempotent=True if a second run does no harm, or read_only=True"
+        raise _option_error(options, "retries", "needs a tool that is idempotent or read-only", hint)
 
 
 def _check_types(options: ToolOptions) -> None:

@@ -27,6 +27,7 @@ from toolcrib.definition import (
     OptionFields,
     ToolDefinition,
     is_result_budget,
+    merge_arguments,
 )
 from toolcrib.dispatch.dispatcher import DEFAULT_TIMEOUT_S
 from toolcrib.dispatch.event_loop import is_in_loop, run_loop
@@ -466,19 +467,31 @@ class MCPServer(ServerFeatures):
     async def call(
         self,
         name: str,
+        /,
         arguments: Mapping[str, Any] | None = None,
         *,
         principal: Principal = LOCAL,
         channel: Channel = NO_CHANNEL,
         timeout_s: float | None = None,
+        **keywords: Any,
     ) -> Result:
-        """Call a tool with checked arguments. Raises ToolNotFoundError; other failures are in the Result."""
+        """Call a tool with arguments as a dict or as keywords, which are checked. An argument with the name
+        of an option here needs the dict. Raises ToolNotFoundError; other failures are in the Result."""
+        if keywords:
+            arguments = merge_arguments(arguments, keywords, ("principal", "channel", "timeout_s"))
         if self._shutting_down:
             error = ToolBusyError(f"Tool '{name}' cannot run: the server has stopped.")
             return Result([text_block(str(error))], is_error=True, error=error)
         return await self.dispatcher.call(
             name, arguments, principal=principal, channel=channel, timeout_s=timeout_s
         )
+
+    def forget(self, tool: Tool | Callable[..., Any] | str | None = None) -> None:
+        """Drop the kept results of a tool with `cache_s`: by its name, or the function. None: of all tools.
+
+        Raises ToolNotFoundError. A call that runs already keeps nothing.
+        """
+        self.dispatcher.forget(tool)
 
     @contextmanager
     def override(self, function: Callable[..., Any], other: Callable[..., Any]) -> Iterator[None]:

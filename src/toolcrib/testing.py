@@ -45,6 +45,7 @@ from toolcrib.context import (
     Prompt,
     Visit,
 )
+from toolcrib.definition import merge_arguments
 from toolcrib.dispatch.crash_log import CrashReporter
 from toolcrib.dispatch.event_loop import is_in_loop
 from toolcrib.errors import (
@@ -172,12 +173,21 @@ class SyncClient:
         """Run a coroutine on the event loop of the client: `client.run(client.client.ping())`."""
         return self._runner.run(work)
 
-    def call(self, name: str, arguments: Mapping[str, Any] | None = None, /, **more: Any) -> Result:
-        """Call a tool with arguments as keywords or as a mapping. An error of the tool is a result."""
-        given = {**(arguments or {}), **more}
+    def call(
+        self,
+        name: str,
+        /,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout_s: float | None = None,
+        **keywords: Any,
+    ) -> Result:
+        """Call a tool, with arguments as in `Client.call`. An error of the tool is a result."""
+        given = merge_arguments(arguments, keywords, ["timeout_s"]) if keywords else arguments
         calling = self.client.call(
             name,
             given,
+            timeout_s=timeout_s,
             on_progress=lambda *report: self.progress.append(report),
             on_log=lambda level, data: self.logs.append((level, data)),
         )
@@ -220,10 +230,11 @@ class SyncClient:
         return self._check(self.run(self.client.read(uri)))
 
     def get_prompt(
-        self, name: str, arguments: Mapping[str, Any] | None = None, /, **more: Any
+        self, name: str, /, arguments: Mapping[str, Any] | None = None, **keywords: Any
     ) -> PromptResult:
-        """Return the messages of a prompt, with arguments as keywords or as a mapping. An error is raised."""
-        return self._check(self.run(self.client.get_prompt(name, {**(arguments or {}), **more})))
+        """Return the messages of a prompt, with arguments as keywords or as a dict. An error is raised."""
+        given = merge_arguments(arguments, keywords) if keywords else arguments
+        return self._check(self.run(self.client.get_prompt(name, given)))
 
     def _check(self, result: T) -> T:
         if self._questions is not None:

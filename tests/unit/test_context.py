@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import gc
 import logging
 import threading
 import time
@@ -12,7 +13,7 @@ from typing import Annotated, Any
 
 import pytest
 
-from toolcrib import Context, Depends, MCPServer, Principal, testing
+from toolcrib import Context, Depends, MCPServer, Principal, ToolError, testing
 from toolcrib.context import Form, Question
 from toolcrib.errors import CannotAskError
 
@@ -127,6 +128,56 @@ async def test_a_question_without_await_is_not_taken_for_a_yes() -> None:
 
     result = await server.call("delete")
     assert "a question must be awaited in async code: `await ctx.ask(...)`" in result.text
+
+
+FORGETFUL = {
+    "drop": lambda ctx: ctx.ask("sure", "Sure?"),
+    "keep": lambda ctx: [ctx.ask("sure", "Sure?")],
+    "add": lambda ctx: ctx.ask("sure", "Sure?") + 1,
+    "attribute": lambda ctx: ctx.ask("sure", "Sure?").side,
+    "item": lambda ctx: ctx.ask("sure", "Sure?")["side"],
+}
+
+
+@pytest.mark.parametrize("run", ["auto", "inline"])
+@pytest.mark.parametrize("name", FORGETFUL)
+async def test_a_call_that_forgets_to_await_a_question_fails_and_says_so(name: str, run: Any) -> None:
+    server, forget = MCPServer("desk"), FORGETFUL[name]
+
+    if run == "inline":
+
+        @server.tool(name="act", run="inline")
+        def act(ctx: Context) -> str:
+            """Act without the answer."""
+            forget(ctx)
+            return "done"
+    else:
+
+        @server.tool(name="act")
+        async def act_async(ctx: Context) -> str:
+            """Act without the answer."""
+            forget(ctx)
+            return "done"
+
+    async with testing.connect(server) as client:
+        result = await client.call("act")
+    assert result.is_error
+    assert "a question must be awaited in async code: `await ctx.ask(...)`" in result.text
+    gc.collect()  # a coroutine that was never awaited would warn now
+
+
+async def test_a_question_that_a_failing_tool_has_not_awaited_does_not_hide_its_error() -> None:
+    server = MCPServer("desk")
+
+    @server.tool
+    async def act(ctx: Context) -> str:
+        """Fail before the answer."""
+        question = ctx.ask("sure", "Sure?")
+        raise ToolError("Out of stock.")
+        await question
+
+    assert (await server.call("act")).text == "Out of stock."
+    gc.collect()
 
 
 def get_answer(ctx: Context) -> Any:

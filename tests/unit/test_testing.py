@@ -101,7 +101,7 @@ def test_arguments_may_have_any_name() -> None:
         return f"{name} {arguments} {self}"
 
     with testing.client(server) as client:
-        assert client.call("same", name="a", arguments="b", self="c").text == "a b c"
+        assert client.call("same", {"name": "a", "arguments": "b", "self": "c"}).text == "a b c"
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import CodeType
 from typing import TYPE_CHECKING, NamedTuple
@@ -92,7 +95,8 @@ def check(terminal: Terminal, targets: Sequence[str], as_json: bool, strict: boo
         findings = list(dict.fromkeys([*findings, *find_unused_policy(loaded.server)]))
     errors = [finding for finding in findings if finding.level == "error"]
     findings += [*_check_key_file(loaded), *loaded.server.dispatcher.find_app_problems()]
-    findings += [finding for tool in every for finding in _find_context_misuse(tool)]
+    for tool in every:
+        findings += [*_find_context_misuse(tool), *_find_forgotten_awaits(tool)]
     findings += _find_overlaps(every)
     if scanned is None:
         with Progress(terminal, "inspecting tools") as progress:
@@ -153,6 +157,50 @@ def _find_context_misuse(tool: Tool) -> Iterator[Finding]:
                     place = (code.co_filename, line, hint)
                     yield Finding("unknown-context", "warning", message, tool.name, name, *place)
             loaded = step.argval if step.opname.startswith(("LOAD_FAST", "LOAD_DEREF")) else None
+
+
+_ASKING = ("ask", "ask_all", "ask_to_visit", "folders", "sample")
+_USES = (ast.Assert, ast.Attribute, ast.BinOp, ast.Compare, ast.Expr, ast.For, ast.FormattedValue, ast.If)
+_USES_OF_ANSWERS = (*_USES, ast.Subscript, ast.UnaryOp, ast.While)
+"""Where an answer can stand, and a question that still has to be awaited cannot."""
+
+
+def _find_forgotten_awaits(tool: Tool) -> Iterator[Finding]:
+    """Report questions of an async function that are used like their answers: `ctx.ask` without `await`."""
+    name = tool.arguments.context
+    if name is None or not tool.is_async:
+        return
+    try:
+        lines, first = inspect.getsourcelines(tool.info.function)
+        pending: list[ast.AST] = [ast.parse(textwrap.dedent("".join(lines))).body[0]]
+    except (OSError, TypeError, SyntaxError):
+        return
+    parents: dict[ast.AST, ast.AST] = {}
+    while pending:
+        for child in ast.iter_child_nodes(node := pending.pop()):
+            if not isinstance(child, ast.FunctionDef | ast.Lambda):  # these may run on a thread
+                parents[child] = node
+                pending.append(child)
+    for node in parents:
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=found), attr=attr)) if found == name:
+                if attr in _ASKING and _is_forgotten(node, parents):
+                    message = f"The code uses the answer of {name}.{attr} without awaiting it"
+                    place = (tool.source.file, first + node.lineno - 1, f"write `await {name}.{attr}(...)`")
+                    yield Finding("not-awaited", "error", message, tool.name, name, *place)
+
+
+def _is_forgotten(node: ast.AST, parents: Mapping[ast.AST, ast.AST]) -> bool:
+    """Return whether a question, or every use of the variable that holds it, stands for its answer."""
+    is_question, parent = isinstance(node, ast.Call), parents[node]
+    while isinstance(parent, ast.BoolOp | ast.IfExp):
+        parent = parents[parent]
+    match parent:
+        case ast.Assign(targets=[ast.Name(id=variable)]) | ast.AnnAssign(target=ast.Name(id=variable)):
+            names = [item for item in parents if isinstance(item, ast.Name) and item.id == variable]
+            uses = [item for item in names if isinstance(item.ctx, ast.Load)]
+            return is_question and all(_is_forgotten(item, parents) for item in uses)
+    return isinstance(parent, _USES_OF_ANSWERS)
 
 
 def _compare_scan(scanned: Scan, built: Sequence[Tool], findings: Sequence[Finding]) -> Iterator[Finding]:

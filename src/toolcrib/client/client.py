@@ -54,6 +54,7 @@ from toolcrib.client.tools import RemoteTool, read_result, read_tools
 from toolcrib.client.transport import SessionEndedError, StdioTransport, Transport
 from toolcrib.content import Result
 from toolcrib.context import Folder
+from toolcrib.definition import merge_arguments
 from toolcrib.errors import (
     ClientError,
     ConfigurationError,
@@ -300,18 +301,23 @@ class Client:
     async def call(
         self,
         name: str,
+        /,
         arguments: Mapping[str, Any] | None = None,
         *,
         timeout_s: float | None = None,
         on_progress: OnProgress | None = None,
         on_log: OnLog | None = None,
+        **keywords: Any,
     ) -> Result:
         """Call a tool. Raises ToolNotFoundError and ClientError; an error of the tool itself is a result.
 
+        Arguments are a dict, or keywords. An argument with the name of an option here needs the dict.
         `timeout_s` does not count the time that a person needs to answer questions. If the server makes a
         task of the call, this waits for its end, without a `timeout_s` for as long as it takes. A task that
         is not waited for any longer is cancelled.
         """
+        if keywords:
+            arguments = merge_arguments(arguments, keywords, ("timeout_s", "on_progress", "on_log"))
         listeners = await self._listen_to(on_progress, on_log)
         started, left_s = await self._start_call(name, arguments, timeout_s, listeners)
         if isinstance(started, Result):

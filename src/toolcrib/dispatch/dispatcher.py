@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import logging
+import random
 import secrets
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +26,7 @@ from toolcrib.dispatch.crash_log import CrashReporter, Raised
 from toolcrib.dispatch.deadline import run_steps
 from toolcrib.dispatch.lifespan import Applications
 from toolcrib.dispatch.middleware import Call, LongCall, Next, Pipeline, refusal_result
+from toolcrib.dispatch.result_cache import RESULTS
 from toolcrib.dispatch.runners import Clock, Outlive, Runner, ToolSlots
 from toolcrib.dispatch.tool_search import ToolSearch, is_search_name
 from toolcrib.errors import (
@@ -36,11 +39,11 @@ from toolcrib.errors import (
     ToolBusyError,
     ToolCrashedError,
     ToolNotFoundError,
-    ToolTimeoutError,
 )
 from toolcrib.registry.index import Snapshot
 from toolcrib.registry.registry import ToolRegistry
 from toolcrib.tool import Kind, Tool
+from toolcrib.validation import codec
 from toolcrib.validation.schema_tree import Mirrored
 
 if TYPE_CHECKING:
@@ -49,7 +52,11 @@ if TYPE_CHECKING:
     from toolcrib.schema.result import ResultConverter
     from toolcrib.schema.shapes import Convert
 
+logger = logging.getLogger("toolcrib")
+
 DEFAULT_THREADS = 32
+FIRST_PAUSE_S = 0.1
+"""About how long a tool waits before its second try; each further pause is twice as long."""
 
 
 @dataclass(slots=True)
@@ -90,6 +97,10 @@ class Plan:
         self.is_plain = arguments.context is None and arguments.server is None and not arguments.positional
         self.is_stream = inspect.isasyncgenfunction(tool.handler)
         self.mode = "async" if tool.is_async and run != "process" else "thread" if run == "auto" else run
+        self.is_repeatable = tool.options.cache_s is not None or tool.options.retries > 0
+        self.is_direct = self.mode == "async" and not self.is_repeatable
+        self.owner_of_results = object()
+        """Stands for the tool in the keys of its kept results; another object from `forget` on."""
         self.chain: Next | None = None  # through the middleware, composed when the tool is first called
         self.is_built_in = False
         self.flaw: DefinitionError | None = None
@@ -133,11 +144,13 @@ def failed(
     given: Any = None,
     call_id: str | None = None,
 ) -> Result:
-    """Return the result of a call that failed.
+    """Return the result of a call that failed. Raise InputNeeded for one that asks.
 
     An unexpected exception is logged under a reference, which the caller gets: the id of the call if it has
     one. The values that the tool was `given` are kept out of the log.
     """
+    if isinstance(error, Raised):
+        raise_questions(error.error)
     plan.stats.errors += 1
     if isinstance(error, PolicyError):
         return refusal_result(error)
@@ -203,6 +216,19 @@ def _hide_crash(plan: Plan, result: Result, crashes: CrashReporter, call_id: str
     crashes.report(plan.tool.name, ToolCrashedError(result.text), reference)
     hidden = ToolCrashedError(f"{plan.tool.label} failed unexpectedly (reference {reference}).")
     return Result([text_block(str(hidden))], is_error=True, error=hidden)
+
+
+def may_repeat(plan: Plan, error: Raised | ToolCrashedError) -> bool:
+    """Return whether a tool may be run again: its process was lost, or it raised an exception that it did not
+    mean for its caller."""
+    if isinstance(error, ToolCrashedError):
+        return True
+    return all(
+        isinstance(part, Exception)
+        and not isinstance(part, CallError | DefinitionError)
+        and isinstance(_explain_adopted(plan, part), ToolCrashedError | None)
+        for part in _leaves(error.error)
+    )
 
 
 def raise_questions(error: BaseException) -> None:
@@ -480,7 +506,7 @@ class Dispatcher:
             if plan.context is not None:
                 clock = clock or (None if limit is None else Clock(limit))
                 context = self._context(plan, checked, principal, channel, limit, clock)
-            if plan.mode == "async":
+            if plan.is_direct:
                 result: Result = await run_steps(
                     plan.slots,
                     self._invoke(plan, given, context),
@@ -490,14 +516,15 @@ class Dispatcher:
                     outlive,
                 )
             else:
-                result = await self._run_sync(plan, given, context, limit, clock, outlive)
+                kept = plan.is_repeatable and functools.partial(self._run_kept, checked, principal, call)
+                result = await (kept or self._run_sync)(plan, given, context, limit, clock, outlive)
+            if context is not None and context.asked:
+                context.check_awaited()
             if result.is_error:
                 stats.errors += 1
                 result = _hide_crash(plan, result, self.crashes, call_id)
             return result if plan.budget is None else plan.budget.fit(result, principal)
         except (CallError, DefinitionError, Raised) as error:
-            if isinstance(error, Raised):
-                raise_questions(error.error)
             return failed(plan, error, self.crashes, arguments, call_id)
         except asyncio.CancelledError:
             stats.errors += 1
@@ -566,6 +593,69 @@ class Dispatcher:
             return await settle(plan, value)
         return plan.results.finish(value)
 
+    async def _run_kept(
+        self,
+        checked: dict[str, Any],
+        principal: Principal,
+        call: Call | None,
+        plan: Plan,
+        given: dict[str, Any],
+        context: Context | None,
+        *limits: Any,
+    ) -> Result:
+        """Return the kept result of a call, or run the tool and keep what it returns: see `cache_s`."""
+        options = plan.tool.options
+        if options.cache_s is None:
+            return await self._run_again(plan, given, context, *limits)
+        caller = None if options.cache == "shared" else principal
+        key = (plan.owner_of_results, caller, codec.digest(checked))
+        result = RESULTS.get(key)
+        if result is not None:
+            if call is not None:
+                call.is_cached = True
+            return result
+        result = await self._run_again(plan, given, context, *limits)
+        if not result.is_error and (context is None or context.asked is None):
+            RESULTS.put(key, result, options.cache_s)
+        return result
+
+    async def _run_again(
+        self,
+        plan: Plan,
+        checked: dict[str, Any],
+        context: Context | None,
+        limit: float | None,
+        clock: Clock | None,
+        outlive: Outlive | None,
+    ) -> Result:
+        """Run a tool, and again after an unexpected exception: see `retries`. One clock counts all of it."""
+        clock = clock or (None if limit is None else Clock(limit))
+        number = 0
+        while True:
+            number += 1
+            try:
+                if plan.mode != "async":
+                    return await self._run_sync(plan, checked, context, limit, clock, outlive)
+                running = self._invoke(plan, checked, context)
+                count = self.runner.abandoned_count
+                result: Result = await run_steps(plan.slots, running, limit, count, clock, outlive)
+                return result
+            except (Raised, ToolCrashedError) as error:
+                pause_s = FIRST_PAUSE_S * 2 ** (number - 1) * random.uniform(0.5, 1.5)  # noqa: S311
+                has_asked = context is not None and context.asked is not None
+                is_over = has_asked or number > plan.tool.options.retries
+                if is_over or (clock is not None and clock.left_s <= pause_s) or not may_repeat(plan, error):
+                    raise
+            text = "tool '%s' failed unexpectedly; it runs again in %.2f s"
+            logger.info(text, plan.tool.name, pause_s, extra={"tool_name": plan.tool.name})
+            if clock is not None:
+                clock.start(asyncio.get_running_loop(), lambda: None)
+            try:
+                await asyncio.sleep(pause_s)
+            finally:
+                if clock is not None:
+                    clock.stop()
+
     async def _run_sync(
         self,
         plan: Plan,
@@ -576,23 +666,19 @@ class Dispatcher:
         outlive: Outlive | None,
     ) -> Result:
         if plan.mode == "process":
-            return await self._run_process(plan, checked, limit, outlive)
-        started = time.monotonic()
+            return await self._run_process(plan, checked, limit, clock, outlive)
         work = functools.partial(self._work, plan, checked, context)
         if plan.mode == "inline":
             outcome = self.runner.run_inline(plan.slots, work)
         else:
             abandon = None if context is None else context.cancel
+            clock = clock or (None if limit is None else Clock(limit))
             outcome = await self.runner.run_thread(plan.slots, work, limit, abandon, clock, outlive)
         if isinstance(outcome, Result):
             return outcome
-        left = None if limit is None else max(0.0, limit - (time.monotonic() - started))
-        try:
-            result: Result = await run_steps(
-                plan.slots, settle(plan, outcome), left, self.runner.abandoned_count, None, outlive
-            )
-        except ToolTimeoutError:
-            raise ToolTimeoutError(f"{plan.tool.label} did not finish within {limit:g} s.") from None
+        result: Result = await run_steps(
+            plan.slots, settle(plan, outcome), limit, self.runner.abandoned_count, clock, outlive
+        )
         return result
 
     def _work(self, plan: Plan, checked: dict[str, Any], context: Context | None) -> Any:
@@ -602,15 +688,28 @@ class Dispatcher:
         return value if is_unfinished(value) else plan.results.finish(value)
 
     async def _run_process(
-        self, plan: Plan, checked: dict[str, Any], limit: float | None, outlive: Outlive | None
+        self,
+        plan: Plan,
+        checked: dict[str, Any],
+        limit: float | None,
+        clock: Clock | None,
+        outlive: Outlive | None,
     ) -> Result:
         args, values = self.runner.run_inline(plan.slots, lambda: plan.bind(checked, None, self.server))
         modules, converter = tool_modules(plan.tool), plan.converter
         returned = await self.runner.run_process(
-            plan.slots, plan.handler, tuple(args), values, limit, modules, outlive, converter
+            plan.slots, plan.handler, tuple(args), values, limit, modules, outlive, converter, clock
         )
         result: Result = self.runner.run_inline(plan.slots, lambda: plan.results.receive(returned))
         return result
+
+    def forget(self, tool: Tool | Callable[..., Any] | str | None = None) -> None:
+        """Drop the kept results of a tool, which is named, or of all. A run that has begun keeps nothing."""
+        named = self.registry.get(tool) if isinstance(tool, str) else tool
+        for item, plan in list(self._plan_of.items()):
+            if tool is None or named in (item, item.origin) or item.name == tool:
+                owner, plan.owner_of_results = plan.owner_of_results, object()
+                RESULTS.forget(owner)
 
     # --- inside ---
 

@@ -102,6 +102,8 @@ class Call:
     """Called where the call is answered while its code still runs."""
     has_run: bool = False
     """Whether the arguments passed all checks, so that the tool was called."""
+    is_cached: bool = False
+    """Whether the result is one that was kept: see the option `cache_s` of tools."""
     on_start: Callable[[Call], None] | None = None
     """Called when the arguments have passed all checks, right before the tool is called."""
     decision: str = "allowed"

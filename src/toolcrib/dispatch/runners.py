@@ -40,12 +40,13 @@ another thread, when that code has ended. So quotas go on counting the call."""
 
 
 class Clock:
-    """The time that a call has run. `hold` pauses and resumes it, while the user is asked; holds add up."""
+    """The time that a call has run. `hold` pauses and resumes it, while the user is asked; holds add up.
+    `left_s` is exact while the clock stands still."""
 
-    __slots__ = ("_expire", "_holds", "_left_s", "_loop", "_since", "_timer")
+    __slots__ = ("_expire", "_holds", "_loop", "_since", "_timer", "left_s")
 
     def __init__(self, limit_s: float) -> None:
-        self._left_s = limit_s
+        self.left_s = limit_s
         self._holds = 0
         self._since = 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -73,13 +74,13 @@ class Clock:
     def _go_on(self) -> None:
         if self._loop is not None and self._expire is not None:
             self._since = self._loop.time()
-            self._timer = self._loop.call_later(self._left_s, self._expire)
+            self._timer = self._loop.call_later(self.left_s, self._expire)
 
     def _stand_still(self) -> None:
         if self._timer is not None and self._loop is not None:
             self._timer.cancel()
             self._timer = None
-            self._left_s = max(0.0, self._left_s - (self._loop.time() - self._since))
+            self.left_s = max(0.0, self.left_s - (self._loop.time() - self._since))
 
 
 class Stage(Enum):
@@ -303,6 +304,7 @@ class Runner:
         preload: Sequence[tuple[str, str]] = (),
         outlive: Outlive | None = None,
         converter: Converter | None = None,
+        clock: Clock | None = None,
     ) -> Any:
         """Run a function in a process that is killed if it takes too long or the call is abandoned.
 
@@ -313,7 +315,7 @@ class Runner:
 
         call = ProcessCall(self._find_processes(), slots.name, function, args, kwargs, preload, converter)
         try:
-            return await self.run_thread(slots, call.run, timeout_s, call.kill, outlive=outlive)
+            return await self.run_thread(slots, call.run, timeout_s, call.kill, clock, outlive)
         except Raised as wrapped:
             if isinstance(wrapped.error, Raised | CallError | DefinitionError):
                 raise wrapped.error from None  # by the tool in the process, or by `call`

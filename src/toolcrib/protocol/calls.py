@@ -17,7 +17,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolcrib.content import Result, text_block
-from toolcrib.context import LOCAL, RESERVED, InputNeeded, Principal, Question
+from toolcrib.context import LOCAL, NO_REQUEST, RESERVED, InputNeeded, Principal, Question, RequestInfo
+from toolcrib.context import Headers as HTTPHeaders
 from toolcrib.context import Reply as PeerReply
 from toolcrib.errors import (
     CannotAskError,
@@ -37,7 +38,7 @@ from toolcrib.protocol.messages import (
     RPCError,
     error_reply,
 )
-from toolcrib.protocol.modern import check_parameters
+from toolcrib.protocol.modern import REPEATED, check_parameters
 from toolcrib.protocol.questions import SealedState
 from toolcrib.protocol.revisions import Revision
 from toolcrib.validation import codec
@@ -64,6 +65,8 @@ C = TypeVar("C", bound="ToolCall")
 MAX_LOGGED_NAMES = 50
 MAX_LOGGED_NAME = 64
 MAX_LOGGED_VALUES = 2000
+_WITHHELD = frozenset((b"authorization", b"proxy-authorization", b"cookie", b"x-api-key", b"mcp-session-id"))
+"""Headers that tools do not see."""
 
 
 def discard(_: bytes) -> None:
@@ -102,6 +105,18 @@ class Peer:
     def binding(self) -> str:
         """Whom a signed state is valid for."""
         return self.principal.binding
+
+    @property
+    def http(self) -> RequestInfo:
+        """What tools see of the HTTP request. Made when a tool asks for it."""
+        if self.headers is None:
+            return NO_REQUEST
+        shown = {
+            name.decode("latin-1"): value.decode("latin-1")
+            for name, value in self.headers.items()
+            if name not in _WITHHELD and value != REPEATED
+        }
+        return RequestInfo(HTTPHeaders(shown), self.address)
 
     def send(self, message: bytes) -> None:
         """Send a notification or a request to the peer."""

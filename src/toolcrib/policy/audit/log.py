@@ -566,6 +566,8 @@ class AuditMiddleware:
         entry["code"] = call.code
         entry["duration_ms"] = int(call.duration_s * 1_000_000) / 1000
         entry["result_bytes"] = call.result_bytes
+        if call.is_cached:
+            entry["cached"] = True
         if isinstance(error, _NOBODY_WAITS) or call.decision == "unheard":
             log.note(entry)
             return None
