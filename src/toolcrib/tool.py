@@ -17,6 +17,7 @@ from typing import (
     Any,
     ClassVar,
     Literal,
+    NamedTuple,
     Protocol,
     TypeVar,
     Unpack,
@@ -146,6 +147,13 @@ class Adoption:
 Kind = Literal["tool", "resource", "prompt"]
 
 
+class FolderFile(NamedTuple):
+    """Which file of a folder a resource is: the template of the folder, and the values of its variables."""
+
+    template: Tool
+    values: Mapping[str, Any]
+
+
 class Tool:
     """A definition with its handler. Made by `from_function`, `from_handler` or `from_object`.
 
@@ -157,6 +165,8 @@ class Tool:
 
     kind: ClassVar[Kind] = "tool"
     extension: ClassVar[str | None] = None
+    member_of: FolderFile | None = None
+    """The folder of a file that is published with it. Only resources have one."""
     __slots__ = (
         "_build",
         "_built",
@@ -246,6 +256,15 @@ class Tool:
     def reference(self) -> str:
         """The name in records and counts: `prompt:NAME` and `resource:URI`, but plain names of tools."""
         return self.name if self.kind == "tool" else f"{self.kind}:{self.name}"
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether this is the template of a folder's files."""
+        return False
+
+    def file_at(self, arguments: Mapping[str, Any] | None) -> Tool | None:  # noqa: ARG002
+        """Return the file that the template of a folder is read with; None for everything else."""
+        return None
 
     @property
     def is_async(self) -> bool:
