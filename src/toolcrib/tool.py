@@ -132,13 +132,15 @@ def is_marked(thing: Any) -> bool:
 class Adoption:
     """How a tool of another library's server is run: as a function ("native"), or through the handlers of
     that server ("handlers"), and the reason. `explain` returns what that library tells callers of an
-    exception of the function. `needs_server`: the server has to run for a call."""
+    exception of the function. `needs_server`: the server has to run for a call. `refuses_http`: its
+    middleware may look at HTTP headers, which it would not get."""
 
     library: str
     way: Literal["native", "handlers"]
     reason: str
     explain: Callable[[BaseException], CallError]
     needs_server: bool = True
+    refuses_http: bool = False
 
     def to_json(self) -> dict[str, str]:
         return {"library": self.library, "way": self.way, "reason": self.reason}
