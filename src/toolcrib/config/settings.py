@@ -41,7 +41,7 @@ _PERIODS_S = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "
 _RATE = re.compile(r"\s*(\d+)\s*/\s*(\d*)\s*([a-z]+)\s*")
 DAY_S = 86_400
 MAX_COUNT = 1_000_000_000
-SERVER_SECTIONS = "server http search lint lock publish tasks catalog log tools".split()
+SERVER_SECTIONS = ["server", "http", "search", "lint", "lock", "publish", "tasks", "catalog", "log", "tools"]
 """The tables of `toolcrib.toml` that are not part of a policy."""
 
 
