@@ -383,13 +383,9 @@ class Rules:
             own.append(policy.auth.keys)
         if policy is not None and policy.audit is not None:  # beside it are its key and its checkpoints
             own += [policy.audit.file, policy.audit.key_file, policy.audit.checkpoints]
-        files = [Path(each) for each in own if each is not None]
-        is_own = any(path.name.startswith(each.name) and _is_same(path.parent, each.parent) for each in files)
+        full = os.path.realpath(path)  # what is beside a database begins with its name
+        is_own = any(each is not None and full.startswith(os.path.realpath(each)) for each in own)
         return is_own or _is_named(path.name.lower(), SECRETS)
-
-
-def _is_same(folder: Path, other: Path) -> bool:
-    return os.path.realpath(folder) == os.path.realpath(other)  # the other one need not exist
 
 
 def _is_named(name: str, patterns: Iterable[str]) -> bool:
