@@ -525,9 +525,8 @@ class MCPServer(ServerFeatures):
         if isinstance(policy, str | Path):
             policy = Policy.load(policy)
         if not isinstance(policy, Policy):
-            got = type(policy).__name__
-            text = f"must be a Policy of toolcrib.policy, or the path of a toolcrib.toml, got {got}"
-            raise ConfigurationError(text, key="policy")
+            text = f"must be a Policy of toolcrib.policy, got {type(policy).__name__}"
+            raise ConfigurationError(text, key="policy", hint='or name a file: policy="toolcrib.toml"')
         self.enforcer = PolicyEnforcer(policy, server=self.name, version=self.version)
         self._compose()
 
