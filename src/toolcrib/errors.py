@@ -48,6 +48,7 @@ Types and their `code` are public; messages may change, except where a requireme
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -71,6 +72,10 @@ class Location:
 
 
 NO_LOCATION = Location()
+
+
+MAX_WORD = 1_000
+_LONG_WORD = re.compile(rf"\S{{{MAX_WORD + 1},}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +106,14 @@ class Finding:
     def __str__(self) -> str:
         location = f"{self.where}: " if self.file else ""
         hint = f" (hint: {self.hint})" if self.hint else ""
-        return f"{location}{self.level}[{self.code}] {self.message}{hint}"
+        return shorten(f"{location}{self.level}[{self.code}] {self.message}{hint}")
+
+
+def shorten(text: str) -> str:
+    """Return a message with a name or another word of more than 1,000 characters cut."""
+    if len(text) <= MAX_WORD:
+        return text
+    return _LONG_WORD.sub(lambda found: f"{found[0][:200]}... ({len(found[0]):,} characters)", text)
 
 
 def suggest(name: str, known: Iterable[str], otherwise: str = "", *, cutoff: float = 0.6) -> str:
@@ -146,6 +158,7 @@ class DefinitionError(ToolcribError, ValueError):
         source: Location = NO_LOCATION,
         hint: str | None = None,
     ) -> None:
+        message = shorten(message)
         super().__init__(message)
         self.message = message
         self.tool = tool
@@ -277,6 +290,7 @@ class ConfigurationError(ToolcribError, ValueError):
         line: int | None = None,
         hint: str | None = None,
     ) -> None:
+        message = shorten(message)
         location = f"{file}:{line}" if file and line else file
         where = ": ".join(part for part in (location, key) if part)
         super().__init__(f"{where}: {message}" if where else message)
@@ -328,7 +342,7 @@ class ToolNotFoundError(ToolcribError, ValueError, LookupError):
     code = "unknown-tool"
 
     def __init__(self, name: str, kind: str = "tool") -> None:
-        super().__init__(f"Unknown {kind}: {name}")
+        super().__init__(shorten(f"Unknown {kind}: {name}"))
         self.name = name
 
 

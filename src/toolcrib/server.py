@@ -11,6 +11,7 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
 
@@ -222,10 +223,10 @@ class MCPServer(ServerFeatures):
     """A server with its tools.
 
     `core_engine` is any object that your tools work on; toolcrib only keeps it. A `policy` says who may call
-    what, how often, and what is recorded. `middleware` runs around every call: see
-    `toolcrib.dispatch.middleware`. `lifespan` takes the server and returns an async context manager, entered
-    when the server starts and left when it stops; what it yields is `ctx.state`. All other arguments are
-    described in `ServerSettings`.
+    what, how often, and what is recorded: a `Policy`, or the path of a `toolcrib.toml`. `middleware` runs
+    around every call: see `toolcrib.dispatch.middleware`. `lifespan` takes the server and returns an async
+    context manager, entered when the server starts and left when it stops; what it yields is `ctx.state`. All
+    other arguments are described in `ServerSettings`.
     """
 
     def __init__(
@@ -233,7 +234,7 @@ class MCPServer(ServerFeatures):
         name: str = "toolcrib",
         *,
         core_engine: Any = None,
-        policy: Policy | None = None,
+        policy: Policy | str | Path | None = None,
         middleware: Iterable[Middleware] = (),
         lifespan: Callable[[Any], Any] | None = None,
         **settings: Unpack[SettingFields],
@@ -527,15 +528,18 @@ class MCPServer(ServerFeatures):
         search = ToolSearch(dispatcher, publish, budget_tokens)
         dispatcher.tool_search = None if publish == "never" else search
 
-    def enforce(self, policy: Policy) -> None:
-        """Apply a policy to every call from now on. Raises ConfigurationError."""
+    def enforce(self, policy: Policy | str | Path) -> None:
+        """Apply a policy, or that of a file, to every call from now on. Raises ConfigurationError."""
         if self._running:
             raise ConfigurationError("a policy must be set before the server starts", key="policy")
-        from toolcrib.policy.enforcer import PolicyEnforcer  # start-up time: most servers have none
+        from toolcrib.config.settings import Policy  # start-up time: most servers have none
+        from toolcrib.policy.enforcer import PolicyEnforcer
 
-        if not hasattr(policy, "rules"):
-            got = type(policy).__name__
-            raise ConfigurationError(f"must be a Policy of toolcrib.policy, got {got}", key="policy")
+        if isinstance(policy, str | Path):
+            policy = Policy.load(policy)
+        if not isinstance(policy, Policy):
+            text = f"must be a Policy of toolcrib.policy, got {type(policy).__name__}"
+            raise ConfigurationError(text, key="policy", hint='or name a file: policy="toolcrib.toml"')
         self.enforcer = PolicyEnforcer(policy, server=self.name, version=self.version)
         self._compose()
 

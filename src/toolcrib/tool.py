@@ -17,6 +17,7 @@ from typing import (
     Any,
     ClassVar,
     Literal,
+    NamedTuple,
     Protocol,
     TypeVar,
     Unpack,
@@ -131,19 +132,28 @@ def is_marked(thing: Any) -> bool:
 class Adoption:
     """How a tool of another library's server is run: as a function ("native"), or through the handlers of
     that server ("handlers"), and the reason. `explain` returns what that library tells callers of an
-    exception of the function. `needs_server`: the server has to run for a call."""
+    exception of the function. `needs_server`: the server has to run for a call. `refuses_http`: its
+    middleware may look at HTTP headers, which it would not get."""
 
     library: str
     way: Literal["native", "handlers"]
     reason: str
     explain: Callable[[BaseException], CallError]
     needs_server: bool = True
+    refuses_http: bool = False
 
     def to_json(self) -> dict[str, str]:
         return {"library": self.library, "way": self.way, "reason": self.reason}
 
 
 Kind = Literal["tool", "resource", "prompt"]
+
+
+class FolderFile(NamedTuple):
+    """Which file of a folder a resource is: the template of the folder, and the values of its variables."""
+
+    template: Tool
+    values: Mapping[str, Any]
 
 
 class Tool:
@@ -157,6 +167,8 @@ class Tool:
 
     kind: ClassVar[Kind] = "tool"
     extension: ClassVar[str | None] = None
+    member_of: FolderFile | None = None
+    """The folder of a file that is published with it. Only resources have one."""
     __slots__ = (
         "_build",
         "_built",
@@ -246,6 +258,15 @@ class Tool:
     def reference(self) -> str:
         """The name in records and counts: `prompt:NAME` and `resource:URI`, but plain names of tools."""
         return self.name if self.kind == "tool" else f"{self.kind}:{self.name}"
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether this is the template of a folder's files."""
+        return False
+
+    def file_at(self, arguments: Mapping[str, Any] | None) -> Tool | None:  # noqa: ARG002
+        """Return the file that the template of a folder is read with; None for everything else."""
+        return None
 
     @property
     def is_async(self) -> bool:

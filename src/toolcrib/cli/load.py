@@ -446,11 +446,19 @@ def apply_policy(server: MCPServer, configs: Sequence[Config]) -> None:
     if len(files) > 1:
         names = ", ".join(str(config.file) for config in files)
         raise CommandError(f"More than one policy: {names}", "keep the policy sections in one file")
+    if files and is_policy_of(server, files[0].file):
+        return  # the code has loaded it
     if files and server.enforcer is not None:
         raise CommandError(f"Both {files[0].file} and the server's code have a policy", "remove one of them")
     for config in files:
         if config.policy is not None:
             server.enforce(config.policy)
+
+
+def is_policy_of(server: MCPServer, file: Path | None) -> bool:
+    """Return whether the policy that the code has given to a server is that of a file."""
+    own = None if server.enforcer is None else server.enforcer.policy.file
+    return own is not None and file is not None and os.path.realpath(own) == os.path.realpath(file)
 
 
 def find_unused_policy(server: MCPServer) -> list[Finding]:

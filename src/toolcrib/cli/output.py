@@ -24,7 +24,7 @@ import click
 
 import toolcrib
 from toolcrib.cli.text import join, one_line, safe, safe_json, style
-from toolcrib.errors import Finding, Location
+from toolcrib.errors import Finding, Location, shorten
 from toolcrib.sources.loading import is_installed
 
 T = TypeVar("T")
@@ -111,7 +111,7 @@ class Terminal:
 
     def message(self, level: str, text: object, hint: str | None = None) -> None:
         """Print `error: what is wrong` to stderr, then `hint: what to do`."""
-        words, hint = shorten_paths(str(text)), hint and shorten_paths(hint)
+        words, hint = shorten_paths(shorten(str(text))), hint and shorten_paths(shorten(hint))
         if self.message_format is not None:
             self.status("")
             self.err.write(self.message_format(level, words, hint) + "\n")

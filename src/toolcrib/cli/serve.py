@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import click
@@ -12,9 +10,8 @@ import click
 from toolcrib.cli.options import Command, exclusive, json_option, targets_argument
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.serving import ServeOptions, ServeProcess, use_json_messages
-from toolcrib.config import FILE_NAME, MAX_WORKERS, check_path, find_log_format, load_config
+from toolcrib.config import MAX_WORKERS, check_path, find_log_format
 from toolcrib.definition import MAX_TIMEOUT_S
-from toolcrib.errors import ConfigurationError
 from toolcrib.logs import LEVELS
 from toolcrib.sources.targets import settings_files
 
@@ -94,7 +91,6 @@ def serve(terminal: Terminal, **given: Any) -> int:
     options = replace(options, log_format=options.log_format or next(filter(None, formats), None))
     if options.log_format == "json":
         use_json_messages(terminal)
-    _warn_unused_policy(options.targets, terminal)
     if not options.stdio:
         from toolcrib.cli.serve_http import serve_http  # delayed: not needed for stdio
 
@@ -103,17 +99,3 @@ def serve(terminal: Terminal, **given: Any) -> int:
         if getattr(options, field) not in (None, False, ()):
             raise exclusive(f"--{field.removeprefix('as_').replace('_', '-')}", "--stdio")
     return ServeProcess(options, terminal).run_stdio()
-
-
-def _warn_unused_policy(targets: Sequence[str], terminal: Terminal) -> None:
-    """Warn that the policy of the current folder is not used, because other targets are named."""
-    file = Path(FILE_NAME)
-    if not targets or any(target.endswith(".toml") for target in targets) or not file.is_file():
-        return
-    try:
-        has_policy = load_config(file).policy is not None
-    except ConfigurationError:
-        return  # the file is not used
-    if has_policy:
-        text = f"the policy of {FILE_NAME} is not used, because other targets are named"
-        terminal.message("warning", text, f"to use it, name the file too: toolcrib serve {FILE_NAME}")

@@ -25,6 +25,7 @@ from toolcrib.cli.serving import (
     print_problems,
     print_tools,
     print_warnings,
+    warn_unused_policy,
 )
 from toolcrib.cli.text import style
 from toolcrib.config import Config, HTTPConfig
@@ -82,6 +83,7 @@ def serve_http(options: ServeOptions, terminal: Terminal) -> int:
         if workers > 1:
             from toolcrib.cli.workers import run_workers  # delayed: most servers are one process
 
+            warn_unused_policy(options.targets, terminal)
             return run_workers(options, http_options, workers, terminal, on_ready)
         return ServeProcess(options, terminal).run_http(http_options, on_ready)
     finally:

@@ -25,13 +25,21 @@ from textwrap import shorten
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.cli.load import Loaded, TargetLoader, enable_hint, load_for_serving, registries_of
+from toolcrib.cli.load import (
+    Loaded,
+    TargetLoader,
+    enable_hint,
+    is_policy_of,
+    load_for_serving,
+    registries_of,
+)
 from toolcrib.cli.options import NO_TARGETS, CommandError, Targets
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.text import NAME_STYLE, count, first_line, shorten_list, style
+from toolcrib.config import FILE_NAME, load_config
 from toolcrib.config.settings import Policy
 from toolcrib.dispatch.tool_search import SearchMode
-from toolcrib.errors import DriftError, Finding
+from toolcrib.errors import ConfigurationError, DriftError, Finding
 from toolcrib.logs import JSONFormatter, LineHandler, make_formatter
 from toolcrib.registry.selection import count_kinds, label_of, sort_kinds
 from toolcrib.server import MCPServer
@@ -107,6 +115,8 @@ class ServeProcess:
             if options.is_locked:
                 self.lock_file = lock_registry(self.loaded, options)
             self.summary = Summary.of(self.loaded)
+        if not identity:  # else one of several workers
+            warn_unused_policy(options.targets, terminal, self.loaded.server)
 
     def run_stdio(self) -> int:
         """Serve stdin and stdout until stdin is closed."""
@@ -228,6 +238,20 @@ class ServeProcess:
             await serve(server)
 
 
+def warn_unused_policy(targets: Sequence[str], terminal: Terminal, server: MCPServer | None = None) -> None:
+    """Warn that the policy of the current folder is not used, because other targets are named."""
+    file = Path(FILE_NAME)
+    if not targets or any(target.endswith(".toml") for target in targets) or not file.is_file():
+        return
+    try:
+        is_unused = load_config(file).policy is not None and not (server and is_policy_of(server, file))
+    except ConfigurationError:
+        return  # the file is not used
+    if is_unused:
+        text = f"the policy of {FILE_NAME} is not used, because other targets are named"
+        terminal.message("warning", text, f"to use it, name the file too: toolcrib serve {FILE_NAME}")
+
+
 def check_workers_policy(policy: Policy, workers: int) -> None:
     """Raise CommandError where several processes would each count what the policy counts for all."""
     if workers == 1 or policy.store is not None:
@@ -243,7 +267,8 @@ def check_workers_policy(policy: Policy, workers: int) -> None:
         if not limits:
             effect = f"one confirmation would allow {workers} calls"
         text = f"{workers} workers need a shared store: {effect}"
-        hint = 'set a file under [policy]: store = "policy.db"; or use one process'
+        place = "under [policy]" if policy.file else "in the policy"
+        hint = f'set a file {place}: store="policy.db"; or use one process'
         error = policy.error_at((limits or confirmations)[0], text, hint)
         raise CommandError(str(error), error.hint)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from toolcrib.config.fields import Settings, TableReader, names_of, parse_toml, setting, show
+from toolcrib.config.fields import Settings, TableReader, names_of, parse_toml, read_text, setting, show
 from toolcrib.config.settings import Policy, Tasks
 from toolcrib.definition import MAX_TIMEOUT_S, MIN_RESULT_TOKENS
 from toolcrib.errors import ConfigurationError, Finding, Level, suggest
@@ -219,13 +219,7 @@ class Config(Settings):
 
 def load_config(path: Path, environ: Mapping[str, str] | None = None) -> Config:
     """Read a file. Raises ConfigurationError with all problems."""
-    try:
-        text = path.read_text("utf-8")
-    except OSError as error:
-        raise ConfigurationError(f"cannot read: {error.strerror}", file=str(path)) from None
-    except UnicodeDecodeError:
-        raise ConfigurationError("not UTF-8 text", file=str(path)) from None
-    return parse_config(text, path, environ)
+    return parse_config(read_text(path), path, environ)
 
 
 def load_default_config() -> Config:

@@ -35,7 +35,7 @@ class Settings:
             given = getattr(self, item.name)
             if given is not None or not item.optional:
                 with problems.collecting():
-                    object.__setattr__(self, item.name, convert(item, given, item.key))
+                    object.__setattr__(self, item.name, convert(item, given, item.name))
         problems.raise_errors()
         for problem in self.find_conflicts():
             problems.add(problem)
@@ -208,9 +208,27 @@ def show(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:80]}..."
 
 
+_ARGUMENT = re.compile(r"\b(\w+)=(?=[\"'\[{\d]|True|False)")
+
+
+def to_toml(hint: str) -> str:
+    """Return a hint with keyword arguments, such as `optional=True`, with keys of a document instead."""
+    return re.sub(r"(?<= = )(True|False)", lambda found: found[0].lower(), _ARGUMENT.sub(r"\1 = ", hint))
+
+
 # --- documents ---------------------------------------------------------------------------------------
 
 _TOML_POSITION = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a document. Raise ConfigurationError."""
+    try:
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"cannot read: {error.strerror}", file=str(path)) from None
+    except UnicodeDecodeError:
+        raise ConfigurationError("not UTF-8 text", file=str(path)) from None
 
 
 def parse_toml(text: str, file: str | None = None) -> dict[str, Any]:
@@ -305,7 +323,7 @@ class TableReader:
 
     def _report_all(self, error: ConfigurationError, prefix: str = "") -> None:
         for each in (error, *error.others):
-            self.report(_join(prefix, each.key or ""), each.message, each.hint)
+            self.report(_join(prefix, each.key or ""), each.message, each.hint and to_toml(each.hint))
 
     def _read_value(self, item: Setting, value: Any, key: str) -> Any:
         """Convert a value, or report its problems and return None."""

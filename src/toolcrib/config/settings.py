@@ -24,13 +24,25 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from toolcrib.config.fields import Settings, find_line, setting, show
+from toolcrib.config.fields import (
+    Settings,
+    TableReader,
+    find_line,
+    names_of,
+    parse_toml,
+    read_text,
+    setting,
+    show,
+    to_toml,
+)
 from toolcrib.errors import ConfigurationError
 
 _PERIODS_S = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hour": 3600}
 _RATE = re.compile(r"\s*(\d+)\s*/\s*(\d*)\s*([a-z]+)\s*")
 DAY_S = 86_400
 MAX_COUNT = 1_000_000_000
+SERVER_SECTIONS = ["server", "http", "search", "lint", "lock", "publish", "tasks", "catalog", "log", "tools"]
+"""The tables of `toolcrib.toml` that are not part of a policy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +102,7 @@ class Rule(Settings):
         if len(given) != 1:
             yield ConfigurationError(
                 f"a rule has exactly one of allow, deny and confirm, got {' and '.join(given) or 'none'}",
-                hint='write allow = ["..."], deny = ["..."] or confirm = ["..."]',
+                hint='write allow=["..."], deny=["..."] or confirm=["..."]',
             )
 
     @property
@@ -207,7 +219,7 @@ class Auth(Settings):
 
     def find_conflicts(self) -> Iterator[ConfigurationError]:
         if self.keys is None and not self.oauth:
-            hint = 'write keys = "toolcrib.keys.json", and create keys with `toolcrib keys create`'
+            hint = 'write keys="toolcrib.keys.json", and create keys with `toolcrib keys create`'
             yield ConfigurationError("needs keys or an authorization server", hint=hint)
         labels = [server.label for server in self.oauth]
         for number, label in enumerate(labels):
@@ -289,7 +301,7 @@ class Telemetry(Settings):
         has_scope = self.metrics_scope != METRICS_SCOPE
         for key, is_set in (("metrics_open", self.metrics_open), ("metrics_scope", has_scope)):
             if is_set and not self.prometheus:
-                hint = "set prometheus = true, or remove it"
+                hint = "set prometheus=True, or remove it"
                 yield ConfigurationError("has no effect: prometheus is off", key=key, hint=hint)
         if has_scope and self.metrics_open and self.prometheus:
             text = "has no effect: metrics_open lets everybody read"
@@ -321,10 +333,24 @@ class Policy(Settings):
     file: str | None = setting(None, key=None)
     lines: Mapping[str, int] = field(default_factory=dict, repr=False, metadata={"key": None})
 
+    @classmethod
+    def load(cls, file: str | Path) -> Policy:
+        """Return the policy of a `toolcrib.toml`, with the same meaning as for `toolcrib serve`.
+
+        Raise ConfigurationError with all problems, also where the file has no policy.
+        """
+        text = read_text(Path(file))
+        document, reader, own = parse_toml(text, str(file)), TableReader(text, Path(file)), names_of(cls)
+        reader.check_names("", document, dict.fromkeys([*SERVER_SECTIONS, *own]))
+        policy = reader.finish(reader.read(cls, document, file=reader.file, lines=reader.lines))
+        if document.keys().isdisjoint(own):
+            raise ConfigurationError("has no policy", file=str(file), hint="write [[rules]] or [auth] in it")
+        return policy
+
     def find_conflicts(self) -> Iterator[ConfigurationError]:
         number = next((number for number, rule in enumerate(self.rules, start=1) if rule.allow), None)
         if self.default == "allow" and number is not None:
-            hint = 'remove policy.default, or set it to "deny"'
+            hint = f'remove {"policy.default" if self.file else "default"}, or set it to "deny"'
             yield self.error_at(f"rules[{number}]", "has no effect: the default is to allow", hint)
 
     @property
@@ -332,9 +358,14 @@ class Policy(Settings):
         return self.default == "deny" or (self.default is None and any(rule.allow for rule in self.rules))
 
     def error_at(self, key: str, problem: str, hint: str | None = None) -> ConfigurationError:
-        """Return an error about a key, with the line of the key or of the table that holds it."""
+        """Return an error about a key, with the line of the key or of the table that holds it.
+
+        The hint is in Python, and translated where the policy was read from a file.
+        """
+        if self.file is None:
+            return ConfigurationError(problem, key=key.removeprefix("policy."), hint=hint)
         line = find_line(self.lines, key)
-        return ConfigurationError(problem, file=self.file, key=key, line=line, hint=hint)
+        return ConfigurationError(problem, file=self.file, key=key, line=line, hint=hint and to_toml(hint))
 
     def error_from(self, key: str, error: ConfigurationError) -> ConfigurationError:
         """Return an error about a key, or about the file that it names, with the line of the key."""

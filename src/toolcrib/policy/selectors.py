@@ -34,7 +34,9 @@ class ToolSelector:
         problems.raise_errors()
 
     def matches(self, tool: Tool) -> bool:
-        return any(test(tool) for test in self._tests)
+        """Return whether a tool matches; a file of a folder also where the template of the folder does."""
+        of = tool.member_of
+        return any(test(tool) or (of is not None and test(of.template)) for test in self._tests)
 
     def check(self, tools: Sequence[Tool]) -> Iterator[ConfigurationError]:
         """Yield an error for each selector that matches none of the tools."""

@@ -27,6 +27,7 @@ from toolcrib.errors import (
     NotConfirmedError,
     ToolBusyError,
     ToolNotFoundError,
+    shorten,
 )
 from toolcrib.protocol import messages, questions
 from toolcrib.protocol.messages import (
@@ -307,7 +308,9 @@ class ToolCall(PendingRequest):
         )
 
     def _not_found(self) -> RPCError:
-        return RPCError(self.engine.settings.unknown_tool_code, f"Unknown tool: {self.name}", status=200)
+        return RPCError(
+            self.engine.settings.unknown_tool_code, shorten(f"Unknown tool: {self.name}"), status=200
+        )
 
     async def _wait(self, limit: CallLimit) -> None:
         try:

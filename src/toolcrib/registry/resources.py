@@ -14,7 +14,7 @@ from enum import Enum
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, cast
 
 from toolcrib.content import MEDIA, ROLES, Block, File, Link, RelayedResult, Result, encode_contents
 from toolcrib.definition import URI, OptionFields, RunMode, ToolOptions, check_option_names, check_text
@@ -26,7 +26,7 @@ from toolcrib.registry.uri_template import URITemplate, is_template, screen
 from toolcrib.schema.function import ToolParts, build_function
 from toolcrib.schema.parameters import HandlerInfo, check_parameters, inspect_handler, name_of
 from toolcrib.schema.result import ToolResults
-from toolcrib.tool import Kind, Tool
+from toolcrib.tool import FolderFile, Kind, Tool
 from toolcrib.validation import codec
 
 if TYPE_CHECKING:
@@ -77,7 +77,8 @@ class Resource(Tool):
     `display_name` is the name that clients show, `template` is None for a single URI. `annotations` are those
     of MCP (`audience`, `priority`, `lastModified`). Clients may keep what they read for `ttl_ms`.
     `unscreened` are variables that may hold `..`, absolute paths and NUL. `folder` is the one whose files are
-    published together. `digest` is that of content which must not change while it is served.
+    published together; `member_of` says which of them this is. `digest` is that of content which must not
+    change while it is served.
     """
 
     kind = "resource"
@@ -88,6 +89,7 @@ class Resource(Tool):
         "display_name",
         "folder",
         "is_static",
+        "member_of",
         "mime_type",
         "size",
         "template",
@@ -100,6 +102,7 @@ class Resource(Tool):
         self.display_name = uri
         self.template: URITemplate | None = None
         self.folder: Folder | None = None
+        self.member_of: FolderFile | None = None
         self.mime_type: str | None = None
         self.size: int | None = None
         self.annotations: Mapping[str, Any] = {}
@@ -146,6 +149,19 @@ class Resource(Tool):
         if values is None or screen(values, self.unscreened) is not None:
             return None
         return values
+
+    @property
+    def is_folder(self) -> bool:
+        return self.folder is not None and self.template is not None
+
+    def file_at(self, arguments: Mapping[str, Any] | None) -> Resource | None:
+        path = arguments.get("path") if arguments and self.is_folder else None
+        if self.template is None or not isinstance(path, str):
+            return None
+        values = {"path": path}
+        made = cast(Resource, self._changed(name=self.template.expand(values)))
+        made.template, made.member_of, made._built = None, FolderFile(self, values), self._built
+        return made
 
 
 def _is_whole(value: Any) -> bool:
@@ -307,6 +323,7 @@ def _folder(uri: str, path: Path, fields: ResourceFields) -> list[Resource]:
         where = template.template.expand({"path": entry.path})
         own = _static(where, partial(read, entry.path), {**shared, "name": entry.path})
         own.mime_type, own.size = fields.get("mime_type") or entry.mime_type, entry.size
+        own.member_of = FolderFile(template, {"path": entry.path})
         found.append(own)
     for each in found:
         each.folder = folder

@@ -7,10 +7,14 @@ dependencies and clean-up as one piece of code, under one deadline.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
+import threading
 from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from contextvars import copy_context
 from copy import deepcopy
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, Literal, NoReturn
@@ -201,7 +205,7 @@ class Injector:
             elif step.is_async:
                 values[step.key] = await stack.enter_async_context(made)
             else:
-                values[step.key] = stack.enter_context(made)
+                values[step.key] = await stack.enter_async_context(_LeftOnThread(made))
         self._finish(values, kwargs)
 
     def _enter_sync(self, stack: ExitStack, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Context:
@@ -274,6 +278,29 @@ class _AsyncStack(AsyncExitStack):
     async def __aexit__(self, *error: Any) -> Literal[False]:
         await super().__aexit__(*error)
         return False
+
+
+class _LeftOnThread:
+    """A sync context manager for async code: its clean-up may block, and runs on a thread of its own."""
+
+    def __init__(self, manager: Any) -> None:
+        self._manager = manager
+
+    async def __aenter__(self) -> Any:
+        return self._manager.__enter__()
+
+    async def __aexit__(self, *error: Any) -> Any:
+        done, context = Future[Any](), copy_context()
+        done.set_running_or_notify_cancel()  # a call that ends early does not stop it
+
+        def leave() -> None:
+            try:
+                done.set_result(context.run(self._manager.__exit__, *error))
+            except BaseException as raised:
+                done.set_exception(raised)
+
+        threading.Thread(target=leave, name="toolcrib-cleanup", daemon=True).start()
+        return await asyncio.wrap_future(done)
 
 
 class _OnLoop:

@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 from toolcrib.content import File, is_text_type
 from toolcrib.definition import SKILLS, ToolOptions, check_text
-from toolcrib.errors import DefinitionError, Finding, InvalidToolError, Location, ToolError
+from toolcrib.errors import CallError, DefinitionError, Finding, InvalidToolError, Location, ToolError
 from toolcrib.registry.folders import FileEntry, Folder
 from toolcrib.registry.resources import STATIC_TTL_MS, Resource
 from toolcrib.schema.parameters import HandlerInfo
@@ -184,7 +184,7 @@ class _SkillReader:
     def _read_file(self, label: str, entry: FileEntry) -> bytes:
         try:
             return self.folder.read(entry.path)[0]
-        except ToolError as error:
+        except CallError as error:
             raise InvalidToolError(f"Skill '{label}' cannot be read: {error}") from None
 
     def _uri_of(self, path: str) -> str:

@@ -226,6 +226,15 @@ class Transports:
         message = f"other machines can reach {host}, and callers are not authenticated"
         raise ConfigurationError(message, key="host", hint=hint)
 
+    def _check_middleware(self) -> None:
+        """Raise ConfigurationError for a tool whose server has middleware that needs HTTP headers."""
+        for tool in self.engine.dispatcher.published():
+            if tool.adoption is not None and tool.adoption.refuses_http:
+                reason = f"{tool.adoption.reason}, which would get no headers"
+                text = f"{tool.label} is not served over HTTP: {reason}"
+                hint = f"serve it over stdio, or run its server with {tool.adoption.library}"
+                raise ConfigurationError(text, hint=hint)
+
     def asgi(
         self, options: HTTPOptions, start: Callable[[], Awaitable[None]], stop: Callable[[], Awaitable[None]]
     ) -> Any:
@@ -236,6 +245,7 @@ class Transports:
         endpoint = self.endpoint(options, bound=options.host, local_only=self._is_unprotected(options))
 
         async def open_() -> None:
+            self._check_middleware()
             endpoint.is_draining = False
             await start()
             if endpoint.auth is not None:
@@ -253,6 +263,7 @@ class Transports:
         """Serve until cancelled or ended by a signal; then let running calls end."""
         from toolcrib.transports.http.server import HTTPServer, bind, describe_bind_error, url_of
 
+        self._check_middleware()
         endpoint = self.endpoint(options, bound=options.host)
         server = HTTPServer(endpoint, timeouts=options.times, max_connections=options.max_connections)
         for each in options.sockets:

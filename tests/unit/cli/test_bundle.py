@@ -198,6 +198,28 @@ def test_secrets_environments_and_caches_are_left_out_and_named(project: Command
     assert "certs/tls.key" in names(project.folder / "shop-tools-1.2.0.mcpb")
 
 
+def test_secrets_in_any_case_databases_and_unsafe_names_are_left_out(project: CommandLine) -> None:
+    secret = (
+        *(".envrc", "SERVER.KEY", ".ENV", "kubeconfig", "dev.kubeconfig", "work/tasks.bin", "counters.bin"),
+        *("data/results.sqlite", "data/results.sqlite3-wal", "data/jobs.db-shm", "seen/points.bin"),
+    )
+    folders = (".kube/config", ".aws/config", ".ssh/known_hosts")
+    for name in (*secret, *folders, "evil\\..\\x.py", "key.py"):
+        project.write(name, "x")
+    policy = '[tasks]\nfile = "work/tasks.bin"\n[policy]\nstore = "counters.bin"\n'
+    policy += '[audit]\nfile = "gone/audit.bin"\ncheckpoints = "seen/points.bin"\n'
+    project.write("toolcrib.toml", f'[server]\ntargets = ["shop/tools.py"]\n{policy}')
+    report = project.json("bundle", "--json")
+    left_out = {each["path"]: each["reason"] for each in report["left_out"]}
+    assert {path for path, reason in left_out.items() if reason == "may be secret"} == {*secret}
+    assert {".kube/", ".aws/", ".ssh/"} <= left_out.keys()
+    assert left_out["evil\\..\\x.py"] == "a backslash in its name"
+    assert "key.py" in report["files"]
+    again = project.json("bundle", "--json", "--include", "*")  # which takes secrets, but no unsafe name
+    assert "SERVER.KEY" in again["files"]
+    assert "evil\\..\\x.py" not in again["files"]
+
+
 def test_one_file_gets_a_project_with_the_packages_it_imports(lone: CommandLine) -> None:
     lone.write("tools.py", f'"""Sums of all kinds."""\nimport json, helpers, click\nimport kit.more\n{ADD}')
     lone.write("helpers.py", "import msgspec\nimport tools\n")
@@ -415,6 +437,8 @@ def test_tools_with_errors_are_not_packed(lone: CommandLine) -> None:
         (("gone.py",), 2, "No such file or folder: gone.py"),
         (("tools.py", "--author", "A", "--env", "1"), 2, "--env must be NAME or NAME:DESCRIPTION, got '1'"),
         (("tools.py", "--author", "A", "--exclude", "*.py"), 1, "tools.py is not in the bundle: excluded"),
+        (("tools.py", "--author", "A", "--version", "../../x"), 1, "Not a version: '../../x'"),
+        (("tools.py", "--author", "A", "--version", "1\\2"), 1, "Not a version: '1"),
         (("colorsys", "--author", "A"), 1, "colorsys is not a file, and there is no pyproject.toml"),
     ],
 )

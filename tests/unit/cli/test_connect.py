@@ -489,3 +489,75 @@ def test_the_environment_of_a_foreign_goose_entry_is_not_shown(cli: CommandLine,
     assert done.exit_code == 1
     assert "hidden" not in done.stderr
     assert '"TOKEN": "***"' in done.stderr
+
+
+# --- secrets ---------------------------------------------------------------------------------------
+
+WITH_KEY = ("--url", URL, "--name", "shop", "--key", "tck_1")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="files have no such modes")
+def test_a_key_is_not_written_where_other_users_can_read_it(cli: CommandLine, cursor: Path) -> None:
+    cursor.parent.mkdir()
+    cursor.write_text("{}")
+    cursor.chmod(0o640)
+    refused = cli.run("connect", "cursor", *WITH_KEY)
+    assert refused.exit_code == 2
+    assert cursor.read_text() == "{}"
+    assert f"Other users can read {cursor}, and the entry contains a secret header" in refused.stderr
+    assert (
+        f"hint: chmod 600 {cursor}, or refer to a variable: --header 'Authorization: Bearer ${{env:NAME}}'"
+        in (refused.stderr)
+    )
+    variable = ("--header", "Authorization: Bearer ${env:SHOP_KEY}")
+    assert cli.run("connect", "cursor", "--url", URL, "--name", "other", *variable).exit_code == 0
+    cursor.chmod(0o600)
+    assert cli.run("connect", "cursor", *WITH_KEY).exit_code == 0
+    assert sorted(servers(cursor)) == ["other", "shop"]
+    assert cursor.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.skipif(os.name == "nt", reason="files have no such modes")
+def test_a_new_file_of_a_project_with_a_key_is_private(cli: CommandLine, home: Path) -> None:
+    assert cli.run("connect", "cursor", "--scope", "project", *WITH_KEY).exit_code == 0
+    assert (cli.folder / ".cursor/mcp.json").stat().st_mode & 0o777 == 0o600
+    assert cli.run("connect", "claude-code", "--scope", "project", "--url", URL).exit_code == 0
+    assert (cli.folder / ".mcp.json").stat().st_mode & 0o044
+
+
+@pytest.mark.parametrize("is_folder", [True, False], ids=["folder", "file"])
+def test_a_link_of_a_checkout_does_not_lead_out_of_it(cli: CommandLine, home: Path, is_folder: bool) -> None:
+    (cli.folder / ".git").mkdir()
+    cli.write("work/tools.py", ADD)
+    (home / "mcp.json").write_text("{}")
+    (home / "mcp.json").chmod(0o600)
+    link, target = (".cursor", home) if is_folder else (".cursor/mcp.json", home / "mcp.json")
+    (cli.folder / link).parent.mkdir(exist_ok=True)
+    (cli.folder / link).symlink_to(target)
+    for words in (("tools.py",), WITH_KEY, ("--remove",)):
+        done = cli.run("connect", "cursor", "--scope", "project", *words)
+        assert done.exit_code == 2
+        assert f"leads out of this project, to {home / 'mcp.json'}" in done.stderr
+        assert f"hint: name that file: --file {home / 'mcp.json'}" in done.stderr
+    assert (home / "mcp.json").read_text() == "{}"
+    assert not (home / "mcp.json.bak").exists()
+
+
+def test_a_link_inside_of_a_checkout_is_followed(cli: CommandLine, home: Path) -> None:
+    (cli.folder / ".git").mkdir()
+    cli.write("tools.py", ADD)
+    (cli.folder / "shared").mkdir()
+    (cli.folder / ".cursor").symlink_to(cli.folder / "shared")
+    assert cli.run("connect", "cursor", "tools.py", "--scope", "project").exit_code == 0
+    assert len(servers(cli.folder / "shared" / "mcp.json")) == 1
+
+
+@pytest.mark.parametrize(
+    "url", ["https://x.example/${env:SECRET}", "https://x.example/mcp?key=$SECRET", "https://x.example/${S"]
+)
+def test_a_url_contains_no_variable_of_the_client(cli: CommandLine, cursor: Path, url: str) -> None:
+    done = cli.run("connect", "cursor", "--url", url)
+    assert done.exit_code == 2
+    assert "The server URL contains the variable $" in done.stderr
+    assert "hint: clients would send its value to the host; use --header" in done.stderr
+    assert not cursor.exists()

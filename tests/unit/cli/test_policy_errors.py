@@ -187,7 +187,7 @@ def test_what_is_counted_for_all_needs_a_place_to_count_in(given: Any, key: str)
     with pytest.raises(CommandError) as caught:
         check_workers_policy(Policy(**given), 3)
     assert caught.value.message.startswith(f"{key}: 3 workers need a shared store: ")
-    assert caught.value.hint == 'set a file under [policy]: store = "policy.db"; or use one process'
+    assert caught.value.hint == 'set a file in the policy: store="policy.db"; or use one process'
     check_workers_policy(Policy(**given), 1)
     check_workers_policy(Policy(**given, store="policy.db"), 3)
 
@@ -311,3 +311,23 @@ redact = []
         (24, "auth.oauth[2].isuer"),
         (25, "audit"),
     }
+
+
+def test_the_code_and_a_command_may_use_the_policy_of_one_file(cli: CommandLine) -> None:
+    cli.write("toolcrib.toml", '[server]\ntargets = ["shop.py"]\n[[rules]]\nallow = ["find"]\n')
+    cli.write(
+        "shop.py",
+        "from pathlib import Path\n"
+        "from toolcrib import MCPServer\n"
+        'server = MCPServer("shop", policy=Path(__file__).with_name("toolcrib.toml"))\n'
+        'server.tool("find", "Find.")(lambda: 1)\n'
+        'server.tool("wipe", "Wipe.")(lambda: 1)\n',
+    )
+    for words in (("serve", "--stdio"), ("serve", "--stdio", "shop.py")):
+        assert "policy" not in cli.run(*words, stdin="").stderr
+    for words in ((), ("-t", "shop.py")):
+        done = cli.run("explain", "wipe", *words)
+        assert (
+            "denied by the default, deny" in done.stdout
+            or "denied by rule 1 (toolcrib.toml:3)" in done.stdout
+        )

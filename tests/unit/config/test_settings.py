@@ -286,7 +286,7 @@ def test_an_allow_rule_makes_deny_the_default(default: Any, rules: Any, denies: 
 @pytest.mark.parametrize(
     ("given", "key", "said"),
     [
-        ({"default": "maybe"}, "policy.default", "must be one of allow, deny, got 'maybe'"),
+        ({"default": "maybe"}, "default", "must be one of allow, deny, got 'maybe'"),
         (
             {"default": "allow", "rules": [Rule(deny=["a"]), Rule(allow=["a"])]},
             "rules[2]",
@@ -340,7 +340,7 @@ def test_an_error_names_the_line_of_the_nearest_key(key: str, line: int | None) 
         (
             Policy,
             {"default": "x", "local_scopes": 5, "roles": 5, "scopes": {"a": 5, "b": ["c"], "d": "e"}},
-            ["policy.default", "roles", "scopes.a", "scopes.d", "policy.local_scopes"],
+            ["default", "roles", "scopes.a", "scopes.d", "local_scopes"],
         ),
     ],
 )

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.support.raw_pipe import raw_pipe
-from toolcrib import MCPServer
+from toolcrib import MCPServer, Tool
 from toolcrib.config.settings import Policy, Rule
+from toolcrib.context import LOCAL
+from toolcrib.policy.access import Access
+from toolcrib.policy.access.explain import explain
 
 
 async def test_an_older_prompt_is_unknown_where_the_newest_is_denied() -> None:
@@ -75,3 +81,45 @@ async def test_completing_a_variable_that_is_a_list_does_not_fail() -> None:
             "completion/complete", {"ref": ref, "argument": {"name": "path", "value": ""}}
         )
         assert found["completion"]["values"] == ["a", "b"]
+
+
+LEGACY = "2025-11-25"
+ON_THE_FILE = Rule(deny=["resource:docs://secret/*"])
+ON_THE_TEMPLATE = Rule(deny=["docs://{+path}"], when={"path": {"prefix": "secret/"}})
+
+
+@pytest.mark.parametrize("rule", [ON_THE_FILE, ON_THE_TEMPLATE], ids=["file", "template"])
+@pytest.mark.parametrize("is_new", [False, True], ids=["listed", "new"])
+async def test_a_rule_about_a_file_of_a_folder_covers_every_way_to_it(
+    tmp_path: Path, rule: Rule, is_new: bool
+) -> None:
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "open.txt").write_text("open")
+    before, after = ("other", "plan") if is_new else ("plan", "other")
+    (tmp_path / "secret" / f"{before}.txt").write_text("secret")
+    server = MCPServer("docs", policy=Policy(rules=[rule]))
+    server.add_resource("docs://", tmp_path)
+    (tmp_path / "secret" / f"{after}.txt").write_text("secret")
+    async with server, raw_pipe(server, version=LEGACY) as pipe:
+        listed = await pipe.result("resources/list", {})
+        assert [entry["uri"] for entry in listed["resources"]] == ["docs://open.txt"]
+        for uri in ("docs://secret/plan.txt", "docs://secret%2Fplan.txt", "docs://s%65cret/plan.txt"):
+            for method in ("resources/read", "resources/subscribe"):
+                assert (await pipe.error(method, {"uri": uri}))["message"] == f"Resource not found: {uri}"
+            assert explain(access_of(server), LOCAL, *found(server, uri)).verdict == "hidden"
+        assert await pipe.result("resources/subscribe", {"uri": "docs://open.txt"}) == {}
+        ref = {"type": "ref/resource", "uri": "docs://{+path}"}
+        params = {"ref": ref, "argument": {"name": "path", "value": ""}}
+        completed = await pipe.result("completion/complete", params)
+        assert completed["completion"]["values"] == ["open.txt"]
+
+
+def access_of(server: MCPServer) -> Access:
+    assert server.enforcer is not None
+    return server.enforcer.access
+
+
+def found(server: MCPServer, uri: str) -> tuple[Tool, dict[str, Any]]:
+    resource, values = server.dispatcher.find_resource(uri)
+    assert resource is not None and values is not None  # noqa: PT018
+    return resource, values

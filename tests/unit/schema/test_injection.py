@@ -313,6 +313,38 @@ async def test_clean_up_runs_when_an_async_tool_times_out_or_is_cancelled() -> N
     assert EVENTS == ["open", "CancelledError", "close"]
 
 
+async def test_blocking_clean_up_of_an_async_tool_does_not_block_the_event_loop() -> None:
+    server = MCPServer()
+    release = threading.Event()
+
+    def open_slow() -> Iterator[Db]:
+        yield Db()
+        EVENTS.append("released" if release.wait(5) else "nobody could release it")
+
+    @server.tool
+    async def use(db: Annotated[Db, Depends(open_slow)]) -> str:
+        asyncio.get_running_loop().call_later(0.01, release.set)  # runs while the clean-up waits
+        return db.name
+
+    assert (await server.call("use")).text == "real"
+    assert EVENTS == ["released"]
+
+
+async def test_a_failing_clean_up_of_an_async_tool_is_its_failure() -> None:
+    server = MCPServer()
+
+    def open_failing() -> Iterator[Db]:
+        yield Db()
+        raise ToolError("the database is gone")
+
+    @server.tool
+    async def use(db: Annotated[Db, Depends(open_failing)]) -> str:
+        return db.name
+
+    result = await server.call("use")
+    assert (result.is_error, result.text) == (True, "the database is gone")
+
+
 async def test_clean_up_of_a_thread_runs_when_its_code_has_ended() -> None:
     server = MCPServer()
     release, closed = threading.Event(), threading.Event()

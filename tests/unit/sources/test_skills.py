@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,20 @@ def refusal(folder: Path) -> Any:
     assert (finding.code, finding.level) == ("invalid-skill", "error")
     assert Path(str(finding.file)).name == "SKILL.md"
     return finding
+
+
+def write_unreadable(folder: Path) -> None:
+    """Write a file that can be listed and not opened: its path is longer than the system takes."""
+    at = os.open(folder, os.O_RDONLY)
+    for name in [*("d" * 250 for _ in range(17)), "notes.md"]:
+        if name == "notes.md":
+            inner = os.open(name, os.O_WRONLY | os.O_CREAT, dir_fd=at)
+        else:
+            os.mkdir(name, dir_fd=at)
+            inner = os.open(name, os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = inner
+    os.close(at)
 
 
 # --- what clients get ------------------------------------------------------------------------------------
@@ -394,3 +409,14 @@ async def test_a_skill_in_quarantine_is_not_listed(tmp_path: Path) -> None:
     async with server.connect() as client:
         assert [skill.name for skill in await client.list_skills()] == ["coffee"]
         assert [item.uri for item in await client.list_resources()] == ["skill://coffee/SKILL.md"]
+
+
+@pytest.mark.skipif(os.open not in os.supports_dir_fd, reason="needs a path longer than the system takes")
+def test_a_skill_with_a_file_that_cannot_be_read_leaves_the_others(tmp_path: Path) -> None:
+    write(tmp_path, "mail")
+    write_unreadable(write(tmp_path, "tea"))
+    batch = read_skills(tmp_path)
+    (finding,) = batch.findings
+    assert (finding.code, finding.level) == ("invalid-skill", "error")
+    assert finding.message.startswith("Skill 'tea' cannot be read: File 'tea/ddd")
+    assert [skill.name for skill in skills_of(batch.resources)] == ["mail"]

@@ -66,7 +66,10 @@ def check_url(url: str) -> str:
     """Return a valid URL of a server. Raises ConfigurationError."""
     if not _URL.fullmatch(url):
         hint = "use a URL such as http://127.0.0.1:8000/mcp"
-        raise ConfigurationError(f"Invalid server URL {url!r}", hint=hint)
+        raise ConfigurationError(f"Invalid server URL {url!r:.200}", hint=hint)
+    if found := re.search(r"\$(?:\{[^}]*\}?|[A-Za-z_]\w*)", url):
+        hint = "clients would send its value to the host; use --header 'Authorization: Bearer ${env:NAME}'"
+        raise ConfigurationError(f"The server URL contains the variable {found[0]:.80}", hint=hint)
     return url
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 import sysconfig
 from collections.abc import Iterable, Mapping, Sequence
@@ -53,6 +54,7 @@ _COLUMNS = (
     Column("FILE", is_path=True, style={"dim": True}),
 )
 _SECRET_KEYS = (*edit.ENV_KEYS, *edit.HEADER_KEYS)
+_USE_VARIABLE = "--header 'Authorization: Bearer ${env:NAME}'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,8 @@ def connect(
     else:
         raise exclusive("--file", "--scope")
     destination = Destination(chosen, used_scope, path, chosen.server_name(name or default_name(targets)))
+    if used_scope == "project" and not only_print:
+        _check_link(path)
     if remove:
         return _remove(destination, url, force, as_json, terminal)
     server = _parse_server(targets, url, env, _read_headers(headers, key))
@@ -150,6 +154,15 @@ def _find_client(name: str) -> Client:
         if client.key == name:
             return client
     raise CommandError(f"Unknown client: {name}", suggest(name, _client_keys()))
+
+
+def _check_link(file: Path) -> None:
+    """Raise CommandError where a link, which may come with the checkout, leads to a file outside of it."""
+    here = Path.cwd()
+    root = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
+    real = Path(os.path.realpath(file))
+    if not real.is_relative_to(os.path.realpath(root)):
+        raise CommandError(f"{file} leads out of this project, to {real}", f"name that file: --file {real}")
 
 
 # --- the server --------------------------------------------------------------------------------------
@@ -286,8 +299,16 @@ def _write(
     destination: Destination, entry: dict[str, Any], force: bool, as_json: bool, terminal: Terminal
 ) -> int:
     client, name, file = destination.client, destination.name, destination.file
+    headers = [value for key in edit.HEADER_KEYS for value in entry.get(key, {}).values()]
+    is_secret = any("${" not in value for value in headers)
+    facts = edit.read(file).facts if is_secret and os.name != "nt" else None
+    if facts is not None and facts.st_mode & 0o077:
+        text = f"Other users can read {file}, and the entry contains a secret header"
+        raise CommandError(
+            text, f"chmod 600 {shlex.quote(str(file))}, or refer to a variable: {_USE_VARIABLE}"
+        )
     # The file of a project is shared: it gets the mode of any new file.
-    mode = None if destination.scope == "project" else PRIVATE
+    mode = None if destination.scope == "project" and not is_secret else PRIVATE
     done = edit.connect(client.editor, file, name, entry, force=force, mode=mode)
     next_step = client.next_step_in_project if destination.scope == "project" else client.next_step
     if as_json:

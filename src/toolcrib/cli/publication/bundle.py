@@ -64,16 +64,19 @@ _TIME = (1980, 1, 1, 0, 0, 0)
 """The earliest time that a zip can have."""
 _PNG = b"\x89PNG\r\n\x1a\n"
 _SCRIPT = re.compile(r"^# /// script\s*\n((?:#(?: .*)?\n)+?)# ///\s*$", re.MULTILINE)
+_VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]{0,63}")
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
 
 SECRETS = (
-    ".env", ".env.*", "*.pem", "*.key", "*.p12", "*.pfx", "*.keystore", "*.keys.json", "id_rsa", "id_dsa",
+    ".env", ".env.*", ".envrc", "kubeconfig*", "*.kubeconfig", "*.sqlite*", "*.db", "*.db-*",
+    "*.pem", "*.key", "*.p12", "*.pfx", "*.keystore", "*.keys.json", "id_rsa", "id_dsa",
     "id_ecdsa", "id_ed25519", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".htpasswd", "credentials",
     "credentials.json", "secrets.json", "secrets.toml", "secrets.yaml", "secrets.yml",
 )  # fmt: skip
-"""Names of files that usually hold secrets."""
+"""Names of files that usually hold secrets, in lower case."""
 NO_SECRETS = (".env.example", ".env.sample", ".env.template")
 GENERATED = (
+    ".aws", ".gnupg", ".kube", ".ssh",
     ".git*", ".hg", ".svn", ".venv", "venv", "__pycache__", "*.pyc", "*.egg-info", ".eggs", ".tox", ".nox",
     ".*_cache", ".cache", ".hypothesis", ".coverage*", "htmlcov", "node_modules", ".idea", ".vscode",
     ".DS_Store", "Thumbs.db", "*.log", "*.mcpb", ".mcpbignore",
@@ -354,6 +357,8 @@ class Rules:
     def reason_against(self, path: Path) -> str | None:
         """Return why a file or folder is left out, or None where it is taken."""
         name = path.relative_to(self.root).as_posix()
+        if "\\" in name:  # a folder on Windows
+            return "a backslash in its name"
         if _matches(name, self.include):
             return None
         if _matches(name, self.exclude):
@@ -371,14 +376,16 @@ class Rules:
         if _is_named(path.name, NO_SECRETS):
             return False
         policy = self.project.config.policy
-        own: list[Path | str | None] = []
+        tasks = self.project.config.tasks
+        own: list[Path | str | None] = [] if tasks is None else [tasks.file]
+        own += [] if policy is None else [policy.store]
         if policy is not None and policy.auth is not None:
             own.append(policy.auth.keys)
         if policy is not None and policy.audit is not None:  # beside it are its key and its checkpoints
-            own += [policy.audit.file, policy.audit.key_file]
-        files = [Path(each) for each in own if each is not None]
-        is_own = any(path.name.startswith(each.name) and path.parent.samefile(each.parent) for each in files)
-        return is_own or _is_named(path.name, SECRETS)
+            own += [policy.audit.file, policy.audit.key_file, policy.audit.checkpoints]
+        full = os.path.realpath(path)  # what is beside a database begins with its name
+        is_own = any(each is not None and full.startswith(os.path.realpath(each)) for each in own)
+        return is_own or _is_named(path.name.lower(), SECRETS)
 
 
 def _is_named(name: str, patterns: Iterable[str]) -> bool:
@@ -438,6 +445,8 @@ class Facts:
             report.error(
                 "The version is unknown", f"write {place_of(project, 'version')}, or use --version 1.2.3"
             )
+        if version is not None and not _VERSION.fullmatch(version):
+            report.error(f"Not a version: {version!r:.80}", "use letters, digits and . + - _, such as 1.2.3")
         description = (
             given["description"]
             or project.config.publish.description

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 from toolcrib.config.settings import Policy, Rule
 from toolcrib.context import LOCAL, Principal
@@ -197,9 +197,10 @@ class CompiledRule:
         problems.raise_errors()
 
     def bind(self, tool: Tool) -> ToolRule:
-        """Return the rule for one tool."""
-        items = self.predicates.items()
-        conditions = (Condition(ArgumentPath(path, tool), predicate) for path, predicate in items)
+        """Return the rule for one tool. Conditions on a file are those on the template of its folder."""
+        items, of = self.predicates.items(), tool.member_of
+        has = tool if of is None else of.template
+        conditions = (Condition(ArgumentPath(path, has), predicate) for path, predicate in items)
         return ToolRule(self.number, self.effect, self.label, self.rule.because, tuple(conditions))
 
 
@@ -254,6 +255,14 @@ def _name_tools(tools: Sequence[Tool]) -> str:
     return f"the {count_kinds(map(label_of, named.values()))} of this rule"
 
 
+class _About(NamedTuple):
+    """The rules about a tool, the scopes that it requires, and the decisions by missing scopes and rules."""
+
+    rules: list[CompiledRule]
+    scopes: list[str]
+    decisions: dict[tuple[Any, ...], Decision]
+
+
 class Access:
     """The rules and scopes of one policy, with a cache of decisions.
 
@@ -289,8 +298,7 @@ class Access:
     def clear(self) -> None:
         """Drop all cached decisions and the tools they refer to."""
         self._decisions: dict[tuple[Principal, Tool], Decision] = {}
-        self._by_rules: dict[tuple[Any, ...], Decision] = {}
-        self._about: dict[Tool, tuple[list[CompiledRule], list[str]]] = {}
+        self._about: dict[Tool, _About] = {}
         self._views: dict[str, Views] = {}
 
     # --- visible and callable ---
@@ -300,8 +308,17 @@ class Access:
         decision = self._decisions.get(key)
         if decision is None:
             if len(self._decisions) >= MAX_DECISIONS:
-                self._decisions, self._by_rules, self._about = {}, {}, {}
+                self._decisions, self._about = {}, {}
             decision = self._decisions[key] = self._decide(principal, tool)
+        return decision
+
+    def decide_call(self, principal: Principal, tool: Tool, arguments: Mapping[str, Any] | None) -> Decision:
+        """Decide about the tool, or about the file that the template of a folder is read with."""
+        file = tool.file_at(arguments)
+        if file is None:
+            return self.decide(principal, tool)
+        decision = self._decide(principal, file)
+        self._about.pop(file, None)  # callers may name any number of files
         return decision
 
     def is_visible(self, principal: Principal, tool: Tool) -> bool:
@@ -332,7 +349,7 @@ class Access:
 
     def needed_scopes(self, tool: Tool) -> list[str]:
         """Return every scope that a tool requires, by itself and by the policy."""
-        return self._requirements_of(tool)[1]
+        return self._requirements_of(tool).scopes
 
     def missing_scopes(self, principal: Principal, tool: Tool) -> tuple[str, ...]:
         """Return the required scopes that a principal lacks. Without `auth` the local user has all."""
@@ -343,23 +360,24 @@ class Access:
             held = {*held, *self.policy.local_scopes}
         return tuple(scope for scope in self.needed_scopes(tool) if scope not in held)
 
-    def _requirements_of(self, tool: Tool) -> tuple[list[CompiledRule], list[str]]:
-        """Return the rules about a tool for any principal, and the scopes that it requires."""
+    def _requirements_of(self, tool: Tool) -> _About:
+        """Return what holds about a tool for any principal."""
         found = self._about.get(tool)
         if found is None:
             by_policy = (scope for scope, match in self._scopes.items() if match.matches(tool))
             rules = [rule for rule in self.rules if rule.tools.matches(tool)]
-            found = self._about[tool] = (rules, sorted({*tool.options.scopes, *by_policy}))
+            found = self._about[tool] = _About(rules, sorted({*tool.options.scopes, *by_policy}), {})
         return found
 
     def _decide(self, principal: Principal, tool: Tool) -> Decision:
         """Principals to whom the same rules apply, and who lack the same scopes, share one decision."""
-        rules = [rule for rule in self._requirements_of(tool)[0] if rule.who.matches(principal)]
+        about = self._requirements_of(tool)
+        rules = [rule for rule in about.rules if rule.who.matches(principal)]
         missing = self.missing_scopes(principal, tool)
-        key = (tool, missing, *(rule.number for rule in rules))
-        decision = self._by_rules.get(key)
+        key = (missing, *(rule.number for rule in rules))
+        decision = about.decisions.get(key)
         if decision is None:
-            decision = self._by_rules[key] = _apply(self._bind(tool, rules), tool, missing)
+            decision = about.decisions[key] = _apply(self._bind(tool, rules), tool, missing)
         return decision
 
     def _bind(self, tool: Tool, rules: Sequence[CompiledRule]) -> RuleSet:
@@ -376,6 +394,10 @@ class Access:
 
 
 def _apply(rules: RuleSet, tool: Tool, missing: tuple[str, ...]) -> Decision:
+    if tool.member_of is not None:  # a file of a folder: its path is known
+        judged = rules.judge(tool.member_of.values)
+        is_final = judged.is_allowed and judged.confirm is None
+        return Decision(judged.is_allowed, judged.rule, rules, missing, judged, is_final)
     refusal = _find_refusal(rules, tool)
     if refusal is not None:
         return Decision(False, refusal.rule, rules, missing, refusal)

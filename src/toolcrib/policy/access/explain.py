@@ -72,7 +72,10 @@ def explain(
     Arguments that are not refused as they were sent are converted, also by the author's validators. Raises
     InvalidArgumentsError, or whatever those raise.
     """
-    decision = access.decide(principal, tool)
+    decision = access.decide_call(principal, tool, arguments)
+    tool = tool.file_at(arguments) or tool
+    if tool.member_of is not None:
+        arguments = dict(tool.member_of.values)
     received = None if arguments is None else _receive(decision, tool, arguments)
     verdict, judgement = _judge(decision, arguments, received)
     policy = access.policy
@@ -108,7 +111,7 @@ def _find_witness(decision: Decision, tool: Tool) -> dict[str, Any] | None:
     rules = decision.rules
     if not decision.is_visible:
         return None
-    if rules.is_open and not rules.denies:
+    if tool.member_of is not None or (rules.is_open and not rules.denies):
         return {}
     conditions = [condition for rule in (*rules.denies, *rules.allows) for condition in rule.conditions]
     found = find_example(tool, conditions, lambda example: rules.judge(example).is_allowed)

@@ -54,6 +54,13 @@ class AccessMiddleware:
         return self._access.view(principal, tools)
 
     def admission(self, principal: Principal, tool: Tool, unknown: Collection[str]) -> Admission | None:
+        if tool.is_folder and "path" not in unknown:
+
+            def admits_file(given: Mapping[str, Any]) -> bool:
+                decision = self._access.decide_call(principal, tool, given)
+                return decision.is_visible and not decision.missing
+
+            return admits_file
         decision, arguments = self._access.decide(principal, tool), tool.arguments
         if decision.constant is not None:
             return None
@@ -78,7 +85,7 @@ class AccessMiddleware:
     def __call__(self, call: Call, next: Next) -> Awaitable[Result]:
         if call.is_built_in or call.tool is None:
             return next(call)
-        decision = self._access.decide(call.principal, call.tool)
+        decision = self._access.decide_call(call.principal, call.tool, call.arguments)
         if decision.constant is not None:  # else it depends on the arguments
             call.rule = decision.rule
         if decision.missing or not decision.is_visible:

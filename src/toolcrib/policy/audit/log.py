@@ -99,8 +99,8 @@ class AuditLog:
         if (foreign := find_foreign_file(path)) is not None:
             return foreign
         hint = (
-            f"run `toolcrib audit verify --file {path}` to see what was changed; accept_gap = true under "
-            "[audit] continues after the damage, and records that"
+            f"run `toolcrib audit verify --file {path}` to see what was changed; accept_gap=True of "
+            "the audit settings continues after the damage, and records that"
         )
         message = f"the audit log is damaged: {error}"
         return ConfigurationError(message, file=str(path), key="audit.file", hint=hint)

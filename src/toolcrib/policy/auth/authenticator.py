@@ -367,7 +367,7 @@ def _find_resource(auth: Auth, resource: str | None) -> str | None:
         hint = "set the same resource for all of them"
         raise ConfigurationError("a server has one address", key="auth.oauth.resource", hint=hint)
     if resources[0] is None:
-        hint = 'set the address of this server: resource = "https://tools.example.com/mcp"'
+        hint = 'set the address of this server: resource="https://tools.example.com/mcp"'
         raise ConfigurationError("required to check tokens", key="auth.oauth.resource", hint=hint)
     return resources[0]
 

@@ -90,7 +90,7 @@ class TelemetryMiddleware:
     def _snapshot(self) -> MetricsSnapshot:
         if self._metrics is None:
             raise ConfigurationError(
-                "metrics are off", key="telemetry.prometheus", hint="set prometheus = true"
+                "metrics are off", key="telemetry.prometheus", hint="set prometheus=True"
             )
         snapshot = self._metrics.snapshot()
         for name, read in self._gauges.items():

@@ -88,12 +88,20 @@ MAX_REASONS = 5
 
 _USE_AUTH = "run it with its own library, or remove auth= there and set up [auth] of toolcrib"
 
+NOT_OVER_HTTP = "foreign-middleware"
+"""The code of the finding about a server that is refused over HTTP."""
+_USE_STDIO = (
+    "it is not served over HTTP, whose headers its middleware would not get: use stdio or its own library"
+)
+
 
 class _Reason(NamedTuple):
     words: str
     code: Any
     """The class or callable in between, whose place is reported."""
     is_authentication: bool = False
+    reads_headers: bool = False
+    """Whether it may look at HTTP headers, which it does not get here."""
 
 
 def find_guards(server: Any) -> Finding | None:
@@ -109,6 +117,8 @@ def find_guards(server: Any) -> Finding | None:
     if refused:
         raise SourceError(f"Server '{server.name}' is not served: {words}", source=place, hint=_USE_AUTH)
     text = f"The tools of server '{server.name}' are called through its own handlers: {words}"
+    if any(reason.reads_headers for reason in found.values()):
+        return Finding(NOT_OVER_HTTP, "error", text, None, None, place.file, place.line, _USE_STDIO)
     return Finding("foreign-handlers", "advice", text, file=place.file, line=place.line)
 
 
@@ -258,11 +268,21 @@ def _find_middleware(part: Any) -> Iterator[_Reason]:
     items = [item for item in getattr(part, "middleware", None) or () if not _is_default(item)]
     if items:
         own = next((item for item in items if _is_written_here(locate(_code_of(item)))), None)
-        yield _Reason(f"it has middleware ({', '.join(map(_name_of, items))})", own)
+        words = f"it has middleware ({', '.join(map(_name_of, items))})"
+        yield _Reason(words, own, reads_headers=any(map(_may_read_headers, items)))
     extensions = getattr(part, "_extensions", None) or ()
     for item in extensions.values() if isinstance(extensions, dict) else extensions:
         if _find_foreign(getattr(item, "intercept_tool_call", None)) is not None:
-            yield _Reason(f"it has an extension that intercepts calls ({_name_of(item)})", item)
+            words = f"it has an extension that intercepts calls ({_name_of(item)})"
+            yield _Reason(words, item, reads_headers=True)
+
+
+def _may_read_headers(middleware: Any) -> bool:
+    """Return whether middleware authenticates, or runs code that is not of its library."""
+    kind = type(middleware)
+    if package_of(kind) not in _LIBRARIES or "auth" in kind.__module__:
+        return True
+    return _first_foreign(getattr(middleware, "__dict__", {}).values()) is not None
 
 
 def _is_default(middleware: Any) -> bool:

@@ -52,6 +52,7 @@ from toolcrib.sources.foreign.bridge import (
     run_server,
 )
 from toolcrib.sources.foreign.guards import (
+    NOT_OVER_HTTP,
     find_guards,
     find_override,
     lists_features_itself,
@@ -190,6 +191,9 @@ def read_server(server: Any) -> Reading:
             reading.tools.append(tool)
             reading.findings += _report_task(item)
     _add_features(reading, features, bridge, library or "mcp")
+    for each in (*reading.tools, *reading.resources, *reading.prompts):
+        if guards is not None and guards.code == NOT_OVER_HTTP and each.adoption is not None:
+            each.adoption = replace(each.adoption, refuses_http=True)
     if not (reading.tools or reading.resources or reading.prompts or reading.findings):
         reading.findings.append(Finding("no-tools", "warning", f"Server '{server.name}' has no tools"))
     return reading

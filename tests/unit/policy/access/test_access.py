@@ -357,8 +357,8 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for caller in callers:
         assert len(policy.view(caller, TOOLS)) == 2
         assert len(policy._decisions) <= 4
-        assert len(policy._by_rules) <= 4
         assert len(policy._about) <= 3
+        assert sum(len(about.decisions) for about in policy._about.values()) <= 4
         assert len(policy._views["tool"][1]) <= 3
         assert len(policy._views["tool"][2]) <= 2
 

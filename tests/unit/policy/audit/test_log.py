@@ -220,7 +220,7 @@ async def test_damage_is_an_error_that_says_what_to_do(tmp_path: Path, logs: lis
     assert caught.value.message == words
     assert (caught.value.file, caught.value.key) == (str(path), "audit.file")
     assert f"`toolcrib audit verify --file {path}`" in str(caught.value.hint)
-    assert "accept_gap = true" in str(caught.value.hint)
+    assert "accept_gap=True" in str(caught.value.hint)
     accepting = make_audit(logs, path, accept_gap=True)
     await accepting.open()
     assert await committed(accepting, 2)

@@ -224,7 +224,7 @@ def test_tokens_need_an_address_to_be_meant_for() -> None:
     with pytest.raises(ConfigurationError, match="required to check tokens") as caught:
         Authenticator(auth, resource=None)
     assert caught.value.key == "auth.oauth.resource"
-    assert caught.value.hint == 'set the address of this server: resource = "https://tools.example.com/mcp"'
+    assert caught.value.hint == 'set the address of this server: resource="https://tools.example.com/mcp"'
 
 
 def test_what_is_written_goes_before_where_the_server_is_bound() -> None:

@@ -90,7 +90,7 @@ async def test_a_folder_that_is_not_there_is_named_at_the_start(tmp_path):
         await quota.open()
     assert threading.active_count() == before  # nobody goes on trying
     assert caught.value.message == f"{tmp_path}/nowhere/limits.db cannot be opened: No such file or directory"
-    assert caught.value.key == "policy.store"
+    assert caught.value.key == "store"
 
 
 async def test_a_file_that_is_locked_at_the_start_is_no_reason_not_to_start(on_file, path):

@@ -272,7 +272,7 @@ def test_without_prometheus_nothing_is_counted_and_there_is_no_page() -> None:
     telemetry.count_refusal("401")
     with pytest.raises(ConfigurationError, match=r"telemetry\.prometheus: metrics are off") as caught:
         telemetry.exposition()
-    assert caught.value.hint == "set prometheus = true"
+    assert caught.value.hint == "set prometheus=True"
 
 
 def test_a_large_page_is_written_in_a_moment() -> None:

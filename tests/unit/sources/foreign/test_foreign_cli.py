@@ -152,6 +152,21 @@ def test_check_says_for_each_tool_how_it_is_run_and_why(
         "f": ("fastmcp", "native"),
     }
     assert tools["refund"]["reason"] == "it has middleware (Deny)"
+    assert checked.exit_code == 1
+    assert "it has middleware (Deny) hint: it is not served over HTTP, whose headers" in words
+
+
+def test_a_server_with_middleware_is_refused_over_http_and_served_over_stdio(tmp_path: Path) -> None:
+    file = tmp_path / "guarded.py"
+    file.write_text(GUARDED)
+
+    refused = run("serve", file, "--port", "0")
+    served = run("call", "refund", "order=1", "--target", file)
+
+    assert refused.exit_code == 2, refused.stderr
+    assert "'refund' is not served over HTTP: it has middleware (Deny)" in refused.stderr
+    assert "hint: serve it over stdio, or run its server with fastmcp" in refused.stderr
+    assert "refunds are closed" in served.stdout + served.stderr
 
 
 def test_a_tool_in_the_source_that_is_not_served_is_reported(

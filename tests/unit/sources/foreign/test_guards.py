@@ -13,9 +13,13 @@ from typing import Annotated, Any
 
 import pytest
 from fastmcp import FastMCP
-from fastmcp.server.auth import StaticTokenVerifier
+from fastmcp.exceptions import ToolError
+from fastmcp.server.auth import StaticTokenVerifier, require_scopes
+from fastmcp.server.dependencies import get_http_headers
 from fastmcp.server.middleware import Middleware
+from fastmcp.server.middleware.authorization import AuthMiddleware
 from fastmcp.server.middleware.logging import LoggingMiddleware
+from fastmcp.server.middleware.rate_limiting import RateLimitingMiddleware
 from fastmcp.server.middleware.tool_injection import ToolInjectionMiddleware
 from fastmcp.server.providers import Provider
 from fastmcp.tools import Tool as FastTool
@@ -26,7 +30,7 @@ from mcp.server.mcpserver.tools.base import Tool as OfficialTool
 from mcp.server.mcpserver.utilities.func_metadata import FuncMetadata
 from pydantic import Field, field_validator
 
-from toolcrib.errors import Finding, SourceError
+from toolcrib.errors import ConfigurationError, Finding, SourceError
 from toolcrib.server import MCPServer
 from toolcrib.sources import collect
 from toolcrib.sources.foreign.guards import find_guards
@@ -486,3 +490,53 @@ async def test_an_output_schema_that_its_author_has_changed_stays(library: str) 
     assert taken.definition.output_schema is not None
     assert taken.definition.output_schema["properties"]["result"]["maxLength"] == 90
     assert (await ours.call("repeat", {"text": "a"})).structured_content == {"result": "a"}
+
+
+class NeedsKey(Middleware):
+    async def on_call_tool(self, context: Any, call_next: Any) -> Any:
+        if "x-blocked" in get_http_headers():
+            raise ToolError("blocked")
+        return await call_next(context)
+
+
+def serve_guarded(*middleware: Middleware) -> MCPServer:
+    theirs = FastMCP("x", middleware=list(middleware))
+    theirs.tool(lambda: 1, name="one")
+    server = MCPServer("ours")
+    server.add(theirs)
+    return server
+
+
+async def test_middleware_that_would_miss_http_headers_keeps_its_server_off_http() -> None:
+    server = serve_guarded(NeedsKey())
+    words = r"Tool 'one' is not served over HTTP: it has middleware \(NeedsKey\), which would get no headers"
+    async with server.connect() as client:  # without HTTP, there are no headers to miss
+        assert (await client.call("one")).text == "1"
+    with pytest.raises(ConfigurationError, match=words):
+        await server.run("http", port=0)
+    app = serve_guarded(NeedsKey()).asgi()
+    with pytest.raises(ConfigurationError, match=words):
+        await app.lifespan(app).__aenter__()
+
+
+async def test_middleware_of_the_library_that_reads_no_headers_is_served_over_http() -> None:
+    app = serve_guarded(LoggingMiddleware()).asgi()
+    async with app.lifespan(app):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("middleware", "level"),
+    [
+        (NeedsKey(), "error"),
+        (AuthMiddleware(auth=require_scopes("a")), "error"),
+        (RateLimitingMiddleware(get_client_id=lambda _: "x"), "error"),
+        (RateLimitingMiddleware(), "advice"),
+        (LoggingMiddleware(), "advice"),
+    ],
+    ids=lambda item: type(item).__name__,
+)
+def test_middleware_that_may_read_headers_is_an_error(middleware: Middleware, level: str) -> None:
+    finding = guarded(FastMCP("x", middleware=[middleware]), "it has middleware")
+    assert finding.level == level
+    assert (finding.hint is not None) is (level == "error")
