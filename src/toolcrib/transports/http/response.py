@@ -160,7 +160,10 @@ class OutputStore:
         if self._batch:
             batch, self._batch = self._batch, []
             for transport, data in batch:
-                transport.write(data)
+                try:
+                    transport.write(data)
+                except RuntimeError:  # from uvloop: this client has disconnected, the others wait
+                    pass
 
     def open_file(self) -> IO[bytes]:
         """Return a file that is deleted when it is closed. Raise OSError."""
