@@ -164,7 +164,9 @@ class Endpoint:
         return error_response(404, f"Not found; MCP is at {request.root}{self.path}")
 
     def _watch(self, outcome: Reply | PendingResponse, request: Request) -> Reply | PendingResponse:
-        """End a stream when the credentials of its request expire."""
+        """Release the body of a request that opens a stream, and end the stream when its credentials expire."""
+        request.body = b""
+        self.bodies.release(request)
         if self.auth is not None and not isinstance(outcome, Reply):
             self.auth.watch(outcome, request)
         return outcome

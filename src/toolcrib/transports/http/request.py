@@ -315,8 +315,8 @@ class BodyBudget:
     """Memory for the request bodies of callers without credentials: one budget for all of them.
 
     A caller with a key or token may send bodies of any allowed size. All other bodies count, above
-    `FREE_BYTES`, from the moment their size is known until their request is answered; those beyond the budget
-    are refused.
+    `FREE_BYTES`, from the moment their size is known until their request is answered or a stream is open;
+    those beyond the budget are refused.
     """
 
     def __init__(self, limit: int = MAX_BODIES) -> None:
