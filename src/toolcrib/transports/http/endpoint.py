@@ -158,7 +158,8 @@ class Endpoint:
                 return self.busy()
             from toolcrib.transports.http.routes import find_route  # few servers have routes
 
-            found = find_route(self.routes, request, self.engine.dispatcher.timeout_s)
+            dispatcher = self.engine.dispatcher
+            found = find_route(self.routes, request, dispatcher.runner, dispatcher.timeout_s)
             if found is not None:
                 return found
         return error_response(404, f"Not found; MCP is at {request.root}{self.path}")
