@@ -79,6 +79,8 @@ class Endpoint:
             if status:
                 message = _LOCAL_ONLY if self.hosts.is_remote(request.local) else _NOT_ALLOWED[status]
                 return error_response(status, message, closes=True)
+            if head.method == "OPTIONS" and (preflight := self.hosts.allow_preflight(head.headers)):
+                return Response(200, headers=preflight)  # before authentication: it has no credentials
             head.allowed_at = request.local
         if self.auth is not None:
             return self.auth.admit(request)
@@ -165,7 +167,7 @@ class Endpoint:
         return error_response(404, f"Not found; MCP is at {request.root}{self.path}")
 
     def _watch(self, outcome: Reply | PendingResponse, request: Request) -> Reply | PendingResponse:
-        """Release the body of a request that opens a stream, and end the stream when its credentials expire."""
+        """Release the body of a request that opens a stream. End the stream when its credentials expire."""
         request.body = b""
         self.bodies.release(request)
         if self.auth is not None and not isinstance(outcome, Reply):

@@ -42,11 +42,13 @@ class Head:
 
     Names of headers are in lower case; a header that came twice has the value `REPEATED`. The last two
     attributes remember checks of the endpoint: `allowed_at` is the local address at which Host and Origin
-    were accepted, and `is_post` says that this is a POST to the endpoint with acceptable media types.
+    were accepted, and `is_post` says that this is a POST to the endpoint with acceptable media types. `cors`
+    are headers of every response to it.
     """
 
     __slots__ = (
         "allowed_at",
+        "cors",
         "headers",
         "is_http11",
         "is_post",
@@ -67,7 +69,9 @@ class Head:
         length: int = 0,
         is_http11: bool = True,
         keeps_alive: bool = True,
+        cors: Headers = (),
     ) -> None:
+        self.cors = cors
         self.method = method
         self.path = path
         self.headers = headers
