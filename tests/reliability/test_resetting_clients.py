@@ -17,6 +17,7 @@ from tests.support.abusive_clients import HTTP_STACKS, Socket, call, served
 
 HONEST_CALLS = 100_000 if os.environ.get("TOOLCRIB_SOAK") else 1_008
 """Over each of the stacks."""
+MIXED_CALLS = 240_000 if os.environ.get("TOOLCRIB_SOAK") else 2_400
 CLIENTS = 16
 """Of each kind."""
 LIMIT_S = 20.0
@@ -75,5 +76,35 @@ async def test_every_honest_call_is_answered_beside_clients_that_reset(http_stac
         print(f"{http_stack}: {HONEST_CALLS} honest calls beside {traffic.resets} resets")
         assert not failed
         assert traffic.resets >= HONEST_CALLS // 5
+        assert "handler is closed" not in server.log
+        assert "Traceback" not in server.log
+
+
+async def mix_calls(port: int, calls: int) -> None:
+    """Of a hundred calls, 90 are valid, 8 have wrong arguments, one is large and one is given up."""
+    client = await Socket.open(port)
+    for number in range(calls):
+        turn = number % 100
+        async with asyncio.timeout(LIMIT_S):
+            if turn == 99:
+                client.writer.write(call("increment", {"a": number}))
+                client.abort()
+                client = await Socket.open(port)
+            elif turn == 98:
+                _, _, body = await client.ask(call("large", {"size": 20_000}))
+                assert len(body) > 20_000
+            else:
+                wrong = turn >= 90
+                _, _, body = await client.ask(call("increment", {"a": "x" if wrong else number}))
+                assert json.loads(body)["result"].get("isError", False) == wrong
+    client.close()
+
+
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+async def test_calls_of_every_kind_leave_no_traceback(http_stack: str) -> None:
+    with served(http_stack) as server:
+        async with asyncio.TaskGroup() as clients:
+            for _ in range(CLIENTS):
+                clients.create_task(mix_calls(server.port, MIXED_CALLS // CLIENTS))
         assert "handler is closed" not in server.log
         assert "Traceback" not in server.log
