@@ -276,6 +276,7 @@ class MCPServer(ServerFeatures):
         self._methods: list[Method] = []
         self._routes: list[Route] = []
         self._transports: Transports | None = None
+        self._mounted: Any = None  # the ASGI application of `__call__`
         self.enforcer: PolicyEnforcer | None = None
         self._middleware = [check_middleware(part) for part in middleware]
         if policy is not None:
@@ -721,6 +722,12 @@ class MCPServer(ServerFeatures):
         from toolcrib.transports.serving import HTTPOptions  # start-up time
 
         return self.transports.asgi(HTTPOptions.of(options), self.start, self.stop)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve as an ASGI application, as `asgi()` does: `app.mount("/tools", server)`."""
+        if self._mounted is None:
+            self._mounted = self.asgi()
+        await self._mounted(scope, receive, send)
 
     @asynccontextmanager
     async def connect(self, *, principal: Principal = LOCAL, **options: Any) -> AsyncIterator[Client]:

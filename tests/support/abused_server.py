@@ -34,6 +34,12 @@ async def add(a: int, b: int) -> int:
 
 
 @server.tool
+def increment(a: int) -> int:
+    """Add one, on a thread."""
+    return a + 1
+
+
+@server.tool
 async def slow(seconds: float = 1.0) -> str:
     """Wait without blocking."""
     say("slow begun")

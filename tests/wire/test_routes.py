@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -162,3 +164,90 @@ def test_a_route_cannot_take_the_path_of_mcp() -> None:
     server.route("/mcp")(print)
     with pytest.raises(ConfigurationError, match="/mcp is the path of MCP"):
         server.asgi()
+
+
+# --- routes that fail, block or are attacked -----------------------------------------------------------
+
+
+def add_failures(server: MCPServer) -> threading.Event:
+    """Add routes that fail in uncommon ways; those that block go on when the event is set."""
+    go_on = threading.Event()
+
+    @server.route("/exit")
+    async def leave(request: HTTPRequest) -> None:
+        sys.exit(3)
+
+    @server.route("/exit-thread")
+    def leave_thread(request: HTTPRequest) -> None:
+        raise SystemExit(3)
+
+    @server.route("/broken-thread")
+    def break_thread(request: HTTPRequest) -> None:
+        raise KeyError("on a thread")
+
+    @server.route("/cancelled")
+    async def cancel(request: HTTPRequest) -> None:
+        raise asyncio.CancelledError
+
+    @server.route("/status")
+    async def status(request: HTTPRequest) -> HTTPResponse:
+        return HTTPResponse(status_code="200")  # type: ignore[arg-type]
+
+    @server.route("/media-type")
+    async def media_type(request: HTTPRequest) -> HTTPResponse:
+        return HTTPResponse("", media_type="text/plain\r\nSet-Cookie: a=b")
+
+    @server.route("/starlette-header")
+    async def starlette(request: HTTPRequest) -> JSONResponse:
+        return JSONResponse({}, headers={"X-Kind": "a\r\nSet-Cookie: a=b"})
+
+    @server.route("/block")
+    def block(request: HTTPRequest) -> None:
+        go_on.wait(30)
+
+    return go_on
+
+
+@pytest.fixture(scope="module", params=HTTP_STACKS)
+def failing(request: Any) -> Iterator[Served]:
+    server = add_routes(MCPServer("site", timeout_s=30))
+    go_on = add_failures(server)
+    with serving(request.param, server) as served:
+        yield served
+        go_on.set()
+
+
+@pytest.mark.parametrize("path", ["/exit", "/exit-thread", "/cancelled", "/status"])
+def test_a_route_that_exits_is_an_internal_error_and_the_server_goes_on(failing: Served, path: str) -> None:
+    for _ in range(2):
+        assert ask(failing, path).status == 500
+
+
+def test_an_error_on_a_thread_is_logged_with_its_traceback(failing: Served) -> None:
+    assert ask(failing, "/broken-thread").status == 500
+    assert any("in break_thread" in line and "KeyError" in line for line in failing.complaints)
+
+
+@pytest.mark.parametrize("path", ["/media-type", "/starlette-header"])
+def test_a_line_break_in_a_header_is_refused(failing: Served, path: str) -> None:
+    answer = ask(failing, path)
+    assert (answer.status, "set-cookie" in answer.headers) == (500, False)
+
+
+@pytest.mark.parametrize(
+    "id_", ["..%2f..%2fetc", "..%252f..%252fetc", "a%2Fb", "..%5c..%5cetc", "..", "%2e%2e", ".", "a%00"]
+)
+def test_a_path_parameter_is_one_segment(failing: Served, id_: str) -> None:
+    found = ask(failing, f"/orders/{id_}/lines/7")
+    if found.status == 200:  # the handler gets what was sent, decoded once
+        assert found.json["params"]["id"] == "..%2f..%2fetc"
+    else:
+        assert found.status in (400, 404)
+
+
+def test_blocked_routes_do_not_stop_others(failing: Served) -> None:
+    with ExitStack() as stack:
+        for _ in range(40):
+            peer = stack.enter_context(failing.connect())
+            peer.send(request(b"", method="GET", path="/block"))
+        assert ask(failing, "/thread").status == 200

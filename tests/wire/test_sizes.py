@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from tests.support.http_servers import HTTP_STACKS, Served
 from tests.support.raw_http_client import Peer, request
 from tests.support.stdio_program import Program
-from tests.wire.cases import encode, message
+from tests.wire.cases import ENVELOPE, MODERN, encode, message
 from toolcrib.transports.http.request import MAX_BODY, MAX_FIELDS, MAX_HEADERS
 
 PING = encode(message("ping"))
@@ -153,3 +154,19 @@ def test_our_lane_does_not_keep_a_head_that_never_ends(where: str) -> None:
             assert peer.read().status == 200
         assert peer.read().status == 431
         assert peer.is_closed()
+
+
+def test_streams_do_not_hold_the_memory_that_their_requests_took(site: Served) -> None:
+    """All bodies of callers without credentials share the memory for twelve of this size."""
+    wanted = message("subscriptions/listen", {"notifications": {}, "_meta": ENVELOPE})
+    modern = {"MCP-Protocol-Version": MODERN, "Mcp-Method": "subscriptions/listen"}
+    with ExitStack() as stack:
+        for _ in range(7):
+            peer = stack.enter_context(site.connect())
+            peer.send(request(encode(wanted).ljust(MAX_BODY), modern))
+            assert peer.read_head() == 200
+        for _ in range(7):
+            peer = stack.enter_context(site.connect())
+            peer.send(request(b" " * MAX_BODY, method="GET", path="/sse"))
+            assert peer.read_head() == 200
+        assert site.post(PING.ljust(MAX_BODY)).status == 200

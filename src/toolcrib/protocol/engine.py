@@ -8,6 +8,7 @@ states.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ from toolcrib.validation import codec
 
 if TYPE_CHECKING:
     from toolcrib.config.settings import Tasks
+
+logger = logging.getLogger("toolcrib")
 
 MAX_BATCH = 100
 MAX_BATCH_CALLS = 20
@@ -195,24 +198,24 @@ class Engine:
         self.lists.clear()
         if kind == "tools" and not self.dispatcher.has_list_changed():
             return  # other tools can be found by search now, but the list is what it was
-        method = f"notifications/{kind}/list_changed"
-        for subscription in list(self.subscriptions):
-            subscription.announce(method, f"{kind}ListChanged")
-        message = messages.encode_notification(method)
-        for session in (*self.pipes, *self.sessions):
-            if session.is_open and session.notify is not None:
-                session.notify(message)
+        self._announce(f"notifications/{kind}/list_changed", f"{kind}ListChanged")
 
     def announce_update(self, uri: str) -> None:
         """Notify the clients that have subscribed to a resource that its contents have changed."""
-        method, params = "notifications/resources/updated", {"uri": uri}
-        for subscription in list(self.subscriptions):
-            if uri in subscription.uris:
-                subscription.announce(method, "resourceSubscriptions", params)
+        self._announce("notifications/resources/updated", "resourceSubscriptions", uri)
+
+    def _announce(self, method: str, kind: str, uri: str | None = None) -> None:
+        params = None if uri is None else {"uri": uri}
         message = messages.encode_notification(method, params)
-        for session in (*self.pipes, *self.sessions):
-            if uri in session.subscribed and session.is_open and session.notify is not None:
-                session.notify(message)
+        for client in (*self.subscriptions, *self.pipes, *self.sessions):
+            try:
+                if isinstance(client, Subscription):
+                    if uri is None or uri in client.uris:
+                        client.announce(method, kind, params)
+                elif client.is_open and client.notify and (uri is None or uri in client.subscribed):
+                    client.notify(message)
+            except Exception as error:  # one client that has gone must not keep it from the others
+                logger.debug("a client was not notified of a change: %s", type(error).__name__)
 
     def is_first_late_question(self, tool: str) -> bool:
         """Return whether this tool has not been warned about before, and remember it."""

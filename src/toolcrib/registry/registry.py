@@ -558,7 +558,7 @@ def as_tool(item: Any) -> Tool:
         return item
     if is_tool_object(item):
         return Tool.from_object(item)
-    if callable(item):
+    if callable(item) and not isinstance(getattr(item, "registry", None), ToolRegistry):  # not a server
         return Tool.from_function(item)
     raise InvalidToolError(f"Not a tool: {type(item).__name__}", hint="add a function or a tool object")
 

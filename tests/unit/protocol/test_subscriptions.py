@@ -261,3 +261,19 @@ async def test_a_cancelled_subscription_hears_nothing_more() -> None:
         await server.resource_changed("shop://stock")
         await settle(pipe)
         assert pipe.seen(UPDATED) == []
+
+
+async def test_clients_whose_event_loop_has_ended_do_not_keep_changes_from_others() -> None:
+    server = make_server(dynamic=True)
+
+    async def open_and_forget() -> None:
+        await RawPipe(server, "2025-11-25").open({})
+
+    async with raw_pipe(server, "2025-11-25") as pipe:
+        for _ in range(8):
+            await asyncio.to_thread(asyncio.run, open_and_forget())
+        server.transports.engine.announce_change("prompts")
+        assert await pipe.notice("notifications/prompts/list_changed")
+        await pipe.result("resources/subscribe", {"uri": "shop://stock"})
+        await server.resource_changed("shop://stock")
+        assert await pipe.notice(UPDATED)

@@ -19,6 +19,7 @@ from starlette.testclient import TestClient
 from toolcrib import Application, Context, MCPServer, Result, tool
 from toolcrib.client import Client
 from toolcrib.dispatch.middleware import Call, Middleware, Next
+from toolcrib.errors import InvalidToolError
 from toolcrib.transports.http.server import bind
 
 
@@ -89,6 +90,21 @@ def on_fastapi(server: MCPServer) -> Any:
     return app
 
 
+def on_fastapi_itself(server: MCPServer) -> Any:
+    app = FastAPI()
+    app.mount("/tools", server)
+    return app
+
+
+def on_starlette_itself(server: MCPServer) -> Any:
+    @asynccontextmanager
+    async def life(_: object) -> AsyncIterator[None]:
+        async with server:
+            yield
+
+    return Starlette(routes=[Mount("/tools", server)], lifespan=life)
+
+
 def on_fastapi_with_lifespan(server: MCPServer) -> Any:
     tools = server.asgi()
     app = FastAPI(lifespan=tools.lifespan)
@@ -102,14 +118,17 @@ HOSTS: dict[str, tuple[Callable[[MCPServer], Any], str]] = {
     "starlette": (on_starlette, "/tools/mcp"),
     "fastapi": (on_fastapi, "/tools/mcp"),
     "fastapi with its lifespan": (on_fastapi_with_lifespan, "/tools/mcp"),
+    "the server itself": (lambda server: server, "/mcp"),
+    "the server itself in fastapi": (on_fastapi_itself, "/tools/mcp"),
+    "the server itself in starlette": (on_starlette_itself, "/tools/mcp"),
 }
 
 
 @contextmanager
-def hosted(app: Any) -> Iterator[int]:
+def hosted(app: Any, **options: Any) -> Iterator[int]:
     sockets = bind("127.0.0.1", 0)
     sockets[0].listen(16)
-    host = uvicorn.Server(uvicorn.Config(app, log_level="error"))
+    host = uvicorn.Server(uvicorn.Config(app, log_level="error", **options))
     thread = threading.Thread(target=lambda: asyncio.run(host.serve(sockets=sockets)))
     thread.start()
     try:
@@ -144,11 +163,43 @@ async def test_with_its_lifespan_it_is_open_before_the_first_request() -> None:
     assert desk.events == ["opened", "closed"]
 
 
-def test_each_event_loop_opens_and_closes_it() -> None:
+@pytest.mark.parametrize("name", ["alone", "fastapi", "the server itself", "the server itself in fastapi"])
+async def test_on_a_host_without_a_lifespan_it_opens_with_the_first_request(name: str) -> None:
+    make, path = HOSTS[name]
+    server, desk = MCPServer("desk"), Desk()
+    server.add(desk)
+    with hosted(make(server), lifespan="off") as port:
+        assert desk.events == []
+        async with Client(f"http://127.0.0.1:{port}{path}") as client:
+            assert (await client.call("knock")).text == "come in"
+        assert desk.events == ["opened"]
+    assert desk.events == ["opened", "closed"]
+
+
+async def test_a_server_that_its_host_opens_is_open_before_the_first_request_and_closed_with_it() -> None:
+    server, desk = MCPServer("desk"), Desk()
+    server.add(desk)
+    for _ in range(2):
+        desk.events.clear()
+        app = on_starlette_itself(server)
+        with TestClient(app, base_url="http://127.0.0.1", client=("127.0.0.1", 1)) as client:
+            assert desk.events == ["opened"]
+            answer = client.post("/tools/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
+            assert answer.json()["result"] == {}
+        assert desk.events == ["opened", "closed"]
+
+
+def test_a_mounted_server_is_a_server_and_no_tool() -> None:
+    with pytest.raises(InvalidToolError, match="Not a tool: MCPServer"):
+        MCPServer("shop").registry.add(MCPServer("desk"))
+
+
+@pytest.mark.parametrize("mount", [on_fastapi, on_fastapi_itself])
+def test_each_event_loop_opens_and_closes_it(mount: Callable[[MCPServer], Any]) -> None:
     """A test client without a lifespan runs every request on a loop of its own."""
     server, desk = MCPServer("desk"), Desk()
     server.add(desk)
-    client = TestClient(on_fastapi(server), base_url="http://127.0.0.1", client=("127.0.0.1", 1))
+    client = TestClient(mount(server), base_url="http://127.0.0.1", client=("127.0.0.1", 1))
     for _ in range(2):
         client.post("/tools/mcp", json={})
     assert desk.events == ["opened", "closed"] * 2

@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from toolcrib.protocol import Reply
+from toolcrib.protocol.messages import Headers
 from toolcrib.transports.eager import EagerStarter
 from toolcrib.transports.http.endpoint import Endpoint
 from toolcrib.transports.http.request import (
@@ -146,9 +147,9 @@ class ASGIApp:
                 outcome = await _read_body(request, receive, endpoint.bodies) or endpoint.handle(request)
             request.body = b""
             if isinstance(outcome, Reply) and len(outcome.body or b"") <= PIECE:
-                await _send_reply(send, outcome)
+                await _send_reply(send, outcome, head.cors)
                 return
-            writer = _Writer(send, self._store)
+            writer = _Writer(send, self._store, head.cors)
             try:
                 if isinstance(outcome, Reply):
                     writer.respond(outcome)
@@ -181,7 +182,8 @@ class ASGIApp:
         headers = collect_headers([(name.lower(), value) for name, value in fields])
         path: str = scope["path"]
         path = path.removeprefix(scope.get("root_path", "")) or "/"
-        head = Head(scope["method"], path, headers, scope.get("query_string", b"").decode("latin-1"))
+        query = scope.get("query_string", b"").decode("latin-1")
+        head = Head(scope["method"], path, headers, query, cors=self._endpoint.hosts.cors(headers))
         if key is not None:
             self._endpoint.heads.store(key, size, head)
         return head
@@ -191,8 +193,8 @@ class _DisconnectedError(Exception):
     """The client has disconnected before its request was complete."""
 
 
-def _head_of(reply: Reply, body: bytes) -> Message:
-    headers = [(b"content-length", b"%d" % len(body)), *reply.headers]
+def _head_of(reply: Reply, body: bytes, cors: Headers) -> Message:
+    headers = [(b"content-length", b"%d" % len(body)), *reply.headers, *cors]
     if body:
         headers.append((b"content-type", reply.content_type if isinstance(reply, Response) else JSON))
     if isinstance(reply, Response) and reply.closes:
@@ -200,17 +202,18 @@ def _head_of(reply: Reply, body: bytes) -> Message:
     return {"type": "http.response.start", "status": reply.status, "headers": headers}
 
 
-async def _send_reply(send: Send, reply: Reply) -> None:
+async def _send_reply(send: Send, reply: Reply, cors: Headers = ()) -> None:
     body = reply.body or b""
-    await send(_head_of(reply, body))
+    await send(_head_of(reply, body, cors))
     await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
 class _Writer:
     """Takes a response and sends it in order, as fast as the ASGI server takes it."""
 
-    def __init__(self, send: Send, store: OutputStore) -> None:
+    def __init__(self, send: Send, store: OutputStore, cors: Headers) -> None:
         self._send = send
+        self._cors = cors
         self._start: Message | None = None
         self._store = store
         self._unread = OutputBuffer(store, self._cut)
@@ -251,13 +254,13 @@ class _Writer:
         if self._is_done:
             return
         body = reply.body or b""
-        self._start = _head_of(reply, body)
+        self._start = _head_of(reply, body, self._cors)
         if body:
             self._unread.append(body)
         self.finish()
 
     def open(self) -> None:
-        self._start = {"type": "http.response.start", "status": 200, "headers": [*SSE_HEADERS]}
+        self._start = {"type": "http.response.start", "status": 200, "headers": [*SSE_HEADERS, *self._cors]}
         self._store.add_stream(self)
         self._wake.set()
 

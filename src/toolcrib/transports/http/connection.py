@@ -330,7 +330,8 @@ class Connection(asyncio.BufferedProtocol):
         headers = collect_headers(fields)
         path, _, query = self._url.decode("latin-1").partition("?")
         method: bytes = parser.get_method()
-        head = Head(method.decode("latin-1"), path, headers, query, is_http11=version == "1.1")
+        cors = self._server.endpoint.hosts.cors(headers)
+        head = Head(method.decode("latin-1"), path, headers, query, is_http11=version == "1.1", cors=cors)
         request = self._receiving = Request(head, b"", self.local, self.remote)
         declared = headers.get(b"content-length")
         if declared is not None:

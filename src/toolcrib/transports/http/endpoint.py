@@ -79,6 +79,8 @@ class Endpoint:
             if status:
                 message = _LOCAL_ONLY if self.hosts.is_remote(request.local) else _NOT_ALLOWED[status]
                 return error_response(status, message, closes=True)
+            if head.method == "OPTIONS" and (preflight := self.hosts.allow_preflight(head.headers)):
+                return Response(200, headers=preflight)  # before authentication: it has no credentials
             head.allowed_at = request.local
         if self.auth is not None:
             return self.auth.admit(request)
@@ -158,13 +160,16 @@ class Endpoint:
                 return self.busy()
             from toolcrib.transports.http.routes import find_route  # few servers have routes
 
-            found = find_route(self.routes, request, self.engine.dispatcher.timeout_s)
+            dispatcher = self.engine.dispatcher
+            found = find_route(self.routes, request, dispatcher.runner, dispatcher.timeout_s)
             if found is not None:
                 return found
         return error_response(404, f"Not found; MCP is at {request.root}{self.path}")
 
     def _watch(self, outcome: Reply | PendingResponse, request: Request) -> Reply | PendingResponse:
-        """End a stream when the credentials of its request expire."""
+        """Release the body of a request that opens a stream. End the stream when its credentials expire."""
+        request.body = b""
+        self.bodies.release(request)
         if self.auth is not None and not isinstance(outcome, Reply):
             self.auth.watch(outcome, request)
         return outcome

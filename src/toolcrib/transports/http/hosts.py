@@ -10,7 +10,9 @@ from __future__ import annotations
 import ipaddress
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+
+from toolcrib.protocol.messages import Headers
 
 logger = logging.getLogger("toolcrib")
 
@@ -19,6 +21,15 @@ _WILDCARDS = ("", "0.0.0.0", "::")  # noqa: S104 # compared with, not bound to
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?"
 _AUTHORITY = re.compile(rf"({_NAME}|\[[0-9A-Fa-f]*:[0-9A-Fa-f:.]{{1,45}}\])(?::([0-9]{{1,5}}))?")
 _SCHEMES = ("http://", "https://")
+_VARY = (b"vary", b"Origin")
+_EXPOSED = (
+    b"access-control-expose-headers",
+    b"Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Retry-After",
+)
+_METHODS = (b"access-control-allow-methods", b"GET, POST, DELETE")
+_MAX_AGE = (b"access-control-max-age", b"600")
+_SENT = {b"accept", b"authorization", b"content-type", b"last-event-id", b"x-api-key", b"traceparent"}
+"""Headers that pages may send, besides those that begin with `mcp-`."""
 _UNPROTECTED = (
     "other machines can reach that address, and callers are not authenticated; configure keys "
     "(Policy(auth=...)), or allow everybody to call: asgi(insecure=True)"
@@ -28,8 +39,9 @@ _UNPROTECTED = (
 class HostCheck:
     """The allowed hosts and origins.
 
-    `hosts` are names without a port, which allow every port, or with one; `*` allows all. With `local_only`,
-    only clients that connected to a loopback address are let in, whatever their headers say.
+    Pages of the listed `origins` may read responses (CORS). `hosts` are names without a port, which allow
+    every port, or with one; `*` allows all. With `local_only`, only clients that connected to a loopback
+    address are let in, whatever their headers say.
     """
 
     def __init__(
@@ -57,11 +69,30 @@ class HostCheck:
                 self._is_warned = True
                 logger.warning("requests to %s are refused: %s", local, _UNPROTECTED)
             return 403
-        if origin is not None and not self._is_allowed_origin(origin.decode("latin-1"), local):
+        if origin is not None and not (self._is_listed(origin) or self._is_own(origin, local)):
             return 403
         if not self._any_host and (host is None or not self._is_allowed_host(host.decode("latin-1"), local)):
             return 421
         return 0
+
+    def cors(self, headers: Mapping[bytes, bytes]) -> Headers:
+        """Return the headers with which a browser lets a page of a listed origin read the response."""
+        origin = headers.get(b"origin", b"")
+        if not self._is_listed(origin):
+            return (_VARY,) if self._origins else ()
+        return ((b"access-control-allow-origin", b"*" if self._any_origin else origin), _VARY, _EXPOSED)
+
+    def allow_preflight(self, headers: Mapping[bytes, bytes]) -> Headers:
+        """Return what a page of a listed origin may send; nothing if this is not asked."""
+        is_listed = self._is_listed(headers.get(b"origin", b""))
+        if not is_listed or b"access-control-request-method" not in headers:
+            return ()
+        asked = headers.get(b"access-control-request-headers", b"").lower().split(b",")
+        names = [name for item in asked if (name := item.strip()) in _SENT or name.startswith(b"mcp-")]
+        return (_METHODS, (b"access-control-allow-headers", b", ".join(names)), _MAX_AGE)
+
+    def _is_listed(self, origin: bytes) -> bool:
+        return self._any_origin or origin.decode("latin-1").lower() in self._origins
 
     def is_remote(self, local: str | None) -> bool:
         """Return whether a client of a `local_only` server connected to an address that others can reach."""
@@ -76,12 +107,11 @@ class HostCheck:
             return True
         return local is not None and _is_same_address(name, local)  # an IP address cannot be rebound
 
-    def _is_allowed_origin(self, origin: str, local: str | None) -> bool:
-        if self._any_origin or origin.lower() in self._origins:
-            return True
+    def _is_own(self, origin: bytes, local: str | None) -> bool:
+        text = origin.decode("latin-1")
         for scheme in _SCHEMES:
-            if origin.startswith(scheme):
-                return self._is_allowed_host(origin[len(scheme) :], local)
+            if text.startswith(scheme):
+                return self._is_allowed_host(text[len(scheme) :], local)
         return False
 
 

@@ -42,11 +42,13 @@ class Head:
 
     Names of headers are in lower case; a header that came twice has the value `REPEATED`. The last two
     attributes remember checks of the endpoint: `allowed_at` is the local address at which Host and Origin
-    were accepted, and `is_post` says that this is a POST to the endpoint with acceptable media types.
+    were accepted, and `is_post` says that this is a POST to the endpoint with acceptable media types. `cors`
+    are headers of every response to it.
     """
 
     __slots__ = (
         "allowed_at",
+        "cors",
         "headers",
         "is_http11",
         "is_post",
@@ -67,7 +69,9 @@ class Head:
         length: int = 0,
         is_http11: bool = True,
         keeps_alive: bool = True,
+        cors: Headers = (),
     ) -> None:
+        self.cors = cors
         self.method = method
         self.path = path
         self.headers = headers
@@ -315,8 +319,8 @@ class BodyBudget:
     """Memory for the request bodies of callers without credentials: one budget for all of them.
 
     A caller with a key or token may send bodies of any allowed size. All other bodies count, above
-    `FREE_BYTES`, from the moment their size is known until their request is answered; those beyond the budget
-    are refused.
+    `FREE_BYTES`, from the moment their size is known until their request is answered or a stream is open;
+    those beyond the budget are refused.
     """
 
     def __init__(self, limit: int = MAX_BODIES) -> None:

@@ -160,7 +160,10 @@ class OutputStore:
         if self._batch:
             batch, self._batch = self._batch, []
             for transport, data in batch:
-                transport.write(data)
+                try:
+                    transport.write(data)
+                except RuntimeError:  # from uvloop: this client has disconnected, the others wait
+                    pass
 
     def open_file(self) -> IO[bytes]:
         """Return a file that is deleted when it is closed. Raise OSError."""
@@ -350,7 +353,8 @@ class Output:
         if self.is_idle:
             return
         body = reply.body or b""
-        if type(reply) is Reply and reply.status == 200 and body and not (reply.headers or self.closes):
+        is_plain = type(reply) is Reply and reply.status == 200 and body and not reply.headers
+        if is_plain and not self.closes and not self.head.cors:
             head = self._store.json_head % len(body)
         else:
             head = self._format_head(reply, body)
@@ -373,7 +377,7 @@ class Output:
     def open(self) -> None:
         if self.is_idle:
             return
-        lines = [_LINES[200], *(b"%b: %b\r\n" % item for item in SSE_HEADERS)]
+        lines = [_LINES[200], *(b"%b: %b\r\n" % item for item in (*SSE_HEADERS, *self.head.cors))]
         lines.append(b"date: %b\r\n" % self._store.date)
         if self.head.is_http11:
             lines.append(b"transfer-encoding: chunked\r\n")
@@ -454,7 +458,7 @@ class Output:
         lines = [line, b"content-length: %d\r\ndate: %b\r\n" % (len(body), self._store.date)]
         if body:
             lines.append(b"content-type: %b\r\n" % content_type)
-        lines += [b"%b: %b\r\n" % item for item in reply.headers]
+        lines += [b"%b: %b\r\n" % item for item in (*reply.headers, *self.head.cors)]
         if self.closes:
             lines.append(b"connection: close\r\n")
         return b"".join(lines) + b"\r\n"

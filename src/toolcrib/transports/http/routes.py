@@ -18,11 +18,15 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from toolcrib.context import Principal
-from toolcrib.errors import ConfigurationError
+from toolcrib.dispatch.crash_log import Raised
+from toolcrib.dispatch.runners import Runner, ToolSlots
+from toolcrib.errors import ConfigurationError, ToolBusyError
+from toolcrib.protocol.messages import RETRY_AFTER
 from toolcrib.transports.http.request import Request
 from toolcrib.transports.http.response import HEALTH, JSON, READY, Response, ResponseWriter, error_response
 
@@ -30,6 +34,8 @@ logger = logging.getLogger("toolcrib")
 
 METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 _PARAMETER = re.compile(r"\{([A-Za-z_]\w*)\}")
+_UNSAFE = re.compile(r"\.{1,2}|.*[/\\\0].*", re.DOTALL)
+"""A value of a path parameter that leads out of a folder which it names a file in."""
 _TEXT = b"text/plain; charset=utf-8"
 
 Handler = Callable[["HTTPRequest"], Any]
@@ -78,6 +84,7 @@ class Route:
     methods: tuple[str, ...]
     handler: Handler
     pattern: re.Pattern[str]
+    slots: ToolSlots
 
     @classmethod
     def of(cls, path: str, methods: Iterable[str], handler: Handler) -> Route:
@@ -102,11 +109,12 @@ class Route:
             hint = "write {name}, with letters, digits and underscores"
             raise ConfigurationError(f"{path} has a parameter without a valid name", key="route", hint=hint)
         parts = [f"(?P<{piece}>[^/]+)" if at % 2 else re.escape(piece) for at, piece in enumerate(pieces)]
-        return cls(path, chosen, handler, re.compile("".join(parts)))
+        slots = ToolSlots(path, label=f"Route {path}")  # its own: a route that blocks stops no other
+        return cls(path, chosen, handler, re.compile("".join(parts)), slots)
 
 
 def find_route(
-    routes: Iterable[Route], request: Request, timeout_s: float | None
+    routes: Iterable[Route], request: Request, runner: Runner, timeout_s: float | None
 ) -> RouteResponse | Response | None:
     """Return the response of the first route that has the path and the method; None if none has the path."""
     allowed: list[str] = []
@@ -117,7 +125,9 @@ def find_route(
             continue
         if head.method in route.methods or (head.method == "HEAD" and "GET" in route.methods):
             params = {name: unquote(value) for name, value in match.groupdict().items()}
-            return RouteResponse(route, HTTPRequest(request, params), timeout_s)
+            if any(_UNSAFE.fullmatch(value) for value in params.values()):
+                return error_response(400, "A path parameter must be one segment of a path")
+            return RouteResponse(route, HTTPRequest(request, params), runner, timeout_s)
         allowed += route.methods
     if not allowed:
         return None
@@ -128,9 +138,10 @@ def find_route(
 class RouteResponse:
     """The response of a route: its function runs when the connection is ready to write."""
 
-    def __init__(self, route: Route, request: HTTPRequest, timeout_s: float | None) -> None:
+    def __init__(self, route: Route, request: HTTPRequest, runner: Runner, timeout_s: float | None) -> None:
         self._route = route
         self._request = request
+        self._runner = runner
         self._timeout_s = timeout_s
         self._task: asyncio.Task[None] | None = None
 
@@ -146,23 +157,30 @@ class RouteResponse:
 
     async def _run(self, writer: ResponseWriter) -> None:
         route = self._route
+        response = error_response(500, "Internal error")
         try:
             async with asyncio.timeout(self._timeout_s):
-                response = _to_response(await _call(route.handler, self._request))
+                response = _check(_to_response(await self._call()))
+        except asyncio.CancelledError:
+            pass  # the client has disconnected, or the handler has cancelled itself
+        except ToolBusyError as error:
+            response = error_response(503, str(error), RETRY_AFTER)
         except TimeoutError:
             logger.warning("Route %s took longer than %g s", route.path, self._timeout_s or 0)
             response = error_response(504, "The server took too long")
-        except Exception:
+        except (Exception, SystemExit, KeyboardInterrupt):  # it must end its request, not the server
             logger.exception("Route %s failed", route.path)
-            response = error_response(500, "Internal error")
         writer.respond(response)
 
-
-async def _call(handler: Handler, request: HTTPRequest) -> Any:
-    if inspect.iscoroutinefunction(handler):
-        return await handler(request)
-    outcome = await asyncio.to_thread(handler, request)
-    return await outcome if isinstance(outcome, Awaitable) else outcome
+    async def _call(self) -> Any:
+        handler, request = self._route.handler, self._request
+        if inspect.iscoroutinefunction(handler):
+            return await handler(request)
+        try:
+            outcome = await self._runner.run_thread(self._route.slots, partial(handler, request), None)
+        except Raised as raised:
+            raise raised.error from None
+        return await outcome if isinstance(outcome, Awaitable) else outcome
 
 
 def _to_response(value: Any) -> Response:
@@ -183,6 +201,14 @@ def _to_response(value: Any) -> Response:
     headers = tuple(
         (name.lower().encode("latin-1"), text.encode("latin-1")) for name, text in value.headers.items()
     )
-    if any(b"\n" in part or b"\r" in part for pair in headers for part in pair):
-        raise ValueError("a header contains a line break")
     return Response(value.status_code, body, value.media_type.encode() if value.media_type else kind, headers)
+
+
+def _check(response: Response) -> Response:
+    """Raise ValueError for a response that cannot be written, or would be read as two."""
+    if not 200 <= response.status <= 599:
+        raise ValueError(f"a status must be from 200 to 599, got {response.status}")
+    for part in (response.content_type, *(part for pair in response.headers for part in pair)):
+        if any(mark in part for mark in (b"\r", b"\n", b"\0")):
+            raise ValueError("a header contains a line break")
+    return response

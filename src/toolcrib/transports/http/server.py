@@ -119,12 +119,12 @@ class HTTPServer:
     def _sweep(self) -> None:
         """Close connections whose time is up. One timer serves all of them, and they read the time of the
         last sweep from `now`, which is exact enough for time-outs of seconds."""
+        self._sweeper = self.loop.call_later(SWEEP_S, self._sweep)  # first: an error must not end it
         now = self.now = self.loop.time()
         self.output_store.set_date()
         late = [item for item in self._connections if item.read_by < now or item.write_by < now]
         for connection in late:
             connection.expire()
-        self._sweeper = self.loop.call_later(SWEEP_S, self._sweep)
 
 
 def _affordable(wanted: int) -> int:
