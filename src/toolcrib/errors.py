@@ -48,6 +48,7 @@ Types and their `code` are public; messages may change, except where a requireme
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -128,6 +129,22 @@ class ToolcribError(Exception):
     """Base class of all exceptions of toolcrib."""
 
     code: ClassVar[str] = "error"
+    _hint: str | None = None
+
+    @property
+    def hint(self) -> str | None:
+        """What to do, if there is advice. Commands print it, tracebacks show it as a note."""
+        return self._hint
+
+    @hint.setter
+    def hint(self, hint: str | None) -> None:
+        others = [note for note in getattr(self, "__notes__", ()) if note != f"hint: {self._hint}"]
+        self._hint = hint
+        self.__notes__ = [f"hint: {hint}", *others] if hint else others
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle without calling `__init__`, which takes other arguments than it passes on."""
+        return copyreg.__newobj__, (type(self),), {**self.__dict__, "args": self.args}  # type: ignore[attr-defined]
 
 
 class DefinitionError(ToolcribError, ValueError):
@@ -157,7 +174,7 @@ class DefinitionError(ToolcribError, ValueError):
         """Add further problems with the same definition; a traceback shows them as notes."""
         for other in others:
             self.others += (other,)
-            self.add_note(f"Also: {other}")
+            self.add_note(f"Also: {other}" + (f" (hint: {other.hint})" if other.hint else ""))
         return self
 
     @property

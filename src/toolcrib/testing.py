@@ -185,7 +185,7 @@ class SyncClient:
             result = self.run(calling)
         except ToolNotFoundError as error:
             if hint := suggest(name, [tool.name for tool in self.list_tools()]):
-                error.add_note(hint)
+                error.hint = hint
             raise
         return self._check(result)
 

@@ -148,7 +148,7 @@ def test_an_override_of_a_function_that_no_tool_depends_on_is_refused(server: MC
 def test_a_misspelt_tool_has_a_suggestion(server: MCPServer) -> None:
     with testing.client(server) as client, pytest.raises(ToolNotFoundError) as caught:
         client.call("tak")
-    assert caught.value.__notes__ == ["did you mean 'take'?"]
+    assert caught.value.hint == "did you mean 'take'?"
     with pytest.raises(ConfigurationError) as refused:
         testing.fuzz(server, "tak")
     assert refused.value.hint == "did you mean 'take'?"
