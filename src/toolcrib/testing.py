@@ -24,13 +24,14 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 from random import Random
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolcrib.catalog.diff import GRADES, Grade
 from toolcrib.catalog.diff.compare import Comparison, compare
 from toolcrib.catalog.lock import Lock
 from toolcrib.catalog.schema_expansion import ExpansionError, ValueGenerator, expand
 from toolcrib.client import Client, RemotePrompt, RemoteResource, RemoteTemplate, RemoteTool
+from toolcrib.client.client import OTHER_ATTRIBUTES
 from toolcrib.client.features import PromptResult, ResourceContents, Suggestions
 from toolcrib.content import Result
 from toolcrib.context import (
@@ -53,6 +54,7 @@ from toolcrib.errors import (
     PolicyError,
     ToolNotFoundError,
     ToolTimeoutError,
+    missing_attribute,
     suggest,
 )
 from toolcrib.logs import describe_error
@@ -167,6 +169,11 @@ class SyncClient:
         self.logs: list[tuple[str, Any]] = []
         self._runner = runner
         self._questions = questions
+
+    if not TYPE_CHECKING:  # a type checker would take every name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing_attribute("SyncClient", name, OTHER_ATTRIBUTES.get(name), self)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the event loop of the client: `client.run(client.client.ping())`."""

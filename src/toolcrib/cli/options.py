@@ -45,6 +45,8 @@ COMMANDS_ELSEWHERE = {
     "version": "--version",
 }
 """Commands of other tools, and what is used here instead."""
+OPTIONS_ELSEWHERE = {"serve --transport": "add --stdio to serve on stdio; HTTP is the default"}
+"""Options of commands of other tools, and what is used here instead."""
 
 
 class CommandError(click.ClickException):
@@ -79,12 +81,13 @@ class Command(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            takes_arguments = any(
+            hint = OPTIONS_ELSEWHERE.get(f"{self.name} {error.option_name}")
+            if error.option_name in ("-t", "--target") and any(
                 isinstance(item, click.Argument) for item in self.params if item.name == "targets"
-            )
-            if not takes_arguments or error.option_name not in ("-t", "--target"):
+            ):
+                hint = f"name targets without it: {ctx.command_path} TARGET"
+            if hint is None:
                 raise
-            hint = f"name targets without it: {ctx.command_path} TARGET"
             raise CommandError(f"No such option: {error.option_name}", hint) from None
 
     def invoke(self, ctx: click.Context) -> Any:

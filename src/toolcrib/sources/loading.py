@@ -22,7 +22,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
-from toolcrib.errors import ConfigurationError, DefinitionError, Location, SourceError, suggest, suggest_file
+from toolcrib.errors import DefinitionError, Location, SourceError, ToolcribError, suggest, suggest_file
 from toolcrib.sources.source_text import show_syntax_error
 
 _INSTALLED = frozenset({"dist-packages", "site-packages"})
@@ -349,7 +349,7 @@ def _find_hint(error: BaseException) -> str | None:
         return _suggest_import(error)
     if isinstance(error, NameError):
         return _DEFINITIONS.get(error.name or "", "define or import it above this line")
-    return error.hint if isinstance(error, ConfigurationError) else None
+    return error.hint if isinstance(error, ToolcribError) else None
 
 
 def _suggest_import(error: ImportError) -> str:
