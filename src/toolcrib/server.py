@@ -18,7 +18,6 @@ from toolcrib import __version__, logs
 from toolcrib.content import Result, text_block
 from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Principal
 from toolcrib.definition import (
-    LARGE_RESULTS,
     MIN_RESULT_TOKENS,
     STRICT,
     GivenOptions,
@@ -26,6 +25,7 @@ from toolcrib.definition import (
     NameRule,
     OptionFields,
     ToolDefinition,
+    check_settings,
     is_result_budget,
 )
 from toolcrib.dispatch.dispatcher import DEFAULT_TIMEOUT_S
@@ -70,6 +70,7 @@ M = TypeVar("M", bound=Middleware)
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
 Transport = Callable[["MCPServer"], Awaitable[None]]
+MIN_KEY_BYTES = 16
 STARTED = "Cannot register tools after server has started"
 STOPPING = "Server is shutting down, registration not allowed"
 
@@ -117,12 +118,15 @@ class ServerSettings:
     tasks: Tasks | None = None
 
     def __post_init__(self) -> None:
+        check_settings(self)
         if self.max_result_tokens is not None and not is_result_budget(self.max_result_tokens):
             problem = f"must be at least {MIN_RESULT_TOKENS} tokens or None, got {self.max_result_tokens!r}"
             raise ConfigurationError(problem, key="max_result_tokens")
-        if self.large_results not in LARGE_RESULTS:
-            problem = f"must be 'shorten' or 'link', got {self.large_results!r}"
-            raise ConfigurationError(problem, key="large_results")
+        if self.page_size is not None and self.page_size < 1:
+            raise ConfigurationError(f"must be at least 1, got {self.page_size!r}", key="page_size")
+        if self.key is not None and len(self.key) < MIN_KEY_BYTES:
+            problem = f"must have at least {MIN_KEY_BYTES} bytes, got {len(self.key)}"
+            raise ConfigurationError(problem, key="key", hint="make one with secrets.token_bytes(32)")
         if self.tasks is not None:
             from toolcrib.config.settings import Tasks  # start-up time: few servers have tasks
 
@@ -285,7 +289,11 @@ class MCPServer(ServerFeatures):
         self._routes: list[Route] = []
         self._transports: Transports | None = None
         self.enforcer: PolicyEnforcer | None = None
-        self._middleware = [check_middleware(part) for part in middleware]
+        parts: Any = middleware
+        if isinstance(parts, str) or not isinstance(parts, Iterable):
+            problem = f"must be a list of middleware, got {middleware!r:.80}"
+            raise ConfigurationError(problem, key="middleware", hint="write middleware=[...]")
+        self._middleware = [check_middleware(part) for part in parts]
         if policy is not None:
             self.enforce(policy)
         elif self._middleware:
