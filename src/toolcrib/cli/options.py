@@ -19,8 +19,16 @@ from typing import Any, TypeVar
 import click
 
 from toolcrib.cli.output import Terminal, open_terminal
-from toolcrib.errors import ConfigurationError, DefinitionError, ToolcribError, TransportError, suggest
+from toolcrib.errors import (
+    ConfigurationError,
+    DefinitionError,
+    SourceError,
+    ToolcribError,
+    TransportError,
+    suggest,
+)
 from toolcrib.sources.foreign.program import stop_programs
+from toolcrib.sources.targets import SAMPLES, default_target
 
 F = TypeVar("F", bound=Callable[..., Any])
 INTERRUPTED = 130
@@ -248,7 +256,31 @@ NO_TARGETS = Targets()
 
 
 def _make_targets(ctx: click.Context, _: click.Parameter, value: Sequence[str]) -> Targets:
-    return Targets.of(value, ctx.meta.get(_ARGUMENTS, ()))
+    samples = [SAMPLES] if ctx.meta.get(SAMPLES) else []
+    return Targets.of([*value, *samples], ctx.meta.get(_ARGUMENTS, ()))
+
+
+def named_targets(targets: Sequence[str]) -> Sequence[str]:
+    """Return the targets, or the default one. Raise CommandError if there is none."""
+    try:
+        return targets or [default_target()]
+    except SourceError as error:
+        raise CommandError(error.message, error.hint) from None
+
+
+def _samples_option(function: F) -> F:
+    def keep(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+        ctx.meta[SAMPLES] = value
+
+    option = click.option(
+        "--samples",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=keep,
+        help="Use the sample tools.",
+    )
+    return option(function)
 
 
 def complete_files(_: click.Context, __: click.Parameter, incomplete: str) -> list[Any]:
@@ -271,7 +303,7 @@ def targets_argument(function: F) -> F:
         callback=_make_targets,
         shell_complete=complete_files,
     )
-    return argument(function)
+    return _samples_option(argument(function))
 
 
 def target_option(function: F, *, urls: bool = False) -> F:
@@ -287,7 +319,7 @@ def target_option(function: F, *, urls: bool = False) -> F:
         callback=_make_targets,
         shell_complete=complete_files,
     )
-    return option(function)
+    return _samples_option(option(function))
 
 
 def json_option(function: F) -> F:

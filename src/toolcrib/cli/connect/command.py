@@ -24,6 +24,7 @@ from toolcrib.cli.options import (
     complete_from,
     exclusive,
     json_option,
+    named_targets,
     parse_headers,
     targets_argument,
 )
@@ -34,10 +35,10 @@ from toolcrib.config import Config, load_config
 from toolcrib.config.atomic_file import PRIVATE
 from toolcrib.errors import ConfigurationError, suggest_file
 from toolcrib.sources.foreign.program import is_script
-from toolcrib.sources.targets import default_target, parse_target, resolve_target, settings_files
+from toolcrib.sources.targets import parse_target, resolve_target, settings_files
 
 EXAMPLES = """
-toolcrib connect cursor                   toolcrib.toml, or the samples
+toolcrib connect cursor                   the targets of toolcrib.toml
 toolcrib connect claude-desktop tools.py  the client starts the server
 toolcrib connect vscode --url http://127.0.0.1:8000/mcp
 toolcrib keys create ana | toolcrib connect vscode --url ... --key -
@@ -234,7 +235,7 @@ def stdio_command(
     """
     here = Path.cwd()
     variables = dict(env or {})
-    found = [_make_absolute(target, here) for target in targets or [default_target()]]
+    found = [_make_absolute(target, here) for target in named_targets(targets)]
     if any(_is_module(target, [str(here)]) for target in found):
         # `serve` also finds modules in the current folder, and clients have another one.
         variables.setdefault("PYTHONPATH", str(here))
