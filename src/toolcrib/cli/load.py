@@ -139,12 +139,17 @@ def load(targets: Sequence[str], terminal: Terminal, *, timeout_s: float | None 
             raise first_error(loader.missing[:1])
         server = loader.make_server(dynamic=False, timeout_s=timeout_s)
         server.dispatcher.keeps_results = False  # this process ends with the call
+        added = server.add(tools).findings
         try:
             apply_policy(server, loader.configs)
         except ConfigurationError as error:
+            from toolcrib.policy.enforcer import find_unmatched  # delayed: most servers have no policy
+
             loader.reject(error)
-        findings = [*loader.findings, *server.add(tools).findings]
-        return Loaded(server, findings)
+            policies = [config.policy for config in loader.configs if config.policy is not None]
+            for each in find_unmatched(policies[0], server.dispatcher.published()):
+                loader.reject(each)
+        return Loaded(server, [*loader.findings, *added])
 
 
 def load_for_serving(
@@ -323,7 +328,7 @@ class TargetLoader:
         """Add the finding of a target that cannot be read, with the place where it was named."""
         found = error.finding
         if not isinstance(error, SourceError) or found.file is not None:
-            self.findings.append(found)
+            self.findings += error.all_findings
         elif config.file is None:
             self._add_missing(error)
         else:

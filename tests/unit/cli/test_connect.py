@@ -314,10 +314,17 @@ def test_list_shows_clients_and_their_toolcrib_servers(cli: CommandLine, cursor:
     assert rows[0] == ["CLIENT", "FOUND", "SCOPE", "TOOLCRIB", "FILE"]
     assert ["cursor", "no", "user", "shop", str(cursor)] in rows
     assert ["cursor", "no", "project", "-", ".cursor/mcp.json"] in rows
-    assert ["gemini", "no", "user", "toolcrib", str(home / ".gemini/settings.json")] in rows
+    place = f"(at 127.0.0.1:8000)  {home}/.gemini/settings.json"
+    assert ["gemini", "no", "user", "toolcrib", place] in rows
     assert ["claude-code", "no", "user", "-", str(home / ".claude.json")] in rows
     assert ["codex", "yes", "user", "unreadable", str(home / ".codex/config.toml")] in rows
     assert f"warning: {home}/.codex/config.toml:1: not valid TOML" in done.stderr
+
+
+def test_list_shows_the_host_of_entries_with_a_url(cli: CommandLine, home: Path) -> None:
+    cli.run("connect", "gemini", "--url", "https://tools.example.com/mcp/key-1234", "--name", "far")
+    [gemini] = cli.json("connect", "gemini", "--list", "--json")["clients"]
+    assert gemini["files"][0]["servers"] == ["far (at tools.example.com)"]
 
 
 def test_a_client_is_found_by_what_it_wrote_and_not_by_what_connect_writes(

@@ -8,6 +8,7 @@ import re
 import signal
 import socket
 import subprocess
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -316,6 +317,33 @@ def test_on_stdio_the_end_of_input_stops_it_while_a_tool_runs(folder: Path) -> N
     process = start("serve", "--stdio", "work.py", cwd=folder, stdin=subprocess.PIPE)
     process.communicate(INITIALIZE + _call("linger", seconds=60), 20)
     assert process.returncode == 0
+
+
+def test_on_stdio_calls_that_run_when_the_input_ends_are_answered(cli: CommandLine) -> None:
+    imports = "import threading\nfrom toolcrib import tool\n\n"
+    body = '    threading.Event().wait(1.5)\n    return "done"\n'
+    cli.write("slow.py", f"{imports}@tool\ndef slow() -> str:\n{body}")
+    listen = {
+        "jsonrpc": "2.0",
+        "id": 9,
+        "method": "subscriptions/listen",
+        "params": {
+            "notifications": {},
+            "_meta": {
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+                "io.modelcontextprotocol/clientCapabilities": {},
+            },
+        },
+    }
+    process = start("serve", "--stdio", "slow.py", cwd=cli.folder, stdin=subprocess.PIPE)
+    began = time.monotonic()
+    out, err = process.communicate(INITIALIZE + _call("slow") + json.dumps(listen) + "\n", 60)
+    assert (process.returncode, err) == (0, "")
+    replies = {message["id"]: message for message in map(json.loads, out.splitlines()) if "id" in message}
+    assert replies["slow"]["result"]["content"][0]["text"] == "done"
+    assert replies[9]["result"]["resultType"] == "complete", "a stream does not hold the process"
+    assert time.monotonic() - began < 10
 
 
 def test_on_stdio_a_signal_stops_it_with_exit_code_0(folder: Path) -> None:

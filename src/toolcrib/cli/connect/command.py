@@ -359,7 +359,8 @@ def _describe_client(client: Client) -> dict[str, Any]:
         names, error = [], None
         try:
             servers = edit.list_servers(client.editor, file)
-            names = [name for name in servers if name == DEFAULT_NAME or is_toolcrib(servers[name])]
+            described = (_describe_entry(name, entry) for name, entry in servers.items())
+            names = [item for item in described if item is not None]
         except ConfigurationError as problem:
             error = str(problem)
         files.append(
@@ -367,6 +368,14 @@ def _describe_client(client: Client) -> dict[str, Any]:
         )
     found = client.is_found()
     return {"client": client.key, "title": client.title, "found": found, "files": files}
+
+
+def _describe_entry(name: str, entry: Any) -> str | None:
+    """Return the name of an entry that may be a toolcrib server, with the host of one that has a URL."""
+    url = clients.url_of(entry)
+    if isinstance(url, str):  # its path may hold a secret
+        return f"{name} (at {urlsplit(url).netloc.rpartition('@')[2] or url})"
+    return name if name == DEFAULT_NAME or is_toolcrib(entry) else None
 
 
 def _outcome_json(done: edit.Outcome) -> dict[str, Any]:
