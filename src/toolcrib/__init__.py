@@ -99,13 +99,8 @@ _MOVED = {
 _ELSEWHERE = {
     "Client": "use `from toolcrib.client import Client`",
     "FastMCP": "use `from toolcrib import MCPServer`",
-    "Middleware": "a middleware is any `async def middleware(call, next)`, see toolcrib.dispatch.middleware",
     "exceptions": "use toolcrib.errors",
-    "prompts": "use `from toolcrib import Message`, and @server.prompt",
-    "resources": "use `from toolcrib import File`, and @server.resource(uri)",
-    "tools": "use `from toolcrib import Tool, tool`",
     "types": "use `from toolcrib import Audio, File, Image, Link`",
-    "utilities": "use `from toolcrib import Audio, File, Image, Link`",
     **dict.fromkeys(
         ("Audit", "Auth", "Limit", "OAuth", "Rule", "Tasks", "Telemetry"), "import it from toolcrib.policy"
     ),

@@ -430,7 +430,6 @@ def _read_annotations(given: Any) -> dict[str, Any]:
     return {_ANNOTATIONS[name]: value for name, value in given.items()}
 
 
-_LISTS = (list, tuple, set, frozenset)
 _TYPES: dict[Any, tuple[tuple[Any, ...], str]] = {
     Any: ((object,), "anything"),
     bool: ((bool,), "True or False"),
@@ -439,7 +438,7 @@ _TYPES: dict[Any, tuple[tuple[Any, ...], str]] = {
     str: ((str,), "a string"),
     Callable: ((Callable,), "a function"),
     Mapping: ((Mapping,), "a dict"),
-    Sequence: (_LISTS, "a list"),
+    Sequence: ((list, tuple, set, frozenset), "a list"),
 }
 """What values are given for a type hint, and how it is called in messages."""
 _ITEMS: dict[Any, str] = {str: " of strings", bool: " of True or False", Mapping: " of dicts"}
@@ -492,10 +491,8 @@ class _Check(NamedTuple):
         if isinstance(value, bool) and bool not in self.types and object not in self.types:
             return False
         if not isinstance(value, self.types):
-            return any(value is each or value == each for each in self.choices)
-        if self.item is None or not isinstance(value, (Mapping, *_LISTS)):
-            return True
-        items = value.values() if isinstance(value, Mapping) else value
+            return value in self.choices
+        items = () if self.item is None else value.values() if isinstance(value, Mapping) else value
         return all(isinstance(each, self.item) for each in items)
 
 

@@ -70,7 +70,6 @@ M = TypeVar("M", bound=Middleware)
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
 Transport = Callable[["MCPServer"], Awaitable[None]]
-MIN_KEY_BYTES = 16
 STARTED = "Cannot register tools after server has started"
 STOPPING = "Server is shutting down, registration not allowed"
 
@@ -124,9 +123,6 @@ class ServerSettings:
             raise ConfigurationError(problem, key="max_result_tokens")
         if self.page_size is not None and self.page_size < 1:
             raise ConfigurationError(f"must be at least 1, got {self.page_size!r}", key="page_size")
-        if self.key is not None and len(self.key) < MIN_KEY_BYTES:
-            problem = f"must have at least {MIN_KEY_BYTES} bytes, got {len(self.key)}"
-            raise ConfigurationError(problem, key="key", hint="make one with secrets.token_bytes(32)")
         if self.tasks is not None:
             from toolcrib.config.settings import Tasks  # start-up time: few servers have tasks
 

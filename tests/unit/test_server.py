@@ -393,7 +393,6 @@ WRONG_SETTINGS: list[tuple[str, Any, str]] = [
     ),
     ("max_result_tokens", "many", "must be a whole number of tokens, got 'many'"),
     ("key", "secret", "must be bytes, such as secrets.token_bytes(32), got str"),
-    ("key", b"short", "must have at least 16 bytes, got 5"),
     ("middleware", 3, "must be a list of middleware, got 3"),
 ]
 

@@ -269,15 +269,12 @@ def named_targets(targets: Sequence[str]) -> Sequence[str]:
 
 
 def _samples_option(function: F) -> F:
-    def keep(ctx: click.Context, _: click.Parameter, value: bool) -> None:
-        ctx.meta[SAMPLES] = value
-
     option = click.option(
         "--samples",
         is_flag=True,
         is_eager=True,
         expose_value=False,
-        callback=keep,
+        callback=lambda ctx, _, value: ctx.meta.update({SAMPLES: value}),
         help="Use the sample tools.",
     )
     return option(function)

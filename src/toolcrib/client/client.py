@@ -82,10 +82,7 @@ _UNKNOWN_TOOL = re.compile(r"(unknown|no such|not found|does not exist|doesn't e
 OTHER_ATTRIBUTES = {
     "call_tool": "use client.call(name, arguments)",
     "initialize_result": "use client.server_info, client.capabilities or client.instructions",
-    "list_tasks": "keep the handle that client.start(name, arguments) returns",
-    "list_templates": "use client.list_resource_templates()",
     "read_resource": "use client.read(uri)",
-    "subscribe_resource": "use client.subscribe(uri, callback)",
 }
 """What clients of mcp and fastmcp have under other names."""
 
