@@ -34,6 +34,7 @@ from toolcrib.errors import (
     ToolError,
     ToolNotFoundError,
 )
+from toolcrib.errors import missing_attribute as _missing_attribute
 from toolcrib.registry.registry import Report, ToolRegistry
 from toolcrib.server import MCPServer
 from toolcrib.sources import collect
@@ -95,11 +96,25 @@ _MOVED = {
 }
 """Documented import paths whose modules are elsewhere now. `toolcrib.samples` stays a target."""
 
+_ELSEWHERE = {
+    "Client": "use `from toolcrib.client import Client`",
+    "FastMCP": "use `from toolcrib import MCPServer`",
+    "exceptions": "use toolcrib.errors",
+    "types": "use `from toolcrib import Audio, File, Image, Link`",
+    **dict.fromkeys(
+        ("Audit", "Auth", "Limit", "OAuth", "Rule", "Tasks", "Telemetry"), "import it from toolcrib.policy"
+    ),
+}
+"""What mcp and fastmcp have under these names, and what is public elsewhere here."""
+
 
 class _MovedModules:
     """Imports a module under its path of an earlier release."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
+        package, _, part = name.partition(".")
+        if package == "toolcrib" and part in _ELSEWHERE:  # `from toolcrib import part` asks for it, too
+            raise ImportError(f"toolcrib has no '{part}' ({_ELSEWHERE[part]})", name=name)
         if name not in _MOVED:
             return None
         found = find_spec(_MOVED[name])
@@ -120,7 +135,7 @@ sys.meta_path.append(_MovedModules())
 
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
-        raise AttributeError(f"module 'toolcrib' has no attribute {name!r}")
+        raise _missing_attribute("module 'toolcrib'", name, _ELSEWHERE.get(name), sys.modules[__name__])
     return getattr(import_module(_LAZY[name]), name)
 
 

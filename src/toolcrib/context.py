@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, M
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
 
-from toolcrib.errors import CannotAskError, ContextError, InvalidToolError, suggest
+from toolcrib.errors import CannotAskError, ContextError, InvalidToolError, missing_attribute, suggest
 from toolcrib.validation import codec
 
 logger = logging.getLogger("toolcrib")
@@ -456,9 +456,7 @@ class Context:
         return self.log(level, {"message": message, **extra} if extra else message)
 
     def __getattr__(self, name: str) -> Any:
-        hint = find_attribute(name)
-        text = f"Context has no attribute '{name}'" + (f" ({hint})" if hint else "")
-        raise AttributeError(text, name=name, obj=self)
+        raise missing_attribute("Context", name, find_attribute(name), self)
 
     # --- asking: awaited in async code, blocking in code on a thread ---
 
@@ -674,7 +672,7 @@ def find_attribute(name: str) -> str | None:
 def find_misuse(error: BaseException) -> str | None:
     """Return how an exception of a tool shows that its code calls the Context wrongly, or None."""
     if isinstance(error, AttributeError) and isinstance(error.obj, Context):
-        return f"Context has no attribute '{error.name}' ({find_attribute(str(error.name))})"
+        return str(error)
     if isinstance(error, AttributeError) and isinstance(error.obj, PendingAnswer):
         return NOT_AWAITED
     text = str(error) if isinstance(error, TypeError) else ""

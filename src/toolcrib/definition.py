@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
-from types import MappingProxyType
-from typing import Any, Literal, TypedDict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields, replace
+from functools import cache, cached_property
+from types import MappingProxyType, NoneType, UnionType
+from typing import Any, Literal, NamedTuple, TypedDict, Union, get_args, get_origin, get_type_hints
 
 from toolcrib.errors import (
     NO_LOCATION,
+    ConfigurationError,
     DefinitionError,
     InvalidNameError,
     InvalidSchemaError,
@@ -206,9 +207,7 @@ RunMode = Literal["auto", "inline", "thread", "process"]
 Extra = Literal["refuse", "ignore"]
 EXTRAS: tuple[Extra, ...] = ("refuse", "ignore")
 LargeResults = Literal["shorten", "link"]
-LARGE_RESULTS: tuple[LargeResults, ...] = ("shorten", "link")
 TaskMode = Literal["never", "when-long", "always"]
-TASK_MODES: tuple[TaskMode, ...] = ("never", "when-long", "always")
 CacheScope = Literal["principal", "shared"]
 MAX_RETRIES = 10
 
@@ -454,24 +453,93 @@ def _read_annotations(given: Any) -> dict[str, Any]:
     return {_ANNOTATIONS[name]: value for name, value in given.items()}
 
 
-_TEXT = ((str, type(None)), "a string")
-_HINT = ((bool, type(None)), "True or False")
-_SCHEMA = ((Mapping, type(None)), "a dict")
-_NUMBER = ((int, float, type(None)), "a number")
-_STRINGS = ((list, tuple, set, frozenset), "a list of strings")
-_OPTION_TYPES: dict[str, tuple[tuple[Any, ...], str]] = {
-    **dict.fromkeys(("title", "description", "version", "group"), _TEXT),
-    **dict.fromkeys(("read_only", "destructive", "idempotent", "open_world"), _HINT),
-    **dict.fromkeys(("enabled", "repair"), ((bool,), "True or False")),
-    **dict.fromkeys(("input_schema", "output_schema"), _SCHEMA),
-    **dict.fromkeys(("metadata", "meta", "bind", "rename"), ((Mapping,), "a dict")),
-    "icons": ((list, tuple), "a list of dicts with 'src'"),
-    **dict.fromkeys(("tags", "aliases", "scopes", "hide"), _STRINGS),
-    **dict.fromkeys(("timeout_s", "max_convert_ms", "cache_s"), _NUMBER),
-    "retries": ((int,), "a whole number"),
-    "max_threads": ((int, type(None)), "a whole number"),
-    "max_result_tokens": ((int, type(None)), "a whole number of tokens"),
+_TYPES: dict[Any, tuple[tuple[Any, ...], str]] = {
+    Any: ((object,), "anything"),
+    bool: ((bool,), "True or False"),
+    float: ((int, float), "a number"),
+    int: ((int,), "a whole number"),
+    str: ((str,), "a string"),
+    Callable: ((Callable,), "a function"),
+    Mapping: ((Mapping,), "a dict"),
+    Sequence: ((list, tuple, set, frozenset), "a list"),
 }
+"""What values are given for a type hint, and how it is called in messages."""
+_ITEMS: dict[Any, str] = {str: " of strings", bool: " of True or False", Mapping: " of dicts"}
+_LATER = dict.fromkeys(("Tasks", "Timeouts"), Any)
+"""Types that are imported when they are used; they are checked there."""
+_EXPECTED = {
+    "icons": "a list of dicts with 'src'",
+    "key": "bytes, such as secrets.token_bytes(32)",
+    "max_result_tokens": "a whole number of tokens",
+    "search_budget_tokens": "a whole number of tokens",
+    "switches": "a dict such as {'enable_file_tools': True}",
+    "ui": "a URI, or a dict with resourceUri and visibility",
+}
+"""What some options take, where their type hints say less."""
+
+
+class _Check(NamedTuple):
+    """What an option takes."""
+
+    types: tuple[Any, ...]
+    item: Any
+    choices: tuple[Any, ...]
+    expected: str
+    is_secret: bool
+
+    @classmethod
+    def of(cls, option: Field[Any], hint: Any) -> _Check:
+        types: list[Any] = []
+        item, words = None, []
+        parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+        choices = [each for part in parts if get_origin(part) is Literal for each in get_args(part)]
+        if choices:
+            shown = [repr(each) for each in choices] + ["None"] * (len(choices) == 1)
+            words.append(f"{', '.join(shown[:-1])} or {shown[-1]}")
+        for part in parts:
+            kind = get_origin(part) or part
+            if kind is NoneType:
+                choices.append(None)
+            elif kind is not Literal:
+                known, word = _TYPES.get(kind, ((kind,), getattr(kind, "__name__", "")))
+                types += known
+                inner = get_args(part)[-1] if kind in (Mapping, Sequence) else None
+                inner = get_origin(inner) or inner
+                item = inner if inner in _ITEMS and (kind is Sequence or inner is bool) else item
+                words.append(word + _ITEMS.get(item, ""))
+        expected = _EXPECTED.get(option.name) or " or ".join(words)
+        return cls(tuple(types), item, tuple(choices), expected, not option.repr)
+
+    def accepts(self, value: Any) -> bool:
+        if isinstance(value, bool) and bool not in self.types and object not in self.types:
+            return False
+        if not isinstance(value, self.types):
+            return value in self.choices
+        items = () if self.item is None else value.values() if isinstance(value, Mapping) else value
+        return all(isinstance(each, self.item) for each in items)
+
+
+@cache
+def _checks_of(kind: type) -> dict[str, _Check]:
+    hints = get_type_hints(kind, localns=_LATER)
+    return {item.name: _Check.of(item, hints[item.name]) for item in fields(kind)}
+
+
+def _find_wrong_option(options: Any) -> tuple[str, str] | None:
+    """Return the first field of a dataclass whose value its type hint does not permit, and the problem."""
+    kind: Any = type(options)
+    for name, check in _checks_of(kind).items():
+        value = getattr(options, name)
+        if not check.accepts(value):
+            shown = type(value).__name__ if check.is_secret else f"{value!r:.80}"
+            return name, f"must be {check.expected}, got {shown}"
+    return None
+
+
+def check_settings(settings: Any) -> None:
+    """Raise ConfigurationError for a setting of a server that its type hint does not permit."""
+    if wrong := _find_wrong_option(settings):
+        raise ConfigurationError(wrong[1], key=wrong[0])
 
 
 def _check_options(options: ToolOptions) -> None:
@@ -479,22 +547,12 @@ def _check_options(options: ToolOptions) -> None:
     _check_types(options)
     if options.version is not None and (not options.version or "@" in options.version):
         raise _option_error(options, "version", "must not be empty or contain '@'")
-    if options.run not in ("auto", "inline", "thread", "process"):
-        raise _option_error(options, "run", "must be 'auto', 'inline', 'thread' or 'process'")
-    if options.audit not in (None, "required"):
-        raise _option_error(options, "audit", "must be 'required' or None")
-    if options.task not in TASK_MODES:
-        raise _option_error(options, "task", "must be 'never', 'when-long' or 'always'")
-    if options.extra not in EXTRAS:
-        raise _option_error(options, "extra", "must be 'refuse' or 'ignore'")
     if options.timeout_s is not None and not 0 < options.timeout_s <= MAX_TIMEOUT_S:
         raise _option_error(options, "timeout_s", f"must be above 0 and at most {MAX_TIMEOUT_S:g} seconds")
     for name in ("max_threads", "max_convert_ms"):
         if getattr(options, name) is not None and not getattr(options, name) >= 1:
             raise _option_error(options, name, "must be at least 1")
     _check_repetition(options)
-    if options.large_results not in (None, *LARGE_RESULTS):
-        raise _option_error(options, "large_results", "must be 'shorten' or 'link'")
     if options.max_result_tokens and not is_result_budget(options.max_result_tokens):
         text = f"must be at least {MIN_RESULT_TOKENS}, or 0 for no limit"
         raise _option_error(options, "max_result_tokens", text)
@@ -506,8 +564,6 @@ def _check_repetition(options: ToolOptions) -> None:
     """Check the options that keep results and run a tool again."""
     if options.cache_s is not None and not options.cache_s > 0:
         raise _option_error(options, "cache_s", "must be above 0")
-    if options.cache not in ("principal", "shared"):
-        raise _option_error(options, "cache", "must be 'principal' or 'shared'")
     if options.cache == "shared" and options.cache_s is None:
         raise _option_error(options, "cache", "needs cache_s", "say for how long: cache_s=60")
     if not 0 <= options.retries <= MAX_RETRIES:
@@ -518,13 +574,8 @@ def _check_repetition(options: ToolOptions) -> None:
 
 
 def _check_types(options: ToolOptions) -> None:
-    for name, (types, expected) in _OPTION_TYPES.items():
-        value = getattr(options, name)
-        is_valid = isinstance(value, types) and (type(value) is not bool or bool in types)
-        if types is _STRINGS[0]:
-            is_valid = is_valid and all(isinstance(item, str) for item in value)
-        if not is_valid:
-            raise _option_error(options, name, f"must be {expected}")
+    if wrong := _find_wrong_option(options):
+        raise InvalidToolError(f"Option '{wrong[0]}' {wrong[1]}", tool=_name_of(options))
     icons: Any = options.icons
     if not all(isinstance(icon, Mapping) and isinstance(icon.get("src"), str) for icon in icons):
         hint = "such as icons=[{'src': 'https://example.com/a.png'}]"

@@ -48,8 +48,9 @@ Types and their `code` are public; messages may change, except where a requireme
 
 from __future__ import annotations
 
+import copyreg
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -125,6 +126,22 @@ def suggest(name: str, known: Iterable[str], otherwise: str = "", *, cutoff: flo
     return f"did you mean '{folded[close[0]]}'?" if close else otherwise
 
 
+def missing_attribute(owner: str, name: str, hint: str | None, obj: object) -> AttributeError:
+    """Return the error for an attribute that something does not have; the hint says what is used here."""
+    text = f"{owner} has no attribute '{name}'"
+    return AttributeError(f"{text} ({hint})" if hint else text, name=name, obj=obj)
+
+
+def check_keywords(
+    owner: str, given: Iterable[str], known: Collection[str], elsewhere: Mapping[str, str] | None = None
+) -> None:
+    """Raise TypeError for an unknown keyword argument. `elsewhere` has hints for some of them."""
+    for name in given:
+        if name not in known:
+            hint = (elsewhere or {}).get(name) or suggest(name, known, f"settings: {', '.join(known)}")
+            raise TypeError(f"{owner}() got an unexpected keyword argument '{name}' ({hint})")
+
+
 def suggest_file(missing: str | Path) -> str:
     """Return the hint for a target that does not exist: a similar name in its folder."""
     path = Path(missing)
@@ -140,6 +157,22 @@ class ToolcribError(Exception):
     """Base class of all exceptions of toolcrib."""
 
     code: ClassVar[str] = "error"
+    _hint: str | None = None
+
+    @property
+    def hint(self) -> str | None:
+        """What to do, if there is advice. Commands print it, tracebacks show it as a note."""
+        return self._hint
+
+    @hint.setter
+    def hint(self, hint: str | None) -> None:
+        others = [note for note in getattr(self, "__notes__", ()) if note != f"hint: {self._hint}"]
+        self._hint = hint
+        self.__notes__ = [f"hint: {hint}", *others] if hint else others
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle without calling `__init__`, which takes other arguments than it passes on."""
+        return copyreg.__newobj__, (type(self),), {**self.__dict__, "args": self.args}  # type: ignore[attr-defined]
 
 
 class DefinitionError(ToolcribError, ValueError):
@@ -170,7 +203,7 @@ class DefinitionError(ToolcribError, ValueError):
         """Add further problems with the same definition; a traceback shows them as notes."""
         for other in others:
             self.others += (other,)
-            self.add_note(f"Also: {other}")
+            self.add_note(f"Also: {other}" + (f" (hint: {other.hint})" if other.hint else ""))
         return self
 
     @property

@@ -19,7 +19,6 @@ from toolcrib import __version__, logs
 from toolcrib.content import Result, text_block
 from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Principal
 from toolcrib.definition import (
-    LARGE_RESULTS,
     MIN_RESULT_TOKENS,
     STRICT,
     GivenOptions,
@@ -27,6 +26,7 @@ from toolcrib.definition import (
     NameRule,
     OptionFields,
     ToolDefinition,
+    check_settings,
     is_result_budget,
     merge_arguments,
 )
@@ -45,7 +45,8 @@ from toolcrib.errors import (
     InvalidToolError,
     RegistrationClosedError,
     ToolBusyError,
-    suggest,
+    check_keywords,
+    missing_attribute,
 )
 from toolcrib.registry.registry import OnDuplicate, Report, ToolRegistry
 from toolcrib.registry.selection import count_kinds, label_of, select
@@ -118,12 +119,12 @@ class ServerSettings:
     tasks: Tasks | None = None
 
     def __post_init__(self) -> None:
+        check_settings(self)
         if self.max_result_tokens is not None and not is_result_budget(self.max_result_tokens):
             problem = f"must be at least {MIN_RESULT_TOKENS} tokens or None, got {self.max_result_tokens!r}"
             raise ConfigurationError(problem, key="max_result_tokens")
-        if self.large_results not in LARGE_RESULTS:
-            problem = f"must be 'shorten' or 'link', got {self.large_results!r}"
-            raise ConfigurationError(problem, key="large_results")
+        if self.page_size is not None and self.page_size < 1:
+            raise ConfigurationError(f"must be at least 1, got {self.page_size!r}", key="page_size")
         if self.tasks is not None:
             from toolcrib.config.settings import Tasks  # start-up time: few servers have tasks
 
@@ -161,7 +162,7 @@ class SettingFields(TypedDict, total=False):
     tasks: Tasks | None
 
 
-_SETTING_NAMES = tuple(SettingFields.__annotations__)
+_ARGUMENT_NAMES = ("name", "core_engine", "policy", "middleware", "lifespan", *SettingFields.__annotations__)
 _AT_RUN = "give it to run: server.run('http', host=..., port=..., path=...)"
 _OTHER_SETTINGS = {
     **dict.fromkeys(("host", "port", "streamable_http_path"), _AT_RUN),
@@ -203,6 +204,9 @@ _OTHER_ATTRIBUTES = {
     **dict.fromkeys(("mount", "import_server"), "use server.add(other, namespace=...)"),
     **dict.fromkeys(("http_app", "streamable_http_app", "sse_app"), "use server.asgi()"),
     **dict.fromkeys(("run_async", "run_http_async", "run_stdio_async"), "use await server.run(...)"),
+    **dict.fromkeys(
+        ("as_proxy", "from_fastapi", "from_openapi"), "make it with fastmcp and add it: server.add(made)"
+    ),
     "add_middleware": "use server.middleware(...)",
     "add_tool": "use server.add(...)",
     "call_tool": "use await server.call(name, arguments)",
@@ -217,6 +221,16 @@ _PROTOCOL_SETTINGS = (
     *("title", "instructions", "description", "website_url", "icons", "page_size", "unknown_tool_code"),
     *("log_arguments", "key", "keeps_sessions", "tasks"),
 )
+
+
+class _ClassMethod:
+    """A class method of FastMCP. It is answered on the class too, where `__getattr__` is not asked."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, obj: object, owner: type) -> Any:
+        raise missing_attribute("MCPServer", self.name, _OTHER_ATTRIBUTES[self.name], owner)
 
 
 class MCPServer(ServerFeatures):
@@ -243,11 +257,7 @@ class MCPServer(ServerFeatures):
             raise ConfigurationError(f"must be a non-empty string, got {name!r}", key="name")
         self.name = name
         self.core_engine = core_engine
-        for unknown in settings.keys() - _SETTING_NAMES:
-            hint = _OTHER_SETTINGS.get(unknown) or suggest(
-                unknown, _SETTING_NAMES, f"settings: {', '.join(_SETTING_NAMES)}"
-            )
-            raise TypeError(f"MCPServer() got an unexpected keyword argument '{unknown}' ({hint})")
+        check_keywords("MCPServer", settings, _ARGUMENT_NAMES, _OTHER_SETTINGS)
         self.settings = given = ServerSettings(**settings)
         self.dynamic = given.dynamic
         self.registry = ToolRegistry(
@@ -278,7 +288,11 @@ class MCPServer(ServerFeatures):
         self._transports: Transports | None = None
         self._mounted: Any = None  # the ASGI application of `__call__`
         self.enforcer: PolicyEnforcer | None = None
-        self._middleware = [check_middleware(part) for part in middleware]
+        parts: Any = middleware
+        if isinstance(parts, str) or not isinstance(parts, Iterable):
+            problem = f"must be a list of middleware, got {middleware!r:.80}"
+            raise ConfigurationError(problem, key="middleware", hint="write middleware=[...]")
+        self._middleware = [check_middleware(part) for part in parts]
         if policy is not None:
             self.enforce(policy)
         elif self._middleware:
@@ -287,9 +301,9 @@ class MCPServer(ServerFeatures):
     if not TYPE_CHECKING:  # a type checker would take every name for an attribute
 
         def __getattr__(self, name: str) -> Any:
-            hint = _OTHER_ATTRIBUTES.get(name)
-            text = f"MCPServer has no attribute '{name}'" + (f" ({hint})" if hint else "")
-            raise AttributeError(text, name=name, obj=self)
+            raise missing_attribute("MCPServer", name, _OTHER_ATTRIBUTES.get(name), self)
+
+        from_openapi, from_fastapi, as_proxy = _ClassMethod(), _ClassMethod(), _ClassMethod()
 
     # --- registration ---
 

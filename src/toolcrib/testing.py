@@ -15,6 +15,7 @@ import asyncio
 import inspect
 import os
 import sys
+import time
 import traceback
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
@@ -24,13 +25,14 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 from random import Random
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolcrib.catalog.diff import GRADES, Grade
 from toolcrib.catalog.diff.compare import Comparison, compare
 from toolcrib.catalog.lock import Lock
 from toolcrib.catalog.schema_expansion import ExpansionError, ValueGenerator, expand
 from toolcrib.client import Client, RemotePrompt, RemoteResource, RemoteTemplate, RemoteTool
+from toolcrib.client.client import OTHER_ATTRIBUTES
 from toolcrib.client.features import PromptResult, ResourceContents, Suggestions
 from toolcrib.content import Result
 from toolcrib.context import (
@@ -54,6 +56,7 @@ from toolcrib.errors import (
     PolicyError,
     ToolNotFoundError,
     ToolTimeoutError,
+    missing_attribute,
     suggest,
 )
 from toolcrib.logs import describe_error
@@ -169,6 +172,11 @@ class SyncClient:
         self._runner = runner
         self._questions = questions
 
+    if not TYPE_CHECKING:  # a type checker would take every name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing_attribute("SyncClient", name, OTHER_ATTRIBUTES.get(name), self)
+
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the event loop of the client: `client.run(client.client.ping())`."""
         return self._runner.run(work)
@@ -195,7 +203,7 @@ class SyncClient:
             result = self.run(calling)
         except ToolNotFoundError as error:
             if hint := suggest(name, [tool.name for tool in self.list_tools()]):
-                error.add_note(hint)
+                error.hint = hint
             raise
         return self._check(result)
 
@@ -421,17 +429,33 @@ def _format_changes(comparison: Comparison) -> Iterator[str]:
 
 # --- fuzzing ----------------------------------------------------------------------------------------------
 
+_PROGRESS_S = 2.0
+_SLOW_S, _SHOWN_SLOW = 0.1, 3
+
 
 @dataclass(slots=True)
 class FuzzReport:
     """The calls of a run by tool: `valid` ones, of which `errors` ended in an error that the tool meant to
-    give, and `invalid` ones, which were refused. `skipped` are destructive tools that were not called."""
+    give, and `invalid` ones, which were refused. `skipped` are destructive tools that were not called.
+    `slowest` has the seconds of the slowest call of each tool, `unfinished` the tools for which the time was
+    too short."""
 
     seed: int
     valid: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
     invalid: Counter[str] = field(default_factory=Counter)
     skipped: list[str] = field(default_factory=list)
+    slowest: dict[str, float] = field(default_factory=dict)
+    unfinished: list[str] = field(default_factory=list)
+    _printed: float = field(default_factory=time.monotonic, repr=False, compare=False)
+
+    def note(self, name: str, seconds: float) -> None:
+        """Note how long a call took; print where the run is, now and then."""
+        self.slowest[name] = max(seconds, self.slowest.get(name, 0.0))
+        if (now := time.monotonic()) - self._printed >= _PROGRESS_S:
+            self._printed = now
+            made = self.valid[name] + self.invalid[name] + 1
+            sys.stderr.write(f"fuzz: {made} calls of {name}, the slowest took {self.slowest[name]:.1f} s\n")
 
     def __str__(self) -> str:
         lines = [
@@ -439,6 +463,9 @@ class FuzzReport:
             for name, count in self.valid.items()
         ]
         lines += [f"{name}: skipped, it is destructive" for name in self.skipped]
+        lines += [f"{name}: not finished, the time was up" for name in self.unfinished]
+        slow = sorted((s, name) for name, s in self.slowest.items() if s >= _SLOW_S)[: -_SHOWN_SLOW - 1 : -1]
+        lines += [f"slow: a call of {name} took {s:.1f} s" for s, name in slow]
         return "\n".join([*lines, f"seed {self.seed}"])
 
 
@@ -470,6 +497,7 @@ def fuzz(
     answers: Mapping[str, Any] | Callable[[Any], Any] | None = None,
     principal: Principal | str = LOCAL,
     timeout_s: float = 10.0,
+    limit_s: float = 60.0,
 ) -> FuzzReport:
     """Call every tool, or those that are named, with valid and with invalid arguments from its schema.
 
@@ -481,7 +509,8 @@ def fuzz(
     with `destructive`. `calls` is the number of valid calls of each tool, and of invalid ones. `values` has
     lists of values to draw from, by the name of a parameter, or of a tool and a parameter: "take.article".
     `answers` are as in `connect`, a mapping or a function; without them, questions fail. Rules of a policy
-    apply; its limits and its audit log do not.
+    apply; its limits and its audit log do not. After `limit_s` seconds no call is started any more, and the
+    report says which tools are unfinished. A run of several seconds prints its progress on stderr.
     """
     __tracebackhide__ = True
     server = _server_of(target)
@@ -489,6 +518,7 @@ def fuzz(
     channel = NO_CHANNEL if answers is None else _AnsweringChannel(_Questions(answers))
     report = FuzzReport(seed)
     failures: dict[str, _FailedError] = {}
+    until = time.monotonic() + limit_s
 
     async def run() -> None:
         async with connect(server, overrides=overrides, principal=caller):
@@ -502,9 +532,11 @@ def fuzz(
                         server.call, tool.name, principal=caller, timeout_s=timeout_s, channel=channel
                     )
                     validator = Validator(tool.definition.input_schema)
-                    await _Fuzzer(tool, call, crashes, report, values or {}, validator).run(calls)
+                    await _Fuzzer(tool, call, crashes, report, values or {}, validator, until).run(calls)
                 except _FailedError as error:
                     failures[tool.name] = error
+                except TimeoutError:
+                    report.unfinished.append(tool.name)
 
     before, crashes = server.dispatcher.crashes, _Crashes(server.dispatcher.crashes)
     with _make_runner("testing.fuzz", "call it in a test that is not `async`") as runner, _unlimited(server):
@@ -513,7 +545,7 @@ def fuzz(
             runner.run(run())
         finally:
             server.dispatcher.crashes = before
-    if not (report.valid or report.skipped or failures):
+    if not (report.valid or report.skipped or report.unfinished or failures):
         raise AssertionError(f"There are no tools that {caller.name} may call")
     if failures:
         text = "\n".join(f"{name}: {error}" for name, error in failures.items())
@@ -560,6 +592,7 @@ class _Fuzzer:
     report: FuzzReport
     values: Mapping[str, Sequence[Any]]
     validator: Validator
+    until: float
 
     async def run(self, calls: int) -> None:
         """Make all calls. Raise _FailedError."""
@@ -608,7 +641,10 @@ class _Fuzzer:
 
     async def _try(self, arguments: dict[str, Any], judge: Callable[[Result], str | None]) -> None:
         self.crashes.errors.clear()
+        if (started := time.monotonic()) >= self.until:
+            raise TimeoutError
         result = await self.call(codec.decode(codec.encode(arguments)))
+        self.report.note(self.tool.name, time.monotonic() - started)
         problem, crash = judge(result), next(iter(self.crashes.errors), None)
         if crash is not None:
             problem = f"{problem or 'it raised an exception'}: {describe_error(crash)}"

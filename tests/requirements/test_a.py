@@ -66,7 +66,7 @@ def test_a_02_names_are_unique_whatever_their_case(tools: ToolRegistry) -> None:
     tool = tools.add(named("Echo"))
     for spelling in ("echo", "ECHO", "Echo"):
         assert tools.get(spelling) is tool
-        with pytest.raises(ValueError, match=f"^Tool '{spelling}' already registered$"):
+        with pytest.raises(ValueError, match=f"(?m)^Tool '{spelling}' already registered$"):
             tools.add(named(spelling))
     assert names(tools) == ["Echo"]
 

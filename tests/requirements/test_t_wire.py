@@ -25,7 +25,7 @@ ERAS = ["2026-07-28", "2025-11-25", "2024-11-05"]
 
 @pytest.fixture(scope="module")
 def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    with Serving("--log-level", "info", cwd=tmp_path_factory.mktemp("tutorial")) as found:
+    with Serving("--samples", "--log-level", "info", cwd=tmp_path_factory.mktemp("tutorial")) as found:
         yield found
 
 

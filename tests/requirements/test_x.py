@@ -93,7 +93,7 @@ async def test_x_02_a_namespace_joins_with_one_underscore_and_a_long_name_is_sho
 def test_x_03_a_duplicate_is_an_error_or_what_was_asked_for(server: MCPServer) -> None:
     first, second = named("echo"), named("echo")
     server.add(first)
-    with pytest.raises(ToolAlreadyExistsError, match=r"^Tool 'echo' already registered$") as refusal:
+    with pytest.raises(ToolAlreadyExistsError, match=r"(?m)^Tool 'echo' already registered$") as refusal:
         server.add(second)
     assert isinstance(refusal.value, ValueError)
     assert (refusal.value.source, refusal.value.existing) == (second.source, first.source)

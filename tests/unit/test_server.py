@@ -375,6 +375,51 @@ def test_every_setting_is_a_keyword_argument() -> None:
         MCPServer(titel="x")  # type: ignore[call-arg]
 
 
+WRONG_SETTINGS: list[tuple[str, Any, str]] = [
+    ("title", 3, "must be a string, got 3"),
+    ("dynamic", "no", "must be True or False, got 'no'"),
+    ("timeout_s", "5", "must be a number, got '5'"),
+    ("page_size", "all", "must be a whole number, got 'all'"),
+    ("page_size", 0, "must be at least 1, got 0"),
+    ("icons", "a.png", "must be a list of dicts with 'src', got 'a.png'"),
+    ("icons", [3], "must be a list of dicts with 'src', got [3]"),
+    ("errors", "all", "must be 'show' or 'hide', got 'all'"),
+    ("on_duplicate", 1, "must be 'error', 'keep' or 'replace', got 1"),
+    ("name_rule", 3, "must be a string or NameRule, got 3"),
+    (
+        "switches",
+        {"enable_file_tools": "no"},
+        "must be a dict such as {'enable_file_tools': True}, got {'enable_file_tools': 'no'}",
+    ),
+    ("max_result_tokens", "many", "must be a whole number of tokens, got 'many'"),
+    ("key", "secret", "must be bytes, such as secrets.token_bytes(32), got str"),
+    ("middleware", 3, "must be a list of middleware, got 3"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "problem"), WRONG_SETTINGS)
+def test_a_setting_is_checked_when_the_server_is_made(name: str, value: Any, problem: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        MCPServer("x", **{name: value})
+    assert (caught.value.key, caught.value.message) == (name, problem)
+
+
+def test_options_of_http_are_checked_when_they_are_given() -> None:
+    for name, value, problem in (
+        ("port", "8000", "must be a whole number, got '8000'"),
+        ("allowed_hosts", "example.com", "must be a list of strings, got 'example.com'"),
+    ):
+        with pytest.raises(ConfigurationError) as caught:
+            MCPServer("x").asgi(**{name: value})
+        assert (caught.value.key, caught.value.message) == (name, problem)
+
+
+def test_a_folder_of_skills_is_a_path() -> None:
+    server: Any = MCPServer("x")
+    with pytest.raises(InvalidToolError, match="add_skills takes a folder and a prefix, got 3 and ''"):
+        server.add_skills(3)
+
+
 @pytest.mark.parametrize("given", [True, False, {"patience_s": 1}])
 def test_tasks_are_settings_of_tasks(given: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"must be Tasks\(\.\.\.\) of toolcrib\.policy") as refused:

@@ -10,6 +10,7 @@ import json
 import re
 import subprocess
 import sys
+import threading
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -148,7 +149,7 @@ def test_an_override_of_a_function_that_no_tool_depends_on_is_refused(server: MC
 def test_a_misspelt_tool_has_a_suggestion(server: MCPServer) -> None:
     with testing.client(server) as client, pytest.raises(ToolNotFoundError) as caught:
         client.call("tak")
-    assert caught.value.__notes__ == ["did you mean 'take'?"]
+    assert caught.value.hint == "did you mean 'take'?"
     with pytest.raises(ConfigurationError) as refused:
         testing.fuzz(server, "tak")
     assert refused.value.hint == "did you mean 'take'?"
@@ -482,6 +483,32 @@ def test_the_samples_stand_it() -> None:
     assert list(report.valid) == ["hello_world", "echo", "get_time", "math_add", "debug_info"]
     assert report.errors["get_time"] > 0, "an unknown time zone is an error that is meant"
     assert "math_add: 20 valid calls (0 errors), 20 invalid\n" in str(report)
+
+
+def test_a_run_of_slow_tools_prints_its_progress_and_ends_at_its_limit(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(testing, "_PROGRESS_S", 0.2)
+    server = MCPServer()
+
+    @server.tool
+    def slow(number: int) -> int:
+        threading.Event().wait(0.15)
+        return number
+
+    @server.tool
+    def last(number: int) -> int:
+        return number
+
+    report = testing.fuzz(server, calls=50, limit_s=0.5)
+    assert 3 <= report.valid["slow"] < 50
+    assert report.unfinished == ["slow", "last"]
+    assert 0.15 <= report.slowest["slow"] < 10
+    assert "slow: not finished, the time was up\n" in str(report)
+    assert "slow: a call of slow took 0." in str(report)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines
+    assert all(re.fullmatch(r"fuzz: \d+ calls of slow, the slowest took \d+\.\d s", line) for line in lines)
 
 
 def failure_of(server: MCPServer, *names: str, **options: Any) -> str:

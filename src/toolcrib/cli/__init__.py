@@ -14,7 +14,7 @@ __all__ = ["app", "main"]
 
 EPILOG = """\b
 Examples:
-  toolcrib serve                      serve toolcrib.toml, or the sample tools
+  toolcrib serve                      serve the targets of toolcrib.toml
   toolcrib check tools.py             check the tools of a file
   toolcrib list                       list the tools of toolcrib.toml
   toolcrib scan servers/              find tools in source files

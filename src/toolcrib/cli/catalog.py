@@ -32,7 +32,7 @@ from toolcrib.client import features as clients
 from toolcrib.client.client import DEFAULT_TIMEOUT_S
 from toolcrib.client.session import VERSIONS
 from toolcrib.client.tools import read_tools
-from toolcrib.config import FILE_NAME, LockConfig
+from toolcrib.config import LockConfig
 from toolcrib.content import Block, Result
 from toolcrib.definition import MCP, ToolDefinition
 from toolcrib.dispatch.tool_search import CALL, MAX_FOUND, SEARCH
@@ -59,17 +59,14 @@ class ToolSet:
     tools: list[Tool] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     label: str = ""
-    is_sample: bool = False
     features: list[Tool] = field(default_factory=list)
     kinds: Collection[str] = KINDS
     """What it can have: a lock of an older toolcrib has only tools."""
 
     @classmethod
-    def of(
-        cls, everything: Iterable[Tool], findings: list[Finding], label: str, is_sample: bool = False
-    ) -> ToolSet:
+    def of(cls, everything: Iterable[Tool], findings: list[Finding], label: str) -> ToolSet:
         """Return a set of tools, resources and prompts, each in its list."""
-        found = cls(findings=findings, label=label, is_sample=is_sample)
+        found = cls(findings=findings, label=label)
         for tool in everything:
             (found.tools if tool.kind == "tool" else found.features).append(tool)
         return found
@@ -139,14 +136,13 @@ class ToolSource:
         if self.static:
             found = scan_targets(self.targets, terminal)
             every = [*found.tools, *found.features, *(found.unlisted if with_unlisted else ())]
-            is_sample = not self.targets and not Path(FILE_NAME).is_file()
-            return ToolSet.of(every, list(found.findings), label, is_sample)
+            return ToolSet.of(every, list(found.findings), label)
         loaded = load(self.targets, terminal)
         if with_unlisted:
             every = loaded.build_tools(terminal, [entry.tool for entry in loaded.everything])
         else:
             every = [*loaded.build_tools(terminal), *loaded.build_features(terminal)]
-        return ToolSet.of(every, loaded.findings, label, loaded.is_sample)
+        return ToolSet.of(every, loaded.findings, label)
 
 
 def source_options(*, target: bool = False, static: bool = True) -> Callable[[F], F]:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from toolcrib.sources.scan import Scan
 
 EXAMPLES = """
-toolcrib check                    toolcrib.toml, or the sample tools
+toolcrib check                    the targets of toolcrib.toml
 toolcrib check tools.py more/     a file and a folder
 toolcrib check --strict --json .  in a pipeline: warnings fail it too
 toolcrib check --against-scan .   compare with a scan of the source
@@ -111,7 +111,7 @@ def check(terminal: Terminal, targets: Sequence[str], as_json: bool, strict: boo
         terminal.json(catalog_json(listed, findings))
     else:
         rows = list(_list_tools(loaded, every, errors))
-        summary = _summarize(loaded, rows, findings)
+        summary = _summarize(rows, findings)
         if scanned is not None:
             summary = f"{summary} {_summarize_scan(scanned, findings)}"
         if rows:
@@ -261,10 +261,9 @@ def _list_tools(loaded: Loaded, built: Sequence[Tool], errors: Sequence[Finding]
         yield Row("refused", safe(refused), format_source(where))
 
 
-def _summarize(loaded: Loaded, rows: list[Row], findings: list[Finding]) -> str:
+def _summarize(rows: list[Row], findings: list[Finding]) -> str:
     states = [row.state for row in rows]
     valid = count_kinds(row.label for row in rows if row.state == "ok")
     tools = [f"{valid} ok" if states else "no tools"]
     tools += [f"{states.count(state)} {state}" for state in ("refused", "off") if state in states]
-    samples = "Sample tools: " if loaded.is_sample else ""
-    return f"{samples}{', '.join(tools)}; {count_findings(findings)}."
+    return f"{', '.join(tools)}; {count_findings(findings)}."

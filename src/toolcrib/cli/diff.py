@@ -297,11 +297,11 @@ def _read_side(side: Side, other: Side, source: ToolSource, terminal: Terminal) 
         source = replace(source, command=side.removeprefix(COMMAND), headers=())
     elif side:
         source = replace(source, targets=(side,))
-    found = source.collect(terminal, with_unlisted=True)
-    if found.is_sample:
+    elif not source.targets and source.command is None and not Path(FILE_NAME).is_file():
         if not source.static:
             raise CommandError(f"No {FILE_NAME} in the current folder", "name the tools as NEW")
-        found = replace(source, targets=(".",)).collect(terminal, with_unlisted=True)
+        source = replace(source, targets=(".",))
+    found = source.collect(terminal, with_unlisted=True)
     found.label = found.label if side else "current tools"
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -130,7 +131,10 @@ def _find_principal(
     kind, _, name = who.partition(":")
     if kind == "role" or not who.strip():
         raise CommandError(f"'{who}' is not a caller", "use --as key:NAME --role ROLE")
-    if kind == "key" and auth is not None and auth.keys is not None:
+    if kind == "key" and auth is not None and auth.keys is not None and not os.path.exists(auth.keys):
+        text = f"no key file {auth.keys}: roles and scopes of {who} are those of --role and --scope"
+        terminal.message("note", text)
+    elif kind == "key" and auth is not None and auth.keys is not None:
         try:
             entries = KeyFile(auth.keys).entries()
         except ConfigurationError as error:

@@ -14,7 +14,6 @@ import click
 from toolcrib.catalog.export import EXPORTERS, Export, Verdict, find_exporter
 from toolcrib.catalog.export import export as export_tools
 from toolcrib.cli.catalog import ToolSet, ToolSource, source_options
-from toolcrib.cli.load import SAMPLE_NOTE
 from toolcrib.cli.options import Command, CommandError, complete_from, json_option
 from toolcrib.cli.output import Progress, Terminal
 from toolcrib.cli.text import NAME_STYLE, count, one_line, style, style_state
@@ -124,8 +123,6 @@ def _print_summary(exported: Export, found: ToolSet, terminal: Terminal, output:
             terminal.echo_err(style_state(status, 8), " ", name, f"  {one_line(text)}")
     for error in found.errors:
         terminal.finding(error)
-    if found.is_sample:
-        terminal.message("note", SAMPLE_NOTE)
     is_lossy = any(verdict.status == "lossy" for verdict in exported.verdicts)
     hint = "--json shows every change, --only exact leaves lossy tools out" if is_lossy else None
     terminal.message("note", _summarize(exported, output, found.features), hint)

@@ -13,7 +13,7 @@ from toolcrib.catalog.lint import OTHERS, Choice, Inspection, inspect_tools
 from toolcrib.catalog.lint.run import find_unknown_codes, to_sarif
 from toolcrib.catalog.lint.table import describe_other, is_known, load_groups, load_rules
 from toolcrib.cli.catalog import ToolSource, source_options
-from toolcrib.cli.load import SAMPLE_NOTE, catalog_json, find_skill_problems
+from toolcrib.cli.load import catalog_json, find_skill_problems
 from toolcrib.cli.options import Command, CommandError, exclusive, json_option
 from toolcrib.cli.output import Progress, Terminal
 from toolcrib.cli.table import print_findings
@@ -24,7 +24,7 @@ from toolcrib.errors import ConfigurationError, Finding
 from toolcrib.registry.selection import count_kinds, label_of
 
 EXAMPLES = """
-toolcrib lint                         toolcrib.toml, or the sample tools
+toolcrib lint                         the targets of toolcrib.toml
 toolcrib lint tools.py servers/       files and folders, imported
 toolcrib lint --static servers/       without importing them
 toolcrib lint --command 'npx some-server'
@@ -116,8 +116,6 @@ def lint(
         print_findings(shown, terminal)
         tools = count_kinds(map(label_of, found.everything)) if found.everything else "no tools"
         terminal.echo(f"{tools}; {count_findings(inspection.findings)}{_count_hidden(inspection, shown)}.")
-        if found.is_sample:
-            terminal.message("note", SAMPLE_NOTE)
     return 1 if any(_reaches(finding, fail_on) for finding in inspection.findings) else 0
 
 

@@ -17,7 +17,7 @@ from toolcrib.cli.catalog import (
     scan_targets,
     source_options,
 )
-from toolcrib.cli.load import SAMPLE_NOTE, catalog_json, load, load_named, tool_json
+from toolcrib.cli.load import catalog_json, load, load_named, tool_json
 from toolcrib.cli.options import Command, CommandError, json_option, targets_argument
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.table import print_feature, print_features, print_findings, print_tool, print_tools
@@ -36,7 +36,7 @@ from toolcrib.sources.described import describe
 from toolcrib.tool import Tool
 
 LIST = """
-toolcrib list                  toolcrib.toml, or the sample tools
+toolcrib list                  the targets of toolcrib.toml
 toolcrib list tools.py --json  for programs
 toolcrib list shop.api --tag public --exclude 'admin_*'
 toolcrib list http://127.0.0.1:8000/mcp
@@ -55,7 +55,7 @@ SCAN = """
 toolcrib scan server.py           the tools of a file
 toolcrib scan servers/ --json     the servers of others, for programs
 toolcrib scan shop.api            a module, found on the import path
-toolcrib scan                     toolcrib.toml, or the sample tools
+toolcrib scan                     the targets of toolcrib.toml
 """
 
 
@@ -111,9 +111,7 @@ def list_tools(
         if disabled and not (tags or include or exclude):
             names = shorten_list([tool.name for tool in disabled])
             notes.append(f"{count_kinds(map(label_of, disabled))} disabled: {names}")
-        if loaded.is_sample:
-            notes.append(SAMPLE_NOTE)
-        elif not tools and not findings:
+        if not tools and not findings:
             notes.append("no tools, resources or prompts found")
     if definitions:
         print_tools(definitions, terminal)

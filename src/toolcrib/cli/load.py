@@ -1,7 +1,7 @@
 """Load the targets of a command line into a server, and find one tool in it.
 
-Without targets, the `toolcrib.toml` of the current folder is loaded, or else the sample tools. A problem with
-one target becomes a finding and does not hide the others. A target that does not exist is a usage error for
+Without targets, the `toolcrib.toml` of the current folder is loaded. A problem with one target becomes a
+finding and does not hide the others. A target that does not exist is a usage error for
 most commands; `serve` serves the others.
 """
 
@@ -32,10 +32,10 @@ from toolcrib.sources.foreign.program import find_program, running_programs
 from toolcrib.sources.foreign.recognition import identity_of
 from toolcrib.sources.loading import load_file, load_module
 from toolcrib.sources.modules import BYPASSED
-from toolcrib.sources.targets import SAMPLES, Target, default_target, parse_target, settings_files
+from toolcrib.sources.targets import Target, default_target, parse_target, settings_files
 from toolcrib.tool import Tool
 
-SAMPLE_NOTE = "these are the sample tools; name a file, folder or module to use yours"
+NO_TARGETS_HINT = 'write targets = ["tools.py"] under [server], or name targets on the command line'
 _IDENTITY = ("version", "title", "instructions", "page_size", "log_arguments", "errors", "tasks")
 
 
@@ -45,7 +45,6 @@ class Loaded:
 
     server: MCPServer
     findings: list[Finding] = field(default_factory=list)
-    is_sample: bool = False
     paths: list[Path] = field(default_factory=list)
     """Files and folders to watch, where the tools are reloaded."""
     log_format: str | None = None
@@ -140,12 +139,17 @@ def load(targets: Sequence[str], terminal: Terminal, *, timeout_s: float | None 
             raise first_error(loader.missing[:1])
         server = loader.make_server(dynamic=False, timeout_s=timeout_s)
         server.dispatcher.keeps_results = False  # this process ends with the call
+        added = server.add(tools).findings
         try:
             apply_policy(server, loader.configs)
         except ConfigurationError as error:
+            from toolcrib.policy.enforcer import find_unmatched  # delayed: most servers have no policy
+
             loader.reject(error)
-        findings = [*loader.findings, *server.add(tools).findings]
-        return Loaded(server, findings, loader.is_sample)
+            policies = [config.policy for config in loader.configs if config.policy is not None]
+            for each in find_unmatched(policies[0], server.dispatcher.published()):
+                loader.reject(each)
+        return Loaded(server, [*loader.findings, *added])
 
 
 def load_for_serving(
@@ -169,7 +173,7 @@ def load_for_serving(
     if loader.missing and not tools:
         raise first_error(loader.missing[:1])
     server = loader.make_server(tools, dynamic=dynamic, name=name, timeout_s=timeout_s)
-    loaded = Loaded(server, list(loader.findings), loader.is_sample)
+    loaded = Loaded(server, list(loader.findings))
     if tools:
         loaded.check_config()  # otherwise all findings are shown
     settings = {key: value for key in _IDENTITY if (value := loader.first_setting(key)) is not None}
@@ -201,7 +205,6 @@ class TargetLoader:
         self.findings: list[Finding] = []
         self.missing: list[Finding] = []
         self.configs: list[Config] = []
-        self.is_sample = False
         self._tools: list[Tool] = []
         self._servers: list[MCPServer] = []
         self._arguments: tuple[str, ...] = ()
@@ -212,6 +215,9 @@ class TargetLoader:
         for config in self._read_configs(targets):
             self.configs.append(config)
             self._add(config)
+        if self.configs and not any(config.targets for config in self.configs):
+            text = f"{self.configs[0].file} names no targets"
+            self._add_missing(ConfigurationError(text, hint=NO_TARGETS_HINT))
         if self._arguments and not running_programs() and not self.findings:
             text = "the arguments after -- are not used: no target is a program that starts a server"
             self.findings.append(Finding("unused-arguments", "warning", text))
@@ -271,13 +277,17 @@ class TargetLoader:
     def _read_configs(self, targets: Sequence[str]) -> Iterator[Config]:
         """Yield one configuration per target; a target that is no configuration file gets its own."""
         switches = switches_from(os.environ)
-        for target in targets or [default_target()]:
+        try:
+            named = targets or [default_target()]
+        except SourceError as error:
+            self._add_missing(error)
+            return
+        for target in named:
             kind = parse_target(target).kind
             if kind == "address":
                 hint = "list, show, search, call, read and prompt accept URLs"
                 self._add_missing(SourceError(f"Cannot load {target}: it is a running server", hint=hint))
             elif kind != "settings":
-                self.is_sample = self.is_sample or not targets
                 yield Config(targets=(target,), switches=switches)
             elif not Path(target).is_file():
                 self._add_missing(ConfigurationError(f"No such file: {target}"))
@@ -289,10 +299,9 @@ class TargetLoader:
 
     def _add(self, config: Config) -> None:
         batch = Batch()
-        self.is_sample = self.is_sample or not config.targets
         if config.file is not None and (folder := str(config.file.resolve().parent)) not in sys.path:
             sys.path.append(folder)
-        for target in config.targets or (SAMPLES,):
+        for target in config.targets:
             try:
                 found = replace(parse_target(target), arguments=self._arguments or config.arguments)
                 found.check_exists()
@@ -319,7 +328,7 @@ class TargetLoader:
         """Add the finding of a target that cannot be read, with the place where it was named."""
         found = error.finding
         if not isinstance(error, SourceError) or found.file is not None:
-            self.findings.append(found)
+            self.findings += error.all_findings
         elif config.file is None:
             self._add_missing(error)
         else:
@@ -630,9 +639,6 @@ def explain_missing(name: str, kind: str | None, loaded: Loaded, terminal: Termi
             hint: str | None = f"it is a {other}: use toolcrib {COMMANDS[other]} {name}"
             return CommandError(f"Unknown {noun}: {name}", hint)
     hint = suggest(name, [entry.tool.name for entry in entries])
-    if loaded.is_sample and (hint is None or not hint.startswith("did")):
-        sample = "the sample tools; name your own with -t TARGET"
-        hint = f"{hint} ({sample})" if hint else f"these are {sample}"
     return CommandError(f"Unknown {noun}: {name}", hint)
 
 

@@ -62,8 +62,6 @@ def lock(
         raise CommandError(f"Cannot update {file}: no such file", "write it first, without --update")
     found = source.collect(terminal, with_unlisted=True)
     found.drop_duplicates()
-    if found.is_sample:
-        raise CommandError("No targets to lock", "name a file, a folder or a module")
     for error in found.errors:
         terminal.finding(error)
     if found.errors and not (partial and found.everything):

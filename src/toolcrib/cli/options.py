@@ -19,8 +19,16 @@ from typing import Any, TypeVar
 import click
 
 from toolcrib.cli.output import Terminal, open_terminal
-from toolcrib.errors import ConfigurationError, DefinitionError, ToolcribError, TransportError, suggest
+from toolcrib.errors import (
+    ConfigurationError,
+    DefinitionError,
+    SourceError,
+    ToolcribError,
+    TransportError,
+    suggest,
+)
 from toolcrib.sources.foreign.program import stop_programs
+from toolcrib.sources.targets import SAMPLES, default_target
 
 F = TypeVar("F", bound=Callable[..., Any])
 INTERRUPTED = 130
@@ -45,6 +53,8 @@ COMMANDS_ELSEWHERE = {
     "version": "--version",
 }
 """Commands of other tools, and what is used here instead."""
+OPTIONS_ELSEWHERE = {"serve --transport": "add --stdio to serve on stdio; HTTP is the default"}
+"""Options of commands of other tools, and what is used here instead."""
 
 
 class CommandError(click.ClickException):
@@ -79,12 +89,13 @@ class Command(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            takes_arguments = any(
+            hint = OPTIONS_ELSEWHERE.get(f"{self.name} {error.option_name}")
+            if error.option_name in ("-t", "--target") and any(
                 isinstance(item, click.Argument) for item in self.params if item.name == "targets"
-            )
-            if not takes_arguments or error.option_name not in ("-t", "--target"):
+            ):
+                hint = f"name targets without it: {ctx.command_path} TARGET"
+            if hint is None:
                 raise
-            hint = f"name targets without it: {ctx.command_path} TARGET"
             raise CommandError(f"No such option: {error.option_name}", hint) from None
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -245,7 +256,28 @@ NO_TARGETS = Targets()
 
 
 def _make_targets(ctx: click.Context, _: click.Parameter, value: Sequence[str]) -> Targets:
-    return Targets.of(value, ctx.meta.get(_ARGUMENTS, ()))
+    samples = [SAMPLES] if ctx.meta.get(SAMPLES) else []
+    return Targets.of([*value, *samples], ctx.meta.get(_ARGUMENTS, ()))
+
+
+def named_targets(targets: Sequence[str]) -> Sequence[str]:
+    """Return the targets, or the default one. Raise CommandError if there is none."""
+    try:
+        return targets or [default_target()]
+    except SourceError as error:
+        raise CommandError(error.message, error.hint) from None
+
+
+def _samples_option(function: F) -> F:
+    option = click.option(
+        "--samples",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=lambda ctx, _, value: ctx.meta.update({SAMPLES: value}),
+        help="Use the sample tools.",
+    )
+    return option(function)
 
 
 def complete_files(_: click.Context, __: click.Parameter, incomplete: str) -> list[Any]:
@@ -268,7 +300,7 @@ def targets_argument(function: F) -> F:
         callback=_make_targets,
         shell_complete=complete_files,
     )
-    return argument(function)
+    return _samples_option(argument(function))
 
 
 def target_option(function: F, *, urls: bool = False) -> F:
@@ -284,7 +316,7 @@ def target_option(function: F, *, urls: bool = False) -> F:
         callback=_make_targets,
         shell_complete=complete_files,
     )
-    return option(function)
+    return _samples_option(option(function))
 
 
 def json_option(function: F) -> F:

@@ -9,7 +9,7 @@ import click
 
 from toolcrib.catalog.search import Hit, SearchIndex, words_by_place
 from toolcrib.cli.catalog import ToolSet, ToolSource, search_remotely, source_options
-from toolcrib.cli.load import SAMPLE_NOTE, build_tools, tool_json
+from toolcrib.cli.load import build_tools, tool_json
 from toolcrib.cli.options import Command, CommandError, json_option
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.text import NAME_STYLE, count, first_line, one_line, style
@@ -17,7 +17,7 @@ from toolcrib.sources.described import describe
 from toolcrib.tool import Tool
 
 EXAMPLES = """
-toolcrib search deleting files              toolcrib.toml, or the samples
+toolcrib search deleting files              the targets of toolcrib.toml
 toolcrib search -t tools.py refund order
 toolcrib search -t servers/ --static weather --limit 3 --json
 toolcrib search -t http://127.0.0.1:8000/mcp send a message
@@ -71,8 +71,6 @@ def search(terminal: Terminal, words: Sequence[str], source: ToolSource, limit: 
     if not hits:
         hint = f"similar words: {', '.join(similar)}" if similar else None
         terminal.message("note", f"nothing matches '{one_line(query)[:80]}' in {among}", hint)
-    if found.is_sample:
-        terminal.message("note", SAMPLE_NOTE)
     return 0 if hits else 1
 
 

@@ -16,7 +16,7 @@ from toolcrib.logs import LEVELS
 from toolcrib.sources.targets import settings_files
 
 EXAMPLES = """
-toolcrib serve                       toolcrib.toml, or the samples, on HTTP
+toolcrib serve                       the targets of toolcrib.toml, on HTTP
 toolcrib serve tools.py more/        a file and a folder
 toolcrib serve tools.py --reload     reload tools when files change
 toolcrib serve tools.py --stdio      for a client that starts its servers

@@ -332,7 +332,6 @@ class Summary:
     tools: list[tuple[str, str]]
     disabled: list[tuple[str, str]]
     findings: list[Finding]
-    is_sample: bool
     search: list[str] | None = None
     credential: str | None = None
     features: list[tuple[str, str, str]] = field(default_factory=list)
@@ -352,7 +351,6 @@ class Summary:
             [(tool.name, first_line(tool.definition)) for tool in server.registry.published()],
             [(entry.tool.name, entry.tool.options.group or "") for entry in entries],
             loaded.findings,
-            loaded.is_sample,
             notice,
             None if auth is None else "KEY" if auth.keys is not None else "TOKEN",
             [
@@ -380,7 +378,7 @@ class Summary:
         problems += [f"{len(self.drifted)} in quarantine"] if self.drifted else []
         suffix = f" ({', '.join(problems)}, see below)" if problems else ""
         labels = [*("tool" for _ in self.tools), *(label for label, _, _ in self.features)]
-        served = count_kinds(labels, "sample tool" if self.is_sample else "tool")
+        served = count_kinds(labels)
         return f"{self.name}: serving {served}{suffix}"
 
     def encode(self) -> bytes:

@@ -17,9 +17,9 @@ import re
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from toolcrib.errors import ConfigurationError, ErrorCollector, suggest
+from toolcrib.errors import ConfigurationError, ErrorCollector, check_keywords, suggest
 
 Value = TypeVar("Value")
 
@@ -28,6 +28,12 @@ class Settings:
     """Base of dataclasses with settings: converts the fields, then checks that they fit together."""
 
     __slots__ = ()
+
+    if not TYPE_CHECKING:  # a type checker knows the arguments of dataclasses
+
+        def __new__(cls, *_: Any, **given: Any) -> Any:
+            check_keywords(cls.__name__, given, [item.name for item in dataclasses.fields(cls)])
+            return super().__new__(cls)
 
     def __post_init__(self) -> None:
         problems = ErrorCollector()

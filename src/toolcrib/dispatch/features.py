@@ -12,7 +12,15 @@ from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Principal
 from toolcrib.definition import APPS, URI, LargeResults
 from toolcrib.dispatch.dispatcher import DEFAULT_TIMEOUT_S, Dispatcher, Plan, ToolStats
 from toolcrib.dispatch.middleware import Admission, Call, LongCall
-from toolcrib.errors import CallError, DefinitionError, Finding, Location, ToolBusyError, ToolNotFoundError
+from toolcrib.errors import (
+    CallError,
+    DefinitionError,
+    Finding,
+    InvalidToolError,
+    Location,
+    ToolBusyError,
+    ToolNotFoundError,
+)
 from toolcrib.registry.index import Snapshot
 from toolcrib.registry.registry import OnDuplicate, Report, ToolRegistry
 from toolcrib.schema.parameters import locate, locate_caller
@@ -264,6 +272,12 @@ class ServerFeatures:
         from toolcrib.sources.skills import read_skills  # start-up time, as above
 
         self._check_open()
+        given: tuple[Any, Any] = folder, prefix
+        if not isinstance(given[0], str | Path) or not isinstance(given[1], str):
+            text = f"add_skills takes a folder and a prefix, got {folder!r:.80} and {prefix!r:.80}"
+            raise InvalidToolError(
+                text, hint='write server.add_skills("skills") or add_skills("skills", "acme")'
+            )
         return self._register_many(read_skills(Path(folder), prefix), None, strict)
 
     def _add_resources(self, caller: Location, make: Callable[[], Sequence[Tool]]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from toolcrib.config.settings import Policy
@@ -80,6 +81,12 @@ class PolicyEnforcer:
         for problem in sorted(unmatched - self._warned):
             logger.warning("%s", problem)
         self._warned = unmatched
+
+
+def find_unmatched(policy: Policy, tools: Sequence[Tool]) -> list[ConfigurationError]:
+    """Return what matches none of these tools in those rules, scopes and limits that are valid."""
+    parts = Access(policy, ErrorCollector()), Quota(replace(policy, store=None), ErrorCollector())
+    return [error for part in parts for error in part.check(tools)]
 
 
 @contextmanager

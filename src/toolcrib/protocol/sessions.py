@@ -136,16 +136,20 @@ class Session:
 
     def close(self) -> None:
         """End the calls and questions of a client that has gone."""
-        self.can_ask = False  # code that outlives its call may still try
         for uri in list(self.subscribed):
             self.unsubscribe(uri)
         for request in list(self.inflight.values()):
             request.abandon()
+        self.end_questions()
+        if self.streams is not None:
+            self.streams.close()
+
+    def end_questions(self) -> None:
+        """Ask nothing more, and end the questions that are open."""
+        self.can_ask = False  # code that outlives its call may still try
         for future, _ in list(self._pending.values()):
             if not future.done():
                 future.set_exception(CannotAskError("The client has gone."))
-        if self.streams is not None:
-            self.streams.close()
 
 
 def has_credentials(principal: Principal) -> bool:

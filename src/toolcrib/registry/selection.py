@@ -45,14 +45,11 @@ def sort_kinds(tools: Iterable[Tool]) -> list[Tool]:
     return sorted(tools, key=lambda tool: _LABELS.index(label_of(tool)))
 
 
-def count_kinds(labels: Iterable[str], noun: str = "tool") -> str:
+def count_kinds(labels: Iterable[str]) -> str:
     """Return how many there are of each kind: `6 tools, 2 resources and 1 prompt`; `0 tools` for nothing."""
     counts = Counter(labels)
-    words = {"tool": noun}
     found = [label for label in _LABELS if counts[label]] or ["tool"]
-    *parts, last = (
-        f"{counts[label]} {words.get(label, label)}{'' if counts[label] == 1 else 's'}" for label in found
-    )
+    *parts, last = (f"{counts[label]} {label}{'' if counts[label] == 1 else 's'}" for label in found)
     return f"{', '.join(parts)} and {last}" if parts else last
 
 

@@ -22,7 +22,15 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
-from toolcrib.errors import ConfigurationError, DefinitionError, Location, SourceError, suggest, suggest_file
+from toolcrib.errors import (
+    ConfigurationError,
+    DefinitionError,
+    Location,
+    SourceError,
+    ToolcribError,
+    suggest,
+    suggest_file,
+)
 from toolcrib.sources.source_text import show_syntax_error
 
 _INSTALLED = frozenset({"dist-packages", "site-packages"})
@@ -307,7 +315,9 @@ def explain(label: str, error: BaseException, path: Path | None, action: str) ->
     location, origin = find_location(error, file), find_location(error, None)
     if path is not None and origin.file is not None and _is_neighbour(Path(origin.file), path):
         text += f" (at {origin})"
-    return SourceError(text, source=location, hint=_find_hint(error))
+    others = error.others if isinstance(error, ConfigurationError) else ()
+    found = SourceError(text, source=location, hint=_find_hint(error))
+    return found.add(SourceError(str(each), source=location, hint=each.hint) for each in others)
 
 
 def _is_missing(name: str, missing: str | None) -> bool:
@@ -349,7 +359,7 @@ def _find_hint(error: BaseException) -> str | None:
         return _suggest_import(error)
     if isinstance(error, NameError):
         return _DEFINITIONS.get(error.name or "", "define or import it above this line")
-    return error.hint if isinstance(error, ConfigurationError) else None
+    return error.hint if isinstance(error, ToolcribError) else None
 
 
 def _suggest_import(error: ImportError) -> str:

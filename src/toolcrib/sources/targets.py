@@ -93,13 +93,16 @@ def is_settings(text: str) -> bool:
 
 
 def default_target() -> str:
-    """Return the default target of commands: the settings of the current folder, or the samples."""
-    return FILE_NAME if os.path.isfile(FILE_NAME) else SAMPLES
+    """Return the default target of commands: the settings of the current folder. Raise SourceError."""
+    if os.path.isfile(FILE_NAME):
+        return FILE_NAME
+    hint = "name a file, a folder or a module, or use --samples for the sample tools"
+    raise SourceError(f"No target, and no {FILE_NAME} in this folder", hint=hint)
 
 
 def settings_files(targets: Sequence[str]) -> list[Path]:
     """Return the files of settings among targets; without targets, that of the current folder."""
-    named = list(targets) or [default_target()]
+    named = list(targets) or [FILE_NAME] * os.path.isfile(FILE_NAME)
     return [Path(target) for target in named if target.endswith(".toml")]
 
 

@@ -61,7 +61,11 @@ class Pipe:
         return not self._tasks
 
     async def drain(self, timeout_s: float) -> None:
-        """Wait for running requests, but not for long."""
+        """Wait for running requests of a peer that sends nothing more: it gives no answers."""
+        self._session.end_questions()
+        for subscription in self._engine.subscriptions:
+            if subscription.peer.session is self._session:
+                subscription.end()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=timeout_s)
 

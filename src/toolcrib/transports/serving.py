@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.context import LOCAL, Principal
+from toolcrib.definition import check_settings
 from toolcrib.dispatch.features import FeatureDispatcher
 from toolcrib.errors import BindError, ConfigurationError
 from toolcrib.http_client import is_loopback
@@ -60,10 +61,11 @@ class HTTPOptions:
     catches_signals: bool = True
 
     def __post_init__(self) -> None:
+        check_settings(self)
         if not self.path.startswith("/") or any(mark in self.path for mark in "?# "):
             hint = "a path begins with a slash: /mcp"
             raise ConfigurationError(f"must be a path, got {self.path!r}", key="path", hint=hint)
-        if type(self.workers) is not int or self.workers < 1:
+        if self.workers < 1:
             message = f"must be a whole number from 1 up, got {self.workers!r}"
             raise ConfigurationError(
                 message, key="workers", hint="the number of processes that serve together"

@@ -24,8 +24,8 @@ from toolcrib.transports.pipe import Pipe
 logger = logging.getLogger("toolcrib")
 
 MAX_LINE = 4 * 1024 * 1024
-DRAIN_S = 0.5
-"""Time for running calls when the client disconnects; the process must end promptly."""
+DRAIN_S = 10.0
+"""Time for running calls when stdin ends, as on Ctrl-C; they are ended where nobody reads stdout any more."""
 MAX_UNREAD = 16 * 1024 * 1024
 
 
@@ -74,6 +74,7 @@ class _Session(asyncio.Protocol):
         self._out = _Writer(standard.output, self._overflow)
         self._pipe = Pipe(engine, self._send)
         self._lines = LineReader(MAX_LINE)
+        self._drain_s = DRAIN_S
         self._reader: asyncio.ReadTransport | None = None
 
     async def run(self) -> None:
@@ -82,7 +83,9 @@ class _Session(asyncio.Protocol):
             await self._open_reader()
             await self._ended.wait()
             self._take(self._lines.end())
-            await self._pipe.drain(DRAIN_S)
+            ending = asyncio.ensure_future(self._pipe.drain(self._drain_s))
+            self._out.gone.add_done_callback(lambda _: ending.cancel())
+            await asyncio.wait([ending])
         finally:
             await self._pipe.aclose()
             if self._reader is not None:
@@ -113,6 +116,7 @@ class _Session(asyncio.Protocol):
 
     def _overflow(self) -> None:
         logger.warning("the client does not read its messages; stopping")
+        self._drain_s = 0.0
         self._ended.set()
 
     def _send(self, message: bytes) -> None:
@@ -145,7 +149,7 @@ class _Writer(asyncio.BaseProtocol):
         self._overflow = overflow
         self._transport: Any = None  # of a pipe
         self._waiting: list[bytes] = []
-        self._gone = asyncio.Event()
+        self.gone: asyncio.Future[None] = self._loop.create_future()
 
     async def open(self) -> None:
         if _is_pipe(self._descriptor):
@@ -153,7 +157,7 @@ class _Writer(asyncio.BaseProtocol):
             self._transport, _ = await self._loop.connect_write_pipe(lambda: self, sink)
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
-        self._gone.set()
+        self.gone.set_result(None)
 
     def write(self, data: bytes) -> None:
         if not self._waiting:
@@ -176,7 +180,7 @@ class _Writer(asyncio.BaseProtocol):
             self._transport.close()
             try:
                 async with asyncio.timeout(1.0):
-                    await self._gone.wait()
+                    await asyncio.shield(self.gone)
             except TimeoutError:
                 self._transport.abort()
 

@@ -61,15 +61,15 @@ def test_failures_exit_with_1_and_a_message(cli: CommandLine) -> None:
 
 def test_wrong_usage_exits_with_2_and_a_hint(cli: CommandLine) -> None:
     cli.write("tools.py", ADD)
-    done = cli.run("agent", "--provider", "opnai", "Hello?")
+    done = cli.run("agent", "--samples", "--provider", "opnai", "Hello?")
     assert (done.exit_code, "did you mean 'openai'?" in done.stderr) == (2, True)
-    done = cli.run("agent", "--provider", "openai", "Hello?")
+    done = cli.run("agent", "--samples", "--provider", "openai", "Hello?")
     assert (done.exit_code, "openai needs a model" in done.stderr) == (2, True)
-    done = cli.run("agent", "--provider", "openai", "--program", "cat", "Hello?")
+    done = cli.run("agent", "--samples", "--provider", "openai", "--program", "cat", "Hello?")
     assert (done.exit_code, "hint: openai takes: model, base_url" in done.stderr) == (2, True)
-    done = cli.run(*GEMINI, stdin="")
+    done = cli.run(*GEMINI, "--samples", stdin="")
     assert (done.exit_code, done.stderr) == (2, "error: The question is empty\n")
-    done = cli.run(*GEMINI, "--program", "'", "Hello?")
+    done = cli.run(*GEMINI, "--samples", "--program", "'", "Hello?")
     assert (done.exit_code, "Cannot parse --program" in done.stderr) == (2, True)
 
 

@@ -76,12 +76,12 @@ def kit(cli: CommandLine) -> CommandLine:
 
 
 def test_a_sample_tool_is_called(cli: CommandLine) -> None:
-    done = cli.run("call", "math_add", "a=10", "b=5")
+    done = cli.run("call", "math_add", "a=10", "b=5", "--samples")
     assert (done.exit_code, done.stdout, done.stderr) == (0, "10 + 5 = 15\n", "")
 
 
 def test_bare_json_prints_the_result_object(cli: CommandLine) -> None:
-    for arguments in (["a=10", "b=5", "--json"], ["--json", "a=10", "b=5"]):
+    for arguments in (["a=10", "b=5", "--samples", "--json"], ["--samples", "--json", "a=10", "b=5"]):
         assert cli.json("call", "math_add", *arguments) == {
             "content": [{"type": "text", "text": "10 + 5 = 15"}],
             "structuredContent": 15,
@@ -92,8 +92,11 @@ def test_bare_json_prints_the_result_object(cli: CommandLine) -> None:
 def test_json_takes_the_arguments_as_an_object_or_from_stdin(cli: CommandLine) -> None:
     text = '{"a": 1, "b": 2}'
     for arguments, stdin in ((["--json", text], None), ([f"--json={text}"], None), (["--json", "-"], text)):
-        assert cli.json("call", "math_add", *arguments, stdin=stdin)["structuredContent"] == 3
-    assert cli.json("call", "--json", '{"a": 1, "b": 2}', "math_add", "b=5")["structuredContent"] == 6
+        assert cli.json("call", "--samples", "math_add", *arguments, stdin=stdin)["structuredContent"] == 3
+    assert (
+        cli.json("call", "--samples", "--json", '{"a": 1, "b": 2}', "math_add", "b=5")["structuredContent"]
+        == 6
+    )
 
 
 def test_values_are_converted_by_the_schema(kit: CommandLine) -> None:
@@ -215,11 +218,11 @@ def test_invalid_arguments_get_a_hint_with_the_parameters_or_an_example(kit: Com
     ("arguments", "stdin", "words"),
     [
         (
-            ["nope"],
+            ["nope", "--samples"],
             None,
-            "(the sample tools; name your own with -t TARGET)",
+            "hint: available: hello_world, echo, get_time",
         ),
-        (["hello"], None, "did you mean 'hello_world'?"),
+        (["hello", "--samples"], None, "did you mean 'hello_world'?"),
         (["math_add", "10"], None, "'10' is not KEY=VALUE"),
         (["math_add", "=10"], None, "is not KEY=VALUE"),
         (["math_add", "a=1", "a=2"], None, "'a' is given twice"),
@@ -291,9 +294,9 @@ def test_a_file_tool_works_when_its_group_is_switched_on(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cli.write("notes.txt", "some words\n")
-    assert cli.run("call", "read_file", "path=notes.txt").exit_code == 2
+    assert cli.run("call", "read_file", "path=notes.txt", "--samples").exit_code == 2
     monkeypatch.setenv("TOOLCRIB_ENABLE_FILE_TOOLS", "1")
-    assert cli.run("call", "read_file", "path=notes.txt").stdout == "some words\n"
+    assert cli.run("call", "read_file", "path=notes.txt", "--samples").stdout == "some words\n"
 
 
 def test_the_lifespan_of_the_server_surrounds_the_call(cli: CommandLine) -> None:

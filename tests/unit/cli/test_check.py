@@ -8,11 +8,11 @@ from .conftest import ADD, SHOP, CommandLine
 
 
 def test_the_sample_tools_give_no_finding(cli: CommandLine) -> None:
-    done = cli.run("check", "--strict")
+    done = cli.run("check", "--strict", "--samples")
     assert done.exit_code == 0
     assert "ok   hello_world" in done.stdout
     assert "off  list_files (enable_file_tools)" in done.stdout
-    assert done.stdout.splitlines()[-1] == "Sample tools: 5 tools ok, 2 off; no problems."
+    assert done.stdout.splitlines()[-1] == "5 tools ok, 2 off; no problems."
 
 
 def test_a_good_file_is_listed_with_the_place_of_each_tool(cli: CommandLine) -> None:

@@ -55,8 +55,8 @@ def targets_of(entry: dict[str, Any]) -> list[str]:
 # --- entries ---------------------------------------------------------------------------------------
 
 
-def test_without_targets_the_samples_are_connected(cli: CommandLine, cursor: Path) -> None:
-    done = cli.run("connect", "cursor")
+def test_the_samples_are_connected_if_asked_for(cli: CommandLine, cursor: Path) -> None:
+    done = cli.run("connect", "cursor", "--samples", "--name", "toolcrib")
     assert done.exit_code == 0
     assert done.stdout == ""
     assert done.stderr.splitlines()[0] == f"note: connected 'toolcrib' in {cursor}"
@@ -164,12 +164,12 @@ def test_a_server_with_auth_is_warned_about(cli: CommandLine, cursor: Path) -> N
 
 def test_the_next_step_for_gemini_names_trusted_folders(cli: CommandLine, home: Path) -> None:
     for scope in ("user", "project"):
-        done = cli.run("connect", "gemini", "--scope", scope)
+        done = cli.run("connect", "gemini", "--scope", scope, "--samples")
         assert "unless the folder is not trusted: /permissions changes that" in done.stderr
 
 
 def test_environment_variables_are_in_the_entry(cli: CommandLine, cursor: Path) -> None:
-    cli.run("connect", "cursor", "--env", "A=b=c", "--env", "EMPTY=")
+    cli.run("connect", "cursor", "--samples", "--name", "toolcrib", "--env", "A=b=c", "--env", "EMPTY=")
     assert servers(cursor)["toolcrib"]["env"] == {"A": "b=c", "EMPTY": ""}
 
 
@@ -196,7 +196,9 @@ def test_the_command_in_the_entry_runs(
 
 
 def test_scope_project_uses_the_file_of_the_project(cli: CommandLine, home: Path) -> None:
-    done = cli.run("connect", "claude-code", "--scope", "project", "--env", "TOKEN=x")
+    done = cli.run(
+        "connect", "claude-code", "--samples", "--name", "toolcrib", "--scope", "project", "--env", "TOKEN=x"
+    )
     assert "warning: the values of TOKEN are in a file shared with the project" in done.stderr
     assert "toolcrib" in servers(cli.folder / ".mcp.json")
     assert (cli.folder / ".mcp.json").stat().st_mode == cli.write("plain", "").stat().st_mode
@@ -204,7 +206,7 @@ def test_scope_project_uses_the_file_of_the_project(cli: CommandLine, home: Path
 
 
 def test_another_file_can_be_edited(cli: CommandLine, home: Path) -> None:
-    report = cli.json("connect", "vscode", "--file", "my.json", "--json")
+    report = cli.json("connect", "vscode", "--samples", "--file", "my.json", "--json")
     assert (report["scope"], report["file"]) == (None, str(cli.folder / "my.json"))
     assert "servers" in json.loads((cli.folder / "my.json").read_text())
 
@@ -237,9 +239,9 @@ def test_comments_order_and_unknown_keys_are_kept(cli: CommandLine, home: Path) 
 
 
 def test_connecting_again_changes_nothing(cli: CommandLine, cursor: Path) -> None:
-    cli.run("connect", "cursor")
+    cli.run("connect", "cursor", "--samples", "--name", "toolcrib")
     before = cursor.stat().st_mtime_ns
-    done = cli.run("connect", "cursor")
+    done = cli.run("connect", "cursor", "--samples", "--name", "toolcrib")
     assert done.exit_code == 0
     assert done.stderr == f"note: already connected: 'toolcrib' in {cursor}\n"
     assert cursor.stat().st_mtime_ns == before
@@ -302,7 +304,7 @@ def test_an_entry_of_another_server_is_not_removed(cli: CommandLine, cursor: Pat
 
 
 def test_list_shows_clients_and_their_toolcrib_servers(cli: CommandLine, cursor: Path, home: Path) -> None:
-    cli.run("connect", "cursor", "--name", "shop")
+    cli.run("connect", "cursor", "--samples", "--name", "shop")
     cli.run("connect", "gemini", "--url", URL)
     (home / ".codex").mkdir()
     (home / ".codex" / "config.toml").write_text("broken =")
@@ -312,10 +314,17 @@ def test_list_shows_clients_and_their_toolcrib_servers(cli: CommandLine, cursor:
     assert rows[0] == ["CLIENT", "FOUND", "SCOPE", "TOOLCRIB", "FILE"]
     assert ["cursor", "no", "user", "shop", str(cursor)] in rows
     assert ["cursor", "no", "project", "-", ".cursor/mcp.json"] in rows
-    assert ["gemini", "no", "user", "toolcrib", str(home / ".gemini/settings.json")] in rows
+    place = f"(at 127.0.0.1:8000)  {home}/.gemini/settings.json"
+    assert ["gemini", "no", "user", "toolcrib", place] in rows
     assert ["claude-code", "no", "user", "-", str(home / ".claude.json")] in rows
     assert ["codex", "yes", "user", "unreadable", str(home / ".codex/config.toml")] in rows
     assert f"warning: {home}/.codex/config.toml:1: not valid TOML" in done.stderr
+
+
+def test_list_shows_the_host_of_entries_with_a_url(cli: CommandLine, home: Path) -> None:
+    cli.run("connect", "gemini", "--url", "https://tools.example.com/mcp/key-1234", "--name", "far")
+    [gemini] = cli.json("connect", "gemini", "--list", "--json")["clients"]
+    assert gemini["files"][0]["servers"] == ["far (at tools.example.com)"]
 
 
 def test_a_client_is_found_by_what_it_wrote_and_not_by_what_connect_writes(
@@ -326,7 +335,7 @@ def test_a_client_is_found_by_what_it_wrote_and_not_by_what_connect_writes(
         return [client["client"] for client in listed if client["found"]]
 
     for client in ("claude-desktop", "claude-code", "cursor", "vscode", "gemini", "codex"):
-        assert cli.run("connect", client).exit_code == 0
+        assert cli.run("connect", client, "--samples", "--name", "toolcrib").exit_code == 0
     assert cli.run("connect", "cursor", "--remove").exit_code == 0
     assert cli.run("connect", "gemini", "--url", "https://example.com/mcp", "--name", "far").exit_code == 0
     assert (home / ".gemini/settings.json.bak").exists()
@@ -385,7 +394,7 @@ def test_list_as_json_and_for_one_client(cli: CommandLine, cursor: Path) -> None
         (["cursor", "x.py", "--url", URL], "--url cannot be combined with x.py", ""),
         (["cursor", "--env", "A=b", "--url", URL], "--env cannot be combined with --url", "set it"),
         (["cursor", "--env", "A"], "--env must be KEY=VALUE", ""),
-        (["cursor", "--name", "my_tools"], "Invalid server name", "my-tools"),
+        (["cursor", "--samples", "--name", "my_tools"], "Invalid server name", "my-tools"),
         (["cursor", "--file", "x", "--scope", "user"], "--file cannot be combined with --scope", ""),
         (["cursor", "--print", "--remove"], "--print cannot be combined with --remove", ""),
     ],
@@ -406,7 +415,11 @@ def test_a_broken_file_is_reported_with_its_line_and_unchanged(cli: CommandLine,
     cursor.parent.mkdir()
     cursor.write_text('{\n  "mcpServers": {\n    "a": {}\n    "b": {}\n  }\n}\n')
     before = cursor.read_bytes()
-    for words in (["connect", "cursor"], ["connect", "cursor", "--force"], ["connect", "cursor", "--remove"]):
+    for words in (
+        ["connect", "cursor", "--samples"],
+        ["connect", "cursor", "--samples", "--force"],
+        ["connect", "cursor", "--remove"],
+    ):
         done = cli.run(*words)
         assert done.exit_code == 2
         assert done.stderr.startswith(f"error: {cursor}:4: expecting ',' delimiter")

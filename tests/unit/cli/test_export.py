@@ -203,9 +203,8 @@ def test_wrong_usage_is_reported_before_loading(
     assert done.stdout == ""
 
 
-def test_the_samples_are_exported_by_default(cli: CommandLine) -> None:
-    done = cli.run("export", "--to", "openai")
-    assert "note: these are the sample tools" in done.stderr
+def test_the_samples_are_exported_if_asked_for(cli: CommandLine) -> None:
+    done = cli.run("export", "--to", "openai", "--samples")
     assert done.exit_code == 0
 
 

@@ -15,18 +15,17 @@ TAGGED = (
 )
 
 
-def test_the_sample_tools_are_listed_by_default(cli: CommandLine) -> None:
-    done = cli.run("list")
+def test_the_sample_tools_are_listed_if_asked_for(cli: CommandLine) -> None:
+    done = cli.run("list", "--samples")
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["NAME", "DESCRIPTION", "PARAMETERS"]
     assert lines[1] == "hello_world  A simple greeting tool                  name?: string"
     assert "note: 2 tools disabled: list_files, read_file" in done.stderr
-    assert "sample tools" in done.stderr
 
 
 def test_the_json_of_a_list_is_tools_and_findings(cli: CommandLine) -> None:
-    document = cli.json("list", "--json")
+    document = cli.json("list", "--samples", "--json")
     assert document.keys() == {"tools", "findings"}
     assert [tool["name"] for tool in document["tools"]] == [
         "hello_world",
@@ -37,7 +36,7 @@ def test_the_json_of_a_list_is_tools_and_findings(cli: CommandLine) -> None:
     ]
     assert document["tools"][3]["outputSchema"]["type"] == "number"
     assert document["tools"][0]["source"]["file"].endswith("samples.py")
-    assert cli.run("list", "--json").stderr == ""
+    assert cli.run("list", "--samples", "--json").stderr == ""
 
 
 def test_tags_and_selectors_choose(cli: CommandLine) -> None:

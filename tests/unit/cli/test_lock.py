@@ -158,12 +158,6 @@ def test_the_configuration_names_targets_and_lock_file(cli: CommandLine) -> None
     assert entry["source"] == "add" or entry["source"].endswith("tools.py")
 
 
-def test_the_samples_cannot_be_locked(cli: CommandLine) -> None:
-    done = cli.run("lock")
-    assert done.exit_code == 2
-    assert "No targets to lock" in done.stderr
-
-
 def test_disabled_tools_and_older_versions_are_locked(cli: CommandLine) -> None:
     off = ADD.replace("@tool", '@tool(enabled=False, name="off")').replace("def add", "def off_add")
     older = ADD.replace("@tool", '@tool(version="1")') + ADD.replace("@tool", '@tool(version="2")').replace(

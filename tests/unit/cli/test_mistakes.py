@@ -470,6 +470,41 @@ IN_COMMANDS = [
         """,
     ),
     Mistake(
+        "option of another command line",
+        "serve shop.py --transport stdio",
+        """\
+        error: No such option: --transport
+        hint: add --stdio to serve on stdio; HTTP is the default
+        """,
+    ),
+    Mistake(
+        "misspelt option of a tool",
+        "list shop.py",
+        """\
+        error: shop.py:4: Unknown tool option: readonly
+        hint: did you mean 'read_only'?
+        """,
+        {
+            "shop.py": """\
+                from toolcrib import tool
+
+
+                @tool(readonly=True)
+                def order(article: str) -> str:
+                    return article
+            """
+        },
+    ),
+    Mistake(
+        "server of another package",
+        "list shop.py",
+        """\
+        error: shop.py:1: shop.py cannot be imported: ImportError: toolcrib has no 'FastMCP' (use `from toolcrib import MCPServer`)
+        hint: correct the import, or install another version
+        """,
+        {"shop.py": "from toolcrib import FastMCP"},
+    ),
+    Mistake(
         "date-time without an offset",
         "call remind at=2026-11-16T10:00:00 -t reminders.py",
         """\

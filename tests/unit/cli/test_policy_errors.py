@@ -16,6 +16,40 @@ from toolcrib.policy import Limit, Policy, Rule
 
 from .conftest import ADD, CommandLine
 
+
+def test_check_reports_all_problems_of_a_policy_at_once(cli: CommandLine) -> None:
+    cli.write("tools.py", ADD)
+    rules = (
+        'deny = ["re:("]',
+        'deny = ["add"]\nwhen = {a = {at_mots = 5}}',
+        'deny = ["refund"]',
+        'deny = ["add"]\nwhen = {zzz = {at_most = 5}}',
+    )
+    limits = '[[limits]]\ntools = ["pay"]\nrate = "5/s"\n'
+    cli.write("toolcrib.toml", HEAD + "".join(f"[[rules]]\n{rule}\n" for rule in rules) + limits)
+    found = [item["message"] for item in cli.json("check", "--json")["findings"] if item["level"] == "error"]
+    assert [message.partition(": ")[0] for message in found] == [
+        "rules[1].deny",
+        "rules[2].when.a.at_mots",
+        "rules[3].deny",
+        "rules[4].when.zzz",
+        "limits[1].tools",
+    ]
+
+
+def test_check_reports_all_problems_of_a_policy_in_code(cli: CommandLine) -> None:
+    rules = 'rules=[Rule(deny=["re:("]), Rule(deny=["add"], when={"a": {"at_mots": 5}})]'
+    cli.write(
+        "shop.py",
+        f"from toolcrib import MCPServer\nfrom toolcrib.policy import Policy, Rule\n\n"
+        f"server = MCPServer(policy=Policy({rules}))\n",
+    )
+    done = cli.run("check", "shop.py")
+    assert done.exit_code == 1
+    assert "rules[1].deny: selector 're:(' is not a valid pattern" in done.stdout
+    assert "rules[2].when.a.at_mots: unknown operator" in done.stdout
+
+
 HEAD = '[server]\ntargets = ["tools.py"]\n'
 WRONG = {
     # what is written below HEAD: what is said of it, behind "toolcrib.toml:"

@@ -25,13 +25,17 @@ def run(*arguments: str, stdin: str | None = None, **variables: str) -> subproce
 
 
 def test_the_command_checks_lists_shows_and_calls_the_samples_in_plain_words(cli: CommandLine) -> None:
-    checked, listed, shown = run("check"), run("list"), run("show", "math_add")
+    checked, listed, shown = (
+        run("check", "--samples"),
+        run("list", "--samples"),
+        run("show", "math_add", "--samples"),
+    )
     assert checked.returncode == 0
     assert "math_add" in listed.stdout
     assert "First number" in shown.stdout
-    done = run("call", "math_add", "a=10", "b=5")
+    done = run("call", "math_add", "a=10", "b=5", "--samples")
     assert (done.returncode, done.stdout, done.stderr) == (0, "10 + 5 = 15\n", "")
-    for done in (checked, listed, shown, run("call", "nope")):  # no colour without a terminal
+    for done in (checked, listed, shown, run("call", "nope", "--samples")):  # no colour without a terminal
         assert "\x1b" not in done.stdout + done.stderr
 
 
@@ -51,17 +55,17 @@ def test_nothing_but_data_reaches_stdout_whatever_the_target_does(cli: CommandLi
 
 
 def test_arguments_come_from_stdin(cli: CommandLine) -> None:
-    done = run("call", "echo", "--json", "-", stdin='{"message": "hi"}')
+    done = run("call", "echo", "--samples", "--json", "-", stdin='{"message": "hi"}')
     assert json.loads(done.stdout)["content"][0]["text"] == "Echo: hi"
 
 
 def test_help_and_json_load_no_engine(cli: CommandLine) -> None:
     lines = [
         ["--help"],
-        ["list", "--json"],
-        ["check", "--json"],
-        ["show", "echo", "--json"],
-        ["call", "echo", "message=x"],
+        ["list", "--samples", "--json"],
+        ["check", "--samples", "--json"],
+        ["show", "echo", "--samples", "--json"],
+        ["call", "echo", "--samples", "message=x"],
     ]
     script = (
         f"import sys\nfrom toolcrib.cli import main\nfor line in {lines!r}:\n"
@@ -133,7 +137,9 @@ def test_ctrl_c_ends_a_call_quietly_with_130(cli: CommandLine, body: str) -> Non
 
 
 def test_text_beyond_ascii_survives_a_stdout_that_is_not_utf8(cli: CommandLine) -> None:
-    done = run("call", "hello_world", "name=Zoë", PYTHONUTF8="0", PYTHONIOENCODING="ascii")
+    done = run("call", "hello_world", "name=Zoë", "--samples", PYTHONUTF8="0", PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stdout) == (0, "Hello, Zo\\xeb!\n")
-    done = run("call", "hello_world", "name=Zoë", "--json", PYTHONUTF8="0", PYTHONIOENCODING="ascii")
+    done = run(
+        "call", "hello_world", "name=Zoë", "--samples", "--json", PYTHONUTF8="0", PYTHONIOENCODING="ascii"
+    )
     assert json.loads(done.stdout)["content"][0]["text"] == "Hello, Zoë!"

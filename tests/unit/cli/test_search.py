@@ -53,7 +53,9 @@ def test_tags_and_parameters_are_searched(cli: CommandLine) -> None:
 
 
 def test_words_that_look_alike_by_chance_are_not_suggested(cli: CommandLine) -> None:
-    done = cli.run("search", "delete", "old", "files")  # the sample tools have "world" and "first"
+    done = cli.run(
+        "search", "--samples", "delete", "old", "files"
+    )  # the sample tools have "world" and "first"
     assert done.exit_code == 1
     assert "similar words" not in done.stderr
 
@@ -86,10 +88,9 @@ def test_the_number_of_matches_is_limited(cli: CommandLine) -> None:
     assert len(done["tools"]) == 1
 
 
-def test_the_samples_are_searched_by_default(cli: CommandLine) -> None:
-    done = cli.run("search", "greeting")
+def test_the_samples_are_searched_if_asked_for(cli: CommandLine) -> None:
+    done = cli.run("search", "--samples", "greeting")
     assert done.stdout.startswith("hello_world: ")
-    assert "sample tools" in done.stderr
 
 
 def test_a_broken_tool_is_reported_and_hides_no_match(cli: CommandLine) -> None:

@@ -8,6 +8,7 @@ import re
 import signal
 import socket
 import subprocess
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,7 +70,7 @@ def bad(*args) -> str:
 
 @pytest.fixture(scope="module")
 def samples(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    with Serving(cwd=tmp_path_factory.mktemp("samples")) as serving:
+    with Serving("--samples", cwd=tmp_path_factory.mktemp("samples")) as serving:
         yield serving
 
 
@@ -83,7 +84,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # --- serving ------------------------------------------------------------------------------------------
 
 
-def test_without_targets_the_samples_are_served_to_clients_of_both_eras(samples: Serving) -> None:
+def test_the_samples_are_served_to_clients_of_both_eras(samples: Serving) -> None:
     assert samples.names() == samples.info["tools"] == SAMPLES
     assert [tool["name"] for tool in samples.ask_modern("tools/list")["tools"]] == SAMPLES
     assert samples.call("math_add", a=10, b=5) == "10 + 5 = 15"
@@ -104,7 +105,7 @@ def test_other_hosts_and_origins_are_refused(samples: Serving) -> None:
 
 
 def test_the_start_message_has_the_url_the_tools_and_entries_for_clients(cli: CommandLine) -> None:
-    process = start("serve", "--port", "0", cwd=cli.folder)
+    process = start("serve", "--samples", "--port", "0", cwd=cli.folder)
     assert process.stderr is not None
     assert process.stdout is not None
     with process:
@@ -116,10 +117,12 @@ def test_the_start_message_has_the_url_the_tools_and_entries_for_clients(cli: Co
         assert process.wait(20) == 0
         assert (process.stdout.read(), process.stderr.read()) == ("", "")
     words = "".join(lines)
-    assert words.startswith("toolcrib: serving 5 sample tools at\n  http://127.0.0.1:")
+    assert words.startswith("toolcrib: serving 5 tools at\n  http://127.0.0.1:")
     assert "  echo: Echo back the input message\n" in words
     assert "  disabled: list_files, read_file (" in words
-    http, stdio = (json.loads(line)["mcpServers"]["toolcrib"] for line in lines if '"mcpServers"' in line)
+    http, stdio = (
+        json.loads(line)["mcpServers"]["toolcrib-samples"] for line in lines if '"mcpServers"' in line
+    )
     assert http["url"] == lines[1].strip()
     ping = '{"jsonrpc":"2.0","id":7,"method":"ping"}\n'
     done = subprocess.run(
@@ -303,10 +306,10 @@ def test_on_stdio_only_errors_are_printed_and_only_on_stderr(folder: Path) -> No
 
 
 def test_on_stdio_verbose_prints_the_tools(cli: CommandLine) -> None:
-    process = start("serve", "--stdio", "--verbose", cwd=cli.folder, stdin=subprocess.PIPE)
+    process = start("serve", "--samples", "--stdio", "--verbose", cwd=cli.folder, stdin=subprocess.PIPE)
     out, err = process.communicate("", 60)
     assert (process.returncode, out) == (0, "")
-    assert err.startswith("toolcrib: serving 5 sample tools on stdin and stdout")
+    assert err.startswith("toolcrib: serving 5 tools on stdin and stdout")
     assert "  echo: Echo back the input message\n" in err
 
 
@@ -314,6 +317,33 @@ def test_on_stdio_the_end_of_input_stops_it_while_a_tool_runs(folder: Path) -> N
     process = start("serve", "--stdio", "work.py", cwd=folder, stdin=subprocess.PIPE)
     process.communicate(INITIALIZE + _call("linger", seconds=60), 20)
     assert process.returncode == 0
+
+
+def test_on_stdio_calls_that_run_when_the_input_ends_are_answered(cli: CommandLine) -> None:
+    imports = "import threading\nfrom toolcrib import tool\n\n"
+    body = '    threading.Event().wait(1.5)\n    return "done"\n'
+    cli.write("slow.py", f"{imports}@tool\ndef slow() -> str:\n{body}")
+    listen = {
+        "jsonrpc": "2.0",
+        "id": 9,
+        "method": "subscriptions/listen",
+        "params": {
+            "notifications": {},
+            "_meta": {
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+                "io.modelcontextprotocol/clientCapabilities": {},
+            },
+        },
+    }
+    process = start("serve", "--stdio", "slow.py", cwd=cli.folder, stdin=subprocess.PIPE)
+    began = time.monotonic()
+    out, err = process.communicate(INITIALIZE + _call("slow") + json.dumps(listen) + "\n", 60)
+    assert (process.returncode, err) == (0, "")
+    replies = {message["id"]: message for message in map(json.loads, out.splitlines()) if "id" in message}
+    assert replies["slow"]["result"]["content"][0]["text"] == "done"
+    assert replies[9]["result"]["resultType"] == "complete", "a stream does not hold the process"
+    assert time.monotonic() - began < 10
 
 
 def test_on_stdio_a_signal_stops_it_with_exit_code_0(folder: Path) -> None:

@@ -35,7 +35,7 @@ async def forecast(
 
 
 def test_a_sample_tool_is_shown(cli: CommandLine) -> None:
-    done = cli.run("show", "math_add")
+    done = cli.run("show", "math_add", "--samples")
     assert (done.exit_code, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[:2] == ["math_add", "  Add two numbers together"]
@@ -138,19 +138,19 @@ def test_an_alias_and_a_version_find_their_tool(cli: CommandLine) -> None:
 
 
 def test_a_misspelt_name_gets_a_suggestion(cli: CommandLine) -> None:
-    done = cli.run("show", "math_ad")
+    done = cli.run("show", "math_ad", "--samples")
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr == "error: Unknown tool: math_ad\nhint: did you mean 'math_add'?\n"
 
 
 def test_an_unknown_name_gets_the_available_names(cli: CommandLine) -> None:
-    done = cli.run("show", "zzz")
+    done = cli.run("show", "zzz", "--samples")
     assert done.exit_code == 2
     assert "hint: available: hello_world, echo, get_time, math_add, debug_info" in done.stderr
 
 
 def test_a_disabled_tool_is_not_reported_as_unknown(cli: CommandLine) -> None:
-    done = cli.run("show", "read_file")
+    done = cli.run("show", "read_file", "--samples")
     assert done.exit_code == 2
     assert "error: Tool 'read_file' is disabled" in done.stderr
     assert "TOOLCRIB_ENABLE_FILE_TOOLS=1" in done.stderr
@@ -266,5 +266,5 @@ def test_page_task_and_result_budget_are_shown_if_set(cli: CommandLine) -> None:
     shown = cli.json("show", "tools.py:plot", "--json")
     assert (shown["task"], shown["max_result_tokens"]) == ("when-long", 5000)
     assert shown["_meta"]["ui"]["resourceUri"] == "ui://chart"
-    plain = cli.json("show", "math_add", "--json")
+    plain = cli.json("show", "math_add", "--samples", "--json")
     assert not {"task", "max_result_tokens"} & set(plain)

@@ -11,6 +11,8 @@ from toolcrib.cli.output import Terminal
 
 from .conftest import ADD, CommandLine
 
+SAMPLES = '[server]\ntargets = ["toolcrib.samples"]\n\n'
+
 
 def names(cli: CommandLine, *arguments: str) -> list[str]:
     return [tool["name"] for tool in cli.json("list", "--json", *arguments)["tools"]]
@@ -40,28 +42,76 @@ def test_targets_are_relative_to_the_configuration_file(cli: CommandLine) -> Non
     assert names(cli, "far/toolcrib.toml") == ["add", "more"]
 
 
-def test_a_configuration_without_targets_means_the_samples(cli: CommandLine) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("serve", "--port", "0"),
+        ("serve", "--stdio"),
+        ("check",),
+        ("list",),
+        ("show", "echo"),
+        ("call", "echo", "message=x"),
+        ("search", "echo"),
+        ("lint",),
+        ("lint", "--static"),
+        ("scan",),
+        ("lock",),
+        ("export", "--to", "openai"),
+        ("explain", "echo"),
+        ("connect", "cursor", "--print"),
+    ],
+    ids=" ".join,
+)
+def test_without_a_target_a_command_asks_for_one(cli: CommandLine, words: tuple[str, ...]) -> None:
+    done = cli.run(*words)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == (
+        "error: No target, and no toolcrib.toml in this folder\n"
+        "hint: name a file, a folder or a module, or use --samples for the sample tools\n"
+    )
+
+
+@pytest.mark.parametrize("words", [("serve", "--port", "0"), ("check",), ("list",)], ids=" ".join)
+def test_a_configuration_without_targets_is_not_enough(cli: CommandLine, words: tuple[str, ...]) -> None:
+    cli.write("toolcrib.toml", '[server]\nname = "shop"\n')
+    done = cli.run(*words)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == (
+        "error: toolcrib.toml names no targets\n"
+        'hint: write targets = ["tools.py"] under [server], or name targets on the command line\n'
+    )
+
+
+def test_the_samples_are_there_if_asked_for(cli: CommandLine) -> None:
+    assert names(cli, "--samples") == ["hello_world", "echo", "get_time", "math_add", "debug_info"]
     cli.write("toolcrib.toml", "[tools]\nenable_math_tools = false\nenable_file_tools = true\n")
-    assert names(cli) == ["hello_world", "echo", "get_time", "debug_info", "list_files", "read_file"]
+    found = names(cli, "toolcrib.toml", "--samples")
+    assert found == ["hello_world", "echo", "get_time", "math_add", "debug_info"]
 
 
 def test_the_environment_wins_over_the_file(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    cli.write("toolcrib.toml", "[tools]\nenable_math_tools = false\n")
+    cli.write("toolcrib.toml", SAMPLES + "[tools]\nenable_math_tools = false\n")
     monkeypatch.setenv("TOOLCRIB_ENABLE_MATH_TOOLS", "1")
     assert "math_add" in names(cli)
 
 
 def test_the_file_includes_and_excludes(cli: CommandLine) -> None:
-    cli.write("toolcrib.toml", '[tools]\ninclude = ["*_*"]\nexclude = ["get_*", "tag:destructive"]\n')
+    cli.write(
+        "toolcrib.toml",
+        SAMPLES + '[tools]\ninclude = ["*_*"]\nexclude = ["get_*", "tag:destructive"]\n',
+    )
     done = cli.run("list")
     assert done.exit_code == 1
-    assert "toolcrib.toml:3: tools.exclude: selector 'tag:destructive' matches no tool" in done.stderr
-    cli.write("toolcrib.toml", '[tools]\ninclude = ["*_*"]\nexclude = ["get_*", "*_file*"]\n')
+    assert "toolcrib.toml:6: tools.exclude: selector 'tag:destructive' matches no tool" in done.stderr
+    cli.write(
+        "toolcrib.toml",
+        SAMPLES + '[tools]\ninclude = ["*_*"]\nexclude = ["get_*", "*_file*"]\n',
+    )
     assert names(cli) == ["hello_world", "math_add", "debug_info"]
 
 
 def test_a_time_limit_in_the_file_holds_for_tools_without_one(cli: CommandLine) -> None:
-    cli.write("toolcrib.toml", "[server]\ntimeout_s = 7\n")
+    cli.write("toolcrib.toml", '[server]\ntargets = ["toolcrib.samples"]\ntimeout_s = 7\n')
     assert cli.json("show", "math_add", "--json")["timeout_s"] == 7
 
 
@@ -81,7 +131,7 @@ def test_a_budget_for_results_in_the_file_holds_for_tools_without_one(cli: Comma
 
 
 def test_results_are_kept_by_a_process_that_serves_alone(cli: CommandLine) -> None:
-    file = cli.write("toolcrib.toml", "[server]\nmax_result_tokens = 300\n")
+    file = cli.write("toolcrib.toml", '[server]\ntargets = ["toolcrib.samples"]\nmax_result_tokens = 300\n')
     terminal = Terminal(io.StringIO(), io.StringIO(), debug=False)
     dispatcher = load_for_serving([str(file)], terminal).server.dispatcher
     assert (dispatcher.max_result_tokens, dispatcher.keeps_results) == (300, True)
@@ -111,10 +161,10 @@ def test_a_missing_target_is_reported_with_its_line(cli: CommandLine) -> None:
 
 
 def test_a_switch_for_an_unknown_group_is_a_warning(cli: CommandLine) -> None:
-    cli.write("toolcrib.toml", "[tools]\nenable_maths_tools = true\n")
+    cli.write("toolcrib.toml", SAMPLES + "[tools]\nenable_maths_tools = true\n")
     document = cli.json("check", "--json")
     [finding] = document["findings"]
-    assert (finding["code"], finding["level"], finding["line"]) == ("idle-switch", "warning", 2)
+    assert (finding["code"], finding["level"], finding["line"]) == ("idle-switch", "warning", 5)
     assert "enable_math_tools" in finding["hint"]
 
 

@@ -334,7 +334,7 @@ def test_a_name_that_other_sources_took_is_a_duplicate_whatever_its_spelling(ser
     server.add(lambda: 2, name="store", aliases=["get_stats"])
     server.registry.disable("add_memory")
     for name in ("add_memory", "get_stats"):
-        with pytest.raises(ToolAlreadyExistsError, match=f"^Tool '{name}' already registered$"):
+        with pytest.raises(ToolAlreadyExistsError, match=f"(?m)^Tool '{name}' already registered$"):
             server.register_tool(a_tool(name=name, description="short"))
 
 

@@ -66,7 +66,7 @@ def test_add_returns_what_is_registered_under_its_name_here(tools: ToolRegistry)
 def test_a_duplicate_is_refused_and_carries_both_places(tools: ToolRegistry) -> None:
     first, second = named("echo"), named("ECHO")
     tools.add(first)
-    with pytest.raises(ToolAlreadyExistsError, match=r"^Tool 'ECHO' already registered$") as refusal:
+    with pytest.raises(ToolAlreadyExistsError, match=r"(?m)^Tool 'ECHO' already registered$") as refusal:
         tools.add(second)
     assert (refusal.value.source, refusal.value.existing) == (second.source, first.source)
     assert tools.get_all() == [first]
@@ -93,7 +93,7 @@ def test_replace_as_a_policy_puts_the_second_in_the_place_of_the_first(heard: li
 def test_an_alias_of_another_tool_is_nobodys_to_keep_or_replace(policy: Any) -> None:
     tools = ToolRegistry(on_duplicate=policy)
     tools.add(named("store", aliases=["put"]))
-    with pytest.raises(ToolAlreadyExistsError, match=r"^Tool 'put' already registered$"):
+    with pytest.raises(ToolAlreadyExistsError, match=r"(?m)^Tool 'put' already registered$"):
         tools.add(named("put"))
     assert names(tools) == ["store"]
 

@@ -602,19 +602,19 @@ def test_a_text_that_names_a_file_is_published_with_a_warning(
 )
 def test_an_unknown_option_has_a_hint_of_the_options_of_resources(name: str, hint: str) -> None:
     server: Any = MCPServer("shop")
-    with pytest.raises(InvalidToolError, match=f"^Unknown resource option: {name}$") as refused:
+    with pytest.raises(InvalidToolError, match=f"(?m)^Unknown resource option: {name}$") as refused:
         server.resource("shop://it", **{name: "x"})(lambda: "tea")
     assert (refused.value.hint or "").startswith(hint)
-    with pytest.raises(InvalidToolError, match=f"^Unknown resource option: {name}$"):
+    with pytest.raises(InvalidToolError, match=f"(?m)^Unknown resource option: {name}$"):
         server.resource("shop://{id}", **{name: "x"})(lambda id: id)
 
 
 def test_an_unknown_option_of_a_prompt_or_an_app_names_their_kind() -> None:
     server: Any = MCPServer("shop")
-    with pytest.raises(InvalidToolError, match=r"^Unknown prompt option: arguments$") as refused:
+    with pytest.raises(InvalidToolError, match=r"(?m)^Unknown prompt option: arguments$") as refused:
         server.prompt(lambda: "", name="it", arguments=[])
     assert refused.value.hint == "arguments are the parameters of the function"
-    with pytest.raises(InvalidToolError, match=r"^Unknown app option: prefersBorder$") as refused:
+    with pytest.raises(InvalidToolError, match=r"(?m)^Unknown app option: prefersBorder$") as refused:
         server.add_app("ui://it", "<!doctype html><html></html>", prefersBorder=True)
     assert refused.value.hint == "use prefers_border=..."
 

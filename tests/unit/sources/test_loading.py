@@ -208,7 +208,7 @@ def test_a_module_is_found_in_the_current_folder(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize("name", ["crib_nothing", "crib_nothing.below", "os.path.nothing", "json.nothing"])
 def test_a_module_that_is_not_there_is_said_to_be_missing(name: str) -> None:
-    with pytest.raises(SourceError, match=f"^There is no module '{name}'$") as refusal:
+    with pytest.raises(SourceError, match=f"(?m)^There is no module '{name}'$") as refusal:
         load_module(name)
     assert "module:object" in (refusal.value.hint or "")
 

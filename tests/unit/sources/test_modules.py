@@ -277,7 +277,7 @@ def test_an_object_is_found_by_its_name_and_what_is_inside_it(tmp_path: Path) ->
     module = load(tmp_path, "class App:\n    def ping(self): ...\napp = App()\ndef search(): ...")
     assert find_object(module, "search", "m:search") is module.search
     assert find_object(module, "app.ping", "m:app.ping") == module.app.ping
-    with pytest.raises(SourceError, match=r"^There is no 'serch' in dir/m\.py$") as refusal:
+    with pytest.raises(SourceError, match=r"(?m)^There is no 'serch' in dir/m\.py$") as refusal:
         find_object(module, "serch", "dir/m.py:serch")
     assert refusal.value.hint == "did you mean 'search'?"
     assert refusal.value.source.file == module.__file__

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from toolcrib.errors import SourceError
 from toolcrib.sources.targets import (
     FILE_NAME,
-    SAMPLES,
     default_target,
     is_settings,
     parse_target,
@@ -77,8 +77,10 @@ def test_the_paths_of_a_module_are_known_once_it_is_imported() -> None:
     assert parse_target("never.imported").find_paths() == []
 
 
-def test_without_targets_the_settings_of_the_folder_or_the_samples_are_meant(folder: Path) -> None:
-    assert (default_target(), settings_files([])) == (SAMPLES, [])
+def test_without_targets_the_settings_of_the_folder_are_meant(folder: Path) -> None:
+    with pytest.raises(SourceError, match=r"No target, and no toolcrib\.toml in this folder"):
+        default_target()
+    assert settings_files([]) == []
     (folder / FILE_NAME).touch()
     assert (default_target(), settings_files([])) == (FILE_NAME, [Path(FILE_NAME)])
     assert settings_files(["a.py", "b.toml"]) == [Path("b.toml")]

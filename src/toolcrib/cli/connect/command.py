@@ -25,6 +25,7 @@ from toolcrib.cli.options import (
     complete_from,
     exclusive,
     json_option,
+    named_targets,
     parse_headers,
     targets_argument,
 )
@@ -35,10 +36,10 @@ from toolcrib.config import Config, load_config
 from toolcrib.config.atomic_file import PRIVATE
 from toolcrib.errors import ConfigurationError, suggest_file
 from toolcrib.sources.foreign.program import is_script
-from toolcrib.sources.targets import default_target, parse_target, resolve_target, settings_files
+from toolcrib.sources.targets import parse_target, resolve_target, settings_files
 
 EXAMPLES = """
-toolcrib connect cursor                   toolcrib.toml, or the samples
+toolcrib connect cursor                   the targets of toolcrib.toml
 toolcrib connect claude-desktop tools.py  the client starts the server
 toolcrib connect vscode --url http://127.0.0.1:8000/mcp
 toolcrib keys create ana | toolcrib connect vscode --url ... --key -
@@ -247,7 +248,7 @@ def stdio_command(
     """
     here = Path.cwd()
     variables = dict(env or {})
-    found = [_make_absolute(target, here) for target in targets or [default_target()]]
+    found = [_make_absolute(target, here) for target in named_targets(targets)]
     if any(_is_module(target, [str(here)]) for target in found):
         # `serve` also finds modules in the current folder, and clients have another one.
         variables.setdefault("PYTHONPATH", str(here))
@@ -379,7 +380,8 @@ def _describe_client(client: Client) -> dict[str, Any]:
         names, error = [], None
         try:
             servers = edit.list_servers(client.editor, file)
-            names = [name for name in servers if name == DEFAULT_NAME or is_toolcrib(servers[name])]
+            described = (_describe_entry(name, entry) for name, entry in servers.items())
+            names = [item for item in described if item is not None]
         except ConfigurationError as problem:
             error = str(problem)
         files.append(
@@ -387,6 +389,14 @@ def _describe_client(client: Client) -> dict[str, Any]:
         )
     found = client.is_found()
     return {"client": client.key, "title": client.title, "found": found, "files": files}
+
+
+def _describe_entry(name: str, entry: Any) -> str | None:
+    """Return the name of an entry that may be a toolcrib server, with the host of one that has a URL."""
+    url = clients.url_of(entry)
+    if isinstance(url, str):  # its path may hold a secret
+        return f"{name} (at {urlsplit(url).netloc.rpartition('@')[2] or url})"
+    return name if name == DEFAULT_NAME or is_toolcrib(entry) else None
 
 
 def _outcome_json(done: edit.Outcome) -> dict[str, Any]:

@@ -26,7 +26,7 @@ import click
 
 from toolcrib import __version__
 from toolcrib.cli.load import Loaded, load_for_serving
-from toolcrib.cli.options import Command, CommandError, Targets, json_option, targets_argument
+from toolcrib.cli.options import Command, CommandError, Targets, json_option, named_targets, targets_argument
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.publication.project import (
     PYPROJECT,
@@ -45,7 +45,7 @@ from toolcrib.config import VariableConfig
 from toolcrib.config.atomic_file import write_file
 from toolcrib.config.fields import parse_toml
 from toolcrib.errors import ConfigurationError
-from toolcrib.sources.targets import Target, default_target, parse_target
+from toolcrib.sources.targets import Target, parse_target
 from toolcrib.tool import Tool
 
 EXAMPLES = """
@@ -129,7 +129,7 @@ def bundle(
         )
     if output is not None and output.suffix != ".mcpb":
         raise CommandError(f"Not the name of a bundle: {output}", f"use -o {output.with_suffix('.mcpb')}")
-    found = [parse_target(target) for target in targets or [default_target()]]
+    found = [parse_target(target) for target in named_targets(targets)]
     with terminal.log.muted():
         loaded = load_for_serving(targets, terminal)
     tools = loaded.build_tools(terminal)

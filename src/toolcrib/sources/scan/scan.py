@@ -36,7 +36,7 @@ from toolcrib.sources.scan.resolve import Resolver
 from toolcrib.sources.scan.source_file import FUNCTIONS, Binding, Guess, SourceFile
 from toolcrib.sources.scan.things import Class, Data, Function, Instance, Known, Module, Server, Thing
 from toolcrib.sources.tables import DEFINITION_TABLES, HANDLER_TABLE, add_locations
-from toolcrib.sources.targets import SAMPLES, default_target, parse_target
+from toolcrib.sources.targets import default_target, parse_target
 from toolcrib.tool import Tool
 
 Progress = Callable[[str, int, int], None]
@@ -429,7 +429,7 @@ class _Scanner:
                 raise SourceError(f"There is no file {text}")
             else:
                 config = load_config(Path(text), os.environ)
-                yield config if config.targets else replace(config, targets=(SAMPLES,))
+                yield config
 
     def _find_targets(self, config: Config) -> list[ScanTarget]:
         search = [str(config.file.resolve().parent)] if config.file is not None else []
@@ -549,9 +549,8 @@ def scan(*targets: str | os.PathLike[str], progress: Progress | None = None) -> 
     """The tools in source files, without importing or running any of them.
 
     A target is a file, a folder, a module name, `file.py:name`, `module:name`, a descriptor or a
-    toolcrib.toml; none is the toolcrib.toml here, or else the samples. Raises SourceError where a target is
-    not there, ConfigurationError where a toolcrib.toml is wrong; what is wrong with a file or a tool is a
-    finding.
+    toolcrib.toml; none is the toolcrib.toml here. Raises SourceError where a target is not there,
+    ConfigurationError where a toolcrib.toml is wrong; what is wrong with a file or a tool is a finding.
     """
     for target in list[Any](targets):  # callers without a type checker
         if not isinstance(target, str | os.PathLike) or isinstance(os.fspath(target), bytes):

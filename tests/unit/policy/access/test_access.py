@@ -307,7 +307,7 @@ def test_what_cannot_be_understood_is_an_error_that_names_its_key(
 
 
 def test_a_path_that_is_none_says_what_one_is() -> None:
-    with pytest.raises(ConfigurationError, match=r": not a path$") as caught:
+    with pytest.raises(ConfigurationError, match=r"(?m): not a path$") as caught:
         make(Rule(deny=["*"], when={".a": 1}))
     assert caught.value.hint == "use argument names, with dots for the fields of objects"
 

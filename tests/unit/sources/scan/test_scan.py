@@ -154,8 +154,9 @@ def test_settings_that_are_wrong_are_the_callers_mistake(folder: Path) -> None:
         scan("toolcrib.toml")
 
 
-def test_no_target_and_no_settings_are_the_samples(folder: Path) -> None:
-    assert "hello_world" in names(scan())
+def test_no_target_and_no_settings_are_an_error(folder: Path) -> None:
+    with pytest.raises(SourceError, match=r"No target, and no toolcrib\.toml in this folder"):
+        scan()
 
 
 def test_switches_come_from_the_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
