@@ -94,7 +94,6 @@ class ServerSettings:
     name_rule: str | NameRule = "portable"
     on_duplicate: OnDuplicate = "error"
     separator: str = "_"
-    confusable: Literal["error", "allow"] = "error"
     timeout_s: float | None = DEFAULT_TIMEOUT_S
     switches: Mapping[str, bool] | None = None
     version: str | None = None
@@ -137,7 +136,6 @@ class SettingFields(TypedDict, total=False):
     name_rule: str | NameRule
     on_duplicate: OnDuplicate
     separator: str
-    confusable: Literal["error", "allow"]
     timeout_s: float | None
     switches: Mapping[str, bool] | None
     version: str | None
@@ -252,7 +250,6 @@ class MCPServer(ServerFeatures):
             name_rule=given.name_rule,
             on_duplicate=given.on_duplicate,
             separator=given.separator,
-            confusable=given.confusable,
         )
         self.dispatcher = FeatureDispatcher(self.registry, server=self, timeout_s=given.timeout_s)
         self.dispatcher.max_result_tokens = given.max_result_tokens

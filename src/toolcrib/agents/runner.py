@@ -410,7 +410,7 @@ class AgentRunner:
 
 def _register(tools: Iterable[Tool]) -> ToolRegistry:
     """Return a registry of the tools, under the names that they are called by."""
-    registry = ToolRegistry(name_rule="mcp", confusable="allow")
+    registry = ToolRegistry(name_rule="mcp")
     registry.add_all(tool.renamed(tool.name) if tool.long_name else tool for tool in tools)
     return registry
 
