@@ -30,7 +30,7 @@ PathName = str | os.PathLike[str]
 Adapter = Any
 """A path, several, a registry, a server, tools, or None."""
 DEFAULT_ADAPTER = Path("bridges/mcp_adapter.py")
-_SUBSTITUTE_SUFFIXES = (".tools.json", ".tools.yaml", ".tools.yml", ".tools.toml")
+_SUBSTITUTE_SUFFIXES = (".tools.json", ".tools.yaml", ".tools.yml")
 """How the name of a descriptor ends that is used instead of a missing file of the same stem."""
 
 
