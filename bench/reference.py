@@ -81,7 +81,6 @@ MODULES = {
     "toolcrib.schema.docstrings": ["parse_docstring"],
     "toolcrib.agents": ["AgentRunner", "SessionCtx", "Limits", "Provider", "Final", "Failure"],
     "toolcrib.transports.http.routes": ["HTTPRequest", "HTTPResponse"],
-    "toolcrib.transports.mcp_sdk": ["attach"],
     "toolcrib.logs": ["configure"],
 }
 """Names beside those of `toolcrib` itself that pages of the documentation use."""

@@ -1,4 +1,4 @@
-"""A small agent: a few tools, any model.
+"""A small agent: a few tools, any model. The hosted ones are in hosted_models.py, beside this file.
 
     python examples/agent.py --provider openai --model gpt-5 "What time is it in 90 minutes?"
     python examples/agent.py --provider openai --base-url http://127.0.0.1:11434/v1 --model llama3.3 "..."
@@ -19,6 +19,8 @@ import sys
 from contextlib import aclosing
 from datetime import datetime, timedelta
 from typing import Any
+
+import hosted_models  # noqa: F401 - registers its providers
 
 from toolcrib import MCPServer
 from toolcrib.agents import AgentRunner, Failure, Final, Limits, Token, ToolCall, ToolResult, providers

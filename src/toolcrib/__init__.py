@@ -88,8 +88,6 @@ _LAZY = {"build_catalog": "toolcrib.catalog.build", "get_catalog_cached": "toolc
 
 
 _MOVED = {
-    "toolcrib.adapters": "toolcrib.transports",
-    "toolcrib.adapters.official": "toolcrib.transports.mcp_sdk",
     "toolcrib.question": "toolcrib.context",
     "toolcrib.samples": "toolcrib.sources.samples",
     "toolcrib.sources.static": "toolcrib.sources.scan",

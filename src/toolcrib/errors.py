@@ -7,7 +7,6 @@
     │   ├── InvalidSignatureError                a signature that cannot be a tool
     │   ├── InvalidSchemaError                   a schema that is invalid or too costly
     │   ├── ToolAlreadyExistsError               name and version are taken
-    │   │   └── ConfusableNameError              the name looks like one that is taken
     │   ├── SourceError                          a file, module or object that tools cannot be read from
     │   ├── DriftError                           a tool differs from the lock file
     │   └── BatchError                           a strict batch was refused; has the findings
@@ -264,10 +263,6 @@ class ToolAlreadyExistsError(DefinitionError):
         )
         super().__init__(message or f"Tool '{name}' already registered", tool=name, source=source, hint=hint)
         self.existing = existing
-
-
-class ConfusableNameError(ToolAlreadyExistsError):
-    code = "confusable-name"
 
 
 class SourceError(DefinitionError):

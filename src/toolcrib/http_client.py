@@ -1,4 +1,4 @@
-"""The outbound HTTP client: for APIs, keys, documents and model providers.
+"""The outbound HTTP client: for APIs, keys and documents.
 
 A request cannot leave its base URL, redirects do not carry credentials elsewhere, header values have no line
 breaks, and the size of a response is limited. Failures are APIErrors that a model can act on, without query
@@ -495,11 +495,3 @@ class HTTPClient:
 
     def _limits(self) -> Any:
         return _engine().Limits(max_connections=self.max_connections)
-
-
-# --- for SDKs that are built on the same engine -------------------------------------------------------
-
-
-def engine_client() -> Any:
-    """Return an HTTP client that does not follow redirects, which would get the SDK's credentials."""
-    return _engine().AsyncClient(follow_redirects=False)

@@ -16,7 +16,6 @@ The package imports this module on start-up, so patterns are compiled when the f
 from __future__ import annotations
 
 import functools
-import linecache
 import logging
 import math
 import os
@@ -26,7 +25,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from itertools import islice
-from types import TracebackType
+from traceback import TracebackException
 from typing import IO, Any, Literal
 
 from toolcrib.errors import ConfigurationError
@@ -285,8 +284,8 @@ def _error_text(error: BaseException) -> str:
 # --- tracebacks ----------------------------------------------------------------------------------------
 
 MAX_FRAMES = 50
+MAX_TRACE_LINES = 500
 MAX_ERROR_CHARS = 500
-MAX_ERRORS = 4
 
 _OWN_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -308,77 +307,20 @@ def describe_error(error: BaseException) -> str:
 
 
 def format_trace(error: BaseException, max_bytes: int) -> str:
-    """Return tracebacks of an exception and its causes, the first cause first, each line indented.
+    """Return the traceback of an exception and its causes, the first cause first, each line indented.
 
-    At most `MAX_FRAMES` frames in all.
+    Of each exception, the last `MAX_FRAMES` frames are shown. Those of toolcrib between the call and the tool
+    are left out: they are the same for every tool.
     """
-    chain = _list_causes(error)
-    share = MAX_FRAMES // len(chain)
-    lines: list[str] = []
-    for relation, cause in chain:
-        lines += _format_frames(cause.__traceback__, share)
-        lines.append(f"  {describe_error(cause)}")
-        lines += _format_notes(cause)
-        if relation:
-            lines.append(f"  ... {relation}:")
-    return _cut_middle("\n".join(lines), max_bytes)
-
-
-def _list_causes(error: BaseException) -> list[tuple[str, BaseException]]:
-    """Return the exception and its causes, the first cause first, each with its relation to the next."""
-    found: list[tuple[str, BaseException]] = [("", error)]
-    seen = {id(error)}
-    while len(found) < MAX_ERRORS:
-        relation, cause = _find_cause(found[-1][1])
-        if cause is None or id(cause) in seen:
-            break
-        seen.add(id(cause))
-        found.append((relation, cause))
-    return found[::-1]
-
-
-def _find_cause(error: BaseException) -> tuple[str, BaseException | None]:
-    if error.__cause__ is not None:
-        return "which caused", error.__cause__
-    if error.__context__ is not None and not error.__suppress_context__:
-        return "and while handling it", error.__context__
-    if isinstance(error, BaseExceptionGroup):
-        return f"the first of {len(error.exceptions)} in", error.exceptions[0]
-    return "", None
-
-
-def _format_frames(trace: TracebackType | None, share: int) -> list[str]:
-    frames: list[tuple[str, int | None, str]] = []
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        frames.append((code.co_filename, trace.tb_lineno, code.co_name))
-        trace = trace.tb_next
-    # The frames of toolcrib between the call and the tool are the same for every tool.
-    first = next((i for i, frame in enumerate(frames) if not frame[0].startswith(_OWN_FOLDER)), 0)
-    frames = frames[first:]
-    omitted = len(frames) - share
-    if omitted <= 0:
-        return [line for frame in frames for line in _format_frame(*frame)]
-    half = share // 2
-    return [
-        *(line for frame in frames[:half] for line in _format_frame(*frame)),
-        f"  ... {omitted} frames left out ...",
-        *(line for frame in frames[half + omitted :] for line in _format_frame(*frame)),
-    ]
-
-
-def _format_frame(file: str, line: int | None, function: str) -> list[str]:
-    head = f'  File "{escape(file)}", line {line}, in {escape(function)}'
-    source = linecache.getline(file, line).strip() if line else ""
-    return [head, f"    {escape(source, 120)}"] if source else [head]
-
-
-def _format_notes(error: BaseException) -> list[str]:
-    notes = getattr(error, "__notes__", None)
-    if not isinstance(notes, list):
-        return []
-    lines = (line for note in notes if isinstance(note, str) for line in note.splitlines())
-    return [f"  | {escape(line)}" for line in islice(lines, 2 * MAX_FRAMES)]
+    first = error.__traceback__
+    while first is not None and first.tb_frame.f_code.co_filename.startswith(_OWN_FOLDER):
+        first = first.tb_next
+    trace = first or error.__traceback__
+    told = TracebackException(type(error), error, trace, limit=-MAX_FRAMES, compact=True)
+    lines = "".join(told.format()).rstrip("\n").split("\n")
+    if len(lines) > MAX_TRACE_LINES:  # texts of exceptions may have any number
+        lines[MAX_TRACE_LINES // 2 : -MAX_TRACE_LINES // 2] = ["... cut ..."]
+    return _cut_middle("\n".join(f"  {escape(line)}" for line in lines), max_bytes)
 
 
 def _cut_middle(text: str, max_bytes: int) -> str:

@@ -97,7 +97,6 @@ class ServerSettings:
     name_rule: str | NameRule = "portable"
     on_duplicate: OnDuplicate = "error"
     separator: str = "_"
-    confusable: Literal["error", "allow"] = "error"
     timeout_s: float | None = DEFAULT_TIMEOUT_S
     switches: Mapping[str, bool] | None = None
     version: str | None = None
@@ -140,7 +139,6 @@ class SettingFields(TypedDict, total=False):
     name_rule: str | NameRule
     on_duplicate: OnDuplicate
     separator: str
-    confusable: Literal["error", "allow"]
     timeout_s: float | None
     switches: Mapping[str, bool] | None
     version: str | None
@@ -264,7 +262,6 @@ class MCPServer(ServerFeatures):
             name_rule=given.name_rule,
             on_duplicate=given.on_duplicate,
             separator=given.separator,
-            confusable=given.confusable,
         )
         self.dispatcher = FeatureDispatcher(self.registry, server=self, timeout_s=given.timeout_s)
         self.dispatcher.max_result_tokens = given.max_result_tokens

@@ -35,7 +35,7 @@ async def test_it_holds_a_conversation() -> None:
 
 async def test_it_talks_to_any_compatible_service() -> None:
     voice = OpenAIVoice()
-    replies = (voice.stream("", [("count_words", {"text": "one two"})]), voice.stream("Two words."))
+    replies = (voice.answer("", [("count_words", {"text": "one two"})]), voice.answer("Two words."))
     async with Endpoint(*replies) as endpoint:
         address = ["--base-url", endpoint.address, "--model", "m"]
         code, out, err = await run("--provider", "openai", *address, "How many words?")

@@ -42,10 +42,7 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "tests/unit/protocol",
             "tests/property/test_wire.py",
             "tests/requirements/test_wire_requirements.py",
-            *(
-                f"tests/wire/test_{name}.py"
-                for name in ("batches", "batches_http", "corpus", "eras", "flaws")
-            ),
+            *(f"tests/wire/test_{name}.py" for name in ("batches", "corpus", "eras", "flaws")),
             *(f"tests/wire/test_{name}.py" for name in ("mirrored_headers", "same_id", "sizes")),
             "tests/wire/test_where_others_leave_the_spec.py",
         ),
@@ -116,7 +113,7 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ),
         (
             "tests/unit/transports",
-            *(f"tests/wire/test_{name}.py" for name in ("asking_http", "batches_http", "corpus", "eras")),
+            *(f"tests/wire/test_{name}.py" for name in ("asking_http", "corpus", "eras")),
             *(f"tests/wire/test_{name}.py" for name in ("flaws", "framing", "guard", "media_types")),
             *(f"tests/wire/test_{name}.py" for name in ("mirrored_headers", "pair_http", "policy_keys")),
             *(f"tests/wire/test_{name}.py" for name in ("policy_streams", "sessions_http", "streams_http")),

@@ -86,8 +86,8 @@ class Model:
         if twins and policy == "error":
             raise ValueError
         for folded, cards in self.groups.items():
-            taken = {form for other in cards for spelling in other.spellings for form in forms(spelling)}
-            if folded != card.folded and any(taken & forms(spelling) for spelling in card.spellings):
+            taken = {spelling.lower() for other in cards for spelling in other.spellings}
+            if folded != card.folded and any(spelling.lower() in taken for spelling in card.spellings):
                 raise ValueError
         cards = self.groups.setdefault(card.folded, [])
         if not twins:
@@ -96,12 +96,6 @@ class Model:
         by_hand = twins[0].enabled != twins[0].as_marked
         cards[cards.index(twins[0])] = replace(card, enabled=twins[0].enabled) if by_hand else card
         return "replaced"
-
-
-def forms(spelling: str) -> set[str]:
-    """A spelling without case, and what it looks like."""
-    look = spelling.replace("I", "l").replace("1", "l").replace("0", "o").replace("O", "o")
-    return {f"name {spelling.lower()}", f"look {look.lower().replace('rn', 'm')}"}
 
 
 OFFERS = st.fixed_dictionaries(

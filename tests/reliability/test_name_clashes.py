@@ -1,4 +1,4 @@
-"""Duplicate, case-only and confusable names across sources are refused, naming both sources."""
+"""Duplicate and case-only names across sources are refused, naming both sources; look-alikes are linted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import pytest
 from tests.support.small_tools import names
 from tests.support.source_folders import forgotten_imports, write
 from toolcrib import MCPServer, Tool, ToolAlreadyExistsError
-from toolcrib.errors import BatchError, ConfusableNameError
+from toolcrib.catalog.lint import inspect_tools
+from toolcrib.errors import BatchError
 
 pytestmark = pytest.mark.row("C3")
 
@@ -23,6 +24,8 @@ PAIRS = [
     ("send_mail", "send_mail"),
     ("send_mail", "Send_Mail"),
     ("SEND_MAIL", "send_mail"),
+]
+LOOK_ALIKES = [
     ("delete_all", "de1ete_all"),
     ("delete_all", "deIete_all"),
     ("drop_o", "drop_0"),
@@ -104,7 +107,7 @@ def test_no_source_overrides_another(first: Any, second: Any, tmp_path: Path) ->
             assert both[1] == existing.source
         else:
             (finding,) = report.errors
-        assert finding.code == ("duplicate-name" if held.lower() == newcomer.lower() else "confusable-name")
+        assert finding.code == "duplicate-name"
         assert finding.file in (__file__, str(tmp_path / f"{number}b" / "clash_tool.py"))
         assert str(existing.source) in (finding.hint or "")
         assert server.registry.get_all() == [existing]
@@ -112,9 +115,9 @@ def test_no_source_overrides_another(first: Any, second: Any, tmp_path: Path) ->
 
 def test_within_one_batch_the_first_wins_and_the_second_is_told(tmp_path: Path) -> None:
     server = MCPServer()
-    report = server.add(*(from_function(name, tmp_path) for pair in PAIRS[:4] for name in pair))
-    assert names(server.registry) == ["send_mail", "delete_all"]
-    assert len(report.errors) == 6
+    report = server.add(*(from_function(name, tmp_path) for pair in PAIRS for name in pair))
+    assert names(server.registry) == ["send_mail"]
+    assert len(report.errors) == 5
 
 
 def test_the_places_are_lines_that_can_be_opened(tmp_path: Path) -> None:
@@ -129,7 +132,21 @@ def test_the_places_are_lines_that_can_be_opened(tmp_path: Path) -> None:
 def test_an_alias_can_be_no_disguise(tmp_path: Path) -> None:
     server = MCPServer()
     server.add(from_function("delete_all", tmp_path))
-    for alias, kind in (("Delete_All", ToolAlreadyExistsError), ("de1ete_all", ConfusableNameError)):
-        with pytest.raises(kind):
-            server.add(lambda: 1, name="harmless", aliases=[alias])
+    with pytest.raises(ToolAlreadyExistsError):
+        server.add(lambda: 1, name="harmless", aliases=["Delete_All"])
     assert names(server.registry) == ["delete_all"]
+
+
+@pytest.mark.parametrize(("held", "newcomer"), LOOK_ALIKES)
+@pytest.mark.parametrize("is_alias", [False, True])
+def test_a_look_alike_is_a_finding_that_names_both(
+    held: str, newcomer: str, is_alias: bool, tmp_path: Path
+) -> None:
+    server = MCPServer()
+    server.add(from_file(held, tmp_path))
+    options = {"name": "harmless", "aliases": [newcomer]} if is_alias else {"name": newcomer}
+    server.add(Tool.from_function(work, input_schema=SCHEMA, **options))
+    found = [item for item in inspect_tools(server.registry).findings if item.code == "look-alike-name"]
+    assert [item.level for item in found] == ["warning"]
+    assert f"'{newcomer}' looks like '{held}' of another tool" in found[0].message
+    assert str(tmp_path / "clash_tool.py") in found[0].message

@@ -198,10 +198,6 @@ def converted() -> Iterator[tuple[str, bytes]]:
 def batches() -> Iterator[tuple[str, bytes]]:
     yield "a batch of a hundred", post(encode([_old(n, "ping") for n in range(100)]), None)
     yield "a batch of too many", post(encode([_old(1, "ping")] * 50_000), None)
-    crashes = [_old(n, "tools/call", name="boom") for n in range(20)]
-    yield "a batch of crashes", post(encode(crashes), None)
-    echoes = [_old(n, "tools/call", name="echo", arguments={"value": "x" * 150_000}) for n in range(20)]
-    yield "a batch of echoes", post(encode(echoes), None)
 
 
 def heads() -> Iterator[tuple[str, bytes]]:

@@ -286,7 +286,6 @@ def serve() -> None:
     """Fork for every request, and report the exit status of every fork; return only in a fork."""
     channel, listener = (socket.socket(fileno=int(number)) for number in sys.argv[1:3])
     places = dict(importlib.import_module("toolcrib.cli").COMMANDS)
-    del places["agent"]  # reads which plugins are installed: a fork may have others on its path
     for name in (*sys.argv[3:], *(place.partition(":")[0] for place in places.values())):
         importlib.import_module(name)
     gc.collect()

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tests.support.hostile_phrases import ABROAD, DEMAND, MARK, MEDDLE, OVERRIDE, SECRECY
+from tests.support.hostile_phrases import DEMAND, MARK, MEDDLE, OVERRIDE, SECRECY
 from toolcrib.definition import ToolDefinition
 
 PLACES = (
@@ -267,7 +267,6 @@ FAMILIES: dict[str, list[str]] = {
     "demand": DEMAND,
     "meddle": MEDDLE,
     "mark": MARK,
-    "abroad": ABROAD,
     "disguise": [dress(_ORDER) for dress in DISGUISE.values()],
     "secret": secrets(),
     "address": ADDRESSES,

@@ -23,11 +23,14 @@ def manner(function: Callable[[], Any]) -> Callable[[], Any]:
     return function
 
 
-def read() -> Any:
-    line = sys.stdin.readline()
-    if not line:
-        sys.exit(0)
-    return json.loads(line)
+def read() -> str:
+    return sys.stdin.read()
+
+
+def results() -> list[Any]:
+    """Return the results below the last question, none in the first turn."""
+    lines = read().rpartition("User: ")[2].splitlines()
+    return [json.loads(line)["tool_result"] for line in lines if line.startswith('{"tool_result"')]
 
 
 def say(text: str) -> None:
@@ -37,10 +40,6 @@ def say(text: str) -> None:
 
 def ask(name: Any, **args: Any) -> None:
     say(json.dumps({"tool_call": {"name": name, "args": args}}) + "\n")
-
-
-def result() -> Any:
-    return read()["tool_result"]
 
 
 def wait_for_ever() -> None:
@@ -53,77 +52,28 @@ def wait_for_ever() -> None:
 
 @manner
 def adds() -> None:
-    while True:
-        read()
+    heard = results()
+    if heard:
+        say(f"The sum is {heard[0]['result']}.\n")
+    else:
         say("Let me see.\n")
         ask("add", a=2, b=3)
-        say(f"The sum is {result()['result']}.\n")
-        say('{"final": true}\n')
-
-
-@manner
-def adds_and_exits() -> None:
-    read()
-    ask("add", a=2, b=3)
-    say(f"The sum is {result()['result']}.")
-
-
-@manner
-def repeats() -> None:
-    """Answers with its input, for the test to check."""
-    while True:
-        say(json.dumps({"final": json.dumps(read())}) + "\n")
-
-
-@manner
-def repeats_once() -> None:
-    say(json.dumps({"final": json.dumps(read())}) + "\n")
-
-
-@manner
-def asks_twice_at_once() -> None:
-    read()
-    lines = [json.dumps({"tool_call": {"name": "add", "args": {"a": n, "b": 1}}}) + "\n" for n in (1, 10)]
-    say("".join(lines))
-    say(f"{result()['result']} and {result()['result']}")
-
-
-@manner
-def ends_beside_its_call() -> None:
-    """Ends without waiting for the result of its call."""
-    read()
-    say('{"tool_call": {"name": "add", "args": {"a": 2, "b": 3}}}\nAdded.\n{"final": true}\n')
-    while True:
-        read()
-
-
-@manner
-def exits_beside_its_call() -> None:
-    read()
-    say('{"tool_call": {"name": "linger"}}\nAsked.\n{"final": true}\n')
-
-
-@manner
-def ends_without_a_word() -> None:
-    read()
-    say('{"final": true}\n')
-
-
-@manner
-def writes_a_reading() -> None:
-    """Reads all of its input before it writes anything."""
-    text = sys.stdin.read()
-    if '"tool_result"' not in text.rpartition("User: ")[2]:
-        say("I need a tool.\n")
-        ask("add", a=2, b=3)
-    else:
-        found = json.loads(text.rpartition('{"tool_result"')[2].join(['{"tool_result"', ""]).splitlines()[0])
-        say(f"The sum is {found['tool_result']['result']}.\n")
 
 
 @manner
 def recites() -> None:
-    say(json.dumps({"final": sys.stdin.read()}))
+    """Answers with its input, for the test to check; behind a mark, as the prompt shows what a call is."""
+    say("".join(f"| {line}\n" for line in read().splitlines()))
+
+
+@manner
+def asks_twice_at_once() -> None:
+    heard = results()
+    if heard:
+        say(f"{heard[0]['result']} and {heard[1]['result']}")
+    else:
+        ask("add", a=1, b=1)
+        ask("add", a=10, b=1)
 
 
 # --- wrongly, but one can go on ---
@@ -132,20 +82,23 @@ def recites() -> None:
 @manner
 def errs() -> None:
     """Makes every possible mistake in calls, and repeats the answers."""
-    read()
+    for item in (heard := results()):
+        say(f"{item['ok']}: {item['error']}\n")
     for line in (
-        '{"tool_call": {"name": "ad", "args": {}}}',
-        '{"tool_call": {"name": "add", "args": {"a": "many"}}}',
-        '{"tool_call": {"name": "add", "args": [1, 2]}}',
-        '{"tool_call": {"args": {}}}',
-        '{"tool_call": "add"}',
-        '{"tool_call": {"name": "add", "args": {"a": 1, }}}',
-        '{"tool_call": {"name": "fail", "args": {}}}',
-        '{"tool_call": {"name": "crash", "args": {}}}',
+        ()
+        if heard
+        else (
+            '{"tool_call": {"name": "ad", "args": {}}}',
+            '{"tool_call": {"name": "add", "args": {"a": "many"}}}',
+            '{"tool_call": {"name": "add", "args": [1, 2]}}',
+            '{"tool_call": {"args": {}}}',
+            '{"tool_call": "add"}',
+            '{"tool_call": {"name": "add", "args": {"a": 1, }}}',
+            '{"tool_call": {"name": "fail", "args": {}}}',
+            '{"tool_call": {"name": "crash", "args": {}}}',
+        )
     ):
         say(line + "\n")
-        heard = result()
-        say(f"{heard['ok']}: {heard['error']}\n")
 
 
 @manner
@@ -154,7 +107,7 @@ def babbles() -> None:
     read()
     sys.stdout.buffer.write(b'\x00\xff\xfe{\n{}\n{"tool_call": 1, "b": 2}\n[1]\n' + bytes(range(256)) + b"\n")
     say('{"tool_result": {"name": "add", "ok": true, "result": 7}}\n')
-    say('  {"final": "done"}\n')
+    say("done")
 
 
 @manner
@@ -167,18 +120,18 @@ def complains() -> None:
 
 @manner
 def asks_for_much() -> None:
-    read()
-    ask("letters", count=1_000_000)
-    heard = result()
-    say(f"{len(heard['result'])} {heard['result'][-60:]}")
+    if heard := results():
+        say(f"{len(heard[0]['result'])} {heard[0]['result'][-60:]}")
+    else:
+        ask("letters", count=1_000_000)
 
 
 @manner
 def asks_too_often() -> None:
-    read()
-    os.write(1, b'{"tool_call": {"name": "add", "args": {"a": 1, "b": 1}}}\n' * 30)
-    heard = [result() for _ in range(30)]
-    say(" ".join(item.get("error", "fine") for item in heard))
+    if heard := results():
+        say(" ".join(item.get("error", "fine") for item in heard))
+    else:
+        say('{"tool_call": {"name": "add", "args": {"a": 1, "b": 1}}}\n' * 30)
 
 
 # --- badly ---
@@ -233,13 +186,6 @@ def dies_in_a_line() -> None:
 
 
 @manner
-def asks_and_dies() -> None:
-    read()
-    ask("add", a=1, b=1)
-    os._exit(0)
-
-
-@manner
 def says_nothing() -> None:
     read()
 
@@ -269,9 +215,7 @@ def writes_one_line_for_ever() -> None:
 @manner
 def asks_for_ever() -> None:
     read()
-    while True:
-        ask("add", a=1, b=1)
-        result()
+    ask("add", a=1, b=1)
 
 
 @manner
@@ -283,9 +227,10 @@ def asks_without_listening() -> None:
 
 @manner
 def asks_for_something_slow() -> None:
-    read()
-    ask("wait")
-    say(f"{result()['error']}")
+    if heard := results():
+        say(heard[0]["error"])
+    else:
+        ask("wait")
 
 
 if __name__ == "__main__":

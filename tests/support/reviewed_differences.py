@@ -95,7 +95,7 @@ REVIEWED = (
     Difference(
         ("body in a list", "body twice in a list", "body empty list"),
         *("400 -32600", ANY),
-        "no batches but on 2025-03-26; the others say -32602 on their older side",
+        "no batches; the others say -32602 on their older side",
     ),
     Difference(
         ("id missing",),

@@ -97,11 +97,8 @@ def test_a_lint_rule_runs_with_the_others(installed: Path, tmp_path: Path) -> No
 
 
 def test_a_provider_answers_by_its_name(installed: Path, tmp_path: Path) -> None:
-    (tmp_path / "tools.py").write_text(
-        TOOLS.replace("number: int", "number: int = 7").replace(" TODO: explain the result.", "")
-    )
-    arguments = ("agent", "-t", "tools.py", "--provider", "echo", "which order?")
-    assert toolcrib(installed, *arguments, cwd=tmp_path).strip() == "which order?"
+    code = "from toolcrib.agents import AgentRunner; print(AgentRunner([], 'echo').run('which order?'))"
+    assert run(installed, "-c", code, cwd=tmp_path).stdout == "which order?\n"
 
 
 MIDDLEWARE = """

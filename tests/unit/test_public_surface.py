@@ -42,8 +42,6 @@ def test_the_public_names_stay() -> None:
 
 
 MOVED = {  # paths of earlier releases: what they must still have
-    "toolcrib.adapters": ("mcp_sdk",),
-    "toolcrib.adapters.official": ("attach",),
     "toolcrib.question": ("Answer", "Completion", "Folder", "Form", "Prompt", "Question", "Visit"),
     "toolcrib.samples": ("echo", "math_add"),
     "toolcrib.sources.static": ("scan",),
@@ -92,7 +90,6 @@ DOCUMENTED = {  # import paths that pages in docs/ name
     "toolcrib.sources.descriptors": "read_descriptors write_descriptor",
     "toolcrib.sources.scan": "scan",
     "toolcrib.testing": "CANCEL DECLINE FuzzReport SyncClient assert_definitions client connect fixture fuzz",
-    "toolcrib.transports.mcp_sdk": "attach",
 }
 
 

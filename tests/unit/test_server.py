@@ -203,12 +203,6 @@ async def test_a_switch_of_the_server_that_never_fits_is_told_at_the_start(
     assert [("typo" in message, "_a_" in message) for message in told] == [(False, True), (True, False)]
 
 
-def test_look_alikes_can_be_allowed() -> None:
-    server = MCPServer(confusable="allow")
-    server.add(named("modern"), named("modem"), strict=True)
-    assert names(server.registry) == ["modern", "modem"]
-
-
 # --- using --------------------------------------------------------------------------------------------
 
 

@@ -281,7 +281,7 @@ def responses() -> Iterator[Case]:
 
 
 def batches() -> Iterator[Case]:
-    """No revision but 2025-03-26 has batches; see `test_batches` for that one."""
+    """No revision has batches; see `test_batches` for 2025-03-26, which had."""
     ping, start = message("ping"), legacy("initialize", protocolVersion="2025-11-25", capabilities={})
     for name, items in {
         "empty": [],

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.http_servers import HTTP_STACKS, Served, serving
+from tests.support.http_servers import Served
 from tests.support.raw_http_client import request
 from tests.support.stdio_program import Program
 from tests.wire.cases import PARAMS, VERSION, call, encode, headers_for, legacy, message, modern
-from tests.wire.site import make_server
 from tests.wire.speech import open_session
 
 
@@ -50,19 +49,3 @@ def test_a_pipe_serves_each_message_by_its_own_marks() -> None:
         program.ask(legacy("initialize", protocolVersion="2025-06-18", capabilities={}))
         assert "resultType" not in program.ask(legacy("tools/list"))["result"]
         assert "resultType" in program.ask(modern("tools/list"))["result"]
-
-
-@pytest.mark.parametrize("http_stack", HTTP_STACKS)
-def test_a_batch_that_finds_no_room_leaves_no_ids_behind(http_stack: str) -> None:
-    server = make_server()
-    with serving(http_stack, server) as served, served.connect() as peer:
-        session = {"Mcp-Session-Id": open_session(peer, "2025-03-26")}
-        batch = encode(
-            [call("legacy", "release", {"key": "x"}), call("legacy", "add", {"a": 1, "b": 2}) | {"id": 8}]
-        )
-        gate = server.transports.engine.call_limit
-        gate.max_waiting = 0
-        response = peer.post(batch, session)
-        assert (response.status, response.headers["retry-after"]) == (503, "1")
-        gate.max_waiting = 1_000
-        assert all("result" in reply for reply in peer.post(batch, session).json)

@@ -120,15 +120,6 @@ def test_an_unknown_tool_is_an_error_in_every_revision(site: Served, stdio: Prog
         assert stdio.ask(call(era, "nothing_such", {}))["error"]["code"] == PARAMS
 
 
-def test_a_batch_on_a_session_of_2025_03_26_is_accepted(site: Served) -> None:
-    with site.connect() as peer:
-        session = open_session(peer, "2025-03-26")
-        batch = [message("ping", id_=1), message("tools/list", id_=2)]
-        response = peer.post(encode(batch), {"Mcp-Session-Id": session})
-        assert response.status == 200
-        assert [reply["id"] for reply in response.json] == [1, 2]
-
-
 def test_a_bad_cursor_is_refused(site: Served, stdio: Program) -> None:
     with site.connect() as peer:
         for cursor in ("", "x", "AAAA", "next"):

@@ -1,12 +1,11 @@
 """Agents: give a model a catalog of tools, and run its tool calls with all checks of the server.
 
 Start with `AgentRunner`. `Limits` limits an answer, `SessionCtx` is the conversation as a provider sees it,
-and events report progress. `providers` has the models by name: `gemini_cli`, `openai`, `anthropic`, `gemini`,
-and your own class that implements `Provider`.
+and events report progress. `providers` has the models by name: `gemini_cli`, and your own classes that
+implement `Provider`.
 """
 
 from toolcrib.agents.gemini_cli import GeminiCLI
-from toolcrib.agents.hosted import AnthropicModel, GeminiModel, OpenAIModel
 from toolcrib.agents.provider import (
     Event,
     Failure,
@@ -19,7 +18,6 @@ from toolcrib.agents.provider import (
     ToolAnswer,
     ToolCall,
     ToolResult,
-    event_to_json,
     providers,
 )
 from toolcrib.agents.runner import AgentRunner
@@ -29,15 +27,12 @@ from toolcrib.errors import AgentError
 __all__ = [
     "AgentError",
     "AgentRunner",
-    "AnthropicModel",
     "Event",
     "Failure",
     "Final",
     "GeminiCLI",
-    "GeminiModel",
     "Limits",
     "Message",
-    "OpenAIModel",
     "Provider",
     "SessionCtx",
     "Token",
@@ -45,6 +40,5 @@ __all__ = [
     "ToolCall",
     "ToolResult",
     "Toolbox",
-    "event_to_json",
     "providers",
 ]

@@ -1,19 +1,13 @@
 """The provider `gemini_cli`: a command-line program as a model, with the catalog in its prompt.
 
-The program reads its prompt from stdin, prints its answer, and calls tools by a line protocol:
+The program is started for each turn. It reads its prompt from stdin to the end, prints its answer, and exits.
+It calls tools by printing lines, and finds the results below, in the prompt of the next turn:
 
-    {"tool_call": {"name": "add", "args": {"a": 1}}}                     printed by the program
-    {"tool_result": {"name": "add", "ok": true, "result": 2}}            read by the program
+    {"tool_call": {"name": "add", "args": {"a": 1}}}
+    {"tool_result": {"name": "add", "ok": true, "result": 2}}
     {"tool_result": {"name": "add", "ok": false, "error": "..."}}
-    {"final": true}  or  {"final": "the answer"}                         ends an answer; so does its exit
 
-There are two modes, chosen by `way`:
-
-- conversation: one process for the session. Each question is one line, `{"prompt": "..."}`; the first
-  contains the tools, and has `message`, `session` and `toolCatalog` besides. Results are lines.
-- transcript: one process for each turn. It reads plain text to the end, prints, and exits. If it has
-  asked for tools, the next process reads the same text with the results below. Gemini CLI works like this
-  with a pipe, and so do most other command-line programs for models.
+Gemini CLI works like this with a pipe, and so do most other command-line programs for models.
 """
 
 from __future__ import annotations
@@ -21,11 +15,9 @@ from __future__ import annotations
 import asyncio
 import codecs
 import re
-from collections import deque
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from toolcrib.agents.provider import Event, Final, Message, SessionCtx, Status, Token, ToolAnswer, ToolCall
 from toolcrib.catalog.export import ToolCall as ExportedCall
@@ -46,32 +38,21 @@ class Child(ChildProcess):
     def __init__(self, label: str, grace_s: float = GRACE_S) -> None:
         super().__init__(label, grace_s)
         self._output = asyncio.StreamReader(_MAX_UNREAD)
-        self.has_answered = False
-        self.catalog_hash: str | None = None
-        """The hash of the catalog that the program has read."""
 
-    def write(self, data: bytes) -> None:
-        """Write to stdin, if it is open, without waiting: the program may be waiting to print."""
+    def send_input(self, data: bytes) -> None:
+        """Write all of its input, without waiting: the program may be waiting to print."""
         if pipe := self.stdin:
             pipe.write(data)
+        self.close_stdin()
 
     async def read(self) -> bytes:
         """Wait for output and return it; return nothing at the end of the output."""
         return await self._output.read(_READ_BYTES)
 
-    async def discard_unread(self) -> None:
-        """Drop the output that has arrived."""
-        try:
-            async with asyncio.timeout(0):
-                while await self.read():
-                    pass
-        except TimeoutError:
-            pass
-
-    async def explain_end(self, addition: str = "", hint: str | None = None) -> AgentError:
+    async def explain_end(self, addition: str = "") -> AgentError:
         """Wait for the exit and return an error that describes it."""
         await self.wait()
-        return AgentError(self.describe_exit(addition), kind="died", hint=hint)
+        return AgentError(self.describe_exit(addition), kind="died")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -100,18 +81,11 @@ _LINES = re.compile(r"[^\n]*\n|[^\n]+")
 _MAX_SHOWN = 120
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """The line that ends an answer; `text` is the answer, if the line repeats it."""
-
-    text: str | None
-
-
-Item = Token | ToolCall | Done
+Item = Token | ToolCall
 
 
 class ModelOutputReader:
-    """Splits the output of a program into text, tool calls and the end of the answer.
+    """Splits the output of a program into text and tool calls.
 
     Text is passed on at once. Only a line that begins with a brace is held until it is complete, as it
     may be a call.
@@ -141,7 +115,7 @@ class ModelOutputReader:
             yield self._release()
 
     def _release(self) -> Item:
-        """Return the line that was held: a call, the end of the answer, or text."""
+        """Return the line that was held: a call, or text."""
         line, self._held = self._held, ""
         if not line.lstrip().startswith("{") or len(line) >= self._max_line:
             return Token(line)
@@ -152,9 +126,6 @@ class ModelOutputReader:
             return self._bad_call(f"the line is not JSON: {error}") if is_call else Token(line)
         if not isinstance(value, Mapping) or len(value) != 1:
             return Token(line)
-        final = value.get("final")
-        if final is True or isinstance(final, str):
-            return Done(final if isinstance(final, str) else None)
         return self._read_call(value["tool_call"]) if "tool_call" in value else Token(line)
 
     def _read_call(self, call: Any) -> ToolCall:
@@ -224,17 +195,12 @@ def _join(*parts: str) -> str:
 
 # --- the provider -------------------------------------------------------------------------------------
 
-Way = Literal["conversation", "transcript"]
-_TRANSCRIPT_PROGRAMS = ("gemini", "gemini.cmd", "gemini.exe")
-"""Programs that are known to read all of their input before they answer."""
-
 
 class GeminiCLI:
     """A program that speaks the line protocol: `GeminiCLI(["my-model", "--quiet"])`.
 
     Args:
         command: The program and its arguments; no shell is used
-        way: The mode; by default "transcript" for `gemini` and "conversation" for all others
         model: The model, passed as `-m`
         env: Variables to add to the environment
         cwd: Its working directory
@@ -242,12 +208,12 @@ class GeminiCLI:
     """
 
     name = "gemini_cli"
+    stall_hint = "it must read all of its input, answer and exit"
 
     def __init__(
         self,
         command: Sequence[str] = ("gemini",),
         *,
-        way: Way | None = None,
         model: str | None = None,
         env: Mapping[str, str] | None = None,
         cwd: str | Path | None = None,
@@ -256,38 +222,21 @@ class GeminiCLI:
         if isinstance(command, str) or not command or not all(isinstance(word, str) for word in command):
             hint = 'for example ["gemini", "-m", "..."]; no shell is used'
             raise ConfigurationError("must be a list of strings", key="command", hint=hint)
-        if way not in (None, "conversation", "transcript"):
-            hint = "available: conversation, transcript"
-            raise ConfigurationError(f"unknown way {way!r}", key="way", hint=hint)
         self.command = [*command, *(["-m", model] if model else [])]
         self.label = Path(self.command[0]).name
-        is_transcript = self.label.lower() in _TRANSCRIPT_PROGRAMS
-        self.way: Way = way or ("transcript" if is_transcript else "conversation")
         self._env, self._cwd, self._grace_s = env, cwd, grace_s
         self._session = SessionCtx()
         self._is_started = False
         self._child: Child | None = None
-        self._reader = ModelOutputReader()
         self._is_working = False
-        self._question = ""
         self._transcript = ""  # what the next process reads
         self._printed: list[str] = []  # since it last got results
-        self._items: deque[Item] = deque()  # read from a conversation and not handled yet
 
     @property
     def status(self) -> Status:
         if not self._is_started:
             return "stopped"
         return "working" if self._is_working else "ready"
-
-    @property
-    def stall_hint(self) -> str:
-        if self.way == "transcript":
-            return "it must answer and exit; for a program that keeps running use the way 'conversation'"
-        return (
-            'an answer ends with the line {"final": true}; for a program that reads all of its input first, '
-            "use the way 'transcript'"
-        )
 
     async def start(self, session: SessionCtx) -> None:
         self._session, self._is_started = session, True
@@ -298,100 +247,45 @@ class GeminiCLI:
         await self._stop_child(patience_s)
 
     async def send(self, text: str) -> None:
-        self._is_working, self._printed, self._question = True, [], text
-        self._items.clear()
-        if self.way == "transcript":
-            history = _format_history(self._session.messages)
-            self._transcript = _join(self._introduction(), history, f"User: {text}") + "\n"
-            return
-        child = self._child
-        if child is None or child.has_exited:
-            child = await self._start_child()
-        await child.discard_unread()  # printed before the question, so no part of the answer
-        self._reader = ModelOutputReader()
-        child.write(self._question_line(child))
+        session = self._session
+        introduction = introduce(session.toolCatalog or {"functionSchema": []}, session.instructions)
+        history = _format_history(session.messages)
+        self._transcript = _join(introduction, history, f"User: {text}") + "\n"
+        self._is_working, self._printed = True, []
 
     async def answer(self, answers: Sequence[ToolAnswer]) -> None:
-        results = b"".join(result_line(item) for item in answers)
-        if self.way == "conversation":
-            self._running_child().write(results)
-        else:
-            calls = "".join(_call_line(item.call) for item in answers if item.call.name)
-            said = "".join(self._printed).strip()
-            self._transcript += f"You: {said}\n{calls}{results.decode()}Go on.\n"
-        if not self._items:  # otherwise its answer is complete
-            self._printed = []
+        calls = "".join(_call_line(item.call) for item in answers if item.call.name)
+        results = b"".join(result_line(item) for item in answers).decode()
+        said = "".join(self._printed).strip()
+        self._transcript += f"You: {said}\n{calls}{results}Go on.\n"
+        self._printed = []
 
-    def events(self) -> AsyncGenerator[Event, None]:
-        return self._read_conversation() if self.way == "conversation" else self._read_transcript()
-
-    async def _read_conversation(self) -> AsyncGenerator[Event, None]:
-        has_called = False
-        while True:
-            while self._items:
-                if isinstance(self._items[0], Done) and has_called:
-                    return  # it did not wait for its results; the answer ends in the next turn
-                item = self._items.popleft()
-                if isinstance(item, Done):
-                    yield self._finish(item.text)
-                    return
-                has_called = has_called or isinstance(item, ToolCall)
-                yield self._keep(item)
-            if has_called:
-                return
-            child = self._running_child()
-            chunk = await child.read()
-            self._items.extend(self._reader.feed(chunk, is_end=not chunk))
-            if chunk or self._items:
-                continue
-            is_unread = child.has_answered and not self._printed and self._is_started
-            if is_unread and await child.wait() == 0:  # it exited after its last answer, just when asked
-                child = await self._start_child()
-                child.write(self._question_line(child))
-            else:
-                yield await self._finish_exited(child)
-                return
-
-    async def _read_transcript(self) -> AsyncGenerator[Event, None]:
+    async def events(self) -> AsyncGenerator[Event, None]:
         child = await self._start_child()
-        child.write(self._transcript.encode("utf-8", "replace"))
-        child.close_stdin()
-        has_called, done = False, None
+        child.send_input(self._transcript.encode("utf-8", "replace"))
+        reader, has_called = ModelOutputReader(), False
         chunk = b"..."
         while chunk:
             chunk = await child.read()
-            for item in self._reader.feed(chunk, is_end=not chunk):
-                if isinstance(item, Done):
-                    done = item
+            for item in reader.feed(chunk, is_end=not chunk):
+                if isinstance(item, Token):
+                    self._printed.append(item.text)
                 else:
-                    has_called = has_called or isinstance(item, ToolCall)
-                    yield self._keep(item)
-        if not has_called:
-            yield await self._finish_exited(child) if done is None else self._finish(done.text)
-
-    def _keep(self, item: Token | ToolCall) -> Event:
-        if isinstance(item, Token):
-            self._printed.append(item.text)
-        return item
-
-    def _finish(self, text: str | None) -> Final:
-        self._is_working = False
-        self._running_child().has_answered = True
-        return Final(("".join(self._printed) if text is None else text).strip())
-
-    async def _finish_exited(self, child: Child) -> Final:
-        """Return the answer of an exited program. Raise AgentError if it failed or printed nothing."""
+                    has_called = True
+                yield item
         if await child.wait() != 0:
             raise await child.explain_end()
-        if not "".join(self._printed).strip():
-            hint = self.stall_hint if self.way == "conversation" else None
-            raise await child.explain_end(" without an answer", hint)
-        return self._finish(None)
+        if has_called:
+            return
+        text = "".join(self._printed).strip()
+        if not text:
+            raise await child.explain_end(" without an answer")
+        self._is_working = False
+        yield Final(text)
 
     async def _start_child(self) -> Child:
         """Start the program. Raise AgentError if it does not exist or cannot be run."""
         await self._stop_child()
-        self._reader = ModelOutputReader()
         try:
             self._child = await Child(self.label, self._grace_s).start(self.command, self._env, self._cwd)
         except StartError as error:
@@ -403,24 +297,3 @@ class GeminiCLI:
         child, self._child = self._child, None
         if child is not None:
             await child.stop(patience_s)
-
-    def _running_child(self) -> Child:
-        if self._child is None:
-            raise AgentError(f"{self.label} is not running", kind="died")
-        return self._child
-
-    def _question_line(self, child: Child) -> bytes:
-        """Return the line for a question, with the catalog and the conversation if the program needs them."""
-        session = self._session
-        catalog = session.toolCatalog or {"hash": "", "functionSchema": []}
-        line: dict[str, Any] = {"prompt": self._question, "message": self._question}
-        if child.catalog_hash != catalog["hash"]:
-            history = _format_history(session.messages) if child.catalog_hash is None else ""
-            child.catalog_hash = catalog["hash"]
-            line["prompt"] = _join(self._introduction(), history, self._question)
-            line |= {"session": session.session_id, "toolCatalog": catalog}
-        return codec.encode(line) + b"\n"
-
-    def _introduction(self) -> str:
-        session = self._session
-        return introduce(session.toolCatalog or {"functionSchema": []}, session.instructions)

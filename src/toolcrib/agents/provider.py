@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 import secrets
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from importlib import import_module
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
@@ -103,14 +103,6 @@ class ToolAnswer:
     result: Result
 
 
-def event_to_json(event: Event) -> dict[str, Any]:
-    """Return an event as plain data, for logs and other programs."""
-    data = asdict(event)
-    if isinstance(event, ToolCall):
-        data["arguments"] = dict(event.arguments)
-    return {"type": event.type, **data}
-
-
 # --- the session --------------------------------------------------------------------------------------
 
 _MAX_S = 86_400.0
@@ -177,12 +169,9 @@ class SessionCtx:
 # --- providers ----------------------------------------------------------------------------------------
 
 ENTRY_POINTS = "toolcrib.providers"
-BUILT_IN = {
-    "gemini_cli": "toolcrib.agents.gemini_cli:GeminiCLI",
-    "openai": "toolcrib.agents.hosted:OpenAIModel",
-    "anthropic": "toolcrib.agents.hosted:AnthropicModel",
-    "gemini": "toolcrib.agents.hosted:GeminiModel",
-}
+BUILT_IN = {"gemini_cli": "toolcrib.agents.gemini_cli:GeminiCLI"}
+HOSTED = ("openai", "anthropic", "gemini")
+"""Providers of earlier releases, which are an example now."""
 Status = Literal["stopped", "ready", "working"]
 """Not started or stopped; waiting for a question; working on an answer."""
 
@@ -224,7 +213,7 @@ F = TypeVar("F", bound=Factory)
 
 
 class Providers:
-    """Providers by name: `providers["openai"]` is the class, or another callable that makes one."""
+    """Providers by name: `providers["gemini_cli"]` is the class, or another callable that makes one."""
 
     def __init__(self) -> None:
         self._factories: dict[str, Factory | str] = dict(BUILT_IN)
@@ -264,6 +253,8 @@ class Providers:
             return self.register(name)(factory)
         spelling = str(name).casefold().replace("-", "_")
         hint = suggest(spelling, self, f"available: {', '.join(self)}")
+        if spelling in HOSTED:
+            hint = "hosted models are an example, which you can copy: examples/hosted_models.py"
         raise ConfigurationError(f"unknown provider {name!r}", key="provider", hint=hint)
 
     def __contains__(self, name: object) -> bool:

@@ -1,6 +1,6 @@
 """AgentRunner: give tools to a model, run its tool calls, and return its answer.
 
-    async with AgentRunner(server, provider="openai", model="gpt-5") as runner:
+    async with AgentRunner(server, provider="gemini_cli") as runner:
         print(await runner.ask("What is 2 and 3?"))
 
 Turns, calls, seconds and characters are limited. A failure is the last event; by then the provider has been
@@ -410,7 +410,7 @@ class AgentRunner:
 
 def _register(tools: Iterable[Tool]) -> ToolRegistry:
     """Return a registry of the tools, under the names that they are called by."""
-    registry = ToolRegistry(name_rule="mcp", confusable="allow")
+    registry = ToolRegistry(name_rule="mcp")
     registry.add_all(tool.renamed(tool.name) if tool.long_name else tool for tool in tools)
     return registry
 

@@ -28,7 +28,6 @@ from toolcrib.catalog.inputs import (
     find_inputs,
     hash_file,
     hash_files,
-    stat_files,
 )
 from toolcrib.config import load_default_config
 from toolcrib.config.atomic_file import read_file, write_file
@@ -80,7 +79,6 @@ def _describe_inputs(inputs: FileInputs, draft: Draft) -> Facts:
         "asked": inputs.key,
         "named": draft.reading.named,
         "files": draft.reading.files,
-        "stats": stat_files(draft.reading.files),
     }
 
 
@@ -94,8 +92,7 @@ def _is_current(facts: Facts, inputs: FileInputs) -> bool:
     sources = inputs.find_sources(named)
     if sources is None or not sources <= files.keys():
         return False
-    stats = facts.get("stats")
-    return (stats is not None and stats == stat_files(files)) or hash_files(files) == files
+    return hash_files(files) == files
 
 
 @remember

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-import time
 from collections.abc import Iterable, Iterator, KeysView, Mapping, ValuesView
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +29,7 @@ PathName = str | os.PathLike[str]
 Adapter = Any
 """A path, several, a registry, a server, tools, or None."""
 DEFAULT_ADAPTER = Path("bridges/mcp_adapter.py")
-_SUBSTITUTE_SUFFIXES = (".tools.json", ".tools.yaml", ".tools.yml", ".tools.toml")
+_SUBSTITUTE_SUFFIXES = (".tools.json", ".tools.yaml", ".tools.yml")
 """How the name of a descriptor ends that is used instead of a missing file of the same stem."""
 
 
@@ -80,8 +79,6 @@ def _register(tools: Iterable[Tool]) -> Reading:
 
 # --- files --------------------------------------------------------------------------------------------
 
-_MAX_ATTEMPTS = 3
-
 
 @dataclass(frozen=True, slots=True)
 class FileTarget:
@@ -130,22 +127,15 @@ class FileInputs:
         return None if found is None else found.union(named)
 
     def read(self) -> Reading:
-        """Read everything; read it again if something changed meanwhile, or may have."""
-        for _ in range(_MAX_ATTEMPTS):
-            started_ns = time.time_ns()
-            named = self.named_files()
-            sources = self.find_sources(named)
-            before = hash_files(named if sources is None else sources)
-            reading, read = self._scan()
-            reading.named, reading.files = named, hash_files([*before, *read])
-            reading.hash = self._hash(reading.files)
-            others = reading.files.keys() - before.keys()
-            is_same = self.named_files() == named and self.find_sources(named) == sources
-            is_same &= before.items() <= reading.files.items()
-            reading.is_stable = is_same and all(_is_path_older(path, started_ns) for path in others)
-            if reading.is_stable:
-                break
-        reading.is_stable &= sources is not None
+        """Read everything. It is not stable if something changed meanwhile."""
+        named = self.named_files()
+        sources = self.find_sources(named)
+        before = hash_files(named if sources is None else sources)
+        reading, read = self._scan()
+        reading.named, reading.files = named, hash_files([*before, *read])
+        reading.hash = self._hash(reading.files)
+        is_same = before.items() <= reading.files.items() and self.named_files() == named
+        reading.is_stable = is_same and sources is not None
         return reading
 
     def _scan(self) -> tuple[Reading, list[Path]]:
@@ -262,8 +252,6 @@ def _find_substitute(path: Path, descriptor: PathName | None) -> Path | None:
 _CHUNK = 64 * 1024
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 """Without O_NONBLOCK, opening a pipe would wait for its other end."""
-_YOUNG_NS = 2_000_000_000
-"""A file this young may change again unseen: the clocks of file systems are coarse."""
 
 
 def hash_files(paths: Iterable[str | Path]) -> dict[str, str]:
@@ -288,36 +276,6 @@ def hash_file(path: str | Path) -> str:
         return ""
     finally:
         os.close(descriptor)
-
-
-def stat_files(paths: Iterable[str]) -> list[list[int]] | None:
-    """Return what the system changes with every change of a file. None where that is not certain, as for
-    files that are missing or young."""
-    if os.name != "posix":
-        return None  # Windows does not tell when a file was last replaced
-    now_ns = time.time_ns()
-    found: list[list[int]] = []
-    for path in paths:
-        try:
-            status = os.stat(path)
-        except (OSError, ValueError):
-            return None
-        if not _is_older(status, now_ns):
-            return None
-        found.append([status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns])
-    return found
-
-
-def _is_older(status: os.stat_result, time_ns: int) -> bool:
-    """Tell whether a file was last changed well before a time."""
-    return max(status.st_mtime_ns, status.st_ctime_ns) < time_ns - _YOUNG_NS
-
-
-def _is_path_older(path: str, time_ns: int) -> bool:
-    try:
-        return _is_older(os.stat(path), time_ns)
-    except OSError:
-        return False
 
 
 # --- the files that a scan may read -------------------------------------------------------------------

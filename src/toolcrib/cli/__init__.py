@@ -40,7 +40,6 @@ COMMANDS = {
     "prompt": "toolcrib.cli.prompt:prompt",
     "explain": "toolcrib.cli.explain:explain_call",
     "export": "toolcrib.cli.export:export",
-    "agent": "toolcrib.cli.agent:agent",
     "connect": "toolcrib.cli.connect.command:connect",
     "publish": "toolcrib.cli.publication.publish:publish",
     "bundle": "toolcrib.cli.publication.bundle:bundle",

@@ -8,12 +8,11 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import CodeType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import click
 
 from toolcrib.catalog.lint import advise
-from toolcrib.cli.catalog import scan_targets
 from toolcrib.cli.load import (
     Loaded,
     build_tools,
@@ -27,21 +26,17 @@ from toolcrib.cli.load import (
 from toolcrib.cli.options import Command, json_option, targets_argument
 from toolcrib.cli.output import Progress, Terminal, format_source
 from toolcrib.cli.table import Column, print_findings, print_table
-from toolcrib.cli.text import NAME_STYLE, STATE_STYLES, count, count_findings, safe
+from toolcrib.cli.text import NAME_STYLE, STATE_STYLES, count_findings, safe
 from toolcrib.context import find_attribute
 from toolcrib.definition import SKILLS
 from toolcrib.errors import ConfigurationError, Finding
 from toolcrib.registry.selection import count_kinds, label_of
 from toolcrib.tool import Tool
 
-if TYPE_CHECKING:
-    from toolcrib.sources.scan import Scan
-
 EXAMPLES = """
 toolcrib check                    the targets of toolcrib.toml
 toolcrib check tools.py more/     a file and a folder
 toolcrib check --strict --json .  in a pipeline: warnings fail it too
-toolcrib check --against-scan .   compare with a scan of the source
 toolcrib check server.py -- -v    a server of mcp or fastmcp, run with -v
 """
 
@@ -69,26 +64,18 @@ class Row(NamedTuple):
 @targets_argument
 @json_option
 @click.option("--strict", is_flag=True, help="Exit with 1 on warnings too.")
-@click.option(
-    "--against-scan", is_flag=True, help="Compare with `toolcrib scan`; unexpected differences are errors."
-)
-def check(terminal: Terminal, targets: Sequence[str], as_json: bool, strict: bool, against_scan: bool) -> int:
+def check(terminal: Terminal, targets: Sequence[str], as_json: bool, strict: bool) -> int:
     """Check tools, resources and prompts, and report problems.
 
     Builds every one of them, so that problems show up now and not at the first call. Each problem is reported
     with file, line and a fix. Exit code 0: no errors. 1: errors. 2: wrong usage.
 
-    With --against-scan, differences between importing and scanning the source are reported instead of
-    suggestions.
-
     A TARGET is a Python file, folder, module, module:object, toolcrib.toml or an installed command. A program
     that starts a server of mcp or fastmcp is run, with the arguments after --.
     """
-    scanned = scan_targets(targets, terminal) if against_scan else None  # before anything is imported
     loaded = load(targets, terminal)
     with terminal.log.muted(), Progress(terminal, "building tools") as progress:
         every = build_tools(progress.track([entry.tool for entry in loaded.everything]), [])
-        built = [tool for tool in every if tool.kind == "tool"]
         findings = list(loaded.findings)
         for registry in registries_of(loaded.server).values():
             findings += registry.check()
@@ -98,27 +85,21 @@ def check(terminal: Terminal, targets: Sequence[str], as_json: bool, strict: boo
     for tool in every:
         findings += [*_find_context_misuse(tool), *_find_forgotten_awaits(tool)]
     findings += _find_overlaps(every)
-    if scanned is None:
-        with Progress(terminal, "inspecting tools") as progress:
-            for tool in progress.track(every):
-                findings += () if tool.extension == SKILLS else advise(tool.definition, tool)
-        findings += find_skill_problems(every)
-    else:
-        findings += _compare_scan(scanned, built, findings)
+    with Progress(terminal, "inspecting tools") as progress:
+        for tool in progress.track(every):
+            findings += () if tool.extension == SKILLS else advise(tool.definition, tool)
+    findings += find_skill_problems(every)
     findings.sort(key=_place)
     if as_json:
         listed = [*loaded.build_tools(terminal), *loaded.build_features(terminal)]
         terminal.json(catalog_json(listed, findings))
     else:
         rows = list(_list_tools(loaded, every, errors))
-        summary = _summarize(rows, findings)
-        if scanned is not None:
-            summary = f"{summary} {_summarize_scan(scanned, findings)}"
         if rows:
             print_table(_COLUMNS, [row[:4] for row in rows], terminal)
             terminal.echo("")
         print_findings(findings, terminal)
-        terminal.echo(summary)
+        terminal.echo(_summarize(rows, findings))
     levels = ("error", "warning") if strict else ("error",)
     return 1 if any(finding.level in levels for finding in findings) else 0
 
@@ -201,34 +182,6 @@ def _is_forgotten(node: ast.AST, parents: Mapping[ast.AST, ast.AST]) -> bool:
             uses = [item for item in names if isinstance(item.ctx, ast.Load)]
             return is_question and all(_is_forgotten(item, parents) for item in uses)
     return isinstance(parent, _USES_OF_ANSWERS)
-
-
-def _compare_scan(scanned: Scan, built: Sequence[Tool], findings: Sequence[Finding]) -> Iterator[Finding]:
-    """Report differences between importing and scanning, and what the scan had reported about them."""
-    from toolcrib.catalog.agreement import compare_scan  # delayed: most checks read no source
-
-    differences = compare_scan(
-        [tool for tool in (*scanned.tools, *scanned.unlisted) if tool.kind == "tool"],
-        list(built),
-        [*scanned.findings, *findings],
-    )
-    announced = {item.tool.casefold() for item in differences if item.is_announced}
-    yield from (item.finding for item in differences)
-    for finding in scanned.findings:
-        if finding.tool is not None and finding.tool.casefold() in announced and finding not in findings:
-            yield finding
-
-
-def _summarize_scan(scanned: Scan, findings: Sequence[Finding]) -> str:
-    from toolcrib.catalog.agreement import CODES
-
-    levels = [finding.level for finding in findings if finding.code in CODES]
-    result = "the same"
-    if "error" in levels:
-        result = count(levels.count("error"), "unexpected difference")
-    elif levels:
-        result = f"the same, except for {count(len(levels), 'expected difference')}"
-    return f"The scan finds {count(len(scanned.tools), 'tool')}: {result}."
 
 
 def _find_overlaps(tools: Sequence[Tool]) -> Iterator[Finding]:

@@ -71,7 +71,8 @@ def lock(
     with Progress(terminal, "locking tools") as progress:
         new = Lock.of(progress.track(found.everything), file)
     if old is not None and (check or update):
-        new = _restrict(new, old, terminal) if check else _update(old, new, update)
+        is_remote = source.remote is not None
+        new = _restrict(new, old, is_remote, terminal) if check else _update(old, new, update)
     with Progress(terminal, "comparing tools") as progress:
         comparison = compare(old.tools if old is not None else (), new.tools, progress)
     is_changed = old is None or old.kinds != new.kinds or _pins_json(old) != _pins_json(new)
@@ -120,13 +121,16 @@ def _count_pins(lock: Lock) -> str:
     return count_kinds(map(label_of, lock.tools))
 
 
-def _restrict(new: Lock, old: Lock, terminal: Terminal) -> Lock:
-    """Return the part of a lock that the old one covers. One of an older toolcrib covers tools only."""
+def _restrict(new: Lock, old: Lock, is_remote: bool, terminal: Terminal) -> Lock:
+    """Return the part of a lock that the old one covers. One of an older toolcrib covers tools only, and a
+    running server tells neither files nor scopes."""
     pins = {key: pin for key, pin in new.pins.items() if pin.kind in old.kinds}
     if len(pins) < len(new.pins):
         others = [pin.tool for pin in new.pins.values() if pin.kind not in old.kinds]
         text = f"{old.file} is of an older toolcrib and does not cover {count_kinds(map(label_of, others))}"
         terminal.message("warning", text, "`toolcrib lock` pins them too")
+    for key in (pins.keys() & old.pins.keys()) if is_remote else ():
+        pins[key] = replace(pins[key], source=old.pins[key].source, scopes=old.pins[key].scopes)
     return replace(new, pins=pins, kinds=old.kinds)
 
 

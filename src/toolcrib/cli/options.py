@@ -39,6 +39,7 @@ _DURATION = re.compile(r"(\d{1,9})\s*([a-z]+)")
 _LAST_S = 253_402_300_799.0  # the end of the year 9999, the last that datetime can represent
 
 
+REMOVED_COMMANDS = {"agent": "use toolcrib.agents.AgentRunner in Python, as examples/agent.py does"}
 COMMANDS_ELSEWHERE = {
     "build": "export",
     "dev": "serve --reload",
@@ -152,7 +153,7 @@ class LazyGroup(click.Group):
         if name not in self._modules and not name.startswith("-"):
             here = COMMANDS_ELSEWHERE.get(name)
             hint = f"use toolcrib {here}" if here else suggest(name, self._modules, "see toolcrib --help")
-            raise CommandError(f"No such command '{name}'", hint)
+            raise CommandError(f"No such command '{name}'", REMOVED_COMMANDS.get(name, hint))
         return super().resolve_command(ctx, args)
 
     def main(self, *args: Any, **extra: Any) -> Any:

@@ -48,8 +48,8 @@ class FeatureDispatcher(Dispatcher):
     ) -> None:
         super().__init__(registry, server=server, timeout_s=timeout_s)
         given: Any = {"on_duplicate": registry.on_duplicate, "separator": registry.separator}
-        self.resources = ToolRegistry(name_rule=URI, confusable="allow", **given)
-        self.prompts = ToolRegistry(name_rule=registry.rule, confusable=registry.confusable, **given)
+        self.resources = ToolRegistry(name_rule=URI, **given)
+        self.prompts = ToolRegistry(name_rule=registry.rule, **given)
         self.registries |= {"resource": self.resources, "prompt": self.prompts}
         self.max_result_tokens: int | None = None
         self.large_results: LargeResults = "shorten"

@@ -7,10 +7,9 @@ states.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ from toolcrib.protocol.lists import ListCache
 from toolcrib.protocol.messages import INVALID_REQUEST, PARSE_ERROR, VERSION, Reply, RPCError, error_reply
 from toolcrib.protocol.methods import METHODS, Method, methods_of
 from toolcrib.protocol.questions import StateSealer
-from toolcrib.protocol.revisions import ASSUMED, LEGACY, MODERN, Revision
+from toolcrib.protocol.revisions import LEGACY, MODERN, Revision
 from toolcrib.protocol.sessions import Session, Sessions, UnknownBytes
 from toolcrib.protocol.subscriptions import Subscription
 from toolcrib.protocol.tasks import TaskManager
@@ -32,10 +31,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("toolcrib")
 
-MAX_BATCH = 100
-MAX_BATCH_CALLS = 20
-"""Calls in one batch: a small request must not cause an unbounded amount of work."""
-CALLING = ("tools/call", "resources/read", "prompts/get", "completion/complete")
+NO_BATCHES = "Invalid request: JSON-RPC batches are not supported, send one message at a time"
+"""2025-03-26 had them, the next version removed them."""
 MAX_LATE_QUESTIONS = 1_000
 SEALED_TTL_MS = 3_600_000
 DYNAMIC_TTL_MS = 60_000
@@ -121,7 +118,7 @@ class Engine:
         except ValueError as error:
             return error_reply(None, RPCError(PARSE_ERROR, f"Parse error: {error}"))
         if type(message) is list:
-            return self._receive_batch(message, peer)
+            return error_reply(None, RPCError(INVALID_REQUEST, NO_BATCHES))
         return self.receive_message(message, peer)
 
     def receive_message(self, message: Any, peer: Peer) -> Reply | PendingRequest:
@@ -163,15 +160,6 @@ class Engine:
             raise RPCError(INVALID_REQUEST, "Invalid request: nothing was asked")
         peer.session.receive_answer(message)
         return messages.ACCEPTED
-
-    def _receive_batch(self, items: list[Any], peer: Peer) -> Reply | PendingRequest:
-        try:
-            _check_batch(items, peer)
-        except RPCError as error:
-            return error_reply(None, error)
-        parts = [self.receive_message(item, peer) for item in items]
-        batch = Batch(peer, parts)
-        return batch if batch.pending else batch.join(parts)
 
     # --- out ---
 
@@ -229,81 +217,3 @@ class Engine:
         for subscription in self.subscriptions:
             subscription.end()
         self.sessions.close()
-
-
-# --- batches, which only 2025-03-26 has --------------------------------------------------------------
-
-
-def _check_batch(items: list[Any], peer: Peer) -> None:
-    """Raise RPCError unless this peer may send these messages as a batch."""
-    if not _supports_batches(peer) or any(modern.is_marked(item) for item in items):
-        raise RPCError(
-            INVALID_REQUEST, "Invalid request: batches belong to 2025-03-26, send one message at a time"
-        )
-    if not items:
-        raise RPCError(INVALID_REQUEST, "Invalid request: an empty batch")
-    if len(items) > MAX_BATCH:
-        raise RPCError(INVALID_REQUEST, f"Invalid request: a batch of more than {MAX_BATCH} messages")
-    methods = [item.get("method") for item in items if isinstance(item, dict)]
-    if sum(methods.count(method) for method in CALLING) > MAX_BATCH_CALLS:
-        raise RPCError(INVALID_REQUEST, f"Invalid request: a batch of more than {MAX_BATCH_CALLS} calls")
-    if "initialize" in methods:
-        raise RPCError(INVALID_REQUEST, "Invalid request: initialize must not be in a batch")
-
-
-def _supports_batches(peer: Peer) -> bool:
-    if peer.session is not None:
-        return peer.session.is_open and peer.session.revision.batches
-    version = (
-        b"" if peer.headers is None else peer.headers.get(b"mcp-protocol-version", ASSUMED.name.encode())
-    )
-    revision = LEGACY.get(version.decode("latin-1"))
-    return revision is not None and revision.batches
-
-
-class Batch(PendingRequest):
-    """Messages that came together; their replies are sent together, in the same order."""
-
-    def __init__(self, peer: Peer, parts: list[Reply | PendingRequest]) -> None:
-        no_id: Any = None  # an error about the batch as a whole belongs to none of its messages
-        super().__init__(peer, no_id)
-        self._parts = parts
-        self.pending = [part for part in parts if isinstance(part, PendingRequest)]
-
-    async def run(self) -> Reply:
-        return self.join(await asyncio.gather(*(self._finish(part) for part in self._parts)))
-
-    @staticmethod
-    def join(replies: Iterable[Any]) -> Reply:
-        """Return one reply made of many; messages without a reply are left out."""
-        bodies = [reply.body for reply in replies if reply is not None and reply.body is not None]
-        return Reply(b"[" + b",".join(bodies) + b"]") if bodies else messages.ACCEPTED
-
-    @staticmethod
-    async def _finish(part: Reply | PendingRequest) -> Reply | None:
-        if isinstance(part, Reply):
-            return part
-        if part.is_cancelled:  # by another message of the batch
-            part.close()
-            return None
-        part.task = asyncio.current_task()
-        try:
-            return await part.run()
-        except asyncio.CancelledError:
-            if part.is_cancelled:
-                return None  # cancelled by its own id; the other messages still get their replies
-            raise
-
-    def close(self) -> None:
-        for part in self.pending:
-            part.close()
-
-    def refuse(self) -> None:
-        for part in self.pending:
-            part.refuse()
-
-    def cancel(self) -> None:
-        super().cancel()
-        for part in self.pending:
-            part.is_gone = self.is_gone
-            part.cancel()

@@ -27,7 +27,6 @@ class Revision:
     structured_output: bool = True
     audio: bool = True
     icons: bool = True
-    batches: bool = False
     argument_errors_as_rpc: bool = False
     elicitation: bool = True
     url_elicitation: bool = True
@@ -130,7 +129,7 @@ LEGACY: Mapping[str, Revision] = {
     for revision in (
         Revision("2025-11-25", resumable_streams=True),
         Revision("2025-06-18", **_BEFORE_2025_11),
-        Revision("2025-03-26", **_BEFORE_2025_06, batches=True),
+        Revision("2025-03-26", **_BEFORE_2025_06),
         Revision("2024-11-05", **_BEFORE_2025_06, annotations=False, audio=False),
     )
 }

@@ -6,19 +6,16 @@
     def list_orders() -> list[Order]: ...
 
 A page is a resource. A host shows it in a frame of another origin and lets it load only what its `csp`
-declares, so a page that needs more is refused when it is added, with the line.
+declares.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from html.parser import HTMLParser
 from pathlib import Path
 from types import UnionType
 from typing import Any, TypedDict, Union, get_args, get_origin, get_type_hints
-from urllib.parse import urlsplit
 
 from toolcrib.content import MEDIA
 from toolcrib.definition import APP_SCHEME, APPS, OptionFields, ToolOptions, check_option_names, check_text
@@ -33,6 +30,7 @@ MAX_BYTES = 4 * 2**20
 """The size of a page. Hosts keep it in the conversation; real pages with everything inlined have a tenth."""
 CSP_KEYS = ("connectDomains", "resourceDomains", "frameDomains", "baseUriDomains")
 PERMISSIONS = ("camera", "microphone", "geolocation", "clipboardWrite")
+_WHOLE_PAGE = re.compile(r"<!doctype\s+html\s*>.*<html\b", re.IGNORECASE | re.DOTALL)
 _DOMAIN = re.compile(
     r"(?:(?:https?|wss?)://)?(?:\*\.)?[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*(?::(?:[0-9]{1,5}|\*))?"
 )
@@ -62,19 +60,18 @@ class App(Resource):
     """The page of an app: a resource whose contents carry the settings of the page in `_meta.ui`."""
 
     extension = APPS
-    __slots__ = ("page_findings",)
+    __slots__ = ()
 
     def __init__(self, info: HandlerInfo, uri: str, options: ToolOptions, origin: Any) -> None:
         super().__init__(info, uri, options, origin)
         self.is_static = True
         self.mime_type = MIME_TYPE
-        self.page_findings: tuple[Finding, ...] = ()
 
 
 def make_app(uri: str, page: str | Path, fields: AppFields, caller: Location) -> App:
     """Make the resource of a page, given as HTML or as the path of a file.
 
-    Raise DefinitionError for a page that hosts would not show, or that loads what its csp does not allow.
+    Raise DefinitionError for a page that hosts would not show.
     """
     check_uri(uri, allows_template=False)
     if not uri.startswith(APP_SCHEME) or uri == APP_SCHEME:
@@ -97,7 +94,6 @@ def make_app(uri: str, page: str | Path, fields: AppFields, caller: Location) ->
     made.ttl_ms = STATIC_TTL_MS if reader is None else None
     if made.options.description:
         check_text(made.options.description, f"The description of app '{uri}'", uri)
-    made.page_findings = tuple(_check_page(made, html, meta.get("csp", {}), is_file=reader is not None))
     return made
 
 
@@ -115,11 +111,17 @@ def _read_page(uri: str, page: Any, reader: FileReader | None, source: Location)
         data = page.encode("utf-8", "surrogatepass") if reader is None else reader.read()[0]
         if len(data) > MAX_BYTES:
             raise FileUnavailableError(f"The page has {len(data):,} bytes, the limit is {MAX_BYTES:,}")
-        return data.decode("utf-8")
+        html = data.decode("utf-8")
     except UnicodeDecodeError:
         problem = "The page is not UTF-8"
     except FileUnavailableError as error:
         problem = str(error)
+    else:
+        if _WHOLE_PAGE.search(html) is not None:
+            return html
+        hint = "write <!doctype html><html>...</html>; for a file, give a pathlib.Path"
+        text = f"The page of app '{uri}' is not a whole HTML5 document"
+        raise InvalidToolError(text, tool=uri, source=source, hint=hint)
     raise InvalidToolError(f"App '{uri}' cannot be read: {problem}", tool=uri, source=source)
 
 
@@ -174,199 +176,12 @@ def _read_permissions(uri: str, permissions: Any) -> dict[str, Any]:
     return {name: {} for name in permissions}
 
 
-# --- the page ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """Something that a page loads: a URL, the line, and the key of the csp that has to allow it.
-
-    `is_certain` is False for one that was found in the text of a script.
-    """
-
-    url: str
-    line: int
-    key: str
-    what: str
-    is_certain: bool = True
-
-
-_SOURCES: Mapping[str, Sequence[tuple[str, str]]] = {
-    "script": (("src", "resourceDomains"), ("href", "resourceDomains"), ("xlink:href", "resourceDomains")),
-    "img": (("src", "resourceDomains"), ("srcset", "resourceDomains")),
-    "source": (("src", "resourceDomains"), ("srcset", "resourceDomains")),
-    "input": (("src", "resourceDomains"),),
-    "audio": (("src", "resourceDomains"),),
-    "video": (("src", "resourceDomains"), ("poster", "resourceDomains")),
-    "track": (("src", "resourceDomains"),),
-    "image": (("href", "resourceDomains"), ("xlink:href", "resourceDomains")),
-    "use": (("href", "resourceDomains"), ("xlink:href", "resourceDomains")),
-    "iframe": (("src", "frameDomains"),),
-    "frame": (("src", "frameDomains"),),
-    "embed": (("src", "frameDomains"),),
-    "object": (("data", "frameDomains"),),
-    "base": (("href", "baseUriDomains"),),
-}
-"""The attributes of each element that make a browser load something."""
-_LINK_LOADS = frozenset({"stylesheet", "preload", "modulepreload", "icon", "manifest", "prefetch", "import"})
-_CSS_URL = re.compile(r"url\(\s*['\"]?([^'\")\s]{1,2000})|@import\s+['\"]([^'\"]{1,2000})", re.IGNORECASE)
-_CONNECT = re.compile(
-    r"(?:\bfetch|\bsendBeacon|new\s+(?:WebSocket|EventSource|Worker|SharedWorker))\s*\(\s*['\"`]([^'\"`\s]{1,2000})"
-    r"|\.open\s*\(\s*['\"`][A-Za-z]{3,7}['\"`]\s*,\s*['\"`]([^'\"`\s]{1,2000})"
-)
-_IMPORT = re.compile(r"\bimport\b[^;'\"`\n]{0,500}['\"`]([^'\"`\s]{1,2000})")
-_SRCSET = re.compile(r"(\S+?)(?:\s+[0-9.]+[wxh])?\s*(?:,\s|$)")
-
-
-class PageParser(HTMLParser):
-    """Reads the parts of a page that hosts care about: its doctype, its root, and what it loads."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.doctype: str | None = None
-        self.has_root = False
-        self.loads: list[Load] = []
-        self._inside: str | None = None
-
-    def handle_decl(self, decl: str) -> None:
-        if self.doctype is None and not self.has_root:
-            self.doctype = decl
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        values = {name: value or "" for name, value in attrs}
-        self.has_root = self.has_root or tag == "html"
-        for attribute, key in _SOURCES.get(tag, ()):
-            self._add(values.get(attribute, ""), key, f"<{tag}>", is_list=attribute == "srcset")
-        if tag == "link" and _LINK_LOADS & set(values.get("rel", "").lower().split()):
-            self._add(values.get("href", ""), "resourceDomains", "<link>")
-        if tag == "meta" and values.get("http-equiv", "").lower() == "refresh":
-            self._add(values.get("content", "").partition("=")[2].strip(" '\""), "frameDomains", "<meta>")
-        self._read_css(values.get("style", ""))
-        self._inside = tag if tag in ("script", "style") else self._inside
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == self._inside:
-            self._inside = None
-
-    def handle_data(self, data: str) -> None:
-        if self._inside == "style":
-            self._read_css(data)
-        elif self._inside == "script":
-            self._find(_CONNECT, data, "connectDomains", "a script")
-            self._find(_IMPORT, data, "resourceDomains", "a script")
-
-    def _read_css(self, text: str) -> None:
-        for found in _CSS_URL.finditer(text):
-            self._add(found[1] or found[2], "resourceDomains", "a style", found=found)
-
-    def _find(self, pattern: re.Pattern[str], text: str, key: str, what: str) -> None:
-        for found in pattern.finditer(text):
-            url = next(part for part in found.groups() if part is not None)
-            if _is_remote(url):
-                self._add(url, key, what, found=found, is_certain=False)
-
-    def _add(
-        self,
-        value: str,
-        key: str,
-        what: str,
-        *,
-        is_list: bool = False,
-        found: re.Match[str] | None = None,
-        is_certain: bool = True,
-    ) -> None:
-        line = self.getpos()[0] + (0 if found is None else found.string.count("\n", 0, found.start()))
-        urls = _SRCSET.findall(value) if is_list else [value.strip()]
-        self.loads += [Load(url, line, key, what, is_certain) for url in urls if url]
-
-
-def _is_remote(url: str) -> bool:
-    return re.match(r"(?:https?:|wss?:)?[\\/]{2}", _plain(url), re.IGNORECASE) is not None
-
-
-def _is_inside(url: str) -> bool:
-    """Whether a URL needs nothing outside of the page."""
-    return re.match(r"#|data:|blob:|about:|javascript:|ui:|\$\{", _plain(url), re.IGNORECASE) is not None
-
-
-def _plain(url: str) -> str:
-    """Return a URL without the characters that browsers ignore."""
-    return re.sub(r"[\t\r\n]", "", url).strip()
-
-
-def _is_allowed(url: str, domains: Sequence[str]) -> bool:
-    return any(_matches(url, domain) for domain in domains)
-
-
-def _matches(url: str, domain: str) -> bool:
-    try:
-        parts = urlsplit(re.sub(r"^(?=[\\/]{2})", "https:", _plain(url)).replace("\\", "/"))
-        scheme, host, port = parts.scheme.lower(), (parts.hostname or "").lower(), parts.port
-    except ValueError:
-        return False
-    wanted_scheme, mark, rest = domain.lower().rpartition("://")
-    wanted, _, wanted_port = rest.partition(":")
-    if mark and scheme not in (wanted_scheme, f"{wanted_scheme}s"):
-        return False
-    usual = "443" if scheme in ("https", "wss") else "80"
-    if wanted_port != "*" and (wanted_port or usual) != str(port or usual):
-        return False
-    return host.endswith(wanted[1:]) if wanted.startswith("*.") else host == wanted
-
-
-def _check_page(app: App, html: str, csp: Mapping[str, Sequence[str]], *, is_file: bool) -> Iterator[Finding]:
-    """Yield findings about a page. Raise InvalidToolError where hosts would not show it as it is."""
-    uri, source = app.name, app.source
-    parser = PageParser()
-    parser.feed(html)
-    parser.close()
-    if (parser.doctype or "").lower().split() != ["doctype", "html"] or not parser.has_root:
-        hint = "write <!doctype html><html>...</html>; for a file, give a pathlib.Path"
-        text = f"The page of app '{uri}' is not a whole HTML5 document"
-        raise InvalidToolError(text, tool=uri, source=source, hint=hint)
-    errors: list[DefinitionError] = []
-    for load in parser.loads:
-        where = replace(source, line=load.line) if is_file else source
-        problem = _judge(load, csp)
-        if problem is None:
-            continue
-        text, hint = (
-            f"The page of app '{uri}' loads {load.url!r:.200} in {load.what}, {problem[0]}",
-            problem[1],
-        )
-        if load.is_certain and _is_remote(load.url):
-            errors.append(InvalidToolError(text, tool=uri, source=where, hint=hint))
-        else:
-            yield Finding("blocked-load", "warning", text, uri, None, where.file, where.line, hint)
-    if errors:
-        raise errors[0].add(errors[1:])
-
-
-def _judge(load: Load, csp: Mapping[str, Sequence[str]]) -> tuple[str, str] | None:
-    """Return what is wrong with a load and what to do; None if hosts allow it."""
-    if _is_inside(load.url):
-        return None
-    if not _is_remote(load.url):
-        return (
-            "which has no address where a host shows the page",
-            "put it into the page, or name its whole URL",
-        )
-    if _is_allowed(load.url, csp.get(load.key, ())):
-        return None
-    scheme, _, rest = _plain(load.url).replace("\\", "/").partition("//")
-    domain = f"{scheme or 'https:'}//{re.split('[/?#]', rest)[0]}"
-    allow = f"allow it: csp={{'{load.key}': ['{domain}']}}"
-    return "which hosts block", allow if load.key == "connectDomains" else f"put it into the page, or {allow}"
-
-
 # --- tools and their pages -----------------------------------------------------------------------------
 
 
 def check_apps(tools: Iterable[Tool], pages: Iterable[Tool]) -> Iterator[Finding]:
-    """Yield findings about pages, and about tools whose page is missing or that show nothing without it."""
-    known = {page.name: page for page in pages if isinstance(page, App)}
-    for page in known.values():
-        yield from page.page_findings
+    """Yield findings about tools whose page is missing, or that show nothing without it."""
+    known = {page.name for page in pages if isinstance(page, App)}
     for tool in tools:
         try:
             uri = tool.definition.app_uri

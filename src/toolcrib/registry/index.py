@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from toolcrib.definition import NameRule, shorten_name
-from toolcrib.errors import ConfusableNameError, Finding, ToolAlreadyExistsError
+from toolcrib.errors import Finding, ToolAlreadyExistsError
 from toolcrib.tool import Tool
 
 _MAX_SHORTENED = 512
@@ -77,13 +76,6 @@ def _part_key(part: str) -> tuple[int, int, str]:
     return (1, len(digits), digits)  # compares like numbers of any length
 
 
-@lru_cache(maxsize=1000)
-def skeleton(name: str) -> str:
-    """Return a form that is equal for names that look alike. It is asked twice for each name."""
-    name = name.replace("I", "l").replace("1", "l").replace("0", "o").replace("O", "o")
-    return name.casefold().replace("rn", "m")
-
-
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One version of one tool, as registered."""
@@ -116,19 +108,18 @@ class VersionGroup:
 class NameIndex:
     """The mutable state of a registry.
 
-    `groups` has the versions by folded name, in order of registration; `names` and `looks` map every folded
-    spelling and its skeleton to a folded name. `listed` counts the groups with an enabled version.
-    `fold` makes spellings equal that differ in upper and lower case only.
+    `groups` has the versions by folded name, in order of registration; `names` maps every folded spelling to
+    a folded name. `listed` counts the groups with an enabled version. `fold` makes spellings equal that
+    differ in upper and lower case only.
     """
 
     groups: dict[str, VersionGroup] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
-    looks: dict[str, str] = field(default_factory=dict)
     listed: int = 0
     fold: Callable[[str], str] = str.casefold
 
     def copy(self) -> NameIndex:
-        return NameIndex(dict(self.groups), dict(self.names), dict(self.looks), self.listed, self.fold)
+        return NameIndex(dict(self.groups), dict(self.names), self.listed, self.fold)
 
     def group_of(self, spelling: str) -> VersionGroup | None:
         return self.groups.get(self.names.get(self.fold(spelling), ""))
@@ -148,17 +139,14 @@ class NameIndex:
         group = self.groups.get(self.fold(name))
         return None if group is None else group.of_version(version)
 
-    def check_free(self, tool: Tool, *, confusable: bool) -> None:
-        """Raise where a spelling of `tool` belongs to, or looks like, that of a tool of another name."""
+    def check_free(self, tool: Tool) -> None:
+        """Raise where a spelling of `tool` belongs to a tool of another name."""
         folded = self.fold(tool.name)
         for spelling in spellings(tool):
             owner = self.names.get(self.fold(spelling), folded)
             if owner != folded:
                 existing = self.groups[owner].entries[0].tool
                 raise ToolAlreadyExistsError(spelling, source=tool.source, existing=existing.source)
-            twin = self.looks.get(skeleton(spelling), folded)
-            if confusable and twin != folded:
-                raise _confusable(spelling, tool, self.groups[twin].entries[0].tool)
 
     def put(self, tool: Tool, *, enabled: bool) -> None:
         """Store `tool`, replacing the entry of its name and version; the order stays."""
@@ -189,9 +177,6 @@ class NameIndex:
             self.listed -= before.newest is not None
             for spelling in before.spellings:
                 self.names.pop(self.fold(spelling), None)
-                look = skeleton(spelling)
-                if self.looks.get(look) == folded:
-                    del self.looks[look]
         if not entries:
             del self.groups[folded]
             return
@@ -199,18 +184,6 @@ class NameIndex:
         self.listed += group.newest is not None
         for spelling in group.spellings:
             self.names[self.fold(spelling)] = folded
-            self.looks.setdefault(skeleton(spelling), folded)
-
-
-def _confusable(spelling: str, tool: Tool, existing: Tool) -> ConfusableNameError:
-    error = ConfusableNameError(
-        spelling,
-        message=f"Tool '{spelling}' looks like a tool that is already registered",
-        source=tool.source,
-        existing=existing.source,
-    )
-    error.hint = f"it is easily confused with '{existing.name}' at {existing.source}; rename one"
-    return error
 
 
 def spellings(tool: Tool) -> tuple[str, ...]:

@@ -190,7 +190,6 @@ class ToolRegistry:
         name_rule: str | NameRule = "portable",
         on_duplicate: OnDuplicate = "error",
         separator: str = "_",
-        confusable: Literal["error", "allow"] = "error",
     ) -> None:
         if isinstance(name_rule, str) and name_rule not in NAME_RULES:
             raise ValueError(f"name_rule must be one of {', '.join(NAME_RULES)}, got {name_rule!r}")
@@ -199,7 +198,6 @@ class ToolRegistry:
         self.separator = separator
         self.eager = False
         self.guard: Callable[[Tool], None] | None = None
-        self.confusable = confusable
         self._lock = threading.Lock()
         self._names = NameIndex(fold=str if self.rule is URI else str.casefold)
         self.cached_snapshot: Snapshot | None = None
@@ -492,7 +490,7 @@ class ToolRegistry:
         if existing is None:
             if len(names.groups) >= MAX_TOOLS:
                 raise DefinitionError(f"A registry holds at most {MAX_TOOLS} tools", tool=tool.name)
-            names.check_free(tool, confusable=self.confusable == "error")
+            names.check_free(tool)
             names.put(tool, enabled=tool.options.enabled)
             return tool, "added"
         if mode == "keep":
@@ -502,7 +500,7 @@ class ToolRegistry:
             raise ToolAlreadyExistsError(
                 tool.name, message=message, source=tool.source, existing=existing.tool.source
             )
-        names.check_free(tool, confusable=self.confusable == "error")
+        names.check_free(tool)
         was_switched = existing.enabled is not existing.tool.options.enabled
         names.put(tool, enabled=existing.enabled if was_switched else tool.options.enabled)
         return tool, "replaced"

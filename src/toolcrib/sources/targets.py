@@ -27,7 +27,7 @@ from toolcrib.errors import SourceError, suggest_file
 
 FILE_NAME = "toolcrib.toml"
 SAMPLES = "toolcrib.samples"
-DESCRIPTOR_SUFFIXES = (".json", ".toml", ".yaml", ".yml")
+DESCRIPTOR_SUFFIXES = (".json", ".yaml", ".yml")
 
 TargetKind = Literal["address", "settings", "descriptor", "file", "folder", "module", "script", "other"]
 """A "file" is a Python file; "other" is any other existing file, for sources of other packages."""
@@ -75,7 +75,7 @@ def parse_target(text: str) -> Target:
     head, colon, name = text.rpartition(":")
     if colon and (head.endswith(".py") or os.path.isfile(head)):
         return Target(text, "file", Path(head), name=name)
-    if text.endswith((".py", *DESCRIPTOR_SUFFIXES)) or "/" in text:
+    if text.endswith((".py", ".toml", *DESCRIPTOR_SUFFIXES)) or "/" in text:
         return Target(text, _kind_of_missing(text), Path(text))
     if not all(part.isidentifier() for part in (head or text).split(".")):
         return Target(text, "script")

@@ -36,28 +36,15 @@ async def test_unread_output_waits_in_the_pipe() -> None:
 
 async def test_reading_and_writing_more_than_a_pipe_holds_does_not_block() -> None:
     child = await start("import sys; sys.stdout.write('x' * 1_000_000); print(len(sys.stdin.read()))")
-    child.write(b"y" * 3_000_000)
-    child.close_stdin()
+    child.send_input(b"y" * 3_000_000)
     assert (await read_all(child)).endswith(b"x3000000\n")
-    await child.stop()
-
-
-async def test_output_that_has_arrived_can_be_dropped() -> None:
-    child = await start("import os; os.write(1, b'ready> '); print(input())")
-    first = await child.read()
-    assert first == b"ready> "
-    child._output.feed_data(first)
-    await child.discard_unread()
-    child.write(b"hello\n")
-    assert await read_all(child) == b"hello\n"
-    await child.discard_unread()
     await child.stop()
 
 
 async def test_the_error_of_an_exited_child_quotes_its_stderr() -> None:
     child = await start("import sys; sys.stderr.write('no input wanted'); sys.exit(4)")
     assert await child.read() == b""
-    child.write(b"ignored")
+    child.send_input(b"ignored")
     assert str(await child.explain_end()) == "test exited with code 4. Its stderr:\n    no input wanted"
     await child.stop()
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib import Result
-from toolcrib.agents.gemini_cli import Done, Item, ModelOutputReader, result_line
+from toolcrib.agents.gemini_cli import Item, ModelOutputReader, result_line
 from toolcrib.agents.provider import Token, ToolAnswer, ToolCall
 from toolcrib.content import text_block
 
@@ -47,13 +47,6 @@ def test_arguments_may_be_left_out_or_be_called_arguments() -> None:
     assert read(line) == [ToolCall("call_1", "add", {"a": 1})]
 
 
-def test_the_end_of_an_answer_may_repeat_it() -> None:
-    assert read(b'{"final": true}\n') == [Done(None)]
-    assert read(b'{"final": "42"}\n') == [Done("42")]
-    assert read(b'{"final": 42}\n') == [Token('{"final": 42}\n')]
-    assert read(b'{"final": false}\n') == [Token('{"final": false}\n')]
-
-
 def test_other_objects_are_text() -> None:
     for line in (b"{}\n", b"{\n", b'{"tool_calls": []}\n', b'{"tool_call": {}, "and": 1}\n', b"[1]\n"):
         assert read(line) == [Token(line.decode())]
@@ -87,7 +80,7 @@ PIECES = [
     b"\n",
     "é€😀".encode(),
     b"\xff",
-    b'{"final": true}\n',
+    b'{"tool_call": 1}\n',
     b'  {"tool_call"',
 ]
 

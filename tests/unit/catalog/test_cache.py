@@ -19,7 +19,6 @@ import pytest
 from tests.support.catalogs import ADAPTER, MARK, MODELS, mark
 from tests.support.source_folders import write
 from toolcrib import ToolRegistry, build_catalog, get_catalog_cached
-from toolcrib.catalog import cache, inputs
 from toolcrib.catalog.cache import MAX_BYTES, load, seal, store, unseal
 from toolcrib.config.atomic_file import STALE_S, read_file, write_file
 
@@ -69,12 +68,8 @@ CHANGES: dict[str, Callable[[Path], None]] = {
 }
 
 
-@pytest.mark.parametrize("young_ns", [inputs._YOUNG_NS, 0], ids=["young files", "old files"])
 @pytest.mark.parametrize("name", CHANGES)
-def test_any_change_of_a_file_builds_the_catalog_again(
-    name: str, young_ns: int, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(inputs, "_YOUNG_NS", young_ns)
+def test_any_change_of_a_file_builds_the_catalog_again(name: str, folder: Path) -> None:
     get_catalog_cached()
     mark(CACHE)
     assert is_cached()
@@ -84,19 +79,6 @@ def test_any_change_of_a_file_builds_the_catalog_again(
     assert fresh["promptList"] != MARK
     mark(CACHE)
     assert is_cached()  # it was overwritten, and is true again
-
-
-@pytest.mark.skipif(os.name == "nt", reason="files are read again there")
-def test_files_that_were_old_and_did_not_change_are_not_read_again(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(inputs, "_YOUNG_NS", 0)
-    get_catalog_cached()
-    mark(CACHE)
-    monkeypatch.setattr(cache, "hash_files", lambda _: {})
-    assert is_cached()
-    (folder / "bridges/models.py").touch()
-    assert not is_cached()
 
 
 def test_a_missing_import_counts_when_it_appears(folder: Path) -> None:

@@ -15,12 +15,6 @@ tools:
     description: Have no schema to speak of
     schema: 5
 """
-TOML = """
-[[tools]]
-name = "forecast"
-description = "Tell the weather of a place"
-schema = {type = "object"}
-"""
 
 
 def test_list_and_check_read_descriptors(cli: CommandLine) -> None:
@@ -34,17 +28,9 @@ def test_list_and_check_read_descriptors(cli: CommandLine) -> None:
     assert [finding["line"] for finding in report["findings"] if finding["level"] == "error"] == [6]
 
 
-def test_a_toml_file_is_a_descriptor_where_it_lists_tools_and_settings_otherwise(cli: CommandLine) -> None:
-    cli.write("tools.toml", TOML)
-    assert [tool["name"] for tool in cli.json("list", "tools.toml", "--json")["tools"]] == ["forecast"]
-    cli.write("settings.toml", '[server]\ntargets = ["tools.toml"]\nnamespace = "sky"\n')
-    shown = cli.json("list", "settings.toml", "--json")
-    assert [tool["name"] for tool in shown["tools"]] == ["sky_forecast"]
-
-
 def test_a_described_tool_cannot_be_called(cli: CommandLine) -> None:
-    cli.write("tools.toml", TOML)
-    done = cli.run("call", "-t", "tools.toml", "forecast")
+    cli.write("tools.yaml", YAML)
+    done = cli.run("call", "-t", "tools.yaml", "forecast", "city=Rome")
     assert done.exit_code == 1
     assert "only described here" in done.stderr
 

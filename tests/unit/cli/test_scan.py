@@ -1,4 +1,4 @@
-"""`toolcrib scan`, and `toolcrib check --against-scan`."""
+"""`toolcrib scan`."""
 
 from __future__ import annotations
 
@@ -139,55 +139,6 @@ def test_names_are_escaped(cli: CommandLine) -> None:
     cli.write("tools.py", "from toolcrib import tool\n@tool(name='a\\x1b[31mb')\ndef f():\n    '''W.'''\n")
     done = cli.run("scan", "tools.py")
     assert "\x1b" not in done.stdout + done.stderr
-
-
-# --- check --against-scan ----------------------------------------------------------------------------
-
-
-def test_no_differences_are_noted(cli: CommandLine) -> None:
-    cli.write("agreed_tools.py", ADD)
-    done = cli.run("check", "--against-scan", "agreed_tools.py")
-    assert done.exit_code == 0
-    assert "The scan finds 1 tool: the same." in done.stdout
-
-
-def test_an_expected_difference_is_no_error(cli: CommandLine) -> None:
-    cli.write("announced_tools.py", ADD.replace("b: int = 1", "b: int = len('abc')"))
-    done = cli.run("check", "--against-scan", "announced_tools.py")
-    assert done.exit_code == 0
-    assert "Tool 'add', parameter 'b': default: nothing in the scan" in done.stdout
-    assert "[unresolved-default]" in done.stdout
-    assert "the same, except for 1 expected difference." in done.stdout
-
-
-def test_an_unexpected_difference_is_an_error(cli: CommandLine) -> None:
-    hidden = "\n\nglobals()['add'].__doc__ = 'Words of another day.'\n"  # no scan follows this
-    cli.write("hidden_tools.py", ADD + hidden)
-    done = cli.run("check", "--against-scan", "hidden_tools.py")
-    assert done.exit_code == 1
-    assert "Tool 'add', description" in done.stdout
-    assert "unexpected difference" in done.stdout
-    findings = cli.json("check", "--against-scan", "--json", "hidden_tools.py")["findings"]
-    assert {finding["code"] for finding in findings} == {"scan-differs"}
-
-
-def test_tools_that_only_the_source_has_are_reported(cli: CommandLine) -> None:
-    cli.write(
-        "half_tools.py",
-        ADD
-        + """
-from toolcrib import MCPServer
-
-def register(server: MCPServer) -> None:
-    @server.tool
-    def later(a: int) -> int:
-        '''Registered later.'''
-        return a
-""",
-    )
-    done = cli.run("check", "--against-scan", "half_tools.py")
-    assert done.exit_code == 0
-    assert "Tool 'later' is in the source, but importing does not register it" in done.stdout
 
 
 def test_resources_and_prompts_are_listed_beside_tools(cli: CommandLine) -> None:

@@ -57,17 +57,23 @@ def test_a_report_names_tool_call_and_error_and_shows_where(reporter, caplog):
     assert (record.tool_name, record.call_id, record.error_type) == ("probe", "call-7", "ValueError")
     assert record.exc_info is None
     assert sum("in dive" in line for line in trace) == 4
-    assert '    raise ValueError("at the bottom")' in trace
+    assert '      raise ValueError("at the bottom")' in trace
     assert all(line.startswith("  ") for line in trace)
 
 
-def test_a_deep_traceback_keeps_both_ends_and_says_what_is_left_out(reporter, caplog):
-    reporter.report("probe", catch(dive, 199), "c")
+def climb(depth: int) -> None:
+    dive(0) if depth == 0 else descend(depth)
+
+
+def descend(depth: int) -> None:
+    climb(depth - 1)
+
+
+def test_a_deep_traceback_shows_the_last_frames(reporter, caplog):
+    reporter.report("probe", catch(climb, 100), "c")
     assert reporter.flush(FLUSH_S)
     (text,) = messages(caplog)
     assert text.count('  File "') == 50
-    assert "  ... 151 frames left out ..." in text  # 200 of dive and the one that catches
-    assert "in catch" in text
     assert 'raise ValueError("at the bottom")' in text
     assert len(text.encode()) <= 8192
 
@@ -75,12 +81,8 @@ def test_a_deep_traceback_keeps_both_ends_and_says_what_is_left_out(reporter, ca
 def test_long_lines_and_names_are_cut_to_8_kib(reporter, caplog):
     scope: dict[str, object] = {}
     name = "f" + "ü" * 400
-    exec(
-        compile(
-            f"def {name}(n):\n    if n == 0: raise ValueError('x' * 10**6)\n    {name}(n - 1)", "x", "exec"
-        ),
-        scope,
-    )
+    code = f"def {name}(n):\n    if n == 0: raise ValueError('x' * 10**6)\n    other(n - 1)"
+    exec(compile(f"{code}\ndef other(n):\n    {name}(n)", "x", "exec"), scope)
     reporter.report("probe", catch(scope[name], 100), "c")
     assert reporter.flush(FLUSH_S)
     (text,) = messages(caplog)
@@ -104,7 +106,7 @@ def test_frames_of_toolcrib_at_the_top_are_left_out(reporter, caplog):
     assert "in tool" in text
 
 
-def test_causes_come_first_and_share_the_frames(reporter, caplog):
+def test_causes_come_first(reporter, caplog):
     def explain():
         try:
             dive(199)
@@ -122,10 +124,9 @@ def test_causes_come_first_and_share_the_frames(reporter, caplog):
     (text,) = messages(caplog)
     where = [
         text.index(words)
-        for words in ("  ValueError: at", "which caused", "  KeyError:", "while handling", "  TypeError:")
+        for words in ("  ValueError: at", "direct cause", "  KeyError:", "During handling", "  TypeError:")
     ]
     assert where == sorted(where)
-    assert text.count('  File "') <= 50
 
 
 def test_circular_causes_end(reporter, caplog):
@@ -136,15 +137,23 @@ def test_circular_causes_end(reporter, caplog):
     assert len(caplog.records) == 1
 
 
-def test_a_group_shows_its_first_error_and_notes_are_shown(reporter, caplog):
+def test_the_errors_and_notes_of_a_group_are_shown(reporter, caplog):
     error = ExceptionGroup("several", [ValueError("first of them"), ValueError("second")])
     error.add_note("a note\nof two lines")
     reporter.report("probe", error, "c")
     assert reporter.flush(FLUSH_S)
     (text,) = messages(caplog)
-    assert "first of 2 in" in text
     assert "ValueError: first of them" in text
-    assert "  | a note\n  | of two lines" in text
+    assert "ValueError: second" in text
+    assert "| a note\n    | of two lines" in text
+
+
+def test_a_text_of_many_lines_has_an_end(reporter, caplog):
+    reporter.report("probe", ValueError("x\n" * 200_000 + "the end"), "c")
+    assert reporter.flush(FLUSH_S)
+    (text,) = messages(caplog)
+    assert text.count("\n") < 600
+    assert text.endswith("  the end")
 
 
 def test_control_characters_cannot_forge_a_log_line(reporter, caplog):

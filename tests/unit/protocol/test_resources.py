@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 from typing import Any
 
@@ -372,26 +371,6 @@ async def test_a_client_that_cannot_be_asked_gets_an_error(
     async with raw_pipe(asking, version) as pipe:
         error = await pipe.error(method, params)
     assert error["code"] == (-32021 if version == MODERN else -32603)
-
-
-# --- batches and the log ---------------------------------------------------------------------------------
-
-
-async def test_a_batch_has_a_limited_number_of_reads() -> None:
-    server = make_server()
-    async with raw_pipe(server, "2025-03-26") as pipe:
-        requests = [
-            {
-                "jsonrpc": "2.0",
-                "id": f"r{number}",
-                "method": "resources/read",
-                "params": {"uri": "shop://stock"},
-            }
-            for number in range(21)
-        ]
-        pipe._pipe.feed(json.dumps(requests).encode())
-        refused = await pipe.find(lambda message: isinstance(message, dict) and "error" in message)
-        assert "more than 20 calls" in refused["error"]["message"]
 
 
 async def test_a_stopped_server_reads_nothing() -> None:

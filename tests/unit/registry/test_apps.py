@@ -101,71 +101,6 @@ async def test_a_rule_hides_a_page() -> None:
 
 
 @pytest.mark.parametrize(
-    ("element", "key"),
-    [
-        ('<script src="https://evil.example/x.js"></script>', "resourceDomains"),
-        ("<SCRIPT SRC = //evil.example/x.js></SCRIPT>", "resourceDomains"),
-        ('<script src="ht\ntps://evil.example/x.js"></script>', "resourceDomains"),
-        ('<script src="https:\\\\evil.example/x.js"></script>', "resourceDomains"),
-        ('<script src="https&#58;//evil.example/x.js"></script>', "resourceDomains"),
-        ('<link rel="icon stylesheet" href="http://evil.example/x.css">', "resourceDomains"),
-        ('<style>\n@import "https://evil.example/x.css";</style>', "resourceDomains"),
-        ('<p style="background: url(https://evil.example/x.png)">', "resourceDomains"),
-        ('<img srcset="data:,x 1x, https://evil.example/x.png 2x">', "resourceDomains"),
-        ('<video poster="https://evil.example/x.png"></video>', "resourceDomains"),
-        ('<svg><image xlink:href="https://evil.example/x.png"/></svg>', "resourceDomains"),
-        ('<iframe src="https://evil.example"></iframe>', "frameDomains"),
-        ('<object data="https://evil.example/x"></object>', "frameDomains"),
-        ('<meta http-equiv="refresh" content="0; url=https://evil.example">', "frameDomains"),
-        ('<base href="https://evil.example/">', "baseUriDomains"),
-    ],
-)
-def test_what_the_csp_does_not_allow_is_refused(element: str, key: str) -> None:
-    error = refused(PAGE.format(element))
-    assert "which hosts block" in str(error)
-    assert key in str(error.hint)
-    domains = ["https://evil.example", "http://evil.example"]
-    assert len(shop(PAGE.format(element), csp={key: domains}).resources) == 1
-    refused(PAGE.format(element), csp={key: ["https://good.example"]})
-
-
-def test_a_finding_has_the_line_of_the_page(tmp_path: Path) -> None:
-    file = tmp_path / "board.html"
-    file.write_text(PAGE.format("\n<script src='https://a.example/1.js'></script>\n<img src=//b.example>"))
-    found = refused(file).all_findings
-    assert [(item.file, item.line) for item in found] == [(str(file), 5), (str(file), 6)]
-    inline = refused(PAGE.format("<script src='https://a.example/1.js'></script>")).finding
-    assert inline.file == __file__  # where add_app is called
-    assert inline.line is not None
-
-
-@pytest.mark.parametrize(
-    ("url", "domain", "is_allowed"),
-    [
-        ("https://cdn.example.com/x.js", "https://cdn.example.com", True),
-        ("https://cdn.example.com/x.js", "https://*.example.com", True),
-        ("https://example.com/x.js", "https://*.example.com", False),
-        ("https://evilexample.com/x.js", "https://*.example.com", False),
-        ("https://cdn.example.com.evil.org/x.js", "https://cdn.example.com", False),
-        ("https://cdn.example.com@evil.org/x.js", "https://cdn.example.com", False),
-        ("http://cdn.example.com/x.js", "https://cdn.example.com", False),
-        ("https://cdn.example.com/x.js", "http://cdn.example.com", True),
-        ("https://cdn.example.com:8443/x.js", "https://cdn.example.com", False),
-        ("https://cdn.example.com:443/x.js", "https://cdn.example.com", True),
-        ("https://cdn.example.com:8443/x.js", "https://cdn.example.com:*", True),
-        ("https://CDN.example.com/x.js", "cdn.example.com", True),
-        ("https://[/x.js", "https://cdn.example.com", False),
-    ],
-)
-def test_a_domain_allows_what_a_browser_would_allow(url: str, domain: str, is_allowed: bool) -> None:
-    page, csp = PAGE.format(f'<script src="{url}"></script>'), {"resourceDomains": [domain]}
-    if is_allowed:
-        shop(page, csp=csp)
-    else:
-        refused(page, csp=csp)
-
-
-@pytest.mark.parametrize(
     "page", ["", "<p>Orders</p>", "<!doctype html>", "<html></html>", "board.html", "<!doctype svg><html>"]
 )
 def test_a_fragment_is_refused(page: str) -> None:
@@ -213,34 +148,9 @@ def problems(server: MCPServer) -> list[tuple[str, str]]:
     return [(finding.code, finding.level) for finding in server.dispatcher.find_app_problems()]
 
 
-@pytest.mark.parametrize(
-    "element",
-    [
-        "<script>fetch('https://a.example/x')</script>",
-        '<script>\nconst s = new WebSocket("wss://a.example")</script>',
-        "<script>x.open('GET', 'https://a.example')</script>",
-        "<script type='module'>import {x} from 'https://a.example/x.js'</script>",
-        "<script src='app.js'></script>",
-        "<link rel=stylesheet href=/style.css>",
-    ],
-)
-def test_what_cannot_be_told_for_certain_is_a_warning(element: str) -> None:
-    assert problems(shop(PAGE.format(element))) == [("blocked-load", "warning")]
-
-
-@pytest.mark.parametrize(
-    "element",
-    [
-        "<a href='https://a.example'>more</a>",
-        "<img src='data:image/png;base64,AAAA'>",
-        "<script>fetch(address)</script>",
-        "<svg><use href='#icon'/></svg>",
-        "<!-- <script src='https://a.example/x.js'></script> -->",
-        "<script>const html = '<img src=\"https://a.example/x.png\">'</script>",
-    ],
-)
-def test_what_loads_nothing_is_accepted(element: str) -> None:
-    assert problems(shop(PAGE.format(element))) == []
+def test_what_a_page_loads_is_left_to_the_host() -> None:
+    page = PAGE.format("<script src='https://cdn.example/x.js'></script>")
+    assert problems(shop(page)) == []
 
 
 async def test_a_missing_page_is_reported_when_the_server_starts(caplog: pytest.LogCaptureFixture) -> None:

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from toolcrib import Tool, ToolAlreadyExistsError
-from toolcrib.errors import ConfusableNameError
-from toolcrib.registry.index import Entry, NameIndex, Snapshot, VersionGroup, skeleton, spellings, version_key
+from toolcrib.registry.index import Entry, NameIndex, Snapshot, VersionGroup, spellings, version_key
 
 
 def named(name: str, **options: Any) -> Tool:
@@ -19,7 +18,7 @@ def named(name: str, **options: Any) -> Tool:
 def space_of(*tools: Tool) -> NameIndex:
     space = NameIndex()
     for tool in tools:
-        space.check_free(tool, confusable=True)
+        space.check_free(tool)
         space.put(tool, enabled=tool.options.enabled)
     return space
 
@@ -40,31 +39,6 @@ def test_leading_zeros_and_letters_case_make_no_version_newer() -> None:
 
 def test_a_number_of_any_length_orders() -> None:
     assert version_key("9" * 5000) < version_key("1" + "0" * 5000)
-
-
-# --- looks --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("name", "twin"),
-    [
-        ("delete", "deIete"),
-        ("delete", "de1ete"),
-        ("o", "0"),
-        ("Order", "0rder"),
-        ("learn", "leam"),
-        ("A", "a"),
-    ],
-)
-def test_names_that_look_the_same_have_one_skeleton(name: str, twin: str) -> None:
-    assert skeleton(name) == skeleton(twin)
-
-
-@pytest.mark.parametrize(
-    ("name", "other"), [("get_user", "get_users"), ("add", "sub"), ("get-user", "get_user")]
-)
-def test_names_that_look_different_do_not(name: str, other: str) -> None:
-    assert skeleton(name) != skeleton(other)
 
 
 # --- groups -------------------------------------------------------------------------------------------
@@ -130,31 +104,13 @@ def test_every_spelling_of_a_newcomer_must_be_free() -> None:
         named("new").renamed("new", long_name="echo"),
     ):
         with pytest.raises(ToolAlreadyExistsError) as refusal:
-            space.check_free(newcomer, confusable=True)
+            space.check_free(newcomer)
         assert refusal.value.existing.file == refusal.value.source.file == __file__
-
-
-def test_a_look_alike_is_refused_unless_it_is_allowed() -> None:
-    space = space_of(named("delete_all"), named("other", aliases=["modern"]))
-    for newcomer in (named("de1ete_all"), named("modem"), named("new", aliases=["deIete_all"])):
-        with pytest.raises(ConfusableNameError) as refusal:
-            space.check_free(newcomer, confusable=True)
-        assert "looks like a tool that is already registered" in str(refusal.value)
-        assert refusal.value.existing.file == __file__
-        space.check_free(newcomer, confusable=False)
-
-
-def test_a_refusal_names_the_other_tool_only_in_the_hint() -> None:
-    space = space_of(named("delete_all"))
-    with pytest.raises(ConfusableNameError) as refusal:
-        space.check_free(named("de1ete_all"), confusable=True)
-    assert "delete_all" not in str(refusal.value)
-    assert "'delete_all' at " in (refusal.value.hint or "")
 
 
 def test_versions_of_one_name_do_not_clash_with_each_other() -> None:
     space = space_of(named("echo", aliases=["say"]))
-    space.check_free(named("Echo", version="2", aliases=["say"]), confusable=True)
+    space.check_free(named("Echo", version="2", aliases=["say"]))
 
 
 # --- changing -----------------------------------------------------------------------------------------
@@ -168,7 +124,7 @@ def test_putting_a_tool_in_the_place_of_another_keeps_the_order_and_forgets_old_
     assert list(space.groups) == ["id", "other"]
     assert space.find("say") == []
     assert [entry.tool for entry in space.find("speak")] == [again]
-    space.check_free(named("ld"), confusable=True)  # it looked like `Id`, not like `id`
+    space.check_free(named("say"))
 
 
 def test_what_is_dropped_leaves_nothing_behind() -> None:
@@ -179,15 +135,6 @@ def test_what_is_dropped_leaves_nothing_behind() -> None:
     assert [entry.tool for entry in space.find("talk")] == [two]
     space.drop(space.find("echo"))
     assert space == NameIndex()
-
-
-def test_look_alikes_that_are_allowed_are_forgotten_one_by_one() -> None:
-    space = NameIndex()
-    for name in ("delete", "de1ete"):
-        space.put(named(name), enabled=True)
-    space.drop(space.find("de1ete"))
-    with pytest.raises(ConfusableNameError):
-        space.check_free(named("de1ete"), confusable=True)
 
 
 def test_switching_returns_what_was_not_so_already() -> None:

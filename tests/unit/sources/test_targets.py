@@ -16,8 +16,6 @@ from toolcrib.sources.targets import (
     settings_files,
 )
 
-DESCRIBED = '[[tools]]\nname = "add"\ndescription = "Add."\n'
-
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -27,7 +25,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "code" / "a.py").touch()
     (tmp_path / "described").mkdir()
     (tmp_path / "described" / "a.json").touch()
-    (tmp_path / "tools.toml").write_text(DESCRIBED)
+    (tmp_path / "tools.toml").touch()
     (tmp_path / "odd:name.py").touch()
     (tmp_path / "notes.txt").touch()
     return tmp_path
@@ -43,7 +41,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("code", "folder", "code", None, ""),
         ("notes.txt", "other", "notes.txt", None, ""),
         ("described", "descriptor", "described", None, ""),
-        ("tools.toml", "descriptor", "tools.toml", None, ""),
+        ("tools.toml", "settings", "tools.toml", None, ""),
         ("other.toml", "settings", "other.toml", None, ""),
         ("gone.json", "descriptor", "gone.json", None, ""),
         ("gone/folder", "folder", "gone/folder", None, ""),
@@ -84,11 +82,7 @@ def test_without_targets_the_settings_of_the_folder_are_meant(folder: Path) -> N
     (folder / FILE_NAME).touch()
     assert (default_target(), settings_files([])) == (FILE_NAME, [Path(FILE_NAME)])
     assert settings_files(["a.py", "b.toml"]) == [Path("b.toml")]
-    assert (is_settings(FILE_NAME), is_settings("tools.toml"), is_settings("tools.py")) == (
-        True,
-        False,
-        False,
-    )
+    assert (is_settings(FILE_NAME), is_settings("tools.py")) == (True, False)
 
 
 def test_a_resolved_target_means_the_same_from_anywhere(folder: Path) -> None:

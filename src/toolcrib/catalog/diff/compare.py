@@ -20,8 +20,8 @@ from toolcrib.catalog.diff.definitions import compare_definitions, compare_scope
 from toolcrib.catalog.diff.features import compare_features
 from toolcrib.catalog.diff.schemas import are_similar
 from toolcrib.catalog.features import content_of, definition_of_feature
+from toolcrib.catalog.lint.descriptions import skeleton
 from toolcrib.definition import ToolDefinition
-from toolcrib.registry.index import skeleton
 from toolcrib.registry.resources import Resource
 from toolcrib.sources.described import is_described
 from toolcrib.tool import Tool

@@ -161,6 +161,23 @@ _VAGUE_NAME = re.compile(
 _PORTABLE_PARAMETER = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
+def find_look_alike_names(tools: Sequence[LintedTool]) -> Iterator[tuple[LintedTool, Problem]]:
+    """Find names and aliases that look like those of another tool: `delete_all` and `de1ete_all`."""
+    first: dict[str, tuple[str, LintedTool]] = {}
+    for tool in tools:
+        for name in () if tool.is_static else (tool.name, *tool.tool.options.aliases):
+            other, earlier = first.setdefault(skeleton(name), (name, tool))
+            if earlier.name.casefold() != tool.name.casefold():
+                text = f"The name '{name}' looks like '{other}' of another tool{_location(earlier, tool)}"
+                yield tool, Problem(text)
+
+
+def skeleton(name: str) -> str:
+    """Return a form that is equal for names that look alike."""
+    name = name.replace("I", "l").replace("1", "l").replace("0", "o").replace("O", "o")
+    return name.casefold().replace("rn", "m")
+
+
 def find_long_name(tool: LintedTool) -> Iterator[Problem]:
     name = tool.name
     if tool.tool.long_name is None and len(name) > STRICT.max_length:

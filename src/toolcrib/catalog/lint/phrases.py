@@ -1,9 +1,9 @@
-"""Find planted instructions in text: phrases from the files in `data/`.
+"""Find injected instructions in text: English phrases from `data/phrases.toml`.
 
     phrases = load_phrases("override")
     phrases.find(fold("Please IGNORE all previous instructions"))     # 'ignore all previous instructions'
 
-The data files are read on first use. Their patterns are tried on folded text, so that look-alike letters,
+The data file is read on first use. Its patterns are tried on folded text, so that look-alike letters,
 accents, markup and s p r e a d words do not hide a phrase.
 """
 
@@ -15,15 +15,10 @@ import re
 import tomllib
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
-from typing import Any
 
 DATA = Path(__file__).parent / "data"
-_WORDS = re.compile(r"[a-z0-9]+")
-_STEM_LENGTH = 6
-"""Words are compared by their first letters, so that a list need not have every ending."""
 
 # --- folding ------------------------------------------------------------------------------------------
 
@@ -74,20 +69,6 @@ def _strip_accents(text: str) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class TextIndex:
-    """All texts of a definition folded into one, with its stems. A phrase not found here is in no text."""
-
-    readings: tuple[str, ...]
-    stems: frozenset[str]
-
-    @classmethod
-    def of(cls, texts: Sequence[str]) -> TextIndex:
-        readings = fold(".\n".join(texts))  # the end of a text ends a sentence
-        words = (word for reading in readings for word in _WORDS.findall(reading))
-        return cls(readings, frozenset(word[:_STEM_LENGTH] for word in words))
-
-
 # --- matching -----------------------------------------------------------------------------------------
 
 # A sentence about a setting gives no orders, nor does one with examples of what is looked for.
@@ -99,32 +80,17 @@ _SETTING = re.compile(
 
 
 class Phrase:
-    """An entry of a data file: a pattern, and words or pieces of text without which it cannot match."""
+    """A pattern of the data file."""
 
-    def __init__(self, entry: Mapping[str, Any], vocabulary: Mapping[str, Any]) -> None:
-        # Folded text is in this form, which takes some letters of Thai and others apart.
-        self._source = unicodedata.normalize("NFKC", _expand(entry["pattern"], vocabulary, "|"))
-        self._pieces = [unicodedata.normalize("NFKC", piece) for piece in entry.get("contains", ())]
-        groups = [_expand(group, vocabulary, " ").split() for group in entry.get("words", ())]
-        self._stems = [frozenset(word.partition("'")[0][:_STEM_LENGTH] for word in group) for group in groups]
+    def __init__(self, source: str, vocabulary: Mapping[str, str]) -> None:
+        self._source, self._vocabulary = source, vocabulary
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
-        return re.compile(self._source)
-
-    def is_in(self, index: TextIndex) -> bool:
-        if any(map(index.stems.isdisjoint, self._stems)):
-            return False
-        if self._pieces and not self._has_piece(index.readings):
-            return False
-        return self.find(index.readings) is not None
-
-    def _has_piece(self, readings: Sequence[str]) -> bool:
-        for reading in readings:  # plain loops: this runs some thirty times for every tool
-            for piece in self._pieces:
-                if piece in reading:
-                    return True
-        return False
+        source = self._source
+        while (filled := _PLACEHOLDER.sub(lambda name: self._vocabulary[name[1]], source)) != source:
+            source = filled
+        return re.compile(join_lines(source))
 
     def find(self, readings: Sequence[str]) -> str | None:
         """Return the matching part of the first reading that matches."""
@@ -135,40 +101,15 @@ class Phrase:
         return None
 
 
-# --- the data files -----------------------------------------------------------------------------------
-
-
-@cache
-def load_phrases(kind: str) -> list[Phrase]:
-    """Return the phrases of a kind of instruction. The files are read once."""
-    return _load_all().get(kind, [])
-
-
-@cache
-def _load_all() -> dict[str, list[Phrase]]:
-    vocabulary: dict[str, Any] = {}
-    loaded: dict[str, list[Phrase]] = {}
-    for name in ("phrases_english", "phrases_other_languages"):
-        entries = tomllib.loads((DATA / f"{name}.toml").read_text("utf-8"))
-        vocabulary = entries.pop("vocabulary", vocabulary)
-        for kind, items in entries.items():
-            loaded.setdefault(kind, []).extend([Phrase(item, vocabulary) for item in items])
-    return loaded
-
-
 _PLACEHOLDER = re.compile("<([A-Z_]+)>")
 
 
-def _expand(text: str, vocabulary: Mapping[str, Any], separator: str) -> str:
-    """Fill in the vocabulary: a list becomes an alternation in a pattern, and words in a list of words."""
-
-    def fill(found: re.Match[str]) -> str:
-        value = vocabulary[found[1]]
-        if not isinstance(value, str):
-            value = f"(?:{'|'.join(value)})" if separator == "|" else " ".join(value)
-        return _expand(value, vocabulary, separator)
-
-    return _PLACEHOLDER.sub(fill, join_lines(text) if separator == "|" else text)
+@cache
+def load_phrases() -> dict[str, list[Phrase]]:
+    """Return the phrases by kind of instruction. The file is read once."""
+    entries = tomllib.loads((DATA / "phrases.toml").read_text("utf-8"))
+    vocabulary = entries.pop("vocabulary")
+    return {kind: [Phrase(source, vocabulary) for source in items] for kind, items in entries.items()}
 
 
 def join_lines(text: str) -> str:

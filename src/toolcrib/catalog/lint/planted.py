@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from urllib.parse import unquote
 
-from toolcrib.catalog.lint.phrases import DATA, TextIndex, fold, join_lines, load_phrases
+from toolcrib.catalog.lint.phrases import DATA, fold, join_lines, load_phrases
 from toolcrib.catalog.lint.rule import LintedTool, Problem, Text, quote, text_problem
 from toolcrib.definition import find_hidden
 
@@ -68,7 +68,7 @@ def _phrase_check(kind: str, message: str) -> Callable[[LintedTool], Iterator[Pr
     """Return a check that reports the first phrase of a kind in each text."""
 
     def check(tool: LintedTool) -> Iterator[Problem]:
-        matchers = [matcher for matcher in load_phrases(kind) if matcher.is_in(tool.text_index)]
+        matchers = [phrase for phrase in load_phrases()[kind] if phrase.find(tool.readings)]
         for text in tool.texts if matchers else ():
             if len(text.text) >= _SHORTEST_TEXT or not text.text.isascii():
                 readings = fold(text.plain)
@@ -329,7 +329,7 @@ def _is_readable(text: str) -> bool:
 
 def _is_order(text: str) -> bool:
     """Tell whether decoded text, however short, tells the model to ignore its instructions."""
-    return any(phrase.is_in(TextIndex.of([text])) for phrase in load_phrases("override"))
+    return any(phrase.find(fold(text)) for phrase in load_phrases()["override"])
 
 
 def _decode_base64(text: str) -> str:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from toolcrib.catalog.lint.phrases import TextIndex
+from toolcrib.catalog.lint.phrases import fold
 from toolcrib.catalog.tokens import cost_of
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import Finding, Level
@@ -224,8 +224,9 @@ class LintedTool:
         return self.joined_text.lower()
 
     @cached_property
-    def text_index(self) -> TextIndex:
-        return TextIndex.of([text.plain for text in self.texts])
+    def readings(self) -> tuple[str, ...]:
+        """All texts folded into one. A phrase not found here is in no text."""
+        return fold(".\n".join(text.plain for text in self.texts))  # the end of a text ends a sentence
 
     @cached_property
     def token_count(self) -> int:
@@ -237,7 +238,7 @@ class LintedTool:
 
     def release_texts(self) -> None:
         """Drop what only single-tool rules need: it adds up with ten thousand tools."""
-        for name in ("texts", "joined_text", "lower_text", "text_index"):
+        for name in ("texts", "joined_text", "lower_text", "readings"):
             self.__dict__.pop(name, None)
 
 

@@ -24,8 +24,13 @@ from toolcrib.dispatch.rate_limit import RateLimiter
 from toolcrib.errors import ConfigurationError
 from toolcrib.http_client import fold_address
 from toolcrib.policy.auth.api_keys import PREFIX, KeyFile, ReloadingKeys, hash_secret, is_complete_key
-from toolcrib.policy.auth.jwks import InvalidTokenError, KeysUnavailableError, decode_base64url
-from toolcrib.policy.auth.tokens import MAX_TOKEN_BYTES, Issuer
+from toolcrib.policy.auth.jwks import (
+    MAX_TOKEN_BYTES,
+    InvalidTokenError,
+    KeysUnavailableError,
+    read_compact,
+)
+from toolcrib.policy.auth.tokens import Issuer
 from toolcrib.validation import codec
 
 logger = logging.getLogger("toolcrib")
@@ -349,8 +354,7 @@ def _read_bearer(value: bytes) -> bytes | None:
 def _claimed_issuer(text: str) -> str:
     """Return the unverified issuer of a token; empty if it cannot be read."""
     try:
-        claims = codec.parse(decode_base64url(text.split(".")[1]))
-        issuer = claims["iss"]
+        issuer = codec.parse(read_compact(text)[2])["iss"]
     except (ValueError, LookupError, TypeError):
         return ""
     return issuer if isinstance(issuer, str) else ""

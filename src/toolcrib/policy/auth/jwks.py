@@ -13,9 +13,9 @@ import logging
 import math
 import re
 import time
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from toolcrib.errors import APIError, ConfigurationError
@@ -25,6 +25,7 @@ from toolcrib.validation import codec
 logger = logging.getLogger("toolcrib")
 
 MAX_KEYS = 100
+MAX_TOKEN_BYTES = 16 * 1024
 _RSA_BITS = range(2048, 8192 + 1)
 """Smaller keys are weak, larger ones cost too much to check."""
 _SECRET = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
@@ -65,28 +66,44 @@ class KeysUnavailableError(InvalidTokenError):
         self.retry_after_s = retry_after_s
 
 
-def decode_base64url(text: Any) -> bytes:
-    """Decode base64url in its one canonical spelling. Raises ValueError."""
-    if not isinstance(text, str) or not text.isascii():
-        raise ValueError("not base64url")
-    data = urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    if urlsafe_b64encode(data).rstrip(b"=") != text.encode():
-        raise ValueError("not canonical base64url")
-    return data
-
-
 def load_engine() -> Any:
     """Import joserfc, which takes 0.1 s: before the first request, and only if tokens are used.
 
     Raises ConfigurationError if it is not installed.
     """
     try:
-        from joserfc import jwk, jws
+        from joserfc import jwk, jws, util
     except ImportError:
         hint = "pip install 'toolcrib[auth]'"
         message = "checking tokens requires joserfc, which is not installed"
         raise ConfigurationError(message, key="auth.oauth", hint=hint) from None
-    return jwk, jws
+    return jwk, jws, util
+
+
+@cache
+def _make_registry() -> Any:
+    _, jws, _ = load_engine()
+
+    class Registry(jws.JWSRegistry):  # type: ignore[misc,name-defined]
+        """Without a warning with every use of EdDSA, the older name of Ed25519."""
+
+        max_header_length = max_signature_length = MAX_TOKEN_BYTES
+
+        def get_alg(self, name: str) -> Any:
+            return self.algorithms["Ed25519" if name in _ED25519 else name]
+
+    return Registry(strict_check_header=False)
+
+
+def read_compact(text: str) -> tuple[Any, bytes, bytes]:
+    """Return a signed JWT in compact form, and its header and payload as JSON. Raises ValueError."""
+    _, jws, util = load_engine()
+    try:
+        signed = jws.extract_compact(text.encode(), registry=_make_registry())
+        util.urlsafe_b64decode(signed.segments["signature"])
+        return signed, util.urlsafe_b64decode(signed.segments["header"]), signed.payload
+    except Exception:  # its errors have several classes, and may repeat what is in the token
+        raise ValueError("not a signed JWT") from None
 
 
 # --- keys ---
@@ -113,21 +130,20 @@ class PublicKey:
         material = {name: document.get(name) for name in _MATERIAL[kind]}
         if kind == "RSA" and not _has_accepted_size(material["n"]):
             return None
-        jwk, _ = load_engine()
+        jwk, _, _ = load_engine()
         try:
             # Without the rest of the document: a strange certificate does not make the key worse.
             return cls(kid, algorithms, jwk.import_key({"kty": kind, **material}))
         except Exception:  # a broken key must not affect the other keys
             return None
 
-    def has_signed(self, algorithm: str, message: bytes, signature: bytes) -> bool:
-        """Whether `signature` over `message` is by this key. The algorithm must be one of its own."""
-        # Two names of one algorithm; the engine warns about the older one with every use.
-        name = "Ed25519" if algorithm in _ED25519 else algorithm
-        _, jws = load_engine()
-        engine = jws.JWSRegistry(algorithms=[name]).get_alg(name)
-        engine.check_key(self._engine_key)
-        return engine.verify(message, signature, self._engine_key) is True
+    def has_signed(self, signed: Any) -> bool:
+        """Whether this key signed a JWT. Its algorithm must be one of the key's own."""
+        _, jws, _ = load_engine()
+        try:
+            return jws.validate_compact(signed, self._engine_key, registry=_make_registry()) is True
+        except Exception:  # a header of the wrong type
+            return False
 
 
 class KeySet:
@@ -176,11 +192,11 @@ def _algorithms_of(document: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _has_accepted_size(modulus: Any) -> bool:
+    _, _, util = load_engine()
     try:
-        number = int.from_bytes(decode_base64url(modulus))
-    except ValueError:
+        return util.base64_to_int(modulus).bit_length() in _RSA_BITS
+    except Exception:  # not a string, or not base64url
         return False
-    return number.bit_length() in _RSA_BITS
 
 
 # --- fetching ---

@@ -3,9 +3,9 @@
     issuer = Issuer(OAuth(issuer="https://login.example.com"), resource="https://tools.example.com/mcp")
     principal = issuer.verify(token)    # or an awaitable of it, if keys must be fetched first
 
-Tokens are parsed strictly: what two parsers could understand differently is refused, and so is every header
-that would make us look elsewhere for a key. Messages say what is wrong and never repeat the token. Claims are
-checked before the signature, so that tokens for other servers cost no fetch.
+joserfc parses tokens and checks signatures. What two parsers could understand differently is refused, and so
+is every header that would make us look elsewhere for a key. Messages say what is wrong and never repeat the
+token. Claims are checked before the signature, so that tokens for other servers cost no fetch.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from typing import Any
 from toolcrib.config.settings import OAuth
 from toolcrib.context import Principal
 from toolcrib.policy.auth.jwks import (
+    MAX_TOKEN_BYTES,
     Fetch,
     InvalidTokenError,
     IssuerKeys,
     KeySet,
     KeysUnavailableError,
-    decode_base64url,
+    read_compact,
 )
 from toolcrib.validation import codec
 
-MAX_TOKEN_BYTES = 16 * 1024
 MAX_NAME_CHARS = 512
 MAX_REMEMBERED = 4096
 _TYPES = ("jwt", "at+jwt")
@@ -42,13 +42,12 @@ _NOT_SIGNED = "the token is not signed with a key of its issuer"
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A parsed token. `signature` must be over `message`."""
+    """A parsed token. `signed` is what joserfc made of it, to check the signature."""
 
     algorithm: str
     kid: str | None
     claims: Mapping[str, Any] = field(repr=False)
-    message: bytes = field(repr=False)
-    signature: bytes = field(repr=False)
+    signed: Any = field(repr=False)
 
 
 def digest_of(token: str) -> bytes:
@@ -58,14 +57,11 @@ def digest_of(token: str) -> bytes:
 
 def parse_token(text: str, algorithms: frozenset[str]) -> Token:
     """Parse a token that is not too long. Raises InvalidTokenError."""
-    parts = text.split(".")
-    if len(parts) != 3:
-        raise InvalidTokenError("the token is not a signed JWT in compact form")
-    header, claims = _parse_part("header", parts[0]), _parse_part("payload", parts[1])
     try:
-        signature = decode_base64url(parts[2])
+        signed, *parts = read_compact(text)
     except ValueError:
-        raise InvalidTokenError("the token's signature is not base64url") from None
+        raise InvalidTokenError("the token is not a signed JWT in compact form") from None
+    header, claims = _parse_part("header", parts[0]), _parse_part("payload", parts[1])
     algorithm = header.get("alg")
     if not isinstance(algorithm, str) or algorithm not in algorithms:
         raise InvalidTokenError("the token's signature algorithm is not accepted")
@@ -78,14 +74,11 @@ def parse_token(text: str, algorithms: frozenset[str]) -> Token:
     kid = header.get("kid")
     if kid is not None and not isinstance(kid, str):
         raise InvalidTokenError("the token's 'kid' is not a string")
-    return Token(algorithm, kid, claims, f"{parts[0]}.{parts[1]}".encode(), signature)
+    return Token(algorithm, kid, claims, signed)
 
 
-def _parse_part(what: str, text: str) -> dict[str, Any]:
-    try:
-        data = decode_base64url(text)
-    except ValueError:
-        raise InvalidTokenError(f"the token's {what} is not base64url") from None
+def _parse_part(what: str, data: bytes) -> dict[str, Any]:
+    """Parse JSON that joserfc has parsed, too: it takes the last of two members of one name."""
     try:
         value = codec.parse(data)
     except ValueError:  # its message can repeat what is in the token
@@ -279,7 +272,7 @@ class Issuer:
         fitting = keys.find(token.kid, token.algorithm)
         if token.kid is None and len(fitting) > 1:
             raise InvalidTokenError("the token names no key, and several keys could have signed it")
-        if any(key.has_signed(token.algorithm, token.message, token.signature) for key in fitting):
+        if any(key.has_signed(token.signed) for key in fitting):
             return True
         if token.kid is None or not keys.has(token.kid):
             return False

@@ -1,4 +1,4 @@
-"""Descriptors: JSON, YAML and TOML files, or folders of them, that describe tools whose code is elsewhere.
+"""Descriptors: JSON and YAML files, or folders of them, that describe tools whose code is elsewhere.
 
 Entries may have the form of MCP, toolcrib, OpenAI, catalogs, or registries with `{id, name, category,
 description, schema}`. Most fields have several accepted names; other fields are metadata and are not
@@ -100,17 +100,10 @@ def read_descriptors(path: str | os.PathLike[str]) -> Descriptors:
 
 
 def is_descriptor(path: Path) -> bool:
-    """Return whether a path holds descriptors and not code: a file by its suffix, a folder by its files. A
-    TOML file may hold settings instead, so it is read."""
+    """Return whether a path holds descriptors and not code: a file by its suffix, a folder by its files."""
     if path.is_dir():
         return next(descriptor_files(path), None) is not None and not find_python_files(path)
-    if format_of(path) != "toml":
-        return format_of(path) is not None
-    try:
-        value = parse_text(read_text(path), path)
-    except SourceError:
-        return False
-    return _is_entry(value) or isinstance(_find_entries(value), list)
+    return format_of(path) is not None
 
 
 def descriptor_files(folder: Path) -> Iterator[Path]:
@@ -217,14 +210,14 @@ def _name_in(entry: Any, key: str | None) -> str | None:
 
 def _find_lines(text: str, names: Sequence[str | None]) -> Iterator[int | None]:
     """Yield the line of each name, in order. Parsers do not keep lines, so the text is searched for
-    `"name": "NAME"`, `name = "NAME"`, `NAME:` and `[tools.NAME]`."""
+    `"name": "NAME"` and `NAME:`."""
     line, position, misses = 1, 0, 0
     for name in names:
         if not name or misses == _MAX_MISSES:
             yield None
             continue
         wanted = re.escape(name)
-        pattern = rf"""\b(?:name|id)["']?\s*[:=]\s*["']?{wanted}\b|(?:^|[\s."'{{,]){wanted}["']?\s*[]:=]"""
+        pattern = rf"""\b(?:name|id)["']?\s*:\s*["']?{wanted}\b|(?:^|[\s"'{{,]){wanted}["']?\s*:"""
         found = re.compile(pattern, re.MULTILINE).search(text, position)
         if found is None:
             misses += 1
@@ -264,7 +257,7 @@ def _make_tool(entry: Any, source: Location, key: str | None) -> Tool:
         source=source,
         returns=fields.text("returns") or "",
         raises=fields.raises(),
-        icons=fields.value("icons") or (),
+        icons=entry.get("icons") or (),
         meta=fields.object(*_META_KEYS) or {},
     )
     options: OptionFields = {}
@@ -303,21 +296,10 @@ class _Fields:
     def error(self, message: str, hint: str | None = None) -> InvalidToolError:
         return InvalidToolError(message, tool=self.name, source=self.source, hint=hint)
 
-    def value(self, key: str) -> Any:
-        """Return a field. In TOML, which has no null, it may be JSON in a string."""
-        value = self.entry.get(key)
-        if not isinstance(value, str):
-            return value
-        try:
-            return codec.parse(value.encode())
-        except ValueError as error:
-            message = f"'{key}' of tool '{self.name}' is a string that is not JSON: {error}"
-            raise InvalidSchemaError(message, tool=self.name, source=self.source) from None
-
     def object(self, *keys: str) -> Any:
         """Return the first of these fields that is given, as a dict; None without any."""
         for key in keys:
-            value = self.value(key)
+            value = self.entry.get(key)
             if isinstance(value, Mapping):
                 return value
             if value is not None:
@@ -383,8 +365,6 @@ def write_descriptor(tools: Iterable[Tool], format: Format = "json") -> str:  # 
     that JSON cannot represent is left out.
     """
     entries = [_entry_of(tool) for tool in tools]
-    if format == "toml":  # it has no null
-        entries = [{key: _without_null(value) for key, value in entry.items()} for entry in entries]
     return dump_text({"tools": entries}, format)
 
 
@@ -419,16 +399,3 @@ def _plain_metadata(definition: ToolDefinition) -> dict[str, Any]:
         except (TypeError, ValueError, ArithmeticError, RecursionError):
             continue  # not JSON
     return plain
-
-
-def _without_null(value: Any) -> Any:
-    """Return the value, or its JSON as a string where it contains null."""
-    return codec.encode_text(value) if _has_null(value) else value
-
-
-def _has_null(value: Any) -> bool:
-    if isinstance(value, dict):
-        return any(map(_has_null, value.values()))
-    if isinstance(value, list):
-        return any(map(_has_null, value))
-    return value is None

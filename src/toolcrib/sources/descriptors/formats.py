@@ -1,4 +1,4 @@
-"""The formats of descriptors: JSON, YAML and TOML. The only module that imports yaml.
+"""The formats of descriptors: JSON and YAML. The only module that imports yaml.
 
 Files may not be trusted: their size and depth are limited, duplicate keys are refused, and YAML has the
 values of JSON only: `yes`, `on`, dates and `0x1F` are strings.
@@ -10,32 +10,28 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NoReturn, get_args
+from typing import Any, ClassVar, Literal, NoReturn, get_args
 
 from toolcrib.errors import ConfigurationError, Location, SourceError
 from toolcrib.validation import codec
 
-Format = Literal["json", "yaml", "toml"]
+Format = Literal["json", "yaml"]
 FORMATS: tuple[str, ...] = get_args(Format)
-SUFFIXES: Mapping[str, Format] = {".json": "json", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml"}
+SUFFIXES: Mapping[str, Format] = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}
 
 MAX_JSON_BYTES = 16 * 1024 * 1024
 MAX_BYTES = 2 * 1024 * 1024
-"""The limit for YAML and TOML, which take longer to read."""
+"""The limit for YAML, which takes longer to read."""
 
 MAX_FRONTMATTER = 64 * 1024
 
 _FRONTMATTER = re.compile(r"---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _BYTE = re.compile(r" ?\(byte (\d+)\)")
-_TOML_LINE = re.compile(r"\(at line (\d+), column \d+\)$")
-_NUMBER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,99})(\.[0-9]+)?([eE][-+]?[0-9]{1,4})?")
-_WORDS = {
-    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
-    **dict.fromkeys(("true", "True", "TRUE"), True),
-    **dict.fromkeys(("false", "False", "FALSE"), False),
-}
+_INTEGER = re.compile("[-+]?[0-9]+")
+_NUMBER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,4})?$")
 _STANDARD = "tag:yaml.org,2002:"
 _BLOCK = re.compile(r"[!-~](?:[ -~]*[!-~])?(?:\n+[!-~](?:[ -~]*[!-~])?)+\n?")
 """Text of several lines that can be written as a block, without leading or trailing spaces."""
@@ -87,15 +83,11 @@ def parse_frontmatter(data: bytes, path: Path) -> Any:
 
 
 def dump_text(value: Any, form: Format) -> str:
-    """Return a text that is read as the same value. In TOML, the value must not contain null."""
+    """Return a text that is read as the same value."""
     if form == "json":
         return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     if form == "yaml":
         return _dump_yaml(value)
-    if form == "toml":
-        import tomlkit  # few descriptors are TOML
-
-        return tomlkit.dumps(value)
     raise ConfigurationError(f"must be one of {', '.join(FORMATS)}, got {form!r}", key="format")
 
 
@@ -113,18 +105,6 @@ def _parse_json(text: str, path: Path) -> Any:
         _refuse(path, f"is not valid JSON: {_BYTE.sub('', str(error))}", line)
 
 
-def _parse_toml(text: str, path: Path) -> Any:
-    import tomllib  # most descriptors are JSON
-
-    try:
-        return codec.decode(codec.encode(tomllib.loads(text)))  # dates become strings
-    except RecursionError:
-        _refuse(path, "is not valid TOML: nested too deeply")
-    except (ValueError, OverflowError) as error:
-        line = _TOML_LINE.search(str(error))
-        _refuse(path, f"is not valid TOML: {error}", int(line[1]) if line else None)
-
-
 # --- YAML --------------------------------------------------------------------------------------------
 
 
@@ -138,98 +118,83 @@ def _load_yaml(path: str) -> Any:
         raise SourceError(
             f"{path} is YAML, but PyYAML is not installed",
             source=Location(path),
-            hint="pip install 'toolcrib[yaml]', or write JSON or TOML",
+            hint="pip install 'toolcrib[yaml]', or write JSON",
         ) from None
 
 
 def _parse_yaml(text: str, path: Path) -> Any:
     yaml = _load_yaml(str(path))
-    reader = _YamlReader(yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
     try:
-        return reader.read_document()
+        return yaml.load(text, Loader=_make_loader(yaml))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "cannot be read"
         _refuse(path, f"is not valid YAML: {problem}", None if mark is None else mark.line + 1)
-    except (ValueError, RecursionError) as error:
-        _refuse(path, f"cannot be read: {error}", reader.line)
 
 
-class _YamlReader:
-    """Builds plain data from the events of a document. Raises ValueError; `line` is then the current line.
+@cache
+def _make_loader(yaml: Any) -> Any:
+    """Return a SafeLoader for what JSON can express. It refuses aliases, which make a large value of a small
+    file, and takes `no` for text."""
+    fast = getattr(yaml, "CSafeLoader", None)
+    bases = (yaml.SafeLoader,) if fast is None else (yaml.composer.Composer, fast)  # its events, our nodes
 
-    PyYAML's own loaders would create objects and take `no` for False, and crash on deep nesting. Aliases are
-    refused, because they make a large value of a small file.
-    """
+    def refuse(problem: str, place: Any) -> NoReturn:
+        raise yaml.constructor.ConstructorError(None, None, problem, place.start_mark)
 
-    def __init__(self, events: Iterator[Any]) -> None:
-        self._events = events
-        self.line = 1
+    class Loader(*bases):  # type: ignore[misc]
+        yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
 
-    def read_document(self) -> Any:
-        value = None
-        documents = 0
-        while (kind := self._next()) != "StreamEnd":
-            if kind == "DocumentStart":
-                documents += 1
-                if documents > 1:
-                    raise ValueError("a second document begins here; put all tools in one document")
-                value = self._read(self._next(), 0)
-        return value
+        def __init__(self, text: str) -> None:
+            bases[-1].__init__(self, text)
+            self.anchors: dict[str, Any] = {}
+            self.depth = 0
 
-    def _next(self) -> str:
-        self._event = next(self._events)
-        self.line = self._event.start_mark.line + 1
-        return type(self._event).__name__.removesuffix("Event")
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            event = self.peek_event()
+            tag = getattr(event, "tag", None)
+            if isinstance(event, yaml.AliasEvent):
+                refuse(f"the alias *{event.anchor} is not supported; write the value in full", event)
+            if tag not in (None, "!", f"{_STANDARD}str"):
+                refuse(f"the tag {tag.replace(_STANDARD, '!!')} is not supported; leave it out", event)
+            if self.depth > codec.MAX_DEPTH:
+                refuse(f"nested deeper than {codec.MAX_DEPTH}", event)
+            self.depth += 1
+            node = super().compose_node(parent, index)
+            self.depth -= 1
+            return node
 
-    def _read(self, kind: str, depth: int) -> Any:
-        """Return the value that begins with the current event."""
-        event = self._event
-        if kind == "Alias":
-            raise ValueError(f"the alias *{event.anchor} is not supported; write the value in full")
-        if depth > codec.MAX_DEPTH:
-            raise ValueError(f"nested deeper than {codec.MAX_DEPTH}")
-        if event.tag not in (None, "!", f"{_STANDARD}str"):
-            raise ValueError(f"the tag {event.tag.replace(_STANDARD, '!!')} is not supported; leave it out")
-        if kind == "Scalar":
-            return _resolve(event.value) if event.tag is None and event.implicit[0] else event.value
-        if kind == "MappingStart":
-            return self._read_object(depth)
-        found = []
-        while (kind := self._next()) != "SequenceEnd":
-            found.append(self._read(kind, depth + 1))
-        return found
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[str, Any]:  # noqa: ARG002
+            found: dict[str, Any] = {}
+            for key_node, value_node in node.value:
+                key = self.construct_object(key_node, deep=True)
+                if key == "<<" and not key_node.style:
+                    refuse("the merge key << is not supported; write its keys in full", key_node)
+                if not isinstance(key, str):
+                    refuse(f"a key must be a string, got {key!r:.40}; put it in quotes", key_node)
+                if key in found:
+                    refuse(f"duplicate key '{key[:80]}'", key_node)
+                found[key] = self.construct_object(value_node, deep=True)
+            return found
 
-    def _read_object(self, depth: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        while (kind := self._next()) != "MappingEnd":
-            key = self._read(kind, depth + 1)
-            if not isinstance(key, str):
-                raise ValueError(f"a key must be a string, got {key!r:.40}; put it in quotes")
-            if key in found:
-                raise ValueError(f"duplicate key '{key[:80]}'")
-            found[key] = self._read(self._next(), depth + 1)
-        return found
+        def construct_number(self, node: Any) -> int | float:
+            number = int(node.value) if _INTEGER.fullmatch(node.value) else float(node.value)
+            if number in (float("inf"), float("-inf")):
+                refuse(f"the number {node.value[:40]} is too large", node)
+            return number
 
-
-def _resolve(text: str) -> Any:
-    """Return the value of a text without quotes."""
-    if text == "<<":
-        raise ValueError("the merge key << is not supported; write its keys in full")
-    if text in _WORDS:
-        return _WORDS[text]
-    found = _NUMBER.fullmatch(text)
-    if found is None:
-        return text
-    if found[1] is None and found[2] is None:
-        return int(text)
-    number = float(text)
-    if number in (float("inf"), float("-inf")):
-        raise ValueError(f"the number {text[:40]} is too large")
-    return number
+    Loader.add_implicit_resolver(
+        f"{_STANDARD}null", re.compile("(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""]
+    )
+    Loader.add_implicit_resolver(
+        f"{_STANDARD}bool", re.compile("(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
+    )
+    Loader.add_implicit_resolver(f"{_STANDARD}float", _NUMBER, list("-+0123456789"))
+    Loader.add_constructor(f"{_STANDARD}float", Loader.construct_number)
+    return Loader
 
 
-_PARSERS = {"json": _parse_json, "toml": _parse_toml, "yaml": _parse_yaml}
+_PARSERS = {"json": _parse_json, "yaml": _parse_yaml}
 
 
 def _dump_yaml(value: Any) -> str:

@@ -32,7 +32,7 @@ from toolcrib.tool import MARK, SPELLINGS, Tool
 
 MAX_PARAMETERS = 500
 _AS_ATTRIBUTE = "write it down as an attribute of the class"
-_SETTINGS = ("name_rule", "on_duplicate", "separator", "confusable")
+_SETTINGS = ("name_rule", "on_duplicate", "separator")
 _ADD_OPTIONS = ("namespace", "switches", "include", "exclude", "on_duplicate", "strict")
 _TOOL_CLASSES = frozenset({"Tool", "FunctionTool"})
 _NOT_LITERAL = (*UNREAD, DefinitionError, TypeError)

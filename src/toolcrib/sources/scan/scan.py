@@ -344,7 +344,7 @@ class _Scanner:
         """Return a registry with the rules of a group's server, or of the one that the targets name."""
         server = group.server
         if group.tools[0].kind == "resource":
-            return ToolRegistry(name_rule=URI, confusable="allow")
+            return ToolRegistry(name_rule=URI)
         if server is None or server.library != "toolcrib":
             named = [each for each in self.targets if not each.is_folder and not each.name]
             files = [self.files[path] for each in named for path in each.files[:1] if path in self.files]

@@ -110,6 +110,10 @@ FIRES: dict[str, list[ToolDefinition]] = {
 }
 TOGETHER: dict[str, list[ToolDefinition]] = {
     "same-description": [define(), define(name="look_up_order")],
+    "look-alike-name": [
+        define(name="delete_all", description="Delete all orders."),
+        define(name="de1ete_all", description="Write all orders to a file."),
+    ],
     "near-duplicate": [
         define(name="get_customer", description="Get the customer with a number."),
         define(name="fetch_customer", description="Fetch a customer by number."),

@@ -12,6 +12,7 @@ from toolcrib.catalog.lint.descriptions import (
     find_missing_occasion,
     find_near_duplicates,
     find_same_descriptions,
+    skeleton,
 )
 from toolcrib.catalog.lint.rule import LintedTool
 from toolcrib.definition import ToolDefinition
@@ -156,3 +157,25 @@ def test_lint_reads_thousands_of_tools_in_seconds() -> None:
     began = process_time()
     inspect_tools(tools)
     assert process_time() - began < 5, "ten thousand would take a minute"
+
+
+@pytest.mark.parametrize(
+    ("name", "twin"),
+    [
+        ("delete", "deIete"),
+        ("delete", "de1ete"),
+        ("o", "0"),
+        ("Order", "0rder"),
+        ("learn", "leam"),
+        ("A", "a"),
+    ],
+)
+def test_names_that_look_the_same_have_one_skeleton(name: str, twin: str) -> None:
+    assert skeleton(name) == skeleton(twin)
+
+
+@pytest.mark.parametrize(
+    ("name", "other"), [("get_user", "get_users"), ("add", "sub"), ("get-user", "get_user")]
+)
+def test_names_that_look_different_do_not(name: str, other: str) -> None:
+    assert skeleton(name) != skeleton(other)

@@ -11,15 +11,12 @@ import pytest
 import pytest_asyncio
 from fastmcp import Client, FastMCP
 from fastmcp.server.middleware import Middleware
-from mcp.client.client import Client as SDKClient
-from mcp.server import Server
 
 from tests.support.http_servers import serving
 from tests.unit.sources.foreign.answering_client import GUESTS, running
 from tests.unit.sources.foreign.test_sdk_servers import data_of, own_data_of
 from toolcrib import MCPServer, collect
 from toolcrib.sources import Batch
-from toolcrib.transports.mcp_sdk import attach
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 
@@ -175,18 +172,14 @@ class TestCalls:
         theirs.tool(lambda heading: f"second {heading}", name="open", version="2")
         server = MCPServer("test")
         server.add(theirs)
-        sdk = Server("bare")
-        attach(server, sdk)
         with serving("own", server) as served:
             async with Client(f"http://127.0.0.1:{served.port}/mcp") as client:
                 old = await client.call_tool("open", {"title": "x"}, version="1")
                 new = await client.call_tool("open", {"heading": "x"}, version="2")
                 newest = await client.call_tool("open", {"heading": "x"})
-        async with SDKClient(sdk) as client:
-            attached = await client.call_tool("open", {"title": "x"}, meta={"fastmcp": {"version": "1"}})
 
-        shown = [result.content[0].text for result in (old, new, newest, attached)]
-        assert shown == ["first x", "second x", "second x", "first x"]
+        shown = [result.content[0].text for result in (old, new, newest)]
+        assert shown == ["first x", "second x", "second x"]
 
     async def test_a_generator_is_gathered(self, server: MCPServer) -> None:
         assert (await server.call("numbers", {"upto": 3})).structured_content == [0, 1, 2]

@@ -26,7 +26,6 @@ FAILURES = {
     "raises": ("import os\n\n1 / 0\n", 3, "ZeroDivisionError"),
     "exits": ("raise SystemExit(3)\n", 1, "SystemExit"),
     "duplicate": (source("a") + source("b", "b").replace("@tool", "@tool('say')"), 11, "already registered"),
-    "confusable": (source("a", "look0") + source("b", "lookO"), 11, "looks like"),
     "unbuildable": (source("a").replace("say()", "say(x: 'Unknown')"), 4, "cannot be resolved"),
     "signature": (source("a").replace("say()", "say(*x: int)"), 4, "which no schema can describe"),
     "nothing": ("x = 1\n", None, "has no tools"),
