@@ -60,18 +60,13 @@ def test_t_24_a_16_names_are_snake_case_short_telling_and_plain(name: str) -> No
     assert not {code for code, _ in codes(find_orders, name="find_orders")}
 
 
-def test_t_25_descriptions_say_what_and_where_there_is_a_choice_when() -> None:
+def test_t_25_descriptions_say_what() -> None:
     def find_order(number: int) -> str:
-        """Find one order by its number."""
+        """Order."""
         return ""
 
-    def find_old_order(number: int) -> str:
-        """Find one order in the archive."""
-        return ""
-
-    assert ("no-occasion", None) in codes(find_order, find_old_order)
-    assert ("no-occasion", None) not in codes(find_order)
-    assert codes(find_orders, find_order) == codes(find_order) | {("no-occasion", None)}
+    assert ("repeats-name", None) in codes(find_order)
+    assert codes(find_orders) == set()
 
 
 def test_t_25_parameters_have_words_defaults_and_rules_that_agree() -> None:

@@ -28,6 +28,7 @@ from toolcrib.sources.source_text import show_syntax_error
 _INSTALLED = frozenset({"dist-packages", "site-packages"})
 _STANDARD_LIBRARY = os.path.dirname(os.__file__)  # sysconfig costs start-up time
 _SKIPPED_FOLDERS = _INSTALLED | {"__pycache__", "node_modules"}
+_TESTS = re.compile(r"conftest\.py|test_.*\.py|.*_test\.py")
 _BUILD_FOLDERS = {"build", "dist"}  # they hold copies of the sources
 _PROJECT_FILES = ("pyproject.toml", "setup.py")
 
@@ -74,7 +75,7 @@ def _check_may_import(what: str) -> None:
 def find_python_files(
     folder: Path, on_error: Callable[[OSError], None] | None = None, *, with_main: bool = False
 ) -> list[Path]:
-    """Return every Python file below a folder, sorted, except in hidden, vendored and built folders.
+    """Return every Python file below a folder, sorted, except tests and in hidden, vendored and built folders.
 
     Links to folders are not followed, so there are no cycles. `on_error` gets folders that cannot be read.
     `with_main` adds each `__main__.py`, which must not be imported: it runs a program.
@@ -170,6 +171,7 @@ def _walk(
             name
             for name in folders
             if not is_skipped_folder(name)
+            and name != "tests"
             and not (is_project and name in _BUILD_FOLDERS)
             and not os.path.exists(here / name / "pyvenv.cfg")
         ]
@@ -177,7 +179,7 @@ def _walk(
 
 
 def _is_source(name: str) -> bool:
-    return name.endswith(".py") and not name.startswith(".")
+    return name.endswith(".py") and not name.startswith(".") and _TESTS.fullmatch(name) is None
 
 
 # --- importing ---------------------------------------------------------------------------------------

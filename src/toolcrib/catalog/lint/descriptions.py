@@ -6,7 +6,7 @@ Tools are not compared with every other tool, only with those that share a key.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -48,13 +48,6 @@ _SAME_VERBS = {
 }
 _ENDINGS = (("ies", "y"), ("sses", "ss"), ("ing", ""), ("es", ""), ("ed", ""), ("s", ""))
 _WORD = re.compile(r"\w+")
-_WHEN_TO_USE = re.compile(
-    r"\b(?:when|whenever|if|before|after|instead|unless|only|first|once|prefer|useful|helpful|in order to|to"
-    r" (?:find|see|check|learn|decide|get|know)|use (?:this|it|for|to)|for (?:when|cases)|cuando|wenn"
-    r"|quand|si)\b",
-    re.IGNORECASE,
-)
-_MAX_LENGTH_WITHOUT_WHEN = 100
 
 
 def find_same_descriptions(tools: Sequence[LintedTool]) -> Iterator[tuple[LintedTool, Problem]]:
@@ -126,28 +119,6 @@ def _location(earlier: LintedTool, later: LintedTool) -> str:
     """Return where the earlier tool is, if that is another file."""
     there, here = earlier.definition.source, later.definition.source
     return f" ({there})" if there.file and there.file != here.file else ""
-
-
-def find_missing_occasion(tools: Sequence[LintedTool]) -> Iterator[tuple[LintedTool, Problem]]:
-    """Ask for a "when to use" only where several tools do the same kind of thing to the same object."""
-    families: defaultdict[tuple[str, str], list[LintedTool]] = defaultdict(list)
-    for tool in tools:
-        words = tool.name_words
-        if len(words) > 1:
-            for noun in dict.fromkeys(_stem(word) for word in words[1:] if len(word) > 2):
-                families[_stem(words[0]), noun].append(tool)
-    reported: set[int] = set()
-    for family in families.values():
-        if not 2 <= len(family) <= 12:
-            continue  # with more, the word is a namespace
-        for tool in family:
-            text = tool.description
-            is_long = len(text) > _MAX_LENGTH_WITHOUT_WHEN
-            if id(tool) in reported or not text or is_long or _WHEN_TO_USE.search(text):
-                continue
-            reported.add(id(tool))
-            other = next(item.name for item in family if item is not tool)
-            yield tool, Problem(f"Nothing says when to use '{tool.name}' and when to use '{other}'")
 
 
 # --- names --------------------------------------------------------------------------------------------
@@ -230,8 +201,14 @@ def find_repeated_name(tool: LintedTool) -> Iterator[Problem]:
 
 def find_short_description(tool: LintedTool) -> Iterator[Problem]:
     length = len(tool.description)
-    if 0 < length < MIN_DESCRIPTION and not _repeats_name(tool):
+    if length and sum(map(_weigh, tool.description)) < MIN_DESCRIPTION and not _repeats_name(tool):
         yield Problem(f"The description of '{tool.name}' has only {length} character{'s' * (length > 1)}")
+
+
+def _weigh(character: str) -> int:
+    """Return how many Latin letters a character stands for: scripts of Asia need fewer for the same words."""
+    is_wide = unicodedata.east_asian_width(character) in "WF"
+    return 3 if is_wide else 2 if "\u0590" <= character <= "\u17ff" else 1
 
 
 def _repeats_name(tool: LintedTool) -> bool:

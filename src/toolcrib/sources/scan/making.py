@@ -63,6 +63,7 @@ class ToolMaker:
         self._made: dict[Instance, Any] = {}
         self._registries: dict[Server, ToolRegistry] = {}
         self._foreign: dict[Server, list[Tool]] = {}
+        self._places: set[tuple[int, int]] = set()  # the calls and functions of registrations
 
     # --- notes ---
 
@@ -296,8 +297,10 @@ class ToolMaker:
         self.findings += [placed(finding, call.file, call.line) for finding in batch.findings]
         batch.tools = select(batch.tools, words.get("include") or (), words.get("exclude") or ())
         every = [*guesses, *(guess for tool in batch.tools for guess in self.note(tool.origin).guesses)]
-        if any(guess.code in ("guessed-condition", "guessed-name") for guess in every):
+        place = (call.key, id(getattr(item.thing, "node", item.thing)))
+        if foreign.is_uncertain(every) or place in self._places:
             batch.tools = [tool for tool in batch.tools if tool.name not in registry]  # one of them is enough
+        self._places.add(place)
         report = registry.add_all(batch.tools, on_duplicate=words.get("on_duplicate"))
         self.findings += [placed(finding, call.file, call.line) for finding in report.findings]
 

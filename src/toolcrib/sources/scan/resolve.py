@@ -515,10 +515,7 @@ class Resolver:
         """Yield the calls of a function, with the object that it is called on."""
         names, is_async = {node.name}, isinstance(node, ast.AsyncFunctionDef)
         if cls is not None and node.name == "__init__":
-            for file in self.files:
-                for item, spot in file.classes:
-                    if item is cls.node or (item.bases and cls in self.ancestors(self.cls(item, spot.scope))):
-                        names.add(item.name)
+            names |= self._heirs.get(cls, set())
         index, aliases = self._call_index
         names |= {alias for name in names for alias in aliases.get(name, ())}
         for at in [at for name in names for at in index.get(name, ()) if at.spot.function is not node]:
@@ -542,6 +539,22 @@ class Resolver:
             return isinstance(callee, Function) and callee.node is node
         owner = self.class_around(callee.node, callee.scope)  # what it overrides
         return callee.node.name == node.name and owner in self.ancestors(cls)
+
+    @cached_property
+    def _heirs(self) -> dict[Class, set[str]]:
+        """The names of each class and of those that inherit from it."""
+        found: dict[Class, set[str]] = {}
+        for item, spot in (each for file in self.files for each in file.classes):
+            for cls in self.classes(self.cls(item, spot.scope)):
+                found.setdefault(cls, set()).add(item.name)
+        return found
+
+    def add(self, file: SourceFile) -> None:
+        """Look into a file too: one of its functions is given a server."""
+        if file not in self.files:
+            self.files.append(file)
+            for name in ("_heirs", "_call_index"):
+                vars(self).pop(name, None)
 
     @cached_property
     def _call_index(self) -> tuple[dict[str, list[CallAt]], dict[str, set[str]]]:

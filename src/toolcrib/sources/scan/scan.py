@@ -28,7 +28,8 @@ from toolcrib.sources.foreign.entry_point import find_start
 from toolcrib.sources.loading import find_import_root, imports_forbidden
 from toolcrib.sources.modules import GROUP
 from toolcrib.sources.scan.features import read_features
-from toolcrib.sources.scan.files import Library, ScanTarget, find_target, mentions_tools
+from toolcrib.sources.scan.files import Library, ScanTarget, find_target, read_words
+from toolcrib.sources.scan.foreign import is_uncertain
 from toolcrib.sources.scan.making import ToolMaker, is_application, is_complete, is_tool_object, read_table
 from toolcrib.sources.scan.names import public_names
 from toolcrib.sources.scan.patterns import Patterns, placed
@@ -37,12 +38,12 @@ from toolcrib.sources.scan.source_file import FUNCTIONS, Binding, Guess, SourceF
 from toolcrib.sources.scan.things import Class, Data, Function, Instance, Known, Module, Server, Thing
 from toolcrib.sources.tables import DEFINITION_TABLES, HANDLER_TABLE, add_locations
 from toolcrib.sources.targets import SAMPLES, default_target, parse_target
-from toolcrib.tool import Tool
+from toolcrib.tool import SPELLINGS, Tool
 
 Progress = Callable[[str, int, int], None]
 """Called with a step (`files`, `modules` or `tools`), how many of them are done, and how many there are."""
-MAX_DUPLICATES = 10
-"""Names of several tools that are reported one by one; more are summed up."""
+_MAX_EXAMPLES = 10
+"""Files without any sign of tools that are looked into for functions that could be some."""
 _TABLES = (GROUP, *DEFINITION_TABLES, HANDLER_TABLE)
 
 
@@ -95,22 +96,24 @@ class _Scanner:
         skipped = []
         for position, path in enumerate(self.paths):
             self.progress("files", position, len(self.paths))
-            if path in wanted or mentions_tools(path):
+            if path in wanted or self.library.mentions_tools(path):
                 self._open(path)
             elif os.path.exists(path) and os.path.getsize(path):
                 skipped.append(path)
         # A file may use a server, or an application, without any word that gives it away.
-        while skipped and (words := self._words()) is not None:
-            more = [path for path in skipped if mentions_tools(path, words)]
-            skipped = [path for path in skipped if path not in more]
-            for path in more:
-                self._open(path)
-            if not more:
-                break
-        opened = list(self.resolver.files)
-        for position, found in enumerate(opened):
+        done = -1
+        while skipped and done < (done := len(self.files)):
+            names, homes = self._words()
+            for path in skipped:
+                words = set(re.findall(rb"\w+", read_words(path) or b""))
+                if not names.isdisjoint(words) and not homes.isdisjoint(words):
+                    self._open(path)
+            skipped = [path for path in skipped if path not in self.files]
+        opened = self.resolver.files
+        for position, file in enumerate(opened):  # others are added meanwhile
+            self.files.setdefault(file.path, file)
             self.progress("modules", position, len(opened))
-            self.patterns.find(found)
+            self.patterns.find(file)
         for server in self.resolver.servers.values():  # in the order in which they run, nearly
             server.registrations.sort(key=lambda item: (item.call.file.name, item.call.line))
         for path in self.paths:
@@ -132,23 +135,51 @@ class _Scanner:
             self.files[path] = file
             self.resolver.files.append(file)
             others = {other for item in file.imports for other in self.library.imported(item, file)}
-            waiting += [other for other in sorted(others - self._seen) if mentions_tools(other)]
+            waiting += [other for other in sorted(others - self._seen) if self.library.mentions_tools(other)]
             self._seen |= others
 
-    def _words(self) -> re.Pattern[bytes] | None:
-        """Return a pattern of the names of servers, classes, and functions that register tools."""
+    def _words(self) -> tuple[set[bytes], set[bytes]]:
+        """Return the names of servers, of classes with tools and of functions that register tools, and words
+        of which one is in each file that imports them."""
         names: set[str] = set()
+        homes: set[str] = set()
         for file in self.resolver.files:
-            names |= {node.name for node, _ in file.classes}
-            spots = [spot for _, spot in file.decorated]
-            spots += [at.spot for at in file.calls if getattr(at.node.func, "attr", "") in _REGISTERING]
-            names |= {spot.function.name for spot in spots if spot.function is not None}
+            adding = _REGISTERING if "toolcrib" in file.text else _REGISTERING[1:]
+            calls = [
+                (getattr(item, "func", item), at)
+                for node, at in file.decorated
+                for item in node.decorator_list
+            ]
+            calls += [(at.node.func, at.spot) for at in file.calls]
+            found = [
+                at.function.name for each, at in calls if at.function and getattr(each, "attr", "") in adding
+            ]
+            found += [
+                node.name
+                for node, spot in file.classes
+                if self._holds_tools(self.resolver.instance(self.resolver.cls(node, spot.scope)), file)
+            ]
             for name, binding in _last_bindings(file):
                 value = binding.value
-                if isinstance(value, ast.Call) or getattr(value, "attr", getattr(value, "id", "")) == "tool":
-                    names.add(name)
-        names = {name for name in names if len(name) > 2}
-        return re.compile("|".join(map(re.escape, sorted(names))).encode()) if names else None
+                is_tool = getattr(value, "attr", getattr(value, "id", "")) == "tool"
+                if is_tool or (
+                    isinstance(value, ast.Call)
+                    and self._holds_tools(self.resolver.resolve(value, file.scope), file)
+                ):
+                    found.append(name)
+            if found := [name for name in found if len(name) > 2]:
+                names.update(found)
+                homes.add("import" if file.path.stem == "__init__" else file.path.stem)
+        return {name.encode() for name in names}, {home.encode() for home in homes}
+
+    def _holds_tools(self, thing: Thing, file: SourceFile) -> bool:
+        """Return whether this is a server or an application, or part of a tool object."""
+        if not isinstance(thing, Instance):
+            return isinstance(thing, Server)
+        has_schema = "put_schema" in file.text or "putSchema" in file.text
+        execute = SPELLINGS["execute"] if has_schema else ()
+        members = (self.resolver.member(thing.cls, name) for name in execute)
+        return is_application(self.maker, thing.cls) or any(members)
 
     def _report_start(self, file: SourceFile) -> None:
         if file.path.name == "__main__.py" or ("run" not in file.text and file.text.isascii()):
@@ -172,6 +203,9 @@ class _Scanner:
         groups = self._object(target, files) if target.name else self._modules(files)
         has_any = any(group.tools for group in groups) or len(self.findings) > before
         if not has_any and not self._has_findings:
+            for path in [] if files else target.files[:_MAX_EXAMPLES]:
+                self._open(path)
+            files = [self.files[path] for path in target.files if path in self.files]
             self.findings.append(_report_nothing(target, files))
         return groups
 
@@ -391,7 +425,8 @@ class _Scanner:
             if tool.long_name is not None:
                 result.findings += report_shortened(tool)
             result.findings += tool.findings
-            names.setdefault((tool.reference.casefold(), tool.version), []).append(tool)
+            if label is None and not is_uncertain(note.guesses):
+                names.setdefault((tool.reference.casefold(), tool.version), []).append(tool)
             if label is not None:
                 result.servers[id(tool)] = label
             listed = result.tools if tool.kind == "tool" else result.features
@@ -468,11 +503,7 @@ class _Scanner:
         if not group.tools:
             return
         registry = self._make_registry(group)
-        guessed = [
-            tool
-            for tool in group.tools
-            if any(item.code == "guessed-condition" for item in self.maker.note(tool.origin).guesses)
-        ]
+        guessed = [tool for tool in group.tools if is_uncertain(self.maker.note(tool.origin).guesses)]
         certain = [tool for tool in group.tools if tool not in guessed]
         self.findings += registry.add_all(certain).findings
         for tool in guessed:
@@ -484,7 +515,7 @@ class _Scanner:
             yield entry.tool, id(entry.tool) in listed
 
 
-_REGISTERING = ("add", "add_tool", "tool")
+_REGISTERING = ("add", "add_tool", "list_tools", "prompt", "resource", "tool")
 
 
 def _last_bindings(file: SourceFile) -> list[tuple[str, Binding]]:
@@ -568,19 +599,11 @@ def scan(*targets: str | os.PathLike[str], progress: Progress | None = None) -> 
 
 
 def _report_same_names(several: Sequence[list[Tool]]) -> Iterator[Finding]:
-    """Report names that several tools have: one by one, or all together if there are many."""
-    together = "served together, only one of them is listed"
-    hint = "serve them apart, or give each a namespace"
-    if len(several) > MAX_DUPLICATES:
-        most = max(several, key=len)
-        example = f"'{most[0].name}' of {len(most)}"
-        words = f"{len(several)} names are those of several tools, as {example}; {together}"
-        yield Finding("duplicate-name", "advice", words, hint=hint)
-        return
+    """Report names that marked functions of several files have."""
     for tools in several:
-        shown = ", ".join(str(tool.source) for tool in tools[:MAX_DUPLICATES])
-        more = f" and {len(tools) - MAX_DUPLICATES} more" if len(tools) > MAX_DUPLICATES else ""
-        words = f"{len(tools)} tools are called '{tools[0].name}'; {together}: {shown}{more}"
+        shown = ", ".join(str(tool.source) for tool in tools)
+        words = f"{len(tools)} tools are called '{tools[0].name}'; only one of them is listed: {shown}"
+        hint = "serve them apart, or give each a namespace"
         yield replace(_about(tools[1], "duplicate-name", "advice", words, hint), tool=tools[0].name)
 
 

@@ -114,10 +114,6 @@ TOGETHER: dict[str, list[ToolDefinition]] = {
         define(name="get_customer", description="Get the customer with a number."),
         define(name="fetch_customer", description="Fetch a customer by number."),
     ],
-    "no-occasion": [
-        define(name="find_orders", description="Find orders by words."),
-        define(name="find_old_orders", description="Find orders in the archive."),
-    ],
     "costly-list": [define(name=f"find_{number}", description=LONG[:9_000]) for number in range(9)],
 }
 ELSEWHERE = {"missing-docstring", "undocumented-result", "unknown-rule", "idle-ignore"}

@@ -184,15 +184,6 @@ def test_a_name_of_many_tools_is_reported_once_with_their_places(folder: Path) -
     assert all(f"{folder / f'{name}.py'}:" in findings[0].message for name in "abcd")
 
 
-def test_many_names_of_several_tools_are_summed_up(folder: Path) -> None:
-    tools = "".join(f"@tool\ndef do_{number}():\n    'Do it.'\n" for number in range(12))
-    for name in "ab":
-        write(folder / f"{name}.py", f"from toolcrib import tool\n{tools}")
-    (finding,) = scan(folder).findings
-    assert (finding.code, finding.level) == ("duplicate-name", "advice")
-    assert finding.message.startswith("12 names are those of several tools")
-
-
 def test_one_file_by_two_targets_is_one(folder: Path) -> None:
     path = write(folder / "a.py", TWO)
     found = scan(path, folder, "a")
@@ -203,7 +194,7 @@ def test_one_file_by_two_targets_is_one(folder: Path) -> None:
 def test_a_broken_file_is_a_finding_and_hides_nothing_else(folder: Path) -> None:
     write(folder / "a.py", TWO)
     write(folder / "b.py", "from toolcrib import tool\ndef broken(:\n")
-    (folder / "c.py").write_bytes(b"# tool \xff\xfe\n")
+    (folder / "c.py").write_bytes(b"# toolcrib \xff\xfe\n")
     (folder / "d.py").write_bytes(b"tool\0")
     os.mkfifo(folder / "e.py")
     (folder / "f.py").symlink_to(folder / "g.py")
