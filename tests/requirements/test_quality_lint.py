@@ -111,15 +111,19 @@ def test_a_17_every_parameter_has_type_description_and_required() -> None:
 
 
 def test_c_19_docstrings_have_an_example_where_a_call_is_not_plain_and_simple_annotations() -> None:
-    def send_letter(to: str, text: str) -> str:
+    def send_letter(to: dict[str, str]) -> str:
         """Send a letter."""
         return ""
 
-    def send_card(to: str, text: str) -> str:
+    def send_card(to: dict[str, str]) -> str:
         """Send a card.
 
-        Ejemplo: send_card(to="Ana", text="Hola")
+        Ejemplo: send_card(to={"name": "Ana"})
         """
+        return ""
+
+    def send_note(to: str, text: str) -> str:
+        """Send a note."""
         return ""
 
     def nest(deep: dict[str, list[dict[str, list[dict[str, list[int]]]]]]) -> str:
@@ -129,6 +133,7 @@ def test_c_19_docstrings_have_an_example_where_a_call_is_not_plain_and_simple_an
     assert ("no-example", None) in codes(send_letter)
     assert ("no-example", None) not in codes(send_card)
     assert ("no-example", None) not in codes(find_orders)
+    assert ("no-example", None) not in codes(send_note)
     assert ("deep-parameter", "deep") in codes(nest)
 
 

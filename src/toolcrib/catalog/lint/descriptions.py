@@ -235,12 +235,11 @@ def _count_bytes(text: str) -> int:
 
 
 def find_missing_example(tool: LintedTool) -> Iterator[Problem]:
-    """Ask for an example only where a call is not obvious: two free texts, or a structured parameter."""
+    """Ask for an example only where a call is not obvious: a structured parameter is required."""
     if not tool.description:
         return  # reported already
     needed = [schema for name, schema in tool.parameter_schemas.items() if name in tool.required]
-    texts = sum(schema.get("type") == "string" and "enum" not in schema for schema in needed)
-    if texts < 2 and not any(map(_is_structured, needed)):
+    if not any(map(_is_structured, needed)):
         return
     if any(sign in tool.lower_text for sign in _EXAMPLE_SIGNS) or _CALL.search(tool.joined_text):
         return

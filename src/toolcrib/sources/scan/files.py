@@ -5,18 +5,16 @@ from __future__ import annotations
 import ast
 import os
 import re
-import stat
 import sys
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 from toolcrib.errors import Finding, SourceError, suggest_file
-from toolcrib.sources.loading import find_import_root, find_module_file, find_python_files
+from toolcrib.sources.loading import find_import_root, find_module_file, find_python_files, names_in, resolve
 from toolcrib.sources.scan.source_file import SourceFile, words_in
-from toolcrib.sources.source_text import check_compiles, parse_text, read_text
+from toolcrib.sources.source_text import check_compiles, parse_text, read_text, read_words
 from toolcrib.sources.targets import parse_target
 
 KNOWN_BY_NAME = frozenset(sys.stdlib_module_names) | words_in(
@@ -24,7 +22,6 @@ KNOWN_BY_NAME = frozenset(sys.stdlib_module_names) | words_in(
 )
 """Packages that a file of the same name beside the scanned ones does not replace: importing puts the folder
 of a file last."""
-MAX_BYTES_FOLLOWING = 8_000_000
 _ODD = re.compile(rb"\0|coding[:=][ \t]*(?!utf-?8\b)", re.IGNORECASE)
 """Encodings in which the words may be written otherwise."""
 _TOOLS = re.compile(
@@ -46,7 +43,7 @@ class Library:
         starts = [resolve(Path(root)) for root in roots]
         self.files: dict[Path, SourceFile | SourceError] = {}  # all that were looked into, also in vain
         self._package_of = cache(find_import_root)
-        self._list, self._real = cache(_list_names), cache(self._permitted)
+        self._list, self._real = cache(names_in), cache(self._permitted)
         self.mentions_tools = cache(mentions_tools)
         self.imported = cache(self._find_imported)
         self._areas = dict.fromkeys(_area(start) for start in starts)
@@ -87,10 +84,8 @@ class Library:
         try:
             text = read_text(path)
             tree = parse_text(text, path)
-            file = SourceFile(path, ".".join(parts) or path.parent.name, base, tree, text)
-            if file.is_suspect:
-                check_compiles(text, path)
-            return file
+            check_compiles(tree, text, path)
+            return SourceFile(path, ".".join(parts) or path.parent.name, base, tree, text)
         except SourceError as error:
             return error
 
@@ -126,16 +121,11 @@ class Library:
 
     def _find(self, base: Path, *parts: str) -> Path | None:
         """Return the file of a dotted name below a folder, if it may be read."""
-        folder = str(base)  # many are looked for, and few are there: text is cheaper, and so are lists
-        for part in parts[:-1]:
-            if part not in self._list(folder):
-                return None
-            folder = f"{folder}{os.sep}{part}"
-        last = parts[-1] if parts else ""
-        paths = [f"{folder}{os.sep}{last}.py"] if f"{last}.py" in self._list(folder) else []
-        if not parts or last in self._list(folder):
-            folder = os.path.join(folder, last)
-            paths[:0] = [os.path.join(folder, "__init__.py")] if "__init__.py" in self._list(folder) else []
+        folder, last = os.path.join(base, *parts[:-1]), parts[-1] if parts else ""
+        package = os.path.join(folder, last)
+        is_package = (not last or last in self._list(folder)) and "__init__.py" in self._list(package)
+        paths = [os.path.join(package, "__init__.py")] if is_package else []
+        paths += [f"{package}.py"] if f"{last}.py" in self._list(folder) else []
         return next(filter(None, map(self._real, paths)), None)
 
     def _permitted(self, path: str) -> Path | None:
@@ -147,21 +137,6 @@ class Library:
             return None if path is None else self.file(path)
         except SourceError:
             return None
-
-
-def resolve(path: Path) -> Path:
-    """Return a path as importing names it; one whose links go in circles stays as it is."""
-    try:
-        return path.resolve()
-    except (OSError, RuntimeError, ValueError):
-        return path.absolute()
-
-
-def _list_names(folder: str) -> frozenset[str]:
-    try:
-        return frozenset(os.listdir(folder))
-    except OSError:
-        return frozenset()
 
 
 def _area(root: Path) -> Path:
@@ -226,18 +201,3 @@ def mentions_tools(path: Path) -> bool:
     """Return whether a file is worth parsing. One that cannot be read is, so that the reason is told."""
     data = read_words(path)
     return data is None or _TOOLS.search(data) is not None or _ODD.search(data[:500]) is not None
-
-
-def read_words(path: Path) -> bytes | None:
-    """Return the text of a file with identifiers as Python reads them; None where that takes a parser."""
-    try:
-        facts = path.stat()
-        if not stat.S_ISREG(facts.st_mode) or facts.st_size > MAX_BYTES_FOLLOWING:
-            return None
-        with open(path, "rb", buffering=0) as stream:
-            data = stream.readall()
-    except OSError:
-        return None
-    if data.isascii():
-        return data
-    return unicodedata.normalize("NFKC", data.decode(errors="replace")).encode()

@@ -154,7 +154,7 @@ def read_server(maker: ToolMaker, server: Server) -> list[Tool]:
         key = (tool.name, tool.version)
         earlier = found.setdefault(key, tool)
         before, note = maker.note(earlier.origin), maker.note(tool.origin)
-        if before.key == note.key:  # one function, reached in several ways
+        if before is note or before.key == note.key != ():  # one function, reached in several ways
             found[key] = tool if len(note.guesses) < len(before.guesses) else earlier
         elif is_uncertain([*before.guesses, *note.guesses]):
             maker.note(earlier.origin, guesses=[_OTHER])

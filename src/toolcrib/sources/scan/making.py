@@ -470,7 +470,7 @@ def build_application(maker: ToolMaker, instance: Instance) -> Any:
         found = None if thing is None else maker.make(thing, (*guesses, *doubts))
         is_whole &= found is not None
         made += found if isinstance(found, list) else [] if found is None else [found]
-    if not is_whole:
+    if not is_whole and (is_ours or made):
         words = f"{cls.node.name}.list_tools() builds its list in a way that cannot be followed to its end"
         hint = "return a list of methods: [self.first, self.second]"
         maker.report("guessed-list", "warning", words, cls.scope, cls.line, hint)

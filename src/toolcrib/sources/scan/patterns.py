@@ -188,6 +188,13 @@ class Patterns:
         returns = decorator.file.returns.get(id(decorator.node), [])
         if returns and all(getattr(value, "id", "") in names for value, _ in returns):
             return True
+        made = [
+            self.resolver.resolve(value.func, at.scope)
+            for value, at in returns
+            if isinstance(value, ast.Call)
+        ]
+        if any(isinstance(each, Function) and each is not decorator and self._keeps(each) for each in made):
+            return True
         inner = ast.walk(decorator.node)
         return any("wraps" in (getattr(item, "id", ""), getattr(item, "attr", "")) for item in inner)
 
@@ -265,10 +272,12 @@ class Patterns:
             case Known(name="builtins.setattr" | "builtins.delattr") if len(node.args) >= 2:
                 name = str(getattr(node.args[1], "value", "__dict__"))
                 self._doubt_change(self.resolver.first(call), name)
-            case Known() if callee.call is None:
-                self._hand_over(callee, call)
-            case Written() if self._given_servers(call):
-                self.resolver.add(callee.file)
+            case Written() if not callee.file.is_followed:
+                given = (*call.args, *(item.value for item in call.keywords))
+                if any(
+                    isinstance(self.resolver.resolve(each, call.scope, call.frame), Server) for each in given
+                ):
+                    self.resolver.add(callee.file)
 
     def _method(self, method: Method, call: Arguments) -> None:
         """Do what calling a method of a server does."""
@@ -337,22 +346,7 @@ class Patterns:
             guesses = (*guesses, Guess("guessed-name", text))
         server.mounts.append(Mount(inner, str(getattr(prefix, "value", None) or ""), guesses))
 
-    # --- code that is only announced -----------------------------------------------------------------
-
-    def _hand_over(self, callee: Known, call: Arguments) -> None:
-        """Announce that code that is not read may put tools on a server that it is given."""
-        if not any(word in callee.last.lower() for word in ("tool", "regist", "setup", "mount")):
-            return
-        for argument in self._given_servers(call):
-            text = f"`{show(argument)}` is handed to {callee.name}(), which may add tools to it"
-            hint = "name the folder of that package too, to scan both"
-            self.report("guessed-more", "advice", text, call.scope, call.line, hint)
-
-    def _given_servers(self, call: Arguments) -> list[ast.expr]:
-        given = [*call.args, *(item.value for item in call.keywords)]
-        return [
-            node for node in given if isinstance(self.resolver.resolve(node, call.scope, call.frame), Server)
-        ]
+    # --- changes of functions ------------------------------------------------------------------------
 
     def _stored(self, target: ast.expr, spot: Spot) -> None:
         """`function.__doc__ = ...`, `function.__annotations__[...] = ...` and calls of its methods."""

@@ -73,6 +73,8 @@ _SERVERS: dict[tuple[str, str], LibraryName] = {
     ("mcp", "Server"): "low-level",
     ("fastmcp", "FastMCP"): "fastmcp",
 }
+_CHOOSING = words_in("add_tool get_tools list_tools tool _list_tools _list_tools_mcp")
+"""The methods of servers that decide which tools there are."""
 _PLAIN_BASES = words_in("builtins.object abc.ABC typing.Generic typing.Protocol typing.NamedTuple")
 _KINDS = {
     "builtins.staticmethod": "static",
@@ -218,7 +220,8 @@ class Resolver:
         server = self.servers.setdefault(key, made_of)
         if server.cls is None:
             server.cls = cls
-            server.guesses.append(Guess("guessed-server", f"the server is a {cls.node.name}"))
+            if any(name in item.body.names for item in self.classes(cls) for name in _CHOOSING):
+                server.guesses.append(Guess("guessed-server", f"the server is a {cls.node.name}"))
         return server
 
     def unknown_server(self, node: ast.expr, scope: Scope, name: str = "") -> Server:
@@ -550,11 +553,11 @@ class Resolver:
         return found
 
     def add(self, file: SourceFile) -> None:
-        """Look into a file too: one of its functions is given a server."""
-        if file not in self.files:
-            self.files.append(file)
-            for name in ("_heirs", "_call_index"):
-                vars(self).pop(name, None)
+        """Look into a file too."""
+        file.is_followed = True
+        self.files.append(file)
+        for name in ("_heirs", "_call_index"):
+            vars(self).pop(name, None)
 
     @cached_property
     def _call_index(self) -> tuple[dict[str, list[CallAt]], dict[str, set[str]]]:

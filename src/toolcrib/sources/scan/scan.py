@@ -28,22 +28,32 @@ from toolcrib.sources.foreign.entry_point import find_start
 from toolcrib.sources.loading import find_import_root, imports_forbidden
 from toolcrib.sources.modules import GROUP
 from toolcrib.sources.scan.features import read_features
-from toolcrib.sources.scan.files import Library, ScanTarget, find_target, read_words
+from toolcrib.sources.scan.files import Library, ScanTarget, find_target
 from toolcrib.sources.scan.foreign import is_uncertain
 from toolcrib.sources.scan.making import ToolMaker, is_application, is_complete, is_tool_object, read_table
 from toolcrib.sources.scan.names import public_names
 from toolcrib.sources.scan.patterns import Patterns, placed
-from toolcrib.sources.scan.resolve import Resolver
+from toolcrib.sources.scan.resolve import MARKS, Resolver
 from toolcrib.sources.scan.source_file import FUNCTIONS, Binding, Guess, SourceFile
-from toolcrib.sources.scan.things import Class, Data, Function, Instance, Known, Module, Server, Thing
+from toolcrib.sources.scan.things import (
+    Class,
+    Data,
+    Function,
+    Instance,
+    Known,
+    Marker,
+    Method,
+    Module,
+    Server,
+    Thing,
+)
+from toolcrib.sources.source_text import read_words
 from toolcrib.sources.tables import DEFINITION_TABLES, HANDLER_TABLE, add_locations
 from toolcrib.sources.targets import SAMPLES, default_target, parse_target
-from toolcrib.tool import SPELLINGS, Tool
+from toolcrib.tool import Tool
 
 Progress = Callable[[str, int, int], None]
 """Called with a step (`files`, `modules` or `tools`), how many of them are done, and how many there are."""
-_MAX_EXAMPLES = 10
-"""Files without any sign of tools that are looked into for functions that could be some."""
 _TABLES = (GROUP, *DEFINITION_TABLES, HANDLER_TABLE)
 
 
@@ -83,7 +93,6 @@ class _Scanner:
         self.patterns = Patterns(self.resolver, self.findings)
         self.maker = ToolMaker(self.resolver, self.patterns)
         self.files: dict[Path, SourceFile] = {}
-        self._seen: set[Path] = set()
         self._claimed: set[Server] = set()
         self._offered: set[int] = set()
         self._read()
@@ -98,7 +107,7 @@ class _Scanner:
             self.progress("files", position, len(self.paths))
             if path in wanted or self.library.mentions_tools(path):
                 self._open(path)
-            elif os.path.exists(path) and os.path.getsize(path):
+            else:
                 skipped.append(path)
         # A file may use a server, or an application, without any word that gives it away.
         done = -1
@@ -109,10 +118,9 @@ class _Scanner:
                 if not names.isdisjoint(words) and not homes.isdisjoint(words):
                     self._open(path)
             skipped = [path for path in skipped if path not in self.files]
-        opened = self.resolver.files
-        for position, file in enumerate(opened):  # others are added meanwhile
-            self.files.setdefault(file.path, file)
-            self.progress("modules", position, len(opened))
+        for position, file in enumerate(self.resolver.files):  # others are added meanwhile
+            self.files[file.path] = file
+            self.progress("modules", position, len(self.resolver.files))
             self.patterns.find(file)
         for server in self.resolver.servers.values():  # in the order in which they run, nearly
             server.registrations.sort(key=lambda item: (item.call.file.name, item.call.line))
@@ -133,10 +141,9 @@ class _Scanner:
                 self.findings.append(error.finding)
                 continue
             self.files[path] = file
-            self.resolver.files.append(file)
+            self.resolver.add(file)
             others = {other for item in file.imports for other in self.library.imported(item, file)}
-            waiting += [other for other in sorted(others - self._seen) if self.library.mentions_tools(other)]
-            self._seen |= others
+            waiting += sorted(filter(self.library.mentions_tools, others - self.files.keys()))
 
     def _words(self) -> tuple[set[bytes], set[bytes]]:
         """Return the names of servers, of classes with tools and of functions that register tools, and words
@@ -144,42 +151,27 @@ class _Scanner:
         names: set[str] = set()
         homes: set[str] = set()
         for file in self.resolver.files:
-            adding = _REGISTERING if "toolcrib" in file.text else _REGISTERING[1:]
-            calls = [
-                (getattr(item, "func", item), at)
-                for node, at in file.decorated
-                for item in node.decorator_list
-            ]
-            calls += [(at.node.func, at.spot) for at in file.calls]
-            found = [
-                at.function.name for each, at in calls if at.function and getattr(each, "attr", "") in adding
-            ]
-            found += [
-                node.name
-                for node, spot in file.classes
-                if self._holds_tools(self.resolver.instance(self.resolver.cls(node, spot.scope)), file)
-            ]
-            for name, binding in _last_bindings(file):
-                value = binding.value
-                is_tool = getattr(value, "attr", getattr(value, "id", "")) == "tool"
-                if is_tool or (
-                    isinstance(value, ast.Call)
-                    and self._holds_tools(self.resolver.resolve(value, file.scope), file)
-                ):
-                    found.append(name)
-            if found := [name for name in found if len(name) > 2]:
-                names.update(found)
+            calls = [(item, at) for node, at in file.decorated for item in node.decorator_list]
+            adding = {"add", *_REGISTERING} if "toolcrib" in file.text else _REGISTERING
+            found: set[str] = set()
+            for node, at in (*calls, *(at[:2] for at in file.calls)):
+                if at.function and getattr(getattr(node, "func", node), "attr", "") in adding:
+                    found.add(at.function.name)
+            classes = [(node.name, self.resolver.cls(node, at.scope)) for node, at in file.classes]
+            things = [(name, self.resolver.instance(cls)) for name, cls in classes]
+            for name, item in _last_bindings(file):
+                if isinstance(item.value, ast.Attribute | ast.Call | ast.Name):
+                    things.append((name, self.resolver.resolve(item.value, file.scope)))
+            found |= {name for name, thing in things if self._holds_tools(thing)}
+            names |= found
+            if found:
                 homes.add("import" if file.path.stem == "__init__" else file.path.stem)
         return {name.encode() for name in names}, {home.encode() for home in homes}
 
-    def _holds_tools(self, thing: Thing, file: SourceFile) -> bool:
-        """Return whether this is a server or an application, or part of a tool object."""
-        if not isinstance(thing, Instance):
-            return isinstance(thing, Server)
-        has_schema = "put_schema" in file.text or "putSchema" in file.text
-        execute = SPELLINGS["execute"] if has_schema else ()
-        members = (self.resolver.member(thing.cls, name) for name in execute)
-        return is_application(self.maker, thing.cls) or any(members)
+    def _holds_tools(self, thing: Thing) -> bool:
+        if isinstance(thing, Instance):
+            return is_application(self.maker, thing.cls) or is_tool_object(self.maker, thing)
+        return isinstance(thing, Server | Method | Marker) or getattr(thing, "name", "") in MARKS
 
     def _report_start(self, file: SourceFile) -> None:
         if file.path.name == "__main__.py" or ("run" not in file.text and file.text.isascii()):
@@ -203,7 +195,7 @@ class _Scanner:
         groups = self._object(target, files) if target.name else self._modules(files)
         has_any = any(group.tools for group in groups) or len(self.findings) > before
         if not has_any and not self._has_findings:
-            for path in [] if files else target.files[:_MAX_EXAMPLES]:
+            for path in [] if files else target.files[:10]:  # for functions that could be tools
                 self._open(path)
             files = [self.files[path] for path in target.files if path in self.files]
             self.findings.append(_report_nothing(target, files))
@@ -404,7 +396,6 @@ class _Scanner:
             for group in self._without_repeats(groups)
             for tool, is_listed in self._register(group)
         ]
-        names: dict[tuple[str, str | None], list[Tool]] = {}
         entries.sort(key=place_of)
         for position, (tool, is_listed, label) in enumerate(entries):
             self.progress("tools", position, len(entries))
@@ -425,13 +416,10 @@ class _Scanner:
             if tool.long_name is not None:
                 result.findings += report_shortened(tool)
             result.findings += tool.findings
-            if label is None and not is_uncertain(note.guesses):
-                names.setdefault((tool.reference.casefold(), tool.version), []).append(tool)
             if label is not None:
                 result.servers[id(tool)] = label
             listed = result.tools if tool.kind == "tool" else result.features
             (listed if is_listed else result.unlisted).append(tool)
-        result.findings += _report_same_names([tools for tools in names.values() if len(tools) > 1])
         result.findings = list(dict.fromkeys(result.findings))
         result.read = list(self.library.files)
         self.library.forget()
@@ -441,14 +429,14 @@ class _Scanner:
         """Return the groups with each tool once, even if it was found through two targets."""
         seen: set[Any] = set()
         for group in groups:
-            kept = []
+            kept: dict[Any, Tool] = {}
             for tool in group.tools:
                 origin = self.maker.note(tool.origin).key or (id(tool.origin),)
-                key = (origin, tool.reference, tool.version)  # what is reachable in two ways was written once
-                if key not in seen:
-                    seen.add(key)
-                    kept.append(tool)
-            group.tools = kept
+                kept.setdefault(
+                    (origin, tool.reference, tool.version), tool
+                )  # reachable in two ways: written once
+            group.tools = [tool for key, tool in kept.items() if key not in seen]
+            seen |= kept.keys()
         return groups
 
     # --- targets ---
@@ -515,7 +503,7 @@ class _Scanner:
             yield entry.tool, id(entry.tool) in listed
 
 
-_REGISTERING = ("add", "add_tool", "list_tools", "prompt", "resource", "tool")
+_REGISTERING = {"add_tool", "list_tools", "prompt", "resource", "tool"}
 
 
 def _last_bindings(file: SourceFile) -> list[tuple[str, Binding]]:
@@ -596,15 +584,6 @@ def scan(*targets: str | os.PathLike[str], progress: Progress | None = None) -> 
     finally:
         if was_collecting:
             gc.enable()
-
-
-def _report_same_names(several: Sequence[list[Tool]]) -> Iterator[Finding]:
-    """Report names that marked functions of several files have."""
-    for tools in several:
-        shown = ", ".join(str(tool.source) for tool in tools)
-        words = f"{len(tools)} tools are called '{tools[0].name}'; only one of them is listed: {shown}"
-        hint = "serve them apart, or give each a namespace"
-        yield replace(_about(tools[1], "duplicate-name", "advice", words, hint), tool=tools[0].name)
 
 
 def _about(tool: Tool, code: str, level: Level, words: str, hint: str | None = None) -> Finding:

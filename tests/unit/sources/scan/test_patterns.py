@@ -195,10 +195,6 @@ GUARDS = {
     "a loop that skips": (
         "for f in [work]:\n    if not os.environ.get('X'):\n        continue\n    mcp.add_tool(f)\n"
     ),
-    "a handler that returns": (
-        "def register(m):\n    try:\n        import extra\n    except ImportError:\n        return\n"
-        "    m.add_tool(work)\nregister(mcp)\n"
-    ),
     "a call below a condition": (
         "def register(m):\n    m.add_tool(work)\nif os.environ.get('X'):\n    register(mcp)\n"
     ),
