@@ -90,7 +90,7 @@ def _is_test(path: Path) -> bool:
     try:
         return _TESTS.fullmatch(path.name) is not None and _TESTING.search(path.read_bytes()) is not None
     except OSError:
-        return False  # whoever reads it says why it cannot be read
+        return False  # reading it reports why
 
 
 def find_source_folders(folder: Path) -> list[Path]:

@@ -276,7 +276,7 @@ def test_functions_that_may_never_meet_are_no_duplicates(tmp_path: Path) -> None
     ],
 )
 def test_a_decorator_called_tool_of_somebody_else_marks_nothing(tmp_path: Path, own: str) -> None:
-    found = scanned(tmp_path, f"{HEAD}{own}def f(*args):\n    '''Words.'''\n")
+    found = scanned(tmp_path, f"from toolcrib import MCPServer\n{own}def f(*args):\n    '''Words.'''\n")
     assert not found.tools
     assert not found.errors or {finding.code for finding in found.errors} == {"no-marked-tools"}
 
