@@ -22,20 +22,6 @@ _STOP_WORDS = word_set(
     "a an the this that these those of to for in on at by with and or is are be it its as from into your"
     " you given specified using use tool function method returns return will can"
 )
-_SYNONYMS = {
-    word: group.split()[0]
-    for group in (
-        "get fetch retrieve obtain load read",
-        "create add insert make new",
-        "delete remove erase destroy drop",
-        "update modify edit change alter",
-        "find search lookup locate",
-        "send deliver dispatch",
-        "run execute invoke",
-        "list enumerate",
-    )
-    for word in group.split()
-}
 _SAME_VERBS = {
     verb: group.split()[0]
     for group in (
@@ -100,14 +86,11 @@ def _near_duplicate(earlier: LintedTool, later: LintedTool) -> Problem:
 
 @lru_cache(maxsize=65_536)
 def _stem(word: str) -> str:
-    if word in _SYNONYMS:
-        return _SYNONYMS[word]
     for ending, replacement in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
             word = word[: len(word) - len(ending)] + replacement
             break
-    word = word.removesuffix("e") if len(word) > 3 else word
-    return _SYNONYMS.get(word, word)
+    return _SAME_VERBS.get(word, word.removesuffix("e") if len(word) > 3 else word)
 
 
 def _similarity(one: frozenset[str], other: frozenset[str]) -> float:
@@ -205,10 +188,9 @@ def find_short_description(tool: LintedTool) -> Iterator[Problem]:
         yield Problem(f"The description of '{tool.name}' has only {length} character{'s' * (length > 1)}")
 
 
-def _weigh(character: str) -> int:
-    """Return how many Latin letters a character stands for: scripts of Asia need fewer for the same words."""
-    is_wide = unicodedata.east_asian_width(character) in "WF"
-    return 3 if is_wide else 2 if "\u0590" <= character <= "\u17ff" else 1
+def _weigh(letter: str) -> int:
+    """Return how many Latin letters one stands for: scripts of Asia need fewer for the same words."""
+    return 3 if unicodedata.east_asian_width(letter) in "WF" else 2 if "\u0590" <= letter <= "\u17ff" else 1
 
 
 def _repeats_name(tool: LintedTool) -> bool:

@@ -162,10 +162,8 @@ def read_server(maker: ToolMaker, server: Server) -> list[Tool]:
             which = "last" if server.library == "fastmcp" else "first"
             words = f"Tool '{tool.name}' is registered twice on one server: the {which} one counts"
             hint = f"the first one is at {earlier.source}; rename one"
-            path, line = str(registration.call.file.path), tool.source.line
-            maker.findings.append(
-                Finding("duplicate-name", "error", words, tool.name, None, path, line, hint)
-            )
+            place = (str(registration.call.file.path), tool.source.line)
+            maker.findings.append(Finding("duplicate-name", "error", words, tool.name, None, *place, hint))
             found[key] = tool if server.library == "fastmcp" else earlier
     for mount in server.mounts:
         for tool in maker.tools_of(mount.server):
