@@ -36,6 +36,8 @@ from toolcrib.sources.source_text import show_syntax_error
 _INSTALLED = frozenset({"dist-packages", "site-packages"})
 _STANDARD_LIBRARY = os.path.dirname(os.__file__)  # sysconfig costs start-up time
 _SKIPPED_FOLDERS = _INSTALLED | {"__pycache__", "node_modules"}
+_TESTS = re.compile(r"conftest\.py|test_.*\.py|.*_test\.py")
+_TESTING = re.compile(rb"^[ \t]*assert\b|\b(?:pytest|unittest)\b", re.MULTILINE)
 _BUILD_FOLDERS = {"build", "dist"}  # they hold copies of the sources
 _PROJECT_FILES = ("pyproject.toml", "setup.py")
 
@@ -82,18 +84,41 @@ def _check_may_import(what: str) -> None:
 def find_python_files(
     folder: Path, on_error: Callable[[OSError], None] | None = None, *, with_main: bool = False
 ) -> list[Path]:
-    """Return every Python file below a folder, sorted, except in hidden, vendored and built folders.
+    """Return every Python file below a folder, sorted, without tests, and hidden, vendored and built folders.
 
     Links to folders are not followed, so there are no cycles. `on_error` gets folders that cannot be read.
     `with_main` adds each `__main__.py`, which must not be imported: it runs a program.
     """
     found = [here / name for here, names in _walk(folder, on_error) for name in names if _is_source(name)]
-    return sorted(path for path in found if with_main or path.name != "__main__.py")
+    return sorted(path for path in found if (with_main or path.name != "__main__.py") and not _is_test(path))
+
+
+def _is_test(path: Path) -> bool:
+    """Return whether a file holds tests: tools are in files such as `test_migration.py` too."""
+    try:
+        return _TESTS.fullmatch(path.name) is not None and _TESTING.search(path.read_bytes()) is not None
+    except OSError:
+        return False  # reading it reports why
 
 
 def find_source_folders(folder: Path) -> list[Path]:
     """Return the folder and every folder below it where `find_python_files` looks."""
     return [here for here, _ in _walk(folder)]
+
+
+def names_in(folder: str) -> frozenset[str]:
+    try:
+        return frozenset(os.listdir(folder))
+    except OSError:
+        return frozenset()
+
+
+def resolve(path: Path) -> Path:
+    """Return a path as importing names it; one whose links go in circles stays as it is."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError, ValueError):
+        return path.absolute()
 
 
 def find_import_root(path: Path) -> tuple[Path, list[str]]:
@@ -178,6 +203,7 @@ def _walk(
             name
             for name in folders
             if not is_skipped_folder(name)
+            and name != "tests"
             and not (is_project and name in _BUILD_FOLDERS)
             and not os.path.exists(here / name / "pyvenv.cfg")
         ]

@@ -14,6 +14,7 @@ import re
 import stat
 import sys
 import tokenize
+import unicodedata
 import warnings
 from pathlib import Path
 
@@ -23,6 +24,7 @@ MAX_BYTES = 5 * 1024 * 1024
 MAX_PARTS = 400_000
 """How many words and signs a file may have, roughly: the parser takes about a second for so many."""
 
+_MAX_BYTES_SEARCHED = 8_000_000
 _MAX_OPENINGS = 20_000
 _MAX_SHOWN = 200
 _OLD_FSTRINGS = sys.version_info < (3, 12)
@@ -39,6 +41,21 @@ _SLOW_CODECS = frozenset({"idna", "punycode", "undefined"})  # none writes progr
 def read_source(path: Path) -> ast.Module:
     """The syntax tree of a file. Raises SourceError where there is none to be had."""
     return parse_text(read_text(path), path)
+
+
+def read_words(path: Path) -> bytes | None:
+    """Return the text of a file with identifiers as Python reads them; None where that takes a parser."""
+    try:
+        facts = path.stat()
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > _MAX_BYTES_SEARCHED:
+            return None
+        with open(path, "rb", buffering=0) as stream:
+            data = stream.readall()
+    except OSError:
+        return None
+    if data.isascii():
+        return data
+    return unicodedata.normalize("NFKC", data.decode(errors="replace")).encode()
 
 
 def read_text(path: Path) -> str:
@@ -69,12 +86,12 @@ def parse_text(text: str, path: Path) -> ast.Module:
             gc.enable()
 
 
-def check_compiles(text: str, path: Path) -> None:
+def check_compiles(tree: ast.Module, text: str, path: Path) -> None:
     """Raise SourceError where a file has a syntax tree, and Python refuses to compile it all the same."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            compile(text, str(path), "exec", dont_inherit=True)
+            compile(tree, str(path), "exec", dont_inherit=True)
     except SyntaxError as error:
         raise _explain(error, text, path) from None
     except (RecursionError, MemoryError, ValueError):

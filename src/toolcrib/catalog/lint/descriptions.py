@@ -6,7 +6,7 @@ Tools are not compared with every other tool, only with those that share a key.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -22,20 +22,6 @@ _STOP_WORDS = word_set(
     "a an the this that these those of to for in on at by with and or is are be it its as from into your"
     " you given specified using use tool function method returns return will can"
 )
-_SYNONYMS = {
-    word: group.split()[0]
-    for group in (
-        "get fetch retrieve obtain load read",
-        "create add insert make new",
-        "delete remove erase destroy drop",
-        "update modify edit change alter",
-        "find search lookup locate",
-        "send deliver dispatch",
-        "run execute invoke",
-        "list enumerate",
-    )
-    for word in group.split()
-}
 _SAME_VERBS = {
     verb: group.split()[0]
     for group in (
@@ -48,13 +34,6 @@ _SAME_VERBS = {
 }
 _ENDINGS = (("ies", "y"), ("sses", "ss"), ("ing", ""), ("es", ""), ("ed", ""), ("s", ""))
 _WORD = re.compile(r"\w+")
-_WHEN_TO_USE = re.compile(
-    r"\b(?:when|whenever|if|before|after|instead|unless|only|first|once|prefer|useful|helpful|in order to|to"
-    r" (?:find|see|check|learn|decide|get|know)|use (?:this|it|for|to)|for (?:when|cases)|cuando|wenn"
-    r"|quand|si)\b",
-    re.IGNORECASE,
-)
-_MAX_LENGTH_WITHOUT_WHEN = 100
 
 
 def find_same_descriptions(tools: Sequence[LintedTool]) -> Iterator[tuple[LintedTool, Problem]]:
@@ -107,14 +86,11 @@ def _near_duplicate(earlier: LintedTool, later: LintedTool) -> Problem:
 
 @lru_cache(maxsize=65_536)
 def _stem(word: str) -> str:
-    if word in _SYNONYMS:
-        return _SYNONYMS[word]
     for ending, replacement in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
             word = word[: len(word) - len(ending)] + replacement
             break
-    word = word.removesuffix("e") if len(word) > 3 else word
-    return _SYNONYMS.get(word, word)
+    return _SAME_VERBS.get(word, word.removesuffix("e") if len(word) > 3 else word)
 
 
 def _similarity(one: frozenset[str], other: frozenset[str]) -> float:
@@ -126,28 +102,6 @@ def _location(earlier: LintedTool, later: LintedTool) -> str:
     """Return where the earlier tool is, if that is another file."""
     there, here = earlier.definition.source, later.definition.source
     return f" ({there})" if there.file and there.file != here.file else ""
-
-
-def find_missing_occasion(tools: Sequence[LintedTool]) -> Iterator[tuple[LintedTool, Problem]]:
-    """Ask for a "when to use" only where several tools do the same kind of thing to the same object."""
-    families: defaultdict[tuple[str, str], list[LintedTool]] = defaultdict(list)
-    for tool in tools:
-        words = tool.name_words
-        if len(words) > 1:
-            for noun in dict.fromkeys(_stem(word) for word in words[1:] if len(word) > 2):
-                families[_stem(words[0]), noun].append(tool)
-    reported: set[int] = set()
-    for family in families.values():
-        if not 2 <= len(family) <= 12:
-            continue  # with more, the word is a namespace
-        for tool in family:
-            text = tool.description
-            is_long = len(text) > _MAX_LENGTH_WITHOUT_WHEN
-            if id(tool) in reported or not text or is_long or _WHEN_TO_USE.search(text):
-                continue
-            reported.add(id(tool))
-            other = next(item.name for item in family if item is not tool)
-            yield tool, Problem(f"Nothing says when to use '{tool.name}' and when to use '{other}'")
 
 
 # --- names --------------------------------------------------------------------------------------------
@@ -247,8 +201,13 @@ def find_repeated_name(tool: LintedTool) -> Iterator[Problem]:
 
 def find_short_description(tool: LintedTool) -> Iterator[Problem]:
     length = len(tool.description)
-    if 0 < length < MIN_DESCRIPTION and not _repeats_name(tool):
+    if length and sum(map(_weigh, tool.description)) < MIN_DESCRIPTION and not _repeats_name(tool):
         yield Problem(f"The description of '{tool.name}' has only {length} character{'s' * (length > 1)}")
+
+
+def _weigh(letter: str) -> int:
+    """Return how many Latin letters one stands for: scripts of Asia need fewer for the same words."""
+    return 3 if unicodedata.east_asian_width(letter) in "WF" else 2 if "\u0590" <= letter <= "\u17ff" else 1
 
 
 def _repeats_name(tool: LintedTool) -> bool:
@@ -275,12 +234,11 @@ def _count_bytes(text: str) -> int:
 
 
 def find_missing_example(tool: LintedTool) -> Iterator[Problem]:
-    """Ask for an example only where a call is not obvious: two free texts, or a structured parameter."""
+    """Ask for an example only where a call is not obvious: a structured parameter is required."""
     if not tool.description:
         return  # reported already
     needed = [schema for name, schema in tool.parameter_schemas.items() if name in tool.required]
-    texts = sum(schema.get("type") == "string" and "enum" not in schema for schema in needed)
-    if texts < 2 and not any(map(_is_structured, needed)):
+    if not any(map(_is_structured, needed)):
         return
     if any(sign in tool.lower_text for sign in _EXAMPLE_SIGNS) or _CALL.search(tool.joined_text):
         return

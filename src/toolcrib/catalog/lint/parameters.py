@@ -18,7 +18,7 @@ from toolcrib.errors import InvalidSchemaError
 from toolcrib.validation.validator import Validator
 
 _DESTRUCTIVE = word_set(
-    "delete remove drop destroy erase purge wipe truncate kill terminate uninstall revoke format reset"
+    "delete remove drop destroy erase purge wipe truncate kill terminate uninstall revoke reset"
     " unlink overwrite shred deprovision prune evict rm"
 )
 _EXTERNAL_EFFECT = word_set(
@@ -28,7 +28,7 @@ _EXTERNAL_EFFECT = word_set(
 _RISKY = _DESTRUCTIVE | _EXTERNAL_EFFECT | {"execute", "exec", "eval", "shell"}
 _RISKY_ALONE = _DESTRUCTIVE | {"send", "pay", "exec", "eval"}
 _RISKY_AFTER_NAMESPACE = _DESTRUCTIVE | {"send", "pay", "execute", "publish", "deploy"}
-_RISKY_AT_END = _DESTRUCTIVE - {"reset", "format"}
+_RISKY_AT_END = _DESTRUCTIVE - {"reset"}
 _NOUNS_AT_END = frozenset({"status", "history", "list", "info", "count", "schema"})
 _READS_ONLY = word_set(
     "get list find search read show describe count lookup view inspect browse peek summarize"

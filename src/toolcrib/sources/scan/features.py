@@ -14,7 +14,7 @@ from toolcrib.errors import Location
 from toolcrib.registry.prompts import PromptFields, make_prompt
 from toolcrib.registry.registry import finding_of
 from toolcrib.registry.resources import ResourceFields, add_static, make_resource
-from toolcrib.sources.scan.files import resolve
+from toolcrib.sources.loading import resolve
 from toolcrib.sources.scan.foreign import Options, filled, library_of, read_options
 from toolcrib.sources.scan.making import ToolMaker
 from toolcrib.sources.scan.patterns import Registration, placed
@@ -64,6 +64,7 @@ def _read(maker: ToolMaker, item: Registration, library: str) -> list[Tool]:
         return []
     is_ours = library == "toolcrib"
     stub = maker.make_stub(function, drops=filled(maker, function), keeps_contexts=is_ours)
+    stub.function.__annotations__.pop("return", None)  # nothing describes it
     findings = [*(found for found in stub.findings if found.parameter != "return"), *read.findings]
     maker.note(stub.function, findings, maker.guesses_about(function), maker.key_of(function))
     if item.method == "prompt":

@@ -5,18 +5,16 @@ from __future__ import annotations
 import ast
 import os
 import re
-import stat
 import sys
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 from toolcrib.errors import Finding, SourceError, suggest_file
-from toolcrib.sources.loading import find_import_root, find_module_file, find_python_files
+from toolcrib.sources.loading import find_import_root, find_module_file, find_python_files, names_in, resolve
 from toolcrib.sources.scan.source_file import SourceFile, words_in
-from toolcrib.sources.source_text import check_compiles, parse_text, read_text
+from toolcrib.sources.source_text import check_compiles, parse_text, read_text, read_words
 from toolcrib.sources.targets import parse_target
 
 KNOWN_BY_NAME = frozenset(sys.stdlib_module_names) | words_in(
@@ -24,10 +22,14 @@ KNOWN_BY_NAME = frozenset(sys.stdlib_module_names) | words_in(
 )
 """Packages that a file of the same name beside the scanned ones does not replace: importing puts the folder
 of a file last."""
-MAX_BYTES_FOLLOWING = 8_000_000
 _ODD = re.compile(rb"\0|coding[:=][ \t]*(?!utf-?8\b)", re.IGNORECASE)
 """Encodings in which the words may be written otherwise."""
-_TOOLS = re.compile(rb"tool|execute|mcp", re.IGNORECASE)
+_TOOLS = re.compile(
+    rb"toolcrib|fastmcp|MCPServer|(?:from|import)[ \t]+mcp\b|@(?:[\w.]+\.)?(?:prompt|resource|tool)\b|"
+    rb"\.(?:add_)?(?:prompt|resource|tool)\(|TOOL_(?:CONFIGS|DEFINITIONS|HANDLERS)|_tool_registry|"
+    rb"def[ \t]+(?:list_tools|[eE]xecute(?:_async|Async)?)\b",
+)
+"""What a file has that offers tools, whatever it imports."""
 
 
 class Library:
@@ -41,13 +43,17 @@ class Library:
         starts = [resolve(Path(root)) for root in roots]
         self.files: dict[Path, SourceFile | SourceError] = {}  # all that were looked into, also in vain
         self._package_of = cache(find_import_root)
-        self._locate = cache(self._find)
+        self._list, self._real = cache(names_in), cache(self._permitted)
+        self.mentions_tools = cache(mentions_tools)
         self.imported = cache(self._find_imported)
-        self._areas = list(dict.fromkeys(_area(start) for start in starts))
+        self._areas = dict.fromkeys(_area(start) for start in starts)
         starts = [start if start.is_dir() else start.parent for start in starts]
         inner = [area / "src" for area in self._areas if (area / "src").is_dir()]
         outer = [find_import_root(start / "x.py")[0] for start in starts]
-        self._bases = list(dict.fromkeys([*outer, *starts, *inner]))
+        self._bases: dict[str, list[Path]] = {}  # by the name of a module or package that is there
+        for base in dict.fromkeys([*outer, *starts, *inner]):
+            for name in {name.removesuffix(".py") for name in self._list(str(base))}:
+                self._bases.setdefault(name, []).append(base)
 
     def file(self, path: Path) -> SourceFile:
         """Return a file by its resolved path. Raise SourceError, each time the same, if it is unreadable."""
@@ -60,7 +66,7 @@ class Library:
 
     def holds(self, path: Path) -> bool:
         """Return whether a resolved path is in what may be read."""
-        return any(path.is_relative_to(area) for area in self._areas)
+        return any(place in self._areas for place in (path, *path.parents))
 
     def forget(self) -> None:
         """Let go of all trees. Scopes and files refer to each other, and finding that out takes the garbage
@@ -78,10 +84,8 @@ class Library:
         try:
             text = read_text(path)
             tree = parse_text(text, path)
-            file = SourceFile(path, ".".join(parts) or path.parent.name, base, tree, text)
-            if file.is_suspect:
-                check_compiles(text, path)
-            return file
+            check_compiles(tree, text, path)
+            return SourceFile(path, ".".join(parts) or path.parent.name, base, tree, text)
         except SourceError as error:
             return error
 
@@ -90,48 +94,49 @@ class Library:
         parts = name.split(".")
         if parts[0] in KNOWN_BY_NAME:
             return None
-        bases = self._bases if near is None else [near.base, *self._bases]
-        located = (self._locate(base, *parts) for base in bases)
+        located = (self._find(base, *parts) for base in self._bases_of(parts[0], near))
         return self._open(next(filter(None, located), None))
+
+    def _bases_of(self, name: str, near: SourceFile | None) -> list[Path]:
+        """Return the folders where a module or package of this name is looked for."""
+        return [*([near.base] if near is not None else []), *self._bases.get(name, ())]
 
     def beside(self, near: SourceFile, level: int, name: str) -> SourceFile | None:
         """Return the file that a relative import means, by folders: `__init__.py` is not required."""
         if level > len(near.path.parents):
             return None
-        return self._open(self._locate(near.path.parents[level - 1], *(name.split(".") if name else ())))
+        return self._open(self._find(near.path.parents[level - 1], *(name.split(".") if name else ())))
 
     def _find_imported(self, node: ast.Import | ast.ImportFrom, near: SourceFile) -> list[Path]:
         """Return the files that an import statement may lead to, without reading them."""
         level, module = getattr(node, "level", 0), getattr(node, "module", None)
         names = [".".join(filter(None, (module, alias.name))) for alias in node.names if alias.name != "*"]
-        bases = near.path.parents[level - 1 : level] if level else [near.base, *self._bases]
         found: dict[Path, None] = {}
         for parts in (name.split(".") for name in (*names, *([module] if module else []))):
+            bases = near.path.parents[level - 1 : level] if level else self._bases_of(parts[0], near)
             for count in range(1, len(parts) + 1 if level or parts[0] not in KNOWN_BY_NAME else 0):
-                located = (self._locate(base, *parts[:count]) for base in bases)
+                located = (self._find(base, *parts[:count]) for base in bases)
                 found |= dict.fromkeys(path for path in (next(filter(None, located), None),) if path)
         return list(found)
 
     def _find(self, base: Path, *parts: str) -> Path | None:
         """Return the file of a dotted name below a folder, if it may be read."""
-        path = os.path.join(base, *parts)  # many are looked for, and few are there: text is cheaper
-        paths = [os.path.join(path, "__init__.py"), *([f"{path}.py"] if parts else [])]
-        real = (resolve(Path(each)) for each in paths if os.path.isfile(each))
-        return next(filter(self.holds, real), None)
+        folder, last = os.path.join(base, *parts[:-1]), parts[-1] if parts else ""
+        package = os.path.join(folder, last)
+        is_package = (not last or last in self._list(folder)) and "__init__.py" in self._list(package)
+        paths = [os.path.join(package, "__init__.py")] if is_package else []
+        paths += [f"{package}.py"] if f"{last}.py" in self._list(folder) else []
+        return next(filter(None, map(self._real, paths)), None)
+
+    def _permitted(self, path: str) -> Path | None:
+        real = resolve(Path(path))
+        return real if real.is_file() and self.holds(real) else None
 
     def _open(self, path: Path | None) -> SourceFile | None:
         try:
             return None if path is None else self.file(path)
         except SourceError:
             return None
-
-
-def resolve(path: Path) -> Path:
-    """Return a path as importing names it; one whose links go in circles stays as it is."""
-    try:
-        return path.resolve()
-    except (OSError, RuntimeError, ValueError):
-        return path.absolute()
 
 
 def _area(root: Path) -> Path:
@@ -192,16 +197,7 @@ def _add_folder(found: ScanTarget, folder: Path) -> None:
     found.files = list(dict.fromkeys([*found.files, *paths]))
 
 
-def mentions_tools(path: Path, words: re.Pattern[bytes] = _TOOLS) -> bool:
+def mentions_tools(path: Path) -> bool:
     """Return whether a file is worth parsing. One that cannot be read is, so that the reason is told."""
-    try:
-        facts = path.stat()
-        if not stat.S_ISREG(facts.st_mode) or facts.st_size > MAX_BYTES_FOLLOWING:
-            return True
-        with open(path, "rb", buffering=0) as stream:
-            data = stream.readall()
-        if not data.isascii():  # identifiers are folded: a letter of another kind is the plain one
-            data = unicodedata.normalize("NFKC", data.decode(errors="replace")).encode()
-        return words.search(data) is not None or _ODD.search(data[:500]) is not None
-    except OSError:
-        return True
+    data = read_words(path)
+    return data is None or _TOOLS.search(data) is not None or _ODD.search(data[:500]) is not None

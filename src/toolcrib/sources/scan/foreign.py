@@ -10,7 +10,7 @@ import ast
 import enum
 import inspect
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -152,18 +152,19 @@ def read_server(maker: ToolMaker, server: Server) -> list[Tool]:
         if tool is None:
             continue
         key = (tool.name, tool.version)
-        if key in found and found[key].origin is not tool.origin:
-            if any(guess.code == "guessed-condition" for guess in registration.guesses):
-                maker.note(found[key].origin, guesses=[_OTHER])
-                continue
+        earlier = found.setdefault(key, tool)
+        before, note = maker.note(earlier.origin), maker.note(tool.origin)
+        if before is note or before.key == note.key != ():  # one function, reached in several ways
+            found[key] = tool if len(note.guesses) < len(before.guesses) else earlier
+        elif is_uncertain([*before.guesses, *note.guesses]):
+            maker.note(earlier.origin, guesses=[_OTHER])
+        else:
             which = "last" if server.library == "fastmcp" else "first"
             words = f"Tool '{tool.name}' is registered twice on one server: the {which} one counts"
-            hint = f"the first one is at {found[key].source}; rename one"
-            path, line = str(registration.call.file.path), tool.source.line
-            repeated = Finding("duplicate-name", "error", words, tool.name, None, path, line, hint)
-            maker.findings.append(repeated)
-        if key not in found or server.library == "fastmcp":
-            found[key] = tool
+            hint = f"the first one is at {earlier.source}; rename one"
+            place = (str(registration.call.file.path), tool.source.line)
+            maker.findings.append(Finding("duplicate-name", "error", words, tool.name, None, *place, hint))
+            found[key] = tool if server.library == "fastmcp" else earlier
     for mount in server.mounts:
         for tool in maker.tools_of(mount.server):
             maker.note(tool.origin, guesses=[*mount.guesses, *server.guesses])
@@ -173,19 +174,28 @@ def read_server(maker: ToolMaker, server: Server) -> list[Tool]:
     return list(found.values())
 
 
+def is_uncertain(guesses: Iterable[Guess]) -> bool:
+    """Return whether a tool may be missing, or be on another server or under another name."""
+    return any(guess.code not in ("guessed-decorator", "guessed-result") for guess in guesses)
+
+
 def _read_one(maker: ToolMaker, server: Server, registration: Registration) -> Tool | None:
     thing, call = registration.thing, registration.call
     guesses = [*registration.guesses, *server.guesses]
     if not isinstance(thing, Function):
         made = maker.make(thing, guesses)
     else:
+        call = maker.patterns.options.get(id(thing.node), call)
         library = library_of(server)
         if library == "mcp" == server.library and not call.is_called:
             guesses.append(Guess("guessed-decorator", "the tool() of mcp has to be called: @mcp.tool()"))
         try:
             made = adopt(maker, thing, call, library)
         except DefinitionError as error:
-            maker.findings.append(placed(error.finding, call.file, call.line))
+            if any("wraps" in show(item) for item in thing.node.decorator_list):
+                maker.refuse_unknown(registration)  # it has the parameters of another function
+            else:
+                maker.findings.append(placed(error.finding, call.file, call.line))
             return None
     if not isinstance(made, Tool):
         maker.refuse_unknown(registration)

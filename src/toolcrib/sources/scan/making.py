@@ -63,6 +63,7 @@ class ToolMaker:
         self._made: dict[Instance, Any] = {}
         self._registries: dict[Server, ToolRegistry] = {}
         self._foreign: dict[Server, list[Tool]] = {}
+        self._places: set[tuple[int, int]] = set()  # the calls and functions of registrations
 
     # --- notes ---
 
@@ -296,8 +297,10 @@ class ToolMaker:
         self.findings += [placed(finding, call.file, call.line) for finding in batch.findings]
         batch.tools = select(batch.tools, words.get("include") or (), words.get("exclude") or ())
         every = [*guesses, *(guess for tool in batch.tools for guess in self.note(tool.origin).guesses)]
-        if any(guess.code in ("guessed-condition", "guessed-name") for guess in every):
+        place = (call.key, id(getattr(item.thing, "node", item.thing)))
+        if foreign.is_uncertain(every) or place in self._places:
             batch.tools = [tool for tool in batch.tools if tool.name not in registry]  # one of them is enough
+        self._places.add(place)
         report = registry.add_all(batch.tools, on_duplicate=words.get("on_duplicate"))
         self.findings += [placed(finding, call.file, call.line) for finding in report.findings]
 
@@ -467,7 +470,7 @@ def build_application(maker: ToolMaker, instance: Instance) -> Any:
         found = None if thing is None else maker.make(thing, (*guesses, *doubts))
         is_whole &= found is not None
         made += found if isinstance(found, list) else [] if found is None else [found]
-    if not is_whole:
+    if not is_whole and (is_ours or made):
         words = f"{cls.node.name}.list_tools() builds its list in a way that cannot be followed to its end"
         hint = "return a list of methods: [self.first, self.second]"
         maker.report("guessed-list", "warning", words, cls.scope, cls.line, hint)

@@ -58,8 +58,7 @@ _FIXED = frozenset({"add_resource", "add_skills"})
 _OFTEN_ON_PARAMETERS = frozenset({"add", "mount", "import_server", "register_tool"}) | _MANY | _FIXED
 FEATURES = _FIXED | {"prompt", "resource"}
 _METHODS = _ONE | _MANY | _MOUNTS | _CHANGES | _FIXED | {"add", "prompt", "tool"}
-_REGISTERING = re.compile(r"tool|regist|setup|mount|publish|^(?:exec|setattr|delattr)$", re.IGNORECASE)
-_TOOL_WORDS = re.compile(r"tool|execute|mcp", re.IGNORECASE)
+_REGISTERING = re.compile(r"tool|regist|setup|mount|publish|^(?:setattr|delattr)$", re.IGNORECASE)
 
 
 @dataclass(eq=False, slots=True)
@@ -87,13 +86,14 @@ def placed(finding: Finding, file: SourceFile, line: int | None) -> Finding:
 
 
 class Patterns:
-    """Finds the registrations in surveyed files. `marks` are those of `@tool`, `doubts` the guesses about a
-    function or class wherever it is used; both by the id of the node."""
+    """Finds the registrations in surveyed files. `marks` are those of `@tool`, `options` those of fastmcp's,
+    `doubts` the guesses about a function or class wherever it is used; all by the id of the node."""
 
     def __init__(self, resolver: Resolver, findings: list[Finding]) -> None:
         self.resolver = resolver
         self.findings = findings
         self.marks: dict[int, Arguments] = {}
+        self.options: dict[int, Arguments] = {}
         self.marked: dict[SourceFile, list[Definition]] = {}
         self.doubts: dict[int, tuple[Guess, ...]] = {}
 
@@ -148,14 +148,16 @@ class Patterns:
                 self._mark(node, call, call.file)
             case Known() if thing.name in _HARMLESS or thing.last in ("setter", "deleter"):
                 pass
+            case Known(package="fastmcp") if thing.last == "tool" and thing.call is None:
+                self.options[id(node)] = call
+                somewhere = resolver.unknown_server(called, scope, "fastmcp")
+                self._register(somewhere, self._defined(node, scope), call, "tool")
             case Known() if thing.last == "tool" and thing.call is None:
                 self._note_other(node, thing, call)
             case Function() if self._keeps(thing):
                 pass
             case _:
                 self._doubt(node, called)
-                if isinstance(called, ast.Name) and called.id == "tool":  # imported by a star from elsewhere
-                    self._mark(node, call, call.file)
 
     def _defined(self, node: Definition, scope: Scope) -> Thing:
         is_class = isinstance(node, ast.ClassDef)
@@ -185,6 +187,13 @@ class Patterns:
         names = {item.arg for item in (*decorator.node.args.posonlyargs, *decorator.node.args.args)}
         returns = decorator.file.returns.get(id(decorator.node), [])
         if returns and all(getattr(value, "id", "") in names for value, _ in returns):
+            return True
+        made = [
+            self.resolver.resolve(value.func, at.scope)
+            for value, at in returns
+            if isinstance(value, ast.Call)
+        ]
+        if any(isinstance(each, Function) and each is not decorator and self._keeps(each) for each in made):
             return True
         inner = ast.walk(decorator.node)
         return any("wraps" in (getattr(item, "id", ""), getattr(item, "attr", "")) for item in inner)
@@ -263,10 +272,12 @@ class Patterns:
             case Known(name="builtins.setattr" | "builtins.delattr") if len(node.args) >= 2:
                 name = str(getattr(node.args[1], "value", "__dict__"))
                 self._doubt_change(self.resolver.first(call), name)
-            case Known(name="builtins.exec"):
-                self._exec(call)
-            case Known() if callee.call is None:
-                self._hand_over(callee, call)
+            case Written() if not callee.file.is_followed:
+                given = (*call.args, *(item.value for item in call.keywords))
+                if any(
+                    isinstance(self.resolver.resolve(each, call.scope, call.frame), Server) for each in given
+                ):
+                    self.resolver.add(callee.file)
 
     def _method(self, method: Method, call: Arguments) -> None:
         """Do what calling a method of a server does."""
@@ -335,24 +346,7 @@ class Patterns:
             guesses = (*guesses, Guess("guessed-name", text))
         server.mounts.append(Mount(inner, str(getattr(prefix, "value", None) or ""), guesses))
 
-    # --- code that is only announced -----------------------------------------------------------------
-
-    def _hand_over(self, callee: Known, call: Arguments) -> None:
-        """Announce that code that is not read may put tools on a server that it is given."""
-        if not any(word in callee.last.lower() for word in ("tool", "regist", "setup", "mount")):
-            return
-        for argument in call.args:
-            if isinstance(self.resolver.resolve(argument, call.scope, call.frame), Server):
-                text = f"`{show(argument)}` is handed to {callee.name}(), which may add tools to it"
-                hint = "name the folder of that package too, to scan both"
-                self.report("guessed-more", "advice", text, call.scope, call.line, hint)
-
-    def _exec(self, call: Arguments) -> None:
-        data = self.resolver.first(call)
-        known = getattr(data.node, "value", None) if isinstance(data, Data) else None
-        if not isinstance(known, str) or _TOOL_WORDS.search(known):
-            text = "What exec() runs here is not read: there may be more tools in it"
-            self.report("guessed-more", "advice", text, call.scope, call.line, "write it as code")
+    # --- changes of functions ------------------------------------------------------------------------
 
     def _stored(self, target: ast.expr, spot: Spot) -> None:
         """`function.__doc__ = ...`, `function.__annotations__[...] = ...` and calls of its methods."""

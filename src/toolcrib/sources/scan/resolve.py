@@ -73,6 +73,8 @@ _SERVERS: dict[tuple[str, str], LibraryName] = {
     ("mcp", "Server"): "low-level",
     ("fastmcp", "FastMCP"): "fastmcp",
 }
+_CHOOSING = words_in("add_tool get_tools list_tools tool _list_tools _list_tools_mcp")
+"""The methods of servers that decide which tools there are."""
 _PLAIN_BASES = words_in("builtins.object abc.ABC typing.Generic typing.Protocol typing.NamedTuple")
 _KINDS = {
     "builtins.staticmethod": "static",
@@ -218,7 +220,8 @@ class Resolver:
         server = self.servers.setdefault(key, made_of)
         if server.cls is None:
             server.cls = cls
-            server.guesses.append(Guess("guessed-server", f"the server is a {cls.node.name}"))
+            if any(name in item.body.names for item in self.classes(cls) for name in _CHOOSING):
+                server.guesses.append(Guess("guessed-server", f"the server is a {cls.node.name}"))
         return server
 
     def unknown_server(self, node: ast.expr, scope: Scope, name: str = "") -> Server:
@@ -515,10 +518,7 @@ class Resolver:
         """Yield the calls of a function, with the object that it is called on."""
         names, is_async = {node.name}, isinstance(node, ast.AsyncFunctionDef)
         if cls is not None and node.name == "__init__":
-            for file in self.files:
-                for item, spot in file.classes:
-                    if item is cls.node or (item.bases and cls in self.ancestors(self.cls(item, spot.scope))):
-                        names.add(item.name)
+            names |= self._heirs.get(cls, set())
         index, aliases = self._call_index
         names |= {alias for name in names for alias in aliases.get(name, ())}
         for at in [at for name in names for at in index.get(name, ()) if at.spot.function is not node]:
@@ -542,6 +542,22 @@ class Resolver:
             return isinstance(callee, Function) and callee.node is node
         owner = self.class_around(callee.node, callee.scope)  # what it overrides
         return callee.node.name == node.name and owner in self.ancestors(cls)
+
+    @cached_property
+    def _heirs(self) -> dict[Class, set[str]]:
+        """The names of each class and of those that inherit from it."""
+        found: dict[Class, set[str]] = {}
+        for item, spot in (each for file in self.files for each in file.classes):
+            for cls in self.classes(self.cls(item, spot.scope)):
+                found.setdefault(cls, set()).add(item.name)
+        return found
+
+    def add(self, file: SourceFile) -> None:
+        """Look into a file too."""
+        file.is_followed = True
+        self.files.append(file)
+        for name in ("_heirs", "_call_index"):
+            vars(self).pop(name, None)
 
     @cached_property
     def _call_index(self) -> tuple[dict[str, list[CallAt]], dict[str, set[str]]]:

@@ -28,21 +28,32 @@ from toolcrib.sources.foreign.entry_point import find_start
 from toolcrib.sources.loading import find_import_root, imports_forbidden
 from toolcrib.sources.modules import GROUP
 from toolcrib.sources.scan.features import read_features
-from toolcrib.sources.scan.files import Library, ScanTarget, find_target, mentions_tools
+from toolcrib.sources.scan.files import Library, ScanTarget, find_target
+from toolcrib.sources.scan.foreign import is_uncertain
 from toolcrib.sources.scan.making import ToolMaker, is_application, is_complete, is_tool_object, read_table
 from toolcrib.sources.scan.names import public_names
 from toolcrib.sources.scan.patterns import Patterns, placed
-from toolcrib.sources.scan.resolve import Resolver
+from toolcrib.sources.scan.resolve import MARKS, Resolver
 from toolcrib.sources.scan.source_file import FUNCTIONS, Binding, Guess, SourceFile
-from toolcrib.sources.scan.things import Class, Data, Function, Instance, Known, Module, Server, Thing
+from toolcrib.sources.scan.things import (
+    Class,
+    Data,
+    Function,
+    Instance,
+    Known,
+    Marker,
+    Method,
+    Module,
+    Server,
+    Thing,
+)
+from toolcrib.sources.source_text import read_words
 from toolcrib.sources.tables import DEFINITION_TABLES, HANDLER_TABLE, add_locations
 from toolcrib.sources.targets import default_target, parse_target
 from toolcrib.tool import Tool
 
 Progress = Callable[[str, int, int], None]
 """Called with a step (`files`, `modules` or `tools`), how many of them are done, and how many there are."""
-MAX_DUPLICATES = 10
-"""Names of several tools that are reported one by one; more are summed up."""
 _TABLES = (GROUP, *DEFINITION_TABLES, HANDLER_TABLE)
 
 
@@ -82,7 +93,6 @@ class _Scanner:
         self.patterns = Patterns(self.resolver, self.findings)
         self.maker = ToolMaker(self.resolver, self.patterns)
         self.files: dict[Path, SourceFile] = {}
-        self._seen: set[Path] = set()
         self._claimed: set[Server] = set()
         self._offered: set[int] = set()
         self._read()
@@ -95,22 +105,23 @@ class _Scanner:
         skipped = []
         for position, path in enumerate(self.paths):
             self.progress("files", position, len(self.paths))
-            if path in wanted or mentions_tools(path):
+            if path in wanted or self.library.mentions_tools(path):
                 self._open(path)
-            elif os.path.exists(path) and os.path.getsize(path):
+            else:
                 skipped.append(path)
         # A file may use a server, or an application, without any word that gives it away.
-        while skipped and (words := self._words()) is not None:
-            more = [path for path in skipped if mentions_tools(path, words)]
-            skipped = [path for path in skipped if path not in more]
-            for path in more:
-                self._open(path)
-            if not more:
-                break
-        opened = list(self.resolver.files)
-        for position, found in enumerate(opened):
-            self.progress("modules", position, len(opened))
-            self.patterns.find(found)
+        done = -1
+        while skipped and done < (done := len(self.files)):
+            names, homes = self._words()
+            for path in skipped:
+                words = set(re.findall(rb"\w+", read_words(path) or b""))
+                if not names.isdisjoint(words) and not homes.isdisjoint(words):
+                    self._open(path)
+            skipped = [path for path in skipped if path not in self.files]
+        for position, file in enumerate(self.resolver.files):  # others are added meanwhile
+            self.files[file.path] = file
+            self.progress("modules", position, len(self.resolver.files))
+            self.patterns.find(file)
         for server in self.resolver.servers.values():  # in the order in which they run, nearly
             server.registrations.sort(key=lambda item: (item.call.file.name, item.call.line))
         for path in self.paths:
@@ -130,25 +141,37 @@ class _Scanner:
                 self.findings.append(error.finding)
                 continue
             self.files[path] = file
-            self.resolver.files.append(file)
+            self.resolver.add(file)
             others = {other for item in file.imports for other in self.library.imported(item, file)}
-            waiting += [other for other in sorted(others - self._seen) if mentions_tools(other)]
-            self._seen |= others
+            waiting += sorted(filter(self.library.mentions_tools, others - self.files.keys()))
 
-    def _words(self) -> re.Pattern[bytes] | None:
-        """Return a pattern of the names of servers, classes, and functions that register tools."""
+    def _words(self) -> tuple[set[bytes], set[bytes]]:
+        """Return the names of servers, of classes with tools and of functions that register tools, and words
+        of which one is in each file that imports them."""
         names: set[str] = set()
+        homes: set[str] = set()
         for file in self.resolver.files:
-            names |= {node.name for node, _ in file.classes}
-            spots = [spot for _, spot in file.decorated]
-            spots += [at.spot for at in file.calls if getattr(at.node.func, "attr", "") in _REGISTERING]
-            names |= {spot.function.name for spot in spots if spot.function is not None}
-            for name, binding in _last_bindings(file):
-                value = binding.value
-                if isinstance(value, ast.Call) or getattr(value, "attr", getattr(value, "id", "")) == "tool":
-                    names.add(name)
-        names = {name for name in names if len(name) > 2}
-        return re.compile("|".join(map(re.escape, sorted(names))).encode()) if names else None
+            calls = [(item, at) for node, at in file.decorated for item in node.decorator_list]
+            adding = {"add", *_REGISTERING} if "toolcrib" in file.text else _REGISTERING
+            found: set[str] = set()
+            for node, at in (*calls, *(at[:2] for at in file.calls)):
+                if at.function and getattr(getattr(node, "func", node), "attr", "") in adding:
+                    found.add(at.function.name)
+            classes = [(node.name, self.resolver.cls(node, at.scope)) for node, at in file.classes]
+            things = [(name, self.resolver.instance(cls)) for name, cls in classes]
+            for name, item in _last_bindings(file):
+                if isinstance(item.value, ast.Attribute | ast.Call | ast.Name):
+                    things.append((name, self.resolver.resolve(item.value, file.scope)))
+            found |= {name for name, thing in things if self._holds_tools(thing)}
+            names |= found
+            if found:
+                homes.add("import" if file.path.stem == "__init__" else file.path.stem)
+        return {name.encode() for name in names}, {home.encode() for home in homes}
+
+    def _holds_tools(self, thing: Thing) -> bool:
+        if isinstance(thing, Instance):
+            return is_application(self.maker, thing.cls) or is_tool_object(self.maker, thing)
+        return isinstance(thing, Server | Method | Marker) or getattr(thing, "name", "") in MARKS
 
     def _report_start(self, file: SourceFile) -> None:
         if file.path.name == "__main__.py" or ("run" not in file.text and file.text.isascii()):
@@ -172,6 +195,9 @@ class _Scanner:
         groups = self._object(target, files) if target.name else self._modules(files)
         has_any = any(group.tools for group in groups) or len(self.findings) > before
         if not has_any and not self._has_findings:
+            for path in [] if files else target.files[:10]:  # for functions that could be tools
+                self._open(path)
+            files = [self.files[path] for path in target.files if path in self.files]
             self.findings.append(_report_nothing(target, files))
         return groups
 
@@ -370,7 +396,6 @@ class _Scanner:
             for group in self._without_repeats(groups)
             for tool, is_listed in self._register(group)
         ]
-        names: dict[tuple[str, str | None], list[Tool]] = {}
         entries.sort(key=place_of)
         for position, (tool, is_listed, label) in enumerate(entries):
             self.progress("tools", position, len(entries))
@@ -391,12 +416,10 @@ class _Scanner:
             if tool.long_name is not None:
                 result.findings += report_shortened(tool)
             result.findings += tool.findings
-            names.setdefault((tool.reference.casefold(), tool.version), []).append(tool)
             if label is not None:
                 result.servers[id(tool)] = label
             listed = result.tools if tool.kind == "tool" else result.features
             (listed if is_listed else result.unlisted).append(tool)
-        result.findings += _report_same_names([tools for tools in names.values() if len(tools) > 1])
         result.findings = list(dict.fromkeys(result.findings))
         result.read = list(self.library.files)
         self.library.forget()
@@ -406,14 +429,14 @@ class _Scanner:
         """Return the groups with each tool once, even if it was found through two targets."""
         seen: set[Any] = set()
         for group in groups:
-            kept = []
+            kept: dict[Any, Tool] = {}
             for tool in group.tools:
                 origin = self.maker.note(tool.origin).key or (id(tool.origin),)
-                key = (origin, tool.reference, tool.version)  # what is reachable in two ways was written once
-                if key not in seen:
-                    seen.add(key)
-                    kept.append(tool)
-            group.tools = kept
+                kept.setdefault(
+                    (origin, tool.reference, tool.version), tool
+                )  # reachable in two ways: written once
+            group.tools = [tool for key, tool in kept.items() if key not in seen]
+            seen |= kept.keys()
         return groups
 
     # --- targets ---
@@ -468,11 +491,7 @@ class _Scanner:
         if not group.tools:
             return
         registry = self._make_registry(group)
-        guessed = [
-            tool
-            for tool in group.tools
-            if any(item.code == "guessed-condition" for item in self.maker.note(tool.origin).guesses)
-        ]
+        guessed = [tool for tool in group.tools if is_uncertain(self.maker.note(tool.origin).guesses)]
         certain = [tool for tool in group.tools if tool not in guessed]
         self.findings += registry.add_all(certain).findings
         for tool in guessed:
@@ -484,7 +503,7 @@ class _Scanner:
             yield entry.tool, id(entry.tool) in listed
 
 
-_REGISTERING = ("add", "add_tool", "tool")
+_REGISTERING = {"add_tool", "list_tools", "prompt", "resource", "tool"}
 
 
 def _last_bindings(file: SourceFile) -> list[tuple[str, Binding]]:
@@ -564,23 +583,6 @@ def scan(*targets: str | os.PathLike[str], progress: Progress | None = None) -> 
     finally:
         if was_collecting:
             gc.enable()
-
-
-def _report_same_names(several: Sequence[list[Tool]]) -> Iterator[Finding]:
-    """Report names that several tools have: one by one, or all together if there are many."""
-    together = "served together, only one of them is listed"
-    hint = "serve them apart, or give each a namespace"
-    if len(several) > MAX_DUPLICATES:
-        most = max(several, key=len)
-        example = f"'{most[0].name}' of {len(most)}"
-        words = f"{len(several)} names are those of several tools, as {example}; {together}"
-        yield Finding("duplicate-name", "advice", words, hint=hint)
-        return
-    for tools in several:
-        shown = ", ".join(str(tool.source) for tool in tools[:MAX_DUPLICATES])
-        more = f" and {len(tools) - MAX_DUPLICATES} more" if len(tools) > MAX_DUPLICATES else ""
-        words = f"{len(tools)} tools are called '{tools[0].name}'; {together}: {shown}{more}"
-        yield replace(_about(tools[1], "duplicate-name", "advice", words, hint), tool=tools[0].name)
 
 
 def _about(tool: Tool, code: str, level: Level, words: str, hint: str | None = None) -> Finding:

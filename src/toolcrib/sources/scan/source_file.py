@@ -238,7 +238,7 @@ class SourceFile:
 
     `spots` and `scopes` are those in which each definition stands and which its body makes, `returns` the
     values that a function returns, all by the id of the node; `attributes` are the assignments to attributes
-    by name. `is_suspect`: a statement stands where Python may refuse to compile it.
+    by name.
     """
 
     path: Path
@@ -255,7 +255,7 @@ class SourceFile:
     imports: list[ast.Import | ast.ImportFrom] = field(default_factory=list)
     spots: dict[int, Spot] = field(default_factory=dict)
     scopes: dict[int, Scope] = field(default_factory=dict)
-    is_suspect: bool = False
+    is_followed: bool = False
 
     def __post_init__(self) -> None:
         self.scope = Scope("module", self.tree, self)
@@ -352,7 +352,6 @@ class _Walker:
 
     def __init__(self, found: SourceFile) -> None:
         self.found = found
-        self.loops = 0
 
     def block(self, body: Sequence[ast.stmt], spot: Spot) -> Guess | None:
         last: Guess | None = None
@@ -372,18 +371,10 @@ class _Walker:
         if any(alias.name == "*" for alias in node.names):
             spot.scope.stars += [binding for _, binding in _bindings(node, spot.situation)]
 
-    def _suspect(self, node: ast.stmt, spot: Spot) -> None:  # noqa: ARG002
-        self.found.is_suspect = True
-
     def _end(self, node: ast.stmt, spot: Spot) -> Guess:
-        if isinstance(node, ast.Return):
-            if spot.scope.kind != "function":
-                self.found.is_suspect = True
-            elif node.value is not None:
-                self._expression(node.value, spot)
-                self.found.returns.setdefault(id(spot.scope.node), []).append((node.value, spot))
-        elif not self.loops and not isinstance(node, ast.Raise):
-            self.found.is_suspect = True
+        if isinstance(node, ast.Return) and node.value is not None:
+            self._expression(node.value, spot)
+            self.found.returns.setdefault(id(spot.scope.node), []).append((node.value, spot))
         return _STOP
 
     def _definition(self, node: Definition, spot: Spot) -> None:
@@ -392,13 +383,11 @@ class _Walker:
             self.found.decorated.append((node, spot))
         kind: Any = "class" if isinstance(node, ast.ClassDef) else "function"
         scope = self.found.scopes[id(node)] = Scope(kind, node, self.found, spot.scope)
-        before, self.loops = self.loops, 0
         if isinstance(node, ast.ClassDef):
             self.block(node.body, Spot(scope, spot.guesses, spot.loops))
             self.found.classes.append((node, spot))
         else:
             self.block(node.body, Spot(scope))
-        self.loops = before
 
     def _assignment(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign, spot: Spot) -> None:
         if node.value is None:
@@ -416,8 +405,6 @@ class _Walker:
         kind = type(node)
         if kind is ast.Constant or kind is ast.Name or kind is ast.JoinedStr:
             return
-        if isinstance(node, ast.Await | ast.Yield | ast.YieldFrom) and spot.function is None:
-            self.found.is_suspect = True
         if isinstance(node, ast.Await):
             self._expression(node.value, spot, depth, is_awaited=True)
         elif isinstance(node, ast.Call):
@@ -465,26 +452,21 @@ class _Walker:
     def _perhaps(self, body: Sequence[ast.stmt], spot: Spot, doubt: Guess) -> Guess | None:
         """Look through a block that runs perhaps: it may return, or raise as Python would anyway."""
         after = self.block(body, spot)
-        return (doubt if _returns(body) else None) if after is _STOP else after
+        is_left = any(isinstance(item, ast.Return) for item in body)
+        return (doubt if is_left else None) if after is _STOP else after
 
     def _try(self, node: ast.Try | ast.TryStar, spot: Spot) -> Guess | None:
         tried = spot
         if node.handlers:
             tried = spot._replace(situation=spot.situation | {"attempt"})
-            if any(isinstance(item, ast.Import | ast.ImportFrom) for item in node.body):
-                words = "it is registered if what is imported beside it is there"
-                tried = tried._replace(guesses=(*spot.guesses, Guess("guessed-condition", words)))
         after = self.block(node.body, tried)
-        left = None if after is _STOP else after
         failed = Guess("guessed-condition", "it is registered if something fails")
         for handler in node.handlers:
             self.block(handler.body, spot.guarded(failed, "fallback"))
-            if _returns(handler.body):
-                left = Guess("guessed-condition", "it is registered unless something fails before it")
         if after is not _STOP:
             self.block(node.orelse, spot._replace(situation=tried.situation))
         self.block(node.finalbody, spot)
-        return after if after is _STOP and not node.handlers else left
+        return None if after is _STOP and node.handlers else after
 
     def _with(self, node: ast.With | ast.AsyncWith, spot: Spot) -> Guess | None:
         for item in node.items:
@@ -502,10 +484,8 @@ class _Walker:
             inner = spot._replace(loops=(*spot.loops, Loop(node.target, node.iter)))
             is_left = any(isinstance(item, ast.Break | ast.Continue) for item in ast.walk(node))
             words = "it is registered in a loop that may be left early" if is_left else ""
-        self.loops += 1
         maybe = inner._replace(situation=spot.situation | {"maybe"})
         self.block(node.body, maybe.guarded(Guess("guessed-loop", words)) if words else maybe)
-        self.loops -= 1
         self.block(node.orelse, spot)
 
 
@@ -514,7 +494,6 @@ _STATEMENTS: dict[type[ast.stmt], Any] = {
     **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef), _Walker._definition),
     **dict.fromkeys((ast.Assign, ast.AnnAssign, ast.AugAssign), _Walker._assignment),
     **dict.fromkeys((ast.Import, ast.ImportFrom), _Walker._import),
-    **dict.fromkeys((ast.Nonlocal, ast.Global), _Walker._suspect),
     **dict.fromkeys((ast.Return, ast.Raise, ast.Break, ast.Continue), _Walker._end),
     ast.If: _Walker._if,
     **dict.fromkeys((ast.Try, ast.TryStar), _Walker._try),
@@ -522,7 +501,3 @@ _STATEMENTS: dict[type[ast.stmt], Any] = {
     **dict.fromkeys((ast.For, ast.AsyncFor, ast.While), _Walker._loop),
     ast.Match: _Walker._match,
 }
-
-
-def _returns(body: Sequence[ast.stmt]) -> bool:
-    return any(isinstance(item, ast.Return) for item in body)

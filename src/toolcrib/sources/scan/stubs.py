@@ -179,7 +179,8 @@ class Stubs:
                 since = 0 if site.lazy else last_binding(_WORD.findall(text), scope)
                 hint = self.classes.evaluator.permit(annotation, site, trail)
                 read = _Read(hint, is_foreign_context(hint), since)
-                findings += [replace(item, tool=node.name, parameter=name) for item in trail.findings]
+                if not read.is_context:
+                    findings += [replace(item, tool=node.name, parameter=name) for item in trail.findings]
                 is_certain = not trail.findings and annotation.lineno >= since
                 if is_certain and text and "(" not in text:  # calls make something new
                     known[text] = read

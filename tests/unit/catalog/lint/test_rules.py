@@ -57,7 +57,7 @@ FIRES: dict[str, list[ToolDefinition]] = {
     "huge-description": [define(description=LONG)],
     "long-description": [define(description=LONG[:600])],
     "no-example": [
-        define(description="Tell one from another.", properties=TWO, required=["first", "second"])
+        define(description="Find it.", properties={"order": {"type": "object"}}, required=["order"]),
     ],
     "undocumented-parameter": [define(properties={"words": {"type": "string"}})],
     "untyped-parameter": [define(properties={"words": {"description": "Any"}})],
@@ -117,10 +117,6 @@ TOGETHER: dict[str, list[ToolDefinition]] = {
     "near-duplicate": [
         define(name="get_customer", description="Get the customer with a number."),
         define(name="fetch_customer", description="Fetch a customer by number."),
-    ],
-    "no-occasion": [
-        define(name="find_orders", description="Find orders by words."),
-        define(name="find_old_orders", description="Find orders in the archive."),
     ],
     "costly-list": [define(name=f"find_{number}", description=LONG[:9_000]) for number in range(9)],
 }
@@ -265,3 +261,9 @@ def test_many_choices_are_checked_in_a_second() -> None:
     began = process_time()
     assert not list(check(tool))
     assert process_time() - began < 0.5, "each is compared with all others"
+
+
+@pytest.mark.parametrize("text", ["查询天气", "天気を調べる", "날씨 조회", "ค้นหาราคา"])
+def test_a_description_in_a_script_that_needs_few_characters_is_not_short(text: str) -> None:
+    assert "short-description" not in codes(define(description=text))
+    assert "short-description" in codes(define(description=text[:2]))

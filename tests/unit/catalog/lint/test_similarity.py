@@ -9,7 +9,6 @@ import pytest
 
 from toolcrib.catalog.lint import inspect_tools
 from toolcrib.catalog.lint.descriptions import (
-    find_missing_occasion,
     find_near_duplicates,
     find_same_descriptions,
     skeleton,
@@ -99,15 +98,6 @@ def test_versions_of_one_tool_are_not_compared() -> None:
     assert list(find_near_duplicates(tools)) == list(find_same_descriptions(tools)) == []
 
 
-def test_when_to_use_is_required_only_for_similar_tools() -> None:
-    plain = [subject("find_order", "Find an order."), subject("find_old_order", "Find it in the archive.")]
-    telling = subject("find_old_order", "Find it in the archive. Use this if it is older than a year.")
-    assert [later.name for later, _ in find_missing_occasion(plain)] == ["find_order", "find_old_order"]
-    assert [later.name for later, _ in find_missing_occasion([plain[0], telling])] == ["find_order"]
-    assert list(find_missing_occasion(plain[:1])) == []
-    assert list(find_missing_occasion([plain[0], subject("send_invoice", "Send it.")])) == []
-
-
 def _make(number: int, lot: random.Random) -> LintedTool:
     things = [
         "order",
@@ -136,7 +126,6 @@ def test_ten_times_the_tools_take_about_ten_times_as_long() -> None:
         tools = [_make(number, lot) for number in range(count)]
         began = process_time()
         list(find_near_duplicates(tools))
-        list(find_missing_occasion(tools))
         spent.append(process_time() - began)
     assert spent[1] < 40 * spent[0] + 0.5
 

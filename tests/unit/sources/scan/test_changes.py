@@ -24,8 +24,6 @@ SAID = {
         f"{OURS}def make(n):\n    def f(x: int): 'F.'\n    f.__name__ = n\n    return tool(f)\n"
         "a = make('one')\n",
     ),
-    "a text": ("guessed-more", f"{ADD}exec('@tool\\ndef more(): pass')\n"),
-    "a file": ("guessed-more", f"{ADD}exec(open('more.txt').read())\n"),
     "a lambda": ("unresolved-tool", f"{OURS}@(lambda f: tool(f))\ndef add(a: int): 'Add.'\n"),
     "a table": ("unresolved-tool", f"{OURS}T = {{'t': tool}}\n@T['t']\ndef add(a: int): 'Add.'\n"),
     "a lambda on a server": (
@@ -48,7 +46,13 @@ def test_what_is_not_followed_is_said(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize(
     "more",
-    ["exec('x = 1')\n", "add.cost = 3\n", "setattr(add, 'cost', 3)\n", "print(add.__name__.upper())\n"],
+    [
+        "exec('x = 1')\n",
+        "exec(open('more.txt').read())\n",
+        "add.cost = 3\n",
+        "setattr(add, 'cost', 3)\n",
+        "print(add.__name__.upper())\n",
+    ],
 )
 def test_what_changes_nothing_is_not_spoken_of(tmp_path: Path, more: str) -> None:
     assert not read(tmp_path, ADD + more).findings

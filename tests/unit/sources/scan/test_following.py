@@ -78,11 +78,6 @@ CASES = {
         ["g"],
         {"guessed-condition"},
     ),
-    "a package that may be missing": (
-        "try:\n    import numpy\n    @server.tool\n    def g(a: int):\n        '''One.'''\nexcept ImportError:\n    pass\n",
-        ["g"],
-        {"guessed-condition"},
-    ),
     "a class that registers its methods": (
         "class Desk:\n    def __init__(self, s):\n        self.s = s\n        self._register()\n"
         "    def _register(self):\n        self.s.add(self.work)\n"
@@ -104,17 +99,17 @@ CASES = {
     "a server of a class of one's own": (
         f"class Mine(MCPServer):\n    pass\nmine = Mine('m')\n{F}mine.add(f)\n",
         ["f"],
+        set(),
+    ),
+    "a server that chooses its tools": (
+        f"class Mine(MCPServer):\n    def list_tools(self): ...\nmine = Mine('m')\n{F}mine.add(f)\n",
+        ["f"],
         {"guessed-server"},
     ),
     "a server from a subscript": (
         f"SERVERS = {{'a': server}}\n{F}SERVERS['a'].tool()(f)\n",
         ["f"],
         {"guessed-server"},
-    ),
-    "a server that is handed on": (
-        f"from elsewhere import register_all\n{F}server.add(f)\nregister_all(server)\n",
-        ["f"],
-        {"guessed-more"},
     ),
     "tools that are taken back": (
         f"{F}server.add(f)\nserver.add(f, name='gone')\nserver.registry.remove('gone')\n",
@@ -228,3 +223,98 @@ def test_two_servers_of_other_libraries_keep_their_own_rule_for_one_name_twice(t
         found = scanned(tmp_path, f"from {head} import FastMCP\nm = FastMCP('m')\n{twice}")
         assert [tool.definition.description for tool in found.tools] == [words]
         assert [finding.code for finding in found.findings] == ["duplicate-name"]
+
+
+@pytest.mark.parametrize("library", ["mcp.server.fastmcp", "fastmcp", "toolcrib"])
+def test_a_registration_that_two_modules_reach_is_no_duplicate(tmp_path: Path, library: str) -> None:
+    server = "MCPServer" if library == "toolcrib" else "FastMCP"
+    (tmp_path / "tools.py").write_text(
+        "def register(mcp):\n    @mcp.tool()\n    def find(a: int) -> int:\n        '''Find it.'''\n        return a\n"
+    )
+    (tmp_path / "app.py").write_text(f"from {library} import {server}\nmcp = {server}('x')\n")
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.py").write_text(
+            "from app import mcp\nfrom tools import register\nregister(mcp)\n"
+        )
+    found = scan(tmp_path)
+    assert [tool.name for tool in found.tools] == ["find"]
+    assert not found.findings
+
+
+def test_one_function_in_two_calls_of_a_factory_is_no_duplicate(tmp_path: Path) -> None:
+    text = "from fastmcp import FastMCP\nmcp = FastMCP('x')\ndef add(kind):\n    @mcp.tool()\n"
+    text += "    def find(a: int) -> int:\n        '''Find it.'''\n        return a\nadd('one')\nadd('two')\n"
+    found = scanned(tmp_path, text)
+    assert [tool.name for tool in found.tools] == ["find"]
+    assert not found.findings
+
+
+def test_alternative_servers_of_one_file_have_no_duplicates(tmp_path: Path) -> None:
+    text = "from fastmcp import FastMCP\n"
+    for name in ("one", "two"):
+        text += f"def {name}():\n    mcp = FastMCP('{name}')\n    @mcp.tool()\n    def find(a: int) -> int:\n"
+        text += "        '''Find it.'''\n        return a\n    return mcp\n"
+    found = scanned(tmp_path, f"{text}first = one()\nsecond = two()\n")
+    assert [tool.name for tool in found.tools] == ["find", "find"]
+    assert not found.findings
+
+
+def test_functions_that_may_never_meet_are_no_duplicates(tmp_path: Path) -> None:
+    text = "from fastmcp import FastMCP\nmcp = FastMCP('x')\n"
+    for name in ("one", "two"):
+        text += f"def {name}():\n    @mcp.tool()\n    def find(a: int) -> int:\n        '''Find it.'''\n"
+    assert "duplicate-name" not in {finding.code for finding in scanned(tmp_path, text).findings}
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        "def tool(context=None):\n    return lambda f: f\n@tool(context='x')\n",
+        "def tool(f):\n    TOOLS.append(f)\n    return f\nTOOLS = []\n@tool\n",
+        "from smolagents import tool\n@tool\n",
+        "from elsewhere import *\n@tool(context='x')\n",
+    ],
+)
+def test_a_decorator_called_tool_of_somebody_else_marks_nothing(tmp_path: Path, own: str) -> None:
+    found = scanned(tmp_path, f"from toolcrib import MCPServer\n{own}def f(*args):\n    '''Words.'''\n")
+    assert not found.tools
+    assert not found.errors or {finding.code for finding in found.errors} == {"no-marked-tools"}
+
+
+def test_the_decorator_of_fastmcp_gives_its_options_to_add_tool(tmp_path: Path) -> None:
+    text = "from fastmcp import FastMCP\nfrom fastmcp.tools import tool\n@tool(name='find', tags={'x'})\n"
+    text += "def f(a: int) -> int:\n    '''Find it.'''\n    return a\n"
+    (lone,) = scanned(tmp_path, text).tools
+    found = scanned(tmp_path, f"{text}mcp = FastMCP('x')\nmcp.add_tool(f)\n")
+    assert [tool.name for tool in found.tools] == [lone.name] == ["find"]
+    assert not found.findings
+
+
+def test_a_wrapper_of_a_function_that_is_not_known_is_not_refused(tmp_path: Path) -> None:
+    text = "import functools\nfrom fastmcp import FastMCP\nmcp = FastMCP('x')\ndef put(f):\n    @mcp.tool()\n"
+    text += "    @functools.wraps(f)\n    def wrapper(*args, **kwargs):\n        return f(*args, **kwargs)\n"
+    assert not scanned(tmp_path, text).errors
+
+
+def test_a_file_that_is_given_a_server_is_read(tmp_path: Path) -> None:
+    (tmp_path / "more.py").write_text("def f(a: int):\n    '''Words.'''\ndef fill(s):\n    s.add(f)\n")
+    text = "from toolcrib import MCPServer\nfrom more import fill\nserver = MCPServer('x')\nfill(server)\n"
+    (tmp_path / "app.py").write_text(text)
+    assert [tool.name for tool in scan(tmp_path).tools] == ["f"]
+    assert [tool.name for tool in scan(tmp_path / "app.py").tools] == ["f"]
+
+
+def test_tests_are_left_out_of_a_folder_unless_they_are_named(tmp_path: Path) -> None:
+    text = f"{HEAD}@tool\ndef NAME(a: int) -> int:\n    '''Words.'''\n    return a\n"
+    paths = ("app", "conftest", "test_app", "app_test", "test_link", "tests/server")
+    for path in paths:
+        file = tmp_path / f"{path}.py"
+        file.parent.mkdir(exist_ok=True)
+        checks = "" if path in ("test_link", "tests/server") else "def test_it():\n    assert True\n"
+        file.write_text(text.replace("NAME", path.replace("/", "_")) + checks.replace("test_it", "check_it"))
+    (tmp_path / "app.py").write_text(text.replace("NAME", "app"))
+    assert {tool.name for tool in scan(tmp_path).tools} == {"app", "test_link"}
+    assert {tool.name for tool in scan(tmp_path / "tests", tmp_path / "test_app.py").tools} == {
+        "tests_server",
+        "test_app",
+    }

@@ -55,7 +55,7 @@ def test_equal_names_on_two_servers_are_both_kept_with_their_sources() -> None:
         ("search", "users"),
         ("search", "orders"),
     ]
-    assert [tool.source.line for tool in found.tools] == [10, 16]
+    assert [tool.source.line for tool in found.tools] == [9, 15]
     assert not found.errors
 
 
@@ -195,10 +195,6 @@ GUARDS = {
     "a loop that skips": (
         "for f in [work]:\n    if not os.environ.get('X'):\n        continue\n    mcp.add_tool(f)\n"
     ),
-    "a handler that returns": (
-        "def register(m):\n    try:\n        import extra\n    except ImportError:\n        return\n"
-        "    m.add_tool(work)\nregister(mcp)\n"
-    ),
     "a call below a condition": (
         "def register(m):\n    m.add_tool(work)\nif os.environ.get('X'):\n    register(mcp)\n"
     ),
@@ -309,7 +305,7 @@ def test_a_file_that_does_not_compile_is_a_finding_and_not_half_read(tmp_path: P
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="there is no newer syntax yet")
 def test_syntax_of_a_newer_python_is_called_that(tmp_path: Path) -> None:
     (finding,) = scan(
-        lay(tmp_path, new="# tool\ntry:\n    pass\nexcept KeyError, ValueError:\n    pass\n")
+        lay(tmp_path, new="# toolcrib\ntry:\n    pass\nexcept KeyError, ValueError:\n    pass\n")
     ).findings
     assert "uses syntax of Python 3.14" in finding.message
     assert finding.hint == "scan it with Python 3.14 or newer"

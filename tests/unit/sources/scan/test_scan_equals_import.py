@@ -25,8 +25,6 @@ pytest.importorskip("mcp", reason="mcp is not installed: fixtures for it cannot 
 pytest.importorskip("fastmcp", reason="fastmcp is not installed: fixtures for it cannot be imported")
 
 FIXTURES = fixtures()
-ELSEWHERE = {"loose": {"duplicate-name"}}
-"""What is to be found in packages, which have no first line."""
 REMARKS = {"shortened-name", "stale-parameter", "unknown-type", "implicit-optional", "unpublished-default"}
 """Findings that building a tool has, wherever it comes from."""
 
@@ -50,7 +48,7 @@ def test_a_fixture_scans_to_what_importing_registers(path: Path, registered: dic
     found = scan(path)
     assert not {name for name in set(sys.modules) - before if name.startswith(("mcp", "fastmcp", path.stem))}
     said = headers(path)
-    expected = ELSEWHERE.get(path.name, set(said.get("doubts", ())))
+    expected = set(said.get("doubts", ()))
     assert {finding.code for finding in found.findings} - REMARKS == expected
     real = registered[str(path)]
     assert "failed" not in real
