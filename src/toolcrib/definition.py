@@ -573,13 +573,16 @@ def _check_repetition(options: ToolOptions) -> None:
         raise _option_error(options, "retries", "needs a tool that is idempotent or read-only", hint)
 
 
+_ICONS = "such as icons=[{'src': 'https://example.com/a.png'}]"
+
+
 def _check_types(options: ToolOptions) -> None:
     if wrong := _find_wrong_option(options):
-        raise InvalidToolError(f"Option '{wrong[0]}' {wrong[1]}", tool=_name_of(options))
+        hint = _ICONS if wrong[0] == "icons" else None
+        raise InvalidToolError(f"Option '{wrong[0]}' {wrong[1]}", tool=_name_of(options), hint=hint)
     icons: Any = options.icons
-    if not all(isinstance(icon, Mapping) and isinstance(icon.get("src"), str) for icon in icons):
-        hint = "such as icons=[{'src': 'https://example.com/a.png'}]"
-        raise _option_error(options, "icons", "must be a list of dicts with 'src'", hint)
+    if not all(isinstance(icon.get("src"), str) for icon in icons):
+        raise _option_error(options, "icons", "must be a list of dicts with 'src'", _ICONS)
     for name in ("icons", "meta"):
         if getattr(options, name) and not codec.is_json(getattr(options, name)):
             raise _option_error(options, name, "must be JSON data")

@@ -232,24 +232,6 @@ def test_the_old_pair_needs_the_key_at_both_ends(shop: Served, ring: Ring) -> No
         assert refused["_meta"]["toolcrib/refusal"]["scopes"] == ["orders:write"]
 
 
-def test_calls_that_come_together_are_judged_one_by_one(shop: Served, ring: Ring) -> None:
-    client = Keyed(shop.port, ring["ben"], "2025-03-26")
-    client.initialize()
-    names = ("whoami", "audit_log", "refund", "nothing", "whoami")
-    calls: list[Any] = [
-        {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": name, "arguments": {}}}
-        for number, name in enumerate(names)
-    ]
-    calls[2]["params"]["arguments"] = {"amount": 5}
-    answers = {item["id"]: item for item in client.post(calls).json}
-    assert answers[0]["result"]["content"] == answers[4]["result"]["content"]
-    assert answers[1]["error"] == {"code": -32602, "message": "Unknown tool: audit_log"}
-    assert answers[2]["error"]["data"] == {"scopes": ["orders:write"]}
-    assert answers[3]["error"] == {"code": -32602, "message": "Unknown tool: nothing"}
-    client.end()
-    assert Keyed(shop.port, None).post(calls).status == 401
-
-
 # --- pages -------------------------------------------------------------------------------------------
 
 

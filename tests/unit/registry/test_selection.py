@@ -103,7 +103,6 @@ def test_a_tool_that_cannot_be_built_still_has_the_tags_of_its_options() -> None
 
 def test_counts_name_every_kind() -> None:
     assert count_kinds([]) == "0 tools"
-    assert count_kinds(["tool"], "sample tool") == "1 sample tool"
     assert count_kinds(["prompt", "tool", "tool"]) == "2 tools and 1 prompt"
     assert count_kinds(["template", "resource", "resource"]) == "2 resources and 1 template"
 
