@@ -191,7 +191,7 @@ def test_z_27_hostile_tools_are_refused_and_crash_nothing(server: MCPServer) -> 
 def test_z_28_errors_tell_nothing_of_other_tools_and_of_the_server(server: MCPServer) -> None:
     secret = "internal_billing_export"
     server.register_tool(Memory(secret))
-    wrong = [Memory("Add"), Memory("x", "short"), Without("execute"), Memory("internal_bi11ing_export")]
+    wrong = [Memory("Add"), Memory("x", "short"), Without("execute")]
     for tool in wrong:
         assert secret not in refuse(server, tool)
 

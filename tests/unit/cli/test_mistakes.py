@@ -660,7 +660,7 @@ def test_an_extra_that_is_not_installed(cli: CommandLine, monkeypatch: pytest.Mo
     cli.write("tools.yaml", "tools: []\n")
     assert cli.run("list", "tools.yaml").stderr == (
         "error: tools.yaml: tools.yaml is YAML, but PyYAML is not installed\n"
-        "hint: pip install 'toolcrib[yaml]', or write JSON or TOML\n"
+        "hint: pip install 'toolcrib[yaml]', or write JSON\n"
     )
 
 
