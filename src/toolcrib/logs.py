@@ -285,6 +285,7 @@ def _error_text(error: BaseException) -> str:
 
 MAX_FRAMES = 50
 MAX_TRACE_LINES = 500
+_TITLE = "Traceback (most recent call last):"
 MAX_ERROR_CHARS = 500
 
 _OWN_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -317,8 +318,8 @@ def format_trace(error: BaseException, max_bytes: int, clean: Callable[[str], st
         first = first.tb_next
     trace = first or error.__traceback__
     told = TracebackException(type(error), error, trace, limit=-MAX_FRAMES, compact=True)
-    text = "".join(told.format()).rstrip("\n")
-    lines = [_cut(line, 4 * MAX_ERROR_CHARS) for line in text.split("\n")]
+    lines = "".join(told.format()).rstrip("\n").split("\n")
+    lines = [_cut(line, 4 * MAX_ERROR_CHARS) for line in lines if not line.endswith(_TITLE)]
     if len(lines) > MAX_TRACE_LINES:  # texts of exceptions may have any number
         lines[MAX_TRACE_LINES // 2 : -MAX_TRACE_LINES // 2] = ["... cut ..."]
     lines = clean("\n".join(lines)).split("\n")
