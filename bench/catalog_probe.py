@@ -83,7 +83,7 @@ def judge_search(options: argparse.Namespace) -> dict[str, Any]:
     def count(questions: list[Question], depth: int) -> int:
         return sum(not set(search(each.text)[:depth]).isdisjoint(each.answers) for each in questions)
 
-    by_kind = {kind: [each for each in QUESTIONS if each.kind == kind] for kind in ("typo", "form")}
+    by_kind = {kind: [each for each in QUESTIONS if each.kind == kind] for kind in ("form",)}
     return {
         "first": count(list(QUESTIONS), 1),
         "five": count(list(QUESTIONS), 5),

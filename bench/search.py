@@ -23,11 +23,10 @@ def search(lab: Lab) -> list[Line]:
     built = lab.rounds("search, index", rounds, {OURS: _probe(OURS, "index")} if lab.has(OURS) else {})
     judged = lab.rounds("search, questions", 1, {name: _probe(name, "judge") for name in names})
     asked = lab.rounds("search, applications", 1, {name: _probe(name, "apps") for name in names})
-    kinds = {kind: sum(each.kind == kind for each in QUESTIONS) for kind in ("typo", "form")}
+    kinds = {kind: sum(each.kind == kind for each in QUESTIONS) for kind in ("form",)}
     labels = {
         "first": f"found first, of {len(QUESTIONS)} questions",
         "five": f"found among five, of {len(QUESTIONS)} questions",
-        "typo": f"found first, of {kinds['typo']} with typos",
         "form": f"found first, of {kinds['form']} with other forms of words",
     }
     return [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["plain", "form", "typo", "other words", "sentence"]
+Kind = Literal["plain", "form", "other words", "sentence"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,53 +113,6 @@ _ASKED: dict[Kind, str] = {
         booked hotels = book_hotel
         rolled dice = roll_dice
         generating images = generate_image
-    """,
-    # slips of the finger
-    "typo": """
-        delte file = delete_file
-        dleete file = delete_file
-        raed file = read_file
-        creat pull requst = create_pull_request
-        pul request = create_pull_request, merge_pull_request, list_pull_requests
-        calender event = create_calendar_event, cancel_calendar_event
-        wether = get_weather
-        weahter forcast = get_forecast, get_weather
-        tranlsate text = translate_text
-        transalte = translate_text
-        summarzie = summarize_text
-        invioce = create_invoice
-        refnud = issue_refund
-        reciept = file_expense
-        custmer = create_customer, update_customer, find_customer, merge_customers
-        curency = convert_currency
-        datbase backup = backup_database
-        resotre database = restore_database
-        screnshot = take_screenshot
-        thermostst = set_thermostat
-        tempratrue = get_weather
-        vulnerabilites = scan_vulnerabilities
-        permision = grant_permission
-        pasword = reset_password, rotate_secret
-        spreadshet = create_spreadsheet
-        sentimant = analyze_sentiment
-        trascribe = transcribe_audio
-        direcotry = list_directory, create_directory
-        compres folder = compress_folder
-        deployement = rollback_deployment, scale_deployment, deploy_service
-        slcak message = send_slack_message
-        emial = send_email, reply_to_email, archive_email, list_unread_emails
-        playlst = create_playlist
-        vacaton = request_vacation, approve_vacation
-        interveiw = schedule_interview
-        geocdoe = geocode_address
-        flighst = search_flights
-        hotle = book_hotel
-        equaton = solve_equation
-        recpie = find_recipe
-        worklfow = run_workflow
-        branhc = git_create_branch, git_log
-        workuot = log_workout
-        caloreis = track_calories
     """,
     # words that mean the same
     "other words": """

@@ -285,6 +285,7 @@ def _error_text(error: BaseException) -> str:
 
 MAX_FRAMES = 50
 MAX_TRACE_LINES = 500
+_TITLE = "Traceback (most recent call last):"
 MAX_ERROR_CHARS = 500
 
 _OWN_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -306,11 +307,11 @@ def describe_error(error: BaseException) -> str:
     return escape(f"{kind}: {text}" if text else kind)
 
 
-def format_trace(error: BaseException, max_bytes: int) -> str:
+def format_trace(error: BaseException, max_bytes: int, clean: Callable[[str], str]) -> str:
     """Return the traceback of an exception and its causes, the first cause first, each line indented.
 
     Of each exception, the last `MAX_FRAMES` frames are shown. Those of toolcrib between the call and the tool
-    are left out: they are the same for every tool.
+    are left out: they are the same for every tool. `clean` removes secrets, which may have several lines.
     """
     first = error.__traceback__
     while first is not None and first.tb_frame.f_code.co_filename.startswith(_OWN_FOLDER):
@@ -318,8 +319,10 @@ def format_trace(error: BaseException, max_bytes: int) -> str:
     trace = first or error.__traceback__
     told = TracebackException(type(error), error, trace, limit=-MAX_FRAMES, compact=True)
     lines = "".join(told.format()).rstrip("\n").split("\n")
+    lines = [_cut(line, 4 * MAX_ERROR_CHARS) for line in lines if not line.endswith(_TITLE)]
     if len(lines) > MAX_TRACE_LINES:  # texts of exceptions may have any number
         lines[MAX_TRACE_LINES // 2 : -MAX_TRACE_LINES // 2] = ["... cut ..."]
+    lines = clean("\n".join(lines)).split("\n")
     return _cut_middle("\n".join(f"  {escape(line)}" for line in lines), max_bytes)
 
 
@@ -376,7 +379,7 @@ class LineFormatter(logging.Formatter):
     def _format_trace(self, record: logging.LogRecord) -> str | None:
         error = _error(record)
         # A traceback shows lines of source code, which the filter has not seen.
-        return None if error is None else self._filter.redact(format_trace(error, MAX_TRACE_BYTES))
+        return None if error is None else format_trace(error, MAX_TRACE_BYTES, self._filter.redact)
 
 
 class TextFormatter(LineFormatter):

@@ -37,8 +37,8 @@ HELD = [
 AMENDED = {
     "G-18": "the self-check is `lock --check` of an import or of a running server against the lock file of a"
     " scan. A second comparison of definitions, `check --against-scan`, showed nothing that a lock does not.",
-    "C1": "injected instructions are found by mechanical rules and 150 lines of English phrases. The 1,210 "
-    "lines before, in 15 languages, found a third of wordings that they were not made for: no shield either.",
+    "C1": "injected instructions are found by mechanical rules and 150 lines of English phrases. The 1,210"
+    " lines before, in 15 languages, found a third of wordings that they were not made for: no shield.",
     "C3, T10": "names that look alike are a finding of the linter (`look-alike-name`), no longer refused: a"
     " server cannot tell honest names from a disguise. Duplicate and case-only names are refused as before.",
 }

@@ -152,7 +152,7 @@ def test_an_error_comes_with_its_type_and_a_trace_that_has_an_end() -> None:
     found = to_json("it failed", error=deep)
     assert found["message"] == "it failed"
     assert found["error_type"] == "ValueError"
-    assert found["trace"].splitlines()[1].lstrip().startswith("File ")
+    assert found["trace"].splitlines()[0].lstrip().startswith("File ")
     assert "ValueError: xxx" in found["trace"]
     assert len(found["trace"].encode()) <= 8 * 1024
 

@@ -27,8 +27,8 @@ HEAVY = (
 )
 
 MAX_ROOT_ENTRIES = 25
-MAX_FILES = 262
-MAX_LINES = 76_100
+MAX_FILES = 259
+MAX_LINES = 75_330
 """Ceilings that only go down (docs/decisions/0027-size.md)."""
 MAX_SCAN_LINES = 5_000
 """The limit of the static scan (docs/decisions/0015-static-scan.md)."""

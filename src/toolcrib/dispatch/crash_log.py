@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolcrib.dispatch.rate_limit import LogLimiter
-from toolcrib.logs import describe_error, escape, format_trace
+from toolcrib.logs import describe_error, escape, format_trace, package_filter
 
 logger = logging.getLogger("toolcrib")
 
@@ -49,6 +49,9 @@ class _Report:
     is_full: bool
     arguments: Any
     left_out: str
+
+    def clean(self, text: str) -> str:
+        return package_filter.redact(hide_values(text, self.arguments))
 
 
 class CrashReporter:
@@ -134,7 +137,7 @@ def _log_report(report: _Report) -> None:
     )
     if report.is_full:
         try:
-            trace = format_trace(report.error, MAX_BYTES - len(line.encode()) - 1)
+            trace = format_trace(report.error, MAX_BYTES - len(line.encode()) - 1, report.clean)
         except Exception:
             trace = "  (the traceback cannot be shown)"
         line = f"{line}\n{trace}"

@@ -314,8 +314,8 @@ class ToolSearch:
 
         index = self._find_index()
         view = [tool for tool in view if tool.definition.is_for_model]
-        sees_all = len(view) == len(index)
-        hits = index.search(query, limit, None if sees_all else frozenset(tool.name for tool in view))
+        allowed = None if len(view) == len(index) else frozenset(tool.name for tool in view)
+        hits = index.search(query, limit, allowed)
         found: list[dict[str, Any]] = []
         tokens = 0
         for hit in hits:
@@ -327,8 +327,7 @@ class ToolSearch:
         if len(found) < len(hits):
             answer["note"] = f"{len(hits) - len(found)} more would be too long: ask more precisely."
         elif not found:
-            near = index.suggest(query) if sees_all else []  # words of hidden tools must not be revealed
-            answer["note"] = f"Nothing fits. Try other words{', such as ' if near else ''}{', '.join(near)}."
+            answer["note"] = "Nothing fits. Try other words."
         return answer
 
     def _find_index(self) -> SearchIndex:

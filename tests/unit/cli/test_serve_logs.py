@@ -73,7 +73,8 @@ def test_metrics_and_json_logs_are_set_in_the_file(tmp_path: Path) -> None:
     assert (ended["level"], ended["tool_name"], ended["principal"]) == ("info", "add", "local")
     [crash] = [item for item in records if item.get("error_type") == "RuntimeError"]
     assert "RuntimeError: no: [value] password=[redacted]" in crash["message"]
-    assert crash["trace"].lstrip().startswith("Traceback (most recent call last):")
+    assert crash["trace"].lstrip().startswith("File ")
+    assert "no: [value] password=[redacted]" in crash["trace"]
     assert "hunter2" not in crash["message"]
 
 

@@ -386,3 +386,12 @@ def test_values_without_end_are_looked_at_only_so_far() -> None:
         deep = [deep]
     assert hide_values("buried-secret", deep) == "buried-secret"
     assert hide_values("x" * 10, ["y" * 10] * 10_000) == "x" * 10
+
+
+def test_a_value_of_several_lines_is_hidden_in_the_traceback_too(reporter, caplog):
+    error = ValueError("no: first line\nsecond line")
+    reporter.report("probe", error, "c", {"text": "first line\nsecond line"})
+    assert reporter.flush(FLUSH_S)
+    (text,) = messages(caplog)
+    assert text.count("[value]") == 2
+    assert "second line" not in text
