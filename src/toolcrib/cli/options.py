@@ -161,7 +161,7 @@ class LazyGroup(click.Group):
 def report_error(error: Exception, terminal: Terminal) -> int:
     """Print an error and its hint; return the exit code."""
     match error:
-        case click.exceptions.NoArgsIsHelpError():
+        case click.UsageError() if type(error).__name__ == "NoArgsIsHelpError":  # since click 8.2
             terminal.echo_err(error.format_message())
         case click.UsageError():
             command = error.ctx.command_path if error.ctx else "toolcrib"
@@ -191,7 +191,7 @@ def report_error(error: Exception, terminal: Terminal) -> int:
     return error.exit_code
 
 
-class Time(click.ParamType[float]):
+class Time(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4
     """A time such as `30d`, `12h`, `2027-01-01` or `2027-01-01T12:00` (UTC), in seconds since 1970.
 
     Durations count from now: forwards where `sign` is 1, backwards where it is -1. `never` is the infinite

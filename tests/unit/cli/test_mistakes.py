@@ -603,7 +603,7 @@ def test_the_message_names_what_is_wrong_where_and_what_to_do(cli: CommandLine, 
     for name, text in mistake.files.items():
         cli.write(name, text)
     done = cli.run(*mistake.command.split())
-    printed = lines_of(done.output)
+    printed = lines_of(done.stdout + done.stderr)
     assert dedent(mistake.message) in printed
     assert "Traceback" not in printed
 
