@@ -21,7 +21,7 @@ from toolcrib.cli.load import (
     load,
     registries_of,
 )
-from toolcrib.cli.options import Command, json_option, targets_argument
+from toolcrib.cli.options import Command, json_option, name_rule_option, targets_argument
 from toolcrib.cli.output import Progress, Terminal, format_source
 from toolcrib.cli.table import Column, print_findings, print_table
 from toolcrib.cli.text import NAME_STYLE, STATE_STYLES, count, count_findings, safe
@@ -65,11 +65,19 @@ class Row(NamedTuple):
 @click.command(cls=Command, examples=EXAMPLES)
 @targets_argument
 @json_option
+@name_rule_option
 @click.option("--strict", is_flag=True, help="Exit with 1 on warnings too.")
 @click.option(
     "--against-scan", is_flag=True, help="Compare with `toolcrib scan`; unexpected differences are errors."
 )
-def check(terminal: Terminal, targets: Sequence[str], as_json: bool, strict: bool, against_scan: bool) -> int:
+def check(
+    terminal: Terminal,
+    targets: Sequence[str],
+    as_json: bool,
+    name_rule: str | None,
+    strict: bool,
+    against_scan: bool,
+) -> int:
     """Check tools, resources and prompts, and report problems.
 
     Builds every one of them, so that problems show up now and not at the first call. Each problem is reported
@@ -82,7 +90,7 @@ def check(terminal: Terminal, targets: Sequence[str], as_json: bool, strict: boo
     that starts a server of mcp or fastmcp is run, with the arguments after --.
     """
     scanned = scan_targets(targets, terminal) if against_scan else None  # before anything is imported
-    loaded = load(targets, terminal)
+    loaded = load(targets, terminal, name_rule=name_rule)
     with terminal.log.muted(), Progress(terminal, "building tools") as progress:
         every = build_tools(progress.track([entry.tool for entry in loaded.everything]), [])
         built = [tool for tool in every if tool.kind == "tool"]

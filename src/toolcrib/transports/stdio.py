@@ -32,7 +32,7 @@ MAX_UNREAD = 16 * 1024 * 1024
 _READ_AHEAD = 16
 """Blocks that a thread reads while the event loop is busy."""
 WAITS_FOR_PIPES = sys.platform != "win32"
-"""Whether the event loop can wait for the pipes that a client starts the server with. Threads do where not."""
+"""Whether the event loop can wait for the pipes of standard streams; else, threads do."""
 
 
 class StandardStreams:
@@ -147,7 +147,8 @@ class _Session(asyncio.Protocol):
 class _Writer(asyncio.BaseProtocol):
     """Writes lines to a pipe, a file or a terminal; those of one turn of the loop are written together.
 
-    What the event loop cannot wait for is written on a thread: a client that does not read blocks nothing else.
+    What the event loop cannot wait for is written on a thread, so that a client that does not read blocks
+    nothing else.
     """
 
     def __init__(self, descriptor: int, overflow: Callable[[], None]) -> None:

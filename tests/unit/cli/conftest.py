@@ -87,7 +87,7 @@ def thank(who: str) -> str:
 
 
 class Runner(CliRunner):
-    """Captures standard error apart, for which click 8.1 has an option, and unbuffered, as click 8.2.1 does."""
+    """Captures standard error apart, for which click 8.1 has an option, and unbuffered, as newer ones do."""
 
     def __init__(self) -> None:
         super().__init__(**({"mix_stderr": False} if "mix_stderr" in signature(CliRunner).parameters else {}))

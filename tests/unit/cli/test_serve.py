@@ -8,7 +8,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import urllib.request
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -294,7 +293,6 @@ INITIALIZE = (
 
 
 AS_ON_WINDOWS = """
-import sys
 from toolcrib.cli import main
 from toolcrib.transports import stdio
 assert stdio.WAITS_FOR_PIPES
