@@ -85,10 +85,11 @@ class ServerSettings:
     `errors="hide"` keeps the messages of exceptions in tools of other libraries' servers from callers; by
     default they are shown as that library shows them. Those of toolcrib's own tools are always hidden.
     Several processes that serve together share a `key`, which signs the state of calls that wait for an
-    answer, and set `keeps_sessions=False`. A list of more than `search_budget_tokens` is replaced by two tools that search
-    and call the others, unless `search` is "never"; with "always", every list is. A result of more than
-    `max_result_tokens` loses whole items from the end of its longest list; with `large_results="link"` the
-    whole is kept for an hour, and linked. `tasks` are the settings of tools with the option `task`.
+    answer, and set `keeps_sessions=False`. A list of more than `search_budget_tokens` is replaced by two
+    tools that search and call the others, unless `search` is "never"; with "always", every list is. A result
+    of more than `max_result_tokens` loses whole items from the end of its longest list; with
+    `large_results="link"` the whole is kept for an hour, and linked. `tasks` are the settings of tools with
+    the option `task`.
     """
 
     dynamic: bool = False

@@ -243,7 +243,7 @@ IN_SOURCE = [
             return "XL"
         ''',
         """\
-        tools.py:4: error[invalid-name] Tool name 'größe' invalid (must contain only letters, digits, underscores, hyphens)
+        tools.py:4: error[invalid-name] Tool name 'größe' invalid (must contain only letters, digits, underscores, hyphens, dots)
             hint: 'ö' (LATIN SMALL LETTER O WITH DIAERESIS) is not permitted in a name; name it 'groesse'
         """,
     ),
