@@ -5,6 +5,7 @@
     python dev.py conformance    the official conformance suite and the official clients
     python dev.py reliability    hostile input, crashes, kills and floods, in their short form
     python dev.py soak     the long suites
+    python dev.py lowest   the lowest version of every dependency, and toolcrib beside other packages
     python dev.py matrix   every supported version of mcp and fastmcp, and servers from PyPI
     python dev.py mutate   break the source in small ways, and see that tests notice
     python dev.py bench    measure against mcp and fastmcp, in one run
@@ -46,6 +47,8 @@ COSTS = ("tests/reliability/test_request_cost.py", "tests/reliability/test_schem
 BENCH_LOCK = ROOT / "requirements" / "bench.lock"
 RUN_LOCK = ROOT / "requirements" / "run.lock"
 """Only the packages that toolcrib itself needs."""
+LOWEST_LOCK = ROOT / "requirements" / "lowest.lock"
+"""The lowest version of each, and what the tests of the command line need."""
 
 
 def environment(folder: str, lock: Path) -> Path:
@@ -218,8 +221,14 @@ def soak(bin_: Path, *arguments: str) -> None:
 
 def matrix(bin_: Path, *arguments: str) -> None:
     """Sample servers and servers from PyPI, in environments with one version of a library each."""
-    long = {"TOOLCRIB_SOAK": "1", "TOOLCRIB_REQUIRE": "all"}
+    long = {"TOOLCRIB_SOAK": "1", "TOOLCRIB_MATRIX": "1", "TOOLCRIB_REQUIRE": "all"}
     run([str(bin_ / "pytest"), "-vv", "-n", "2", "tests/matrix", *arguments], **long)
+
+
+def lowest(bin_: Path, *arguments: str) -> None:
+    """The tests of the command line with the lowest versions, and its commands beside other packages."""
+    long = {"TOOLCRIB_SOAK": "1", "TOOLCRIB_REQUIRE": "all"}
+    run([str(bin_ / "pytest"), "-n", "2", "tests/matrix/test_dependencies.py", *arguments], **long)
 
 
 def release(bin_: Path, *arguments: str) -> None:
@@ -297,6 +306,9 @@ def lock() -> None:
     compile_ = ["uv", "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-annotate"]
     compile_ += ["--python-version", "3.11", "--custom-compile-command", "python dev.py lock"]
     run([*compile_, "pyproject.toml", "-o", str(RUN_LOCK)])
+    extras = [word for extra in ("auth", "otel", "yaml") for word in ("--extra", extra)]
+    lowest = [*compile_, "--resolution", "lowest-direct", "pyproject.toml", *extras]
+    run([*lowest, "--group", "cli-tests", "-o", str(LOWEST_LOCK)])
     compile_ += ["pyproject.toml", "requirements/build.in"]
     run([*compile_, "--group", "dev", "-o", str(DEV_LOCK)])
     run([*compile_, "requirements/bench.in", "-o", str(BENCH_LOCK)])
@@ -327,6 +339,7 @@ JOBS = {
     "conformance": conformance,
     "reliability": reliability,
     "soak": soak,
+    "lowest": lowest,
     "matrix": matrix,
     "mutate": mutate,
     "release": release,

@@ -450,8 +450,8 @@ class HTTPClient:
         timeout_s = options.get("timeout_s") or self.timeout_s
         try:
             address, target, shown = resolve(self._base, path)
-            url = engine.URL(address.origin + target)
-            if url.userinfo or url.origin != engine.URL(address.origin).origin:
+            url, base = engine.URL(address.origin + target), engine.URL(address.origin)
+            if url.userinfo or (url.scheme, url.netloc) != (base.scheme, base.netloc):
                 raise RefusedError("the URL is ambiguous")
             params = {k: v for k, v in (options.get("params") or {}).items() if v is not None}
             own = clean_headers(options.get("headers"))

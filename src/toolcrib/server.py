@@ -80,21 +80,23 @@ STOPPING = "Server is shutting down, registration not allowed"
 class ServerSettings:
     """The settings of a server.
 
-    A server is sealed when it starts, unless it is `dynamic`. `switches` turn groups of tools on and off.
-    Clients see `version` (by default toolcrib's), `title`, `instructions`, `description`, `website_url` and
-    `icons` (as MCP writes them); `page_size` splits long lists; `unknown_tool_code` is for clients that
-    expect -32601. `log_arguments` logs the values of arguments, not only their names. `errors="hide"` keeps
-    the messages of exceptions in tools of other libraries' servers from callers; by default they are shown as
-    that library shows them. Those of toolcrib's own tools are always hidden. Several processes that serve
-    together share a `key`, which signs the state of calls that wait for an answer, and set
-    `keeps_sessions=False`. A list of more than `search_budget_tokens` is replaced by two tools that search
-    and call the others, unless `search` is "never"; with "always", every list is. A result of more than
-    `max_result_tokens` loses whole items from the end of its longest list; with `large_results="link"` the
-    whole is kept for an hour, and linked. `tasks` are the settings of tools with the option `task`.
+    A server is sealed when it starts, unless it is `dynamic`. `name_rule` is "mcp" (letters, digits and
+    `_.-`, at most 128), "portable" (no dots, 64) or "strict" (snake_case, 50). `switches` turn groups of
+    tools on and off. Clients see `version` (by default toolcrib's), `title`, `instructions`, `description`,
+    `website_url` and `icons` (as MCP writes them); `page_size` splits long lists; `unknown_tool_code` is for
+    clients that expect -32601. `log_arguments` logs the values of arguments, not only their names.
+    `errors="hide"` keeps the messages of exceptions in tools of other libraries' servers from callers; by
+    default they are shown as that library shows them. Those of toolcrib's own tools are always hidden.
+    Several processes that serve together share a `key`, which signs the state of calls that wait for an
+    answer, and set `keeps_sessions=False`. A list of more than `search_budget_tokens` is replaced by two
+    tools that search and call the others, unless `search` is "never"; with "always", every list is. A result
+    of more than `max_result_tokens` loses whole items from the end of its longest list; with
+    `large_results="link"` the whole is kept for an hour, and linked. `tasks` are the settings of tools with
+    the option `task`.
     """
 
     dynamic: bool = False
-    name_rule: str | NameRule = "portable"
+    name_rule: str | NameRule = "mcp"
     on_duplicate: OnDuplicate = "error"
     separator: str = "_"
     timeout_s: float | None = DEFAULT_TIMEOUT_S

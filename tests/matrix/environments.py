@@ -15,6 +15,7 @@ import sysconfig
 import tomllib
 import venv
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from tests.support.requires import lack
@@ -29,8 +30,12 @@ INSTALL_S = 900
 class Environment:
     folder: Path
 
+    @property
+    def programs(self) -> Path:
+        return self.folder / ("Scripts" if os.name == "nt" else "bin")
+
     def program(self, name: str) -> str:
-        return str(self.folder / ("Scripts" if os.name == "nt" else "bin") / name)
+        return str(self.programs / name)
 
     def version_of(self, package: str) -> str | None:
         """Return the version of a package that is installed, or None."""
@@ -39,36 +44,43 @@ class Environment:
         return None if found is None else found.name.removesuffix(".dist-info").partition("-")[2]
 
 
-def make_environment(name: str, *requirements: str) -> Environment:
-    """Return an environment that has toolcrib from this tree and some other packages."""
+def make_environment(name: str, *requirements: str, lock: Path | None = None) -> Environment:
+    """Return an environment that has toolcrib from this tree, what `lock` pins, and some other packages."""
     HOME.mkdir(exist_ok=True)
     environment = Environment(HOME / name)
     stamp = environment.folder / ".requirements"
     with alone(HOME / f"{name}.lock"):
-        wanted = _digest(requirements)
+        wanted = _digest(requirements, lock)
         if not stamp.exists() or stamp.read_text() != wanted:
-            _install(environment, requirements)
+            _install(environment, requirements, lock)
             stamp.write_text(wanted)
     return environment
 
 
-def _digest(requirements: tuple[str, ...]) -> str:
+def floor_of(package: str) -> str:
+    """Return the lowest version of a dependency that pyproject.toml accepts, as a requirement."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    words = [*requirements, *project["dependencies"], sys.version, str(ROOT)]
+    bounds = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
+    return next(item.replace(">=", "==") for item in bounds if item.startswith(f"{package}>="))
+
+
+def _digest(requirements: tuple[str, ...], lock: Path | None) -> str:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    pins = "" if lock is None else lock.read_text()
+    words = [*requirements, *project["dependencies"], pins, sys.version, str(ROOT)]
     return hashlib.sha256("\n".join(words).encode()).hexdigest()
 
 
-def _install(environment: Environment, requirements: tuple[str, ...]) -> None:
+def _install(environment: Environment, requirements: tuple[str, ...], lock: Path | None) -> None:
     uv = shutil.which("uv")
-    venv.create(environment.folder, with_pip=uv is None, clear=True)
+    venv.create(environment.folder, clear=True)
     python = environment.program("python")
-    command = [uv, "pip", "install", "--python", python] if uv else [python, "-m", "pip", "install"]
-    done = subprocess.run(
-        [*command, "--quiet", "--editable", str(ROOT), *requirements],
-        capture_output=True,
-        text=True,
-        timeout=INSTALL_S,
-        check=False,
-    )
-    if done.returncode:
-        lack(f"{' '.join(requirements)} cannot be installed: {done.stderr.strip()[-500:]}")
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--no-compile"]
+    command = [uv, "pip", "install", "--python", python] if uv else pip
+    steps = [] if lock is None else [["--require-hashes", "--no-deps", "--requirement", str(lock)]]
+    for step in (*steps, ["--editable", str(ROOT), *requirements]):
+        done = subprocess.run(
+            [*command, "--quiet", *step], capture_output=True, text=True, timeout=INSTALL_S, check=False
+        )
+        if done.returncode:
+            lack(f"{' '.join(step)} cannot be installed: {done.stderr.strip()[-500:]}")

@@ -272,7 +272,7 @@ def card_of(offer: dict[str, Any], namespace: str | None) -> Card:
     if " " in offer["name"] or any(" " in alias for alias in offer["aliases"]):
         raise ValueError
     full = prefix + offer["name"]
-    name = shorten_name(full, 64)
+    name = shorten_name(full, 64 if prefix else 128)
     aliases = {prefix + alias for alias in offer["aliases"]}
     return Card(
         name, offer["version"], frozenset({name, full} | aliases), None, offer["enabled"], offer["enabled"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 import tarfile
 import venv
@@ -19,21 +18,11 @@ import pytest
 from packaging.metadata import Metadata
 
 from dev import declared_version, tag_problem
+from tests.support.everyday_commands import check_list_and_call, run, serve_and_call
 
 ROOT = Path(__file__).resolve().parents[2]
-TIMEOUT_S = 120
 OPTIONAL = {"mcp", "opentelemetry", "pytest"}
 """Packages that single modules need, and the wheel does not require."""
-TOOLS = '''\
-from toolcrib import tool
-
-
-@tool(read_only=True)
-def find_price(article: str) -> float:
-    """Return the price of an article in euros."""
-    return {"tea": 4.5}[article]
-'''
-
 built = pytest.mark.skipif("TOOLCRIB_SOAK" not in os.environ, reason="a long run: python dev.py release")
 
 
@@ -42,20 +31,6 @@ def artifact(pattern: str) -> Path:
     if len(found) != 1:
         pytest.fail(f"dist/ has {len(found)} files like {pattern}: run python dev.py release", pytrace=False)
     return found[0]
-
-
-def run(*command: str | Path, folder: Path) -> str:
-    environ = {key: value for key, value in os.environ.items() if key not in {"PYTHONPATH", "PYTHONHOME"}}
-    done = subprocess.run(
-        [str(word) for word in command],
-        cwd=folder,
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -73,40 +48,23 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return bin_
 
 
-@pytest.fixture
-def shop(tmp_path: Path) -> Path:
-    (tmp_path / "shop.py").write_text(TOOLS)
-    return tmp_path
-
-
 @built
 def test_the_wheel_checks_lists_and_calls_tools_where_nothing_else_is_installed(
-    programs: Path, shop: Path
+    programs: Path, tmp_path: Path
 ) -> None:
+    check_list_and_call(programs, tmp_path)
     toolcrib = programs / "toolcrib"
-    assert run(toolcrib, "--version", folder=shop) == f"toolcrib {declared_version()}\n"
-    assert "1 tool ok" in run(toolcrib, "check", "shop.py", folder=shop)
-    assert "find_price" in run(toolcrib, "list", "shop.py", folder=shop)
-    assert run(toolcrib, "call", "find_price", "article=tea", "-t", "shop.py", folder=shop) == "4.5\n"
-    assert "5 tools ok" in run(toolcrib, "check", folder=shop), "the sample tools"
-    assert "find_price" in run(toolcrib, "search", "price", "-t", "shop.py", folder=shop)
-    assert "shop.py" in run(toolcrib, "scan", ".", folder=shop)
-    assert '"find_price"' in run(toolcrib, "export", "--to", "openai", "shop.py", folder=shop)
-    run(toolcrib, "lint", "shop.py", folder=shop)
+    assert run(toolcrib, "--version", folder=tmp_path) == f"toolcrib {declared_version()}\n"
+    assert "5 tools ok" in run(toolcrib, "check", folder=tmp_path), "the sample tools"
+    assert "find_price" in run(toolcrib, "search", "price", "-t", "shop.py", folder=tmp_path)
+    assert "shop.py" in run(toolcrib, "scan", ".", folder=tmp_path)
+    assert '"find_price"' in run(toolcrib, "export", "--to", "openai", "shop.py", folder=tmp_path)
+    run(toolcrib, "lint", "shop.py", folder=tmp_path)
 
 
 @built
-def test_the_wheel_serves_and_stops(programs: Path, shop: Path) -> None:
-    command = [str(programs / "toolcrib"), "serve", "shop.py", "--port", "0", "--json"]
-    with subprocess.Popen(command, cwd=shop, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout
-        try:
-            address = json.loads(server.stdout.readline())["address"]
-            call = (programs / "toolcrib", "call", "find_price", "article=tea", "-t", address)
-            assert run(*call, folder=shop) == "4.5\n"
-        finally:
-            server.terminate()
-        assert server.wait(TIMEOUT_S) == 0
+def test_the_wheel_serves_and_stops(programs: Path, tmp_path: Path) -> None:
+    serve_and_call(programs, tmp_path)
 
 
 @built

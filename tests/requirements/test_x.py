@@ -41,7 +41,9 @@ def server() -> MCPServer:
 # --- names --------------------------------------------------------------------------------------------
 
 
-def test_x_01_there_are_three_named_rules_and_each_matches_the_whole_name() -> None:
+def test_x_01_there_are_three_named_rules_and_that_of_mcp_2025_11_25_is_the_default(
+    server: MCPServer,
+) -> None:
     assert [(rule.label, rule.max_length) for rule in (STRICT, PORTABLE, MCP)] == [
         ("strict", 50),
         ("portable", 64),
@@ -58,8 +60,9 @@ def test_x_01_there_are_three_named_rules_and_each_matches_the_whole_name() -> N
         for wrong in (*refused[rule], name[:40] + "\n", "", "\u200b"):
             with pytest.raises(InvalidNameError):
                 names_after(rule, wrong)
+    assert server.registry.rule is ToolRegistry().rule is MCP, "what MCP 2025-11-25 allows is accepted"
     with pytest.raises(InvalidNameError):
-        MCPServer(name_rule="mcp").register_tool(Memory("a.b"))
+        server.register_tool(Memory("a.b"))
 
 
 def names_after(rule: str, name: str) -> list[str]:

@@ -139,9 +139,15 @@ class Calling(threading.Thread):
             self.outcome = error
 
 
-def start(*arguments: str, cwd: Path | None = None, stdin: int | None = None, **variables: str) -> Any:
+def start(
+    *arguments: str,
+    cwd: Path | None = None,
+    stdin: int | None = None,
+    command: Sequence[str] = COMMAND,
+    **variables: str,
+) -> Any:
     return launch(
-        *COMMAND,
+        *command,
         *arguments,
         stdin=stdin,
         stdout=subprocess.PIPE,

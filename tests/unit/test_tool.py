@@ -125,7 +125,7 @@ class TestMaking:
         assert made.definition.metadata == {"raises": "never"}
 
     def test_an_empty_name_is_left_to_the_rules(self) -> None:
-        with pytest.raises(DefinitionError, match="name length must be 1-64"):
+        with pytest.raises(DefinitionError, match="name length must be 1-128"):
             MCPServer().add(add, name="")
 
     @pytest.mark.parametrize(

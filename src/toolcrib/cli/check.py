@@ -23,7 +23,7 @@ from toolcrib.cli.load import (
     load,
     registries_of,
 )
-from toolcrib.cli.options import Command, json_option, targets_argument
+from toolcrib.cli.options import Command, json_option, name_rule_option, targets_argument
 from toolcrib.cli.output import Progress, Terminal, format_source
 from toolcrib.cli.table import Column, print_findings, print_table
 from toolcrib.cli.text import NAME_STYLE, STATE_STYLES, count_findings, safe
@@ -63,8 +63,11 @@ class Row(NamedTuple):
 @click.command(cls=Command, examples=EXAMPLES)
 @targets_argument
 @json_option
+@name_rule_option
 @click.option("--strict", is_flag=True, help="Exit with 1 on warnings too.")
-def check(terminal: Terminal, targets: Sequence[str], as_json: bool, strict: bool) -> int:
+def check(
+    terminal: Terminal, targets: Sequence[str], as_json: bool, name_rule: str | None, strict: bool
+) -> int:
     """Check tools, resources and prompts, and report problems.
 
     Builds every one of them, so that problems show up now and not at the first call. Each problem is reported
@@ -73,7 +76,7 @@ def check(terminal: Terminal, targets: Sequence[str], as_json: bool, strict: boo
     A TARGET is a Python file, folder, module, module:object, toolcrib.toml or an installed command. A program
     that starts a server of mcp or fastmcp is run, with the arguments after --.
     """
-    loaded = load(targets, terminal)
+    loaded = load(targets, terminal, name_rule=name_rule)
     with terminal.log.muted(), Progress(terminal, "building tools") as progress:
         every = build_tools(progress.track([entry.tool for entry in loaded.everything]), [])
         findings = list(loaded.findings)

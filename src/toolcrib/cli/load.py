@@ -19,7 +19,7 @@ from toolcrib.cli.options import CommandError, Targets
 from toolcrib.cli.output import Progress, Terminal, format_source
 from toolcrib.cli.text import count, shorten_list, suggest
 from toolcrib.config import FILE_NAME, Config, load_config, switches_from
-from toolcrib.definition import SKILLS
+from toolcrib.definition import NAME_RULES, SKILLS
 from toolcrib.dispatch.tool_search import DEFAULT_BUDGET_TOKENS, SearchMode
 from toolcrib.errors import ConfigurationError, DefinitionError, Finding, SourceError
 from toolcrib.registry.index import Entry
@@ -130,10 +130,16 @@ def read_configs(targets: Sequence[str]) -> Iterator[Config]:
 # --- loading -----------------------------------------------------------------------------------------
 
 
-def load(targets: Sequence[str], terminal: Terminal, *, timeout_s: float | None = None) -> Loaded:
+def load(
+    targets: Sequence[str],
+    terminal: Terminal,
+    *,
+    timeout_s: float | None = None,
+    name_rule: str | None = None,
+) -> Loaded:
     """Load all targets. Raises CommandError for a target that does not exist."""
     with terminal.log.muted():
-        loader = TargetLoader(terminal)
+        loader = TargetLoader(terminal, name_rule)
         tools = loader.collect(targets)
         if loader.missing:
             raise first_error(loader.missing[:1])
@@ -160,6 +166,7 @@ def load_for_serving(
     timeout_s: float | None = None,
     dynamic: bool = False,
     search: SearchMode | None = None,
+    name_rule: str | None = None,
     **identity: Any,
 ) -> Loaded:
     """Load and build everything that exists.
@@ -168,7 +175,7 @@ def load_for_serving(
     means that the tools will be reloaded. `identity` overrides what the files say, and that overrides what an
     adopted server tells clients about itself.
     """
-    loader = TargetLoader(terminal)
+    loader = TargetLoader(terminal, name_rule)
     tools = loader.collect(targets)
     if loader.missing and not tools:
         raise first_error(loader.missing[:1])
@@ -200,8 +207,9 @@ def load_for_serving(
 class TargetLoader:
     """Collects the tools of targets. What does not exist is a finding, and is in `missing` too."""
 
-    def __init__(self, terminal: Terminal) -> None:
+    def __init__(self, terminal: Terminal, name_rule: str | None = None) -> None:
         self.terminal = terminal
+        self._name_rule = name_rule
         self.findings: list[Finding] = []
         self.missing: list[Finding] = []
         self.configs: list[Config] = []
@@ -255,12 +263,16 @@ class TargetLoader:
             names = ", ".join(server.name for server in servers)
             hint = "use one target at a time, or move the policy into toolcrib.toml"
             raise CommandError(f"Several servers, of which one has a policy or middleware: {names}", hint)
+        label = self._name_rule or self.first_setting("name_rule")
+        rule = NAME_RULES[label] if label else None
         if own is None:
             server = MCPServer(dynamic=dynamic)
-        elif tools and not dynamic and _has_exactly(own, tools):
+        elif tools and not dynamic and rule in (None, own.registry.rule) and _has_exactly(own, tools):
             server = own
         else:
             server = _copy_settings(own, dynamic)
+        if rule is not None:
+            server.registry.rule = server.prompts.rule = rule
         adopted = getattr(_find_adopted(tools), "name", None)
         server.name = name or self.first_setting("name") or adopted or server.name
         limit_s = timeout_s or self.first_setting("timeout_s")

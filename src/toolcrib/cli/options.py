@@ -173,7 +173,7 @@ class LazyGroup(click.Group):
 def report_error(error: Exception, terminal: Terminal) -> int:
     """Print an error and its hint; return the exit code."""
     match error:
-        case click.exceptions.NoArgsIsHelpError():
+        case click.UsageError() if type(error).__name__ == "NoArgsIsHelpError":  # since click 8.2
             terminal.echo_err(error.format_message())
         case click.UsageError():
             command = error.ctx.command_path if error.ctx else "toolcrib"
@@ -203,7 +203,7 @@ def report_error(error: Exception, terminal: Terminal) -> int:
     return error.exit_code
 
 
-class Time(click.ParamType[float]):
+class Time(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4
     """A time such as `30d`, `12h`, `2027-01-01` or `2027-01-01T12:00` (UTC), in seconds since 1970.
 
     Durations count from now: forwards where `sign` is 1, backwards where it is -1. `never` is the infinite
@@ -322,6 +322,11 @@ def target_option(function: F, *, urls: bool = False) -> F:
 
 def json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")(function)
+
+
+def name_rule_option(function: F) -> F:
+    text = "Names that tools may have; portable and strict refuse dots.  [default: mcp]"
+    return click.option("--name-rule", type=click.Choice(("mcp", "portable", "strict")), help=text)(function)
 
 
 def parse_headers(given: Sequence[str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from toolcrib.cli.options import Command, exclusive, json_option, targets_argument
+from toolcrib.cli.options import Command, exclusive, json_option, name_rule_option, targets_argument
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.serving import ServeOptions, ServeProcess, use_json_messages
 from toolcrib.config import MAX_WORKERS, check_path, find_log_format
@@ -57,6 +57,7 @@ def _parse_path(_: click.Context, __: click.Parameter, value: str | None) -> str
     type=click.Choice(("auto", "always", "never")),
     help="List two tools that search and call the others, instead of a long list.  [default: auto]",
 )
+@name_rule_option
 @click.option("--strict", is_flag=True, help="Do not start if any tool has an error.")
 @click.option("--locked", is_flag=True, help="Serve only what the lock file pins; see toolcrib lock.")
 @click.option("--lock", metavar="FILE", help="Lock file, implies --locked.  [default: toolcrib.lock]")

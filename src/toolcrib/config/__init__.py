@@ -145,7 +145,8 @@ class Config(Settings):
 
     [server]: `targets` are relative to the file; `arguments` are those of a target that is a program.
     `namespace` is the prefix of every name, `timeout_s` the deadline of tools without their own (60 s),
-    `page_size` the number of tools per page of a list (all). `log_arguments` logs values of arguments too.
+    `name_rule` the rule for names (mcp), `page_size` the number of tools per page of a list (all).
+    `log_arguments` logs values of arguments too.
     `errors = "hide"` hides the messages of exceptions in tools of `mcp` and `fastmcp` servers.
     `max_result_tokens` is the budget for a result (none); one that is larger is shortened, or linked with
     `large_results = "link"`.
@@ -165,6 +166,7 @@ class Config(Settings):
     arguments: tuple[str, ...] = setting((), key="server.arguments")
     namespace: str | None = setting(None, key="server.namespace")
     timeout_s: float | None = setting(None, key="server.timeout_s", least=0.001, most=MAX_TIMEOUT_S)
+    name_rule: Literal["mcp", "portable", "strict"] | None = setting(None, key="server.name_rule")
     page_size: int | None = setting(None, key="server.page_size", least=1, most=100_000)
     log_arguments: bool | None = setting(None, key="server.log_arguments")
     errors: Literal["show", "hide"] | None = setting(None, key="server.errors")

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from toolcrib.definition import NameRule, shorten_name
+from toolcrib.definition import PORTABLE, NameRule, shorten_name
 from toolcrib.errors import Finding, ToolAlreadyExistsError
 from toolcrib.tool import Tool
 
@@ -29,7 +29,9 @@ def name_tool(tool: Tool, namespace: str | None, separator: str, rule: NameRule)
         full = f"{prefix}{separator}{full}"
         if options.aliases:
             tool = tool.with_options(aliases=[f"{prefix}{separator}{alias}" for alias in options.aliases])
-    name = _fit(full, tool, rule)
+    # A name that a prefix made long is cut to what every provider accepts; one that was written is kept.
+    is_longer = bool(prefix) or tool.long_name is not None
+    name = _fit(full, tool, rule, min(rule.max_length, PORTABLE.max_length) if is_longer else rule.max_length)
     if name == tool.name and tool.namespace is None:
         return tool
     tool = tool.renamed(name, long_name=None if name == full else full)
@@ -37,15 +39,15 @@ def name_tool(tool: Tool, namespace: str | None, separator: str, rule: NameRule)
     return tool
 
 
-def _fit(name: object, tool: Tool, rule: NameRule) -> str:
+def _fit(name: object, tool: Tool, rule: NameRule, max_length: int) -> str:
     """Return the name, shortened where it breaks the rule by its length only; `strict` shortens nothing."""
     if (
         isinstance(name, str)
         and rule.label != "strict"
-        and rule.max_length < len(name) <= _MAX_SHORTENED
+        and max_length < len(name) <= _MAX_SHORTENED
         and rule.pattern.fullmatch(name)
     ):
-        name = shorten_name(name, rule.max_length)
+        name = shorten_name(name, max_length)
     return rule.check(name, tool.source)
 
 

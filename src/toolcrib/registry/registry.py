@@ -187,7 +187,7 @@ class ToolRegistry:
     def __init__(
         self,
         *,
-        name_rule: str | NameRule = "portable",
+        name_rule: str | NameRule = "mcp",
         on_duplicate: OnDuplicate = "error",
         separator: str = "_",
     ) -> None:

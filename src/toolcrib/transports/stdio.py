@@ -15,6 +15,8 @@ import stat
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from queue import SimpleQueue
 from typing import Any
 
 from toolcrib.protocol import Engine
@@ -27,6 +29,10 @@ MAX_LINE = 4 * 1024 * 1024
 DRAIN_S = 10.0
 """Time for running calls when stdin ends, as on Ctrl-C; they are ended where nobody reads stdout any more."""
 MAX_UNREAD = 16 * 1024 * 1024
+_READ_AHEAD = 16
+"""Blocks that a thread reads while the event loop is busy."""
+WAITS_FOR_PIPES = sys.platform != "win32"
+"""Whether the event loop can wait for the pipes of standard streams; else, threads do."""
 
 
 class StandardStreams:
@@ -94,25 +100,27 @@ class _Session(asyncio.Protocol):
 
     async def _open_reader(self) -> None:
         if not _is_pipe(self._standard.input):
-            threading.Thread(target=self._read_file, daemon=True, name="toolcrib-stdin").start()
+            _start_thread("toolcrib-stdin", self._read_on_thread, self._standard.input)
             return
         source = os.fdopen(os.dup(self._standard.input), "rb", buffering=0)
         self._reader, _ = await self._loop.connect_read_pipe(lambda: self, source)
 
-    def _read_file(self) -> None:
-        """Read a file or a terminal on a thread: the event loop cannot wait for those."""
-        while True:
-            try:
-                data = os.read(self._standard.input, 65536)
-            except OSError:
-                data = b""  # it is closed
-            if not data:
-                self._loop.call_soon_threadsafe(self._end)
-                return
-            self._loop.call_soon_threadsafe(self.data_received, data)
+    def _read_on_thread(self, descriptor: int) -> None:
+        """Read what the event loop cannot wait for, from a descriptor that nobody else closes meanwhile."""
+        room = threading.Semaphore(_READ_AHEAD)
 
-    def _end(self) -> None:
-        self._ended.set()
+        def take(data: bytes) -> None:
+            room.release()
+            self.data_received(data)
+
+        with (
+            suppress(RuntimeError),
+            os.fdopen(descriptor, "rb", buffering=0) as source,
+        ):  # the loop may be closed
+            while data := _read(source):
+                room.acquire()
+                self._loop.call_soon_threadsafe(take, data)
+            self._loop.call_soon_threadsafe(self._ended.set)
 
     def _overflow(self) -> None:
         logger.warning("the client does not read its messages; stopping")
@@ -141,13 +149,19 @@ class _Session(asyncio.Protocol):
 
 
 class _Writer(asyncio.BaseProtocol):
-    """Writes lines to a pipe, a file or a terminal; those of one turn of the loop are written together."""
+    """Writes lines to a pipe, a file or a terminal; those of one turn of the loop are written together.
+
+    What the event loop cannot wait for is written on a thread, so that a client that does not read blocks
+    nothing else.
+    """
 
     def __init__(self, descriptor: int, overflow: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._descriptor = descriptor
         self._overflow = overflow
         self._transport: Any = None  # of a pipe
+        self._queue: SimpleQueue[bytes] = SimpleQueue()  # for the thread, which ends at b""
+        self._queued = self._written = 0
         self._waiting: list[bytes] = []
         self.gone: asyncio.Future[None] = self._loop.create_future()
 
@@ -155,9 +169,25 @@ class _Writer(asyncio.BaseProtocol):
         if _is_pipe(self._descriptor):
             sink = os.fdopen(os.dup(self._descriptor), "wb", buffering=0)
             self._transport, _ = await self._loop.connect_write_pipe(lambda: self, sink)
+        else:
+            _start_thread("toolcrib-stdout", self._write_on_thread, self._descriptor)
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
-        self.gone.set_result(None)
+        self._leave()
+
+    def _leave(self) -> None:
+        if not self.gone.done():
+            self.gone.set_result(None)
+
+    def _write_on_thread(self, descriptor: int) -> None:
+        with suppress(RuntimeError, OSError), os.fdopen(descriptor, "wb", buffering=0) as sink:
+            while data := self._queue.get():
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[sink.write(rest) or 0 :]
+                self._written += len(data)
+        with suppress(RuntimeError):  # the loop may be closed
+            self._loop.call_soon_threadsafe(self._leave)
 
     def write(self, data: bytes) -> None:
         if not self._waiting:
@@ -166,26 +196,45 @@ class _Writer(asyncio.BaseProtocol):
 
     def _flush(self) -> None:
         data, self._waiting = b"".join(self._waiting), []
+        if not data or self.gone.done():
+            return
         if self._transport is None:
-            while data:
-                data = data[os.write(self._descriptor, data) :]
-        elif data and not self._transport.is_closing():
+            self._queued += len(data)
+            self._queue.put(data)
+            unread = self._queued - self._written
+        elif not self._transport.is_closing():
             self._transport.write(data)
-            if self._transport.get_write_buffer_size() > MAX_UNREAD:
-                self._overflow()
+            unread = self._transport.get_write_buffer_size()
+        else:
+            return
+        if unread > MAX_UNREAD:
+            self._overflow()
 
     async def close(self) -> None:
         self._flush()
         if self._transport is not None:
             self._transport.close()
-            try:
-                async with asyncio.timeout(1.0):
-                    await asyncio.shield(self.gone)
-            except TimeoutError:
+        self._queue.put(b"")
+        try:
+            async with asyncio.timeout(1.0):
+                await asyncio.shield(self.gone)
+        except TimeoutError:
+            if self._transport is not None:
                 self._transport.abort()
 
 
 def _is_pipe(descriptor: int) -> bool:
     """Return whether the event loop can wait for a descriptor: it cannot wait for files and terminals."""
     kind = os.fstat(descriptor).st_mode
-    return stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)
+    return WAITS_FOR_PIPES and (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind))
+
+
+def _start_thread(name: str, work: Callable[[int], None], descriptor: int) -> None:
+    threading.Thread(target=work, args=(os.dup(descriptor),), daemon=True, name=name).start()
+
+
+def _read(source: io.RawIOBase) -> bytes:
+    try:
+        return source.read(65536) or b""
+    except OSError:
+        return b""  # it is closed

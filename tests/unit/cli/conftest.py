@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from inspect import signature
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -84,6 +86,19 @@ def thank(who: str) -> str:
 '''
 
 
+class Runner(CliRunner):
+    """Captures standard error apart, for which click 8.1 has an option, and unbuffered, as newer ones do."""
+
+    def __init__(self) -> None:
+        super().__init__(**({"mix_stderr": False} if "mix_stderr" in signature(CliRunner).parameters else {}))
+
+    @contextmanager
+    def isolation(self, *arguments: Any, **options: Any) -> Iterator[Any]:
+        with super().isolation(*arguments, **options) as streams:
+            sys.stderr.reconfigure(write_through=True)
+            yield streams
+
+
 class CommandLine:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -95,7 +110,7 @@ class CommandLine:
         return path
 
     def run(self, *arguments: str, stdin: str | None = None) -> Result:
-        done = CliRunner().invoke(app, list(arguments), input=stdin)
+        done = Runner().invoke(app, list(arguments), input=stdin)
         if done.exception is not None and not isinstance(done.exception, SystemExit):
             raise done.exception
         return done

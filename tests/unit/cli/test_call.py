@@ -319,4 +319,4 @@ def test_the_lifespan_of_the_server_surrounds_the_call(cli: CommandLine) -> None
     done = cli.run("call", "-t", "desk.py", "look")
     assert done.stdout.split() == ["open"]
     assert done.exit_code == 0
-    assert "closed" in done.output
+    assert "closed" in done.stderr

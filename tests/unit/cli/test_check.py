@@ -105,7 +105,8 @@ def test_a_syntax_error_is_shown_with_its_line_and_a_mark(
     cli: CommandLine, text: str, shown: list[str], command: str
 ) -> None:
     cli.write("bad.py", text)
-    lines = cli.run(command, "bad.py").output.splitlines()
+    done = cli.run(command, "bad.py")
+    lines = (done.stdout + done.stderr).splitlines()
     start = next(number for number, line in enumerate(lines) if "has a syntax error: " in line)
     assert lines[start + 1 : start + 3] == shown
 

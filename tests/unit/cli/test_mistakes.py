@@ -243,7 +243,7 @@ IN_SOURCE = [
             return "XL"
         ''',
         """\
-        tools.py:4: error[invalid-name] Tool name 'größe' invalid (must contain only letters, digits, underscores, hyphens)
+        tools.py:4: error[invalid-name] Tool name 'größe' invalid (must contain only letters, digits, underscores, hyphens, dots)
             hint: 'ö' (LATIN SMALL LETTER O WITH DIAERESIS) is not permitted in a name; name it 'groesse'
         """,
     ),
@@ -638,7 +638,7 @@ def test_the_message_names_what_is_wrong_where_and_what_to_do(cli: CommandLine, 
     for name, text in mistake.files.items():
         cli.write(name, text)
     done = cli.run(*mistake.command.split())
-    printed = lines_of(done.output)
+    printed = lines_of(done.stdout + done.stderr)
     assert dedent(mistake.message) in printed
     assert "Traceback" not in printed
 

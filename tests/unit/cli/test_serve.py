@@ -10,8 +10,10 @@ import socket
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -293,8 +295,28 @@ INITIALIZE = (
 )
 
 
-def test_on_stdio_only_errors_are_printed_and_only_on_stderr(folder: Path) -> None:
-    process = start("serve", "--stdio", "work.py", cwd=folder, stdin=subprocess.PIPE)
+AS_ON_WINDOWS = """
+from toolcrib.cli import main
+from toolcrib.transports import stdio
+assert stdio.WAITS_FOR_PIPES
+stdio.WAITS_FOR_PIPES = False
+sys.argv[1:1] = ["serve", "--stdio"]
+main()
+"""
+"""The command where the event loop cannot wait for pipes, so that threads read and write them."""
+
+
+@pytest.fixture(params=["loop", "threads"])
+def start_stdio(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    if request.param == "loop":
+        return partial(start, "serve", "--stdio", stdin=subprocess.PIPE)
+    return partial(start, stdin=subprocess.PIPE, command=("-c", AS_ON_WINDOWS))
+
+
+def test_on_stdio_only_errors_are_printed_and_only_on_stderr(
+    folder: Path, start_stdio: Callable[..., Any]
+) -> None:
+    process = start_stdio("work.py", cwd=folder)
     out, err = process.communicate(INITIALIZE + _call("noisy"), 60)
     assert [json.loads(line)["id"] for line in out.splitlines()] == [0, "noisy"]
     printed = ["printed on import", "one", "two", "three", "four"]
@@ -305,21 +327,25 @@ def test_on_stdio_only_errors_are_printed_and_only_on_stderr(folder: Path) -> No
     assert process.returncode == 0
 
 
-def test_on_stdio_verbose_prints_the_tools(cli: CommandLine) -> None:
-    process = start("serve", "--samples", "--stdio", "--verbose", cwd=cli.folder, stdin=subprocess.PIPE)
+def test_on_stdio_verbose_prints_the_tools(cli: CommandLine, start_stdio: Callable[..., Any]) -> None:
+    process = start_stdio("--samples", "--verbose", cwd=cli.folder)
     out, err = process.communicate("", 60)
     assert (process.returncode, out) == (0, "")
     assert err.startswith("toolcrib: serving 5 tools on stdin and stdout")
     assert "  echo: Echo back the input message\n" in err
 
 
-def test_on_stdio_the_end_of_input_stops_it_while_a_tool_runs(folder: Path) -> None:
-    process = start("serve", "--stdio", "work.py", cwd=folder, stdin=subprocess.PIPE)
+def test_on_stdio_the_end_of_input_stops_it_while_a_tool_runs(
+    folder: Path, start_stdio: Callable[..., Any]
+) -> None:
+    process = start_stdio("work.py", cwd=folder)
     process.communicate(INITIALIZE + _call("linger", seconds=60), 20)
     assert process.returncode == 0
 
 
-def test_on_stdio_calls_that_run_when_the_input_ends_are_answered(cli: CommandLine) -> None:
+def test_on_stdio_calls_that_run_when_the_input_ends_are_answered(
+    cli: CommandLine, start_stdio: Callable[..., Any]
+) -> None:
     imports = "import threading\nfrom toolcrib import tool\n\n"
     body = '    threading.Event().wait(1.5)\n    return "done"\n'
     cli.write("slow.py", f"{imports}@tool\ndef slow() -> str:\n{body}")
@@ -336,7 +362,7 @@ def test_on_stdio_calls_that_run_when_the_input_ends_are_answered(cli: CommandLi
             },
         },
     }
-    process = start("serve", "--stdio", "slow.py", cwd=cli.folder, stdin=subprocess.PIPE)
+    process = start_stdio("slow.py", cwd=cli.folder)
     began = time.monotonic()
     out, err = process.communicate(INITIALIZE + _call("slow") + json.dumps(listen) + "\n", 60)
     assert (process.returncode, err) == (0, "")
@@ -346,8 +372,25 @@ def test_on_stdio_calls_that_run_when_the_input_ends_are_answered(cli: CommandLi
     assert time.monotonic() - began < 10
 
 
-def test_on_stdio_a_signal_stops_it_with_exit_code_0(folder: Path) -> None:
-    process = start("serve", "--stdio", "work.py", cwd=folder, stdin=subprocess.PIPE)
+def test_on_stdio_a_client_that_reads_nothing_is_left(
+    folder: Path, start_stdio: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "long.py").write_text(
+        "".join(
+            f'@tool\ndef write_{number}() -> str:\n    """Return much."""\n    return "x" * 1_000_000\n'
+            for number in range(30)
+        ).join(("from toolcrib import tool\n", ""))
+    )
+    process = start_stdio("long.py", cwd=tmp_path)
+    with process:
+        process.stdin.write(INITIALIZE + "".join(_call(f"write_{number}") for number in range(30)))
+        process.stdin.flush()
+        assert process.wait(20) == 0
+        assert "the client does not read its messages" in process.stderr.read()
+
+
+def test_on_stdio_a_signal_stops_it_with_exit_code_0(folder: Path, start_stdio: Callable[..., Any]) -> None:
+    process = start_stdio("work.py", cwd=folder)
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None

@@ -21,7 +21,10 @@ DATA = Path(__file__).parent / "data"
 def describe_parameter(parameter: click.Parameter) -> dict[str, Any]:
     facts: dict[str, Any] = {"kind": parameter.param_type_name, "nargs": parameter.nargs}
     default = getattr(parameter, "default", None)
-    facts["default"] = default if isinstance(default, str | int | float | bool) else None
+    is_plain = isinstance(default, str | int | float | bool)
+    facts["default"] = (
+        default if is_plain and default is not False else None
+    )  # of flags, some versions say False
     facts["required"] = parameter.required
     if isinstance(parameter, click.Option):
         facts["names"] = sorted([*parameter.opts, *parameter.secondary_opts])

@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -178,8 +179,8 @@ def test_an_unknown_command_exits_with_2(cli: CommandLine) -> None:
 
 def test_no_command_shows_the_help(cli: CommandLine) -> None:
     done = cli.run()
-    assert done.exit_code == 2
-    assert "Usage: toolcrib" in done.output
+    assert done.exit_code == (0 if version("click").startswith("8.1.") else 2)
+    assert "Usage: toolcrib" in done.stdout + done.stderr
 
 
 def test_an_unexpected_exception_is_an_internal_error(

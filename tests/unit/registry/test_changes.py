@@ -163,7 +163,7 @@ def test_a_broken_tool_is_told_once_for_each_version(
 
 
 def test_check_speaks_of_everything_in_order(tools: ToolRegistry) -> None:
-    tools.add_all([broken("zz"), named("x" * 70), broken("aa")])
+    tools.add_all([broken("zz"), named("x" * 140), broken("aa")])
     assert [(finding.code, finding.level) for finding in tools.check()] == [
         ("invalid-schema", "error"),
         ("shortened-name", "warning"),
@@ -197,7 +197,7 @@ def test_length_membership_and_iteration_agree(tools: ToolRegistry) -> None:
 def test_both_spellings_of_a_shortened_name_can_be_looked_up(
     tools: ToolRegistry, caplog: pytest.LogCaptureFixture
 ) -> None:
-    long = "fetch_" * 15 + "all"
+    long = "fetch_" * 25 + "all"
     stored = tools.add(named(long))
     assert tools.get(long) is tools.get(stored.name) is tools.get(long.upper()) is stored
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -63,11 +64,19 @@ def test_a_long_name_is_shortened_and_remembered() -> None:
     assert report_shortened(named("echo")) == []
 
 
+def test_a_long_name_that_was_written_is_kept_and_one_that_a_prefix_made_long_is_shortened() -> None:
+    assert name_tool(named(LONG), None, "_", MCP).name == LONG
+    short = name_tool(named(LONG), "app", "_", MCP)
+    assert (len(short.name), short.long_name) == (64, f"app_{LONG}")
+    assert name_tool(short, None, "_", MCP) is short
+
+
 def test_a_shortened_name_gets_its_long_form_back_where_there_is_room() -> None:
-    short = name_tool(named(LONG), None, "_", PORTABLE)
+    tight = replace(PORTABLE, max_length=40)
+    short = name_tool(named("a" * 50), None, "_", tight)
     again = name_tool(short, "app", "_", MCP)
-    assert (again.name, again.long_name) == (f"app_{LONG}", None)
-    assert name_tool(short, None, "_", PORTABLE) is short
+    assert (len(short.name), again.name, again.long_name) == (40, "app_" + "a" * 50, None)
+    assert name_tool(short, None, "_", tight) is short
 
 
 def test_the_strict_rule_shortens_nothing() -> None:

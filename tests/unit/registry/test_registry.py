@@ -240,6 +240,6 @@ def test_a_strict_batch_is_all_or_nothing(
 def test_a_strict_batch_without_a_fault_is_registered_and_built(
     tools: ToolRegistry, heard: list[Change]
 ) -> None:
-    report = tools.add_all([named("one"), named("a" * 70)], strict=True)
+    report = tools.add_all([named("one"), named("a" * 140)], strict=True)
     assert [finding.code for finding in report.findings if finding.level == "warning"] == ["shortened-name"]
     assert (len(tools), len(heard)) == (2, 1)
