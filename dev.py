@@ -129,9 +129,9 @@ def exit_code(command: list[str], **extra: str) -> int:
 def demo() -> None:
     bin_ = environment(".venv-run", RUN_LOCK)
     crib = [str(bin_ / "python"), "-m", "toolcrib"]
-    call = ["call", "math_add", "a=10", "b=5", "--samples"]
-    for arguments in (["check", "--samples"], ["list", "--samples"], ["show", "math_add", "--samples"], call):
-        show_and_run(crib, arguments)
+    call = ["call", "math_add", "a=10", "b=5"]
+    for arguments in (["check"], ["list"], ["show", "math_add"], call):
+        show_and_run(crib, [*arguments, "--samples"])
     print("\n$ toolcrib serve --samples --port 0 --json", flush=True)
     serve = [*crib, "serve", "--samples", "--port", "0", "--json"]
     with subprocess.Popen(serve, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:  # noqa: S603
