@@ -95,7 +95,7 @@ async def test_the_list_is_the_pair_and_what_is_pinned(client: Client) -> None:
 
 
 async def test_what_is_found_can_be_called_as_it_is_described(client: Client) -> None:
-    answer = await client.call(SEARCH, {"query": "stok of an artcle"})
+    answer = await client.call(SEARCH, {"query": "stock of an article"})
     found = answer.structured_content or json.loads(answer.text)
     [tool, *_] = found["tools"]
     assert tool["name"] == "count_stock"
