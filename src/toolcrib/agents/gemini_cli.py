@@ -22,8 +22,8 @@ from typing import Any
 from toolcrib.agents.provider import Event, Final, Message, SessionCtx, Status, Token, ToolAnswer, ToolCall
 from toolcrib.catalog.export import ToolCall as ExportedCall
 from toolcrib.catalog.export.documents import Prompt
-from toolcrib.dispatch.child_process import GRACE_S, ChildProcess, StartError
 from toolcrib.errors import AgentError, ConfigurationError
+from toolcrib.processes.child_process import GRACE_S, ChildProcess, StartError
 from toolcrib.validation import codec
 
 # --- the process --------------------------------------------------------------------------------------

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from toolcrib.dispatch.child_process import GRACE_S, ChildProcess, StartError
 from toolcrib.errors import ConfigurationError, InvalidResponseError, TransportError
-from toolcrib.transports.lines import LineReader
+from toolcrib.processes.child_process import GRACE_S, ChildProcess, StartError
+from toolcrib.processes.lines import LineReader
 
 if TYPE_CHECKING:
     from toolcrib.client.session import Session

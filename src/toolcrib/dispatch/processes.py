@@ -27,7 +27,6 @@ from typing import Any
 
 from toolcrib import errors
 from toolcrib.dispatch import process_worker
-from toolcrib.dispatch.child_process import HAS_GROUPS, KILL, signal_group
 from toolcrib.dispatch.crash_log import Raised
 from toolcrib.errors import (
     APIError,
@@ -37,6 +36,7 @@ from toolcrib.errors import (
     ToolBusyError,
     ToolCrashedError,
 )
+from toolcrib.processes.child_process import HAS_GROUPS, KILL, signal_group
 from toolcrib.sources.loading import OLD_MODULES
 from toolcrib.validation import codec
 

@@ -19,8 +19,8 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
 
+from toolcrib.processes.lines import LineReader
 from toolcrib.protocol import Engine
-from toolcrib.transports.lines import LineReader
 from toolcrib.transports.pipe import Pipe
 
 logger = logging.getLogger("toolcrib")

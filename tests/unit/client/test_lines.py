@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.client.http import EventReader, ServerSentEvent, TooLongError
-from toolcrib.transports.lines import LineReader
+from toolcrib.processes.lines import LineReader
 
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.transports.lines import LineReader
+from toolcrib.processes.lines import LineReader
 
 
 def cut(pieces: list[bytes], longest: int = 100) -> tuple[list[bytes], int]:

@@ -1,0 +1,1 @@
+"""Child processes, and the lines of their pipes. Knows nothing of tools."""
