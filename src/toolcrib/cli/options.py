@@ -39,14 +39,17 @@ _DURATION = re.compile(r"(\d{1,9})\s*([a-z]+)")
 _LAST_S = 253_402_300_799.0  # the end of the year 9999, the last that datetime can represent
 
 
-REMOVED_COMMANDS = {"agent": "use toolcrib.agents.AgentRunner in Python, as examples/agent.py does"}
+REMOVED_COMMANDS = {
+    "agent": "use toolcrib.agents.AgentRunner in Python, as examples/agent.py does",
+    "bundle": "use toolcrib publish, then npx @anthropic-ai/mcpb pack",
+}
 COMMANDS_ELSEWHERE = {
     "build": "export",
     "dev": "serve --reload",
     "inspect": "list or toolcrib show",
     "install": "connect",
     "new": "init",
-    "pack": "bundle",
+    "pack": "publish",
     "run": "serve",
     "start": "serve",
     "test": "check",

@@ -125,16 +125,15 @@ class VariableConfig(Settings):
 
 @dataclass(frozen=True, slots=True)
 class PublishConfig(Settings):
-    """What `toolcrib publish` and `toolcrib bundle` tell others about the server, where `pyproject.toml` does
-    not: `name` is that in the MCP registry, such as io.github.ana/shop; `description` has at most 100
-    characters; `icon` is a PNG file."""
+    """Facts for `toolcrib publish` that are not in `pyproject.toml`: `name` is that in the MCP registry, such
+    as io.github.ana/shop; `description` has at most 100 characters; `url` is that of a running server that
+    others may use; `icon` is a PNG file."""
 
     name: str | None = setting(
         None, regex=r"[A-Za-z0-9.-]+/[A-Za-z0-9._-]+", expected="a name such as io.github.ana/shop"
     )
     description: str | None = None
-    author: str | None = None
-    repository: str | None = None
+    url: str | None = None
     icon: Path | None = None
     environment: tuple[VariableConfig, ...] = ()
 

@@ -1,17 +1,26 @@
-"""`toolcrib publish`: the server.json of the MCP registry, from the files of a project."""
+"""`toolcrib publish`: `server.json`, judged by the schema of the MCP registry, and `manifest.json`, judged
+and packed by Anthropic's own program."""
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from toolcrib.cli.publication.project import Report
-from toolcrib.cli.publication.registry import SCHEMA_URL, check_document
+from tests.support.node import Node, node
+from tests.support.registry_schema import SCHEMA, SCHEMA_URL
+from toolcrib.client import Client
+from toolcrib.validation.validator import Validator
 
 from .conftest import ADD, CommandLine
+
+__all__ = ["node"]
 
 PYPROJECT = """
 [project]
@@ -19,6 +28,9 @@ name = "shop-tools"
 version = "1.2.0"
 description = "Find and change the orders of a shop"
 readme = "README.md"
+license = "MIT"
+authors = [{email = "x@example.com"}, {name = "Ana", email = "ana@example.com"}]
+dependencies = ["toolcrib[yaml] >= 0.1"]
 
 [project.scripts]
 shop-tools = "shop:main"
@@ -28,498 +40,286 @@ Homepage = "https://shop.example.com"
 Repository = "https://github.com/ana/shop-tools.git"
 """
 README = "# Shop tools\n\n<!-- mcp-name: io.github.ana/shop-tools -->\n"
-MINIMAL: dict[str, Any] = {
+SERVER_JSON: dict[str, Any] = {
     "$schema": SCHEMA_URL,
     "name": "io.github.ana/shop-tools",
+    "title": "The shop",
     "description": "Find and change the orders of a shop",
     "version": "1.2.0",
     "repository": {"url": "https://github.com/ana/shop-tools", "source": "github"},
     "websiteUrl": "https://shop.example.com",
     "packages": [
         {
+            "identifier": "shop-tools",
             "registryType": "pypi",
             "registryBaseUrl": "https://pypi.org",
-            "identifier": "shop-tools",
             "version": "1.2.0",
             "runtimeHint": "uvx",
             "transport": {"type": "stdio"},
         }
     ],
 }
+MANIFEST_JSON: dict[str, Any] = {
+    "manifest_version": "0.4",
+    "name": "shop-tools",
+    "display_name": "The shop",
+    "version": "1.2.0",
+    "description": "Find and change the orders of a shop",
+    "author": {"name": "Ana", "email": "ana@example.com"},
+    "repository": {"type": "git", "url": "https://github.com/ana/shop-tools"},
+    "server": {
+        "type": "uv",
+        "entry_point": "toolcrib.toml",
+        "mcp_config": {
+            "command": "uv",
+            "args": [
+                *("run", "--no-dev", "--directory", "${__dirname}"),
+                *("toolcrib", "serve", "--stdio", "toolcrib.toml"),
+            ],
+        },
+    },
+    "tools": [{"name": "add", "description": "Add two whole numbers"}],
+    "license": "MIT",
+}
+SETTINGS = '[server]\ntitle = "The shop"\ntargets = ["shop/tools.py"]\n'
+VARIABLES = """
+[[publish.environment]]
+name = "SHOP_TOKEN"
+description = "Of your shop"
+required = true
+secret = true
+
+[[publish.environment]]
+name = "SHOP_REGION"
+default = "eu"
+choices = ["eu", "us"]
+
+[[publish.environment]]
+name = "SHOP_LIMIT"
+format = "number"
+default = "5"
+
+[[publish.environment]]
+name = "SHOP_FAST"
+format = "boolean"
+
+[[publish.environment]]
+name = "SHOP_DB"
+format = "filepath"
+"""
 
 
 @pytest.fixture
 def project(cli: CommandLine) -> CommandLine:
+    (cli.folder / ".git").mkdir()
     cli.write("pyproject.toml", PYPROJECT)
     cli.write("README.md", README)
-    (cli.folder / ".git").mkdir()
+    cli.write("shop/__init__.py", "")
+    cli.write("shop/tools.py", ADD)
+    cli.write("toolcrib.toml", SETTINGS)
     return cli
 
 
-def written(cli: CommandLine) -> Any:
-    return json.loads((cli.folder / "server.json").read_text())
+def documents(cli: CommandLine) -> tuple[Any, Any]:
+    """Return both documents, the first of which the registry accepts."""
+    found = cli.json("publish", "--json")
+    validator = Validator(SCHEMA, trusted=True)
+    assert validator.problems(found["server.json"]) == []
+    return found["server.json"], found["manifest.json"]
 
 
-# --- from a project ----------------------------------------------------------------------------------
-
-
-def test_a_server_json_is_made_of_the_pyproject(project: CommandLine) -> None:
-    done = project.run("publish")
-    assert done.exit_code == 0, done.stderr
-    assert done.stdout == ""
-    assert "warning" not in done.stderr
-    assert written(project) == MINIMAL
-    assert (
-        "note: server.json written: io.github.ana/shop-tools 1.2.0, PyPI package shop-tools\n" in done.stderr
-    )
-    again = project.run("publish")
-    assert again.stderr == "note: server.json is up to date: io.github.ana/shop-tools 1.2.0\n"
-
-
-def test_json_prints_the_document_and_writes_only_a_named_file(project: CommandLine) -> None:
-    assert project.json("publish", "--json") == MINIMAL
+def test_both_files_are_made_of_the_project(project: CommandLine) -> None:
+    assert documents(project) == (SERVER_JSON, MANIFEST_JSON)
     assert not (project.folder / "server.json").exists()
-    assert project.json("publish", "--json", "--to", "other.json") == MINIMAL
-    assert json.loads((project.folder / "other.json").read_text()) == MINIMAL
+    done = project.run("publish")
+    assert (done.exit_code, done.stdout) == (0, ""), done.stderr
+    assert done.stderr.startswith("note: written: server.json, manifest.json, .mcpbignore\n")
+    assert json.loads((project.folder / "server.json").read_text()) == SERVER_JSON
+    assert json.loads((project.folder / "manifest.json").read_text()) == MANIFEST_JSON
 
 
-def test_everything_that_is_missing_is_explained_at_once(cli: CommandLine) -> None:
-    (cli.folder / ".git").mkdir()
-    done = cli.run("publish")
+def test_check_says_which_files_are_not_up_to_date(project: CommandLine) -> None:
+    done = project.run("publish", "--check")
     assert done.exit_code == 1
-    assert not (cli.folder / "server.json").exists()
+    assert done.stderr.startswith("error: not up to date: server.json, manifest.json, .mcpbignore\n")
+    project.run("publish")
+    for words in ((), ("--check",)):
+        done = project.run("publish", *words)
+        assert (done.exit_code, done.stderr) == (
+            0,
+            "note: up to date: server.json, manifest.json, .mcpbignore\n",
+        )
+    project.write("toolcrib.toml", SETTINGS + VARIABLES)
+    done = project.run("publish", "--check")
+    assert done.stderr.startswith("error: not up to date: server.json, manifest.json\n")
+
+
+def test_everything_that_is_missing_is_explained_at_once(project: CommandLine) -> None:
+    project.write("pyproject.toml", '[project]\nname = "shop"\n')
+    done = project.run("publish")
+    assert done.exit_code == 1
     lines = done.stderr.splitlines()
     errors = [line for line in lines if line.startswith("error: ")]
     assert errors == [
-        "error: No pyproject.toml: which PyPI package has the server?",
+        "error: There is no version",
+        "error: There is no description",
         "error: The server has no name for the registry",
-        "error: The server has no description",
+        "error: There is no command for `uvx shop`",
+        "error: The project does not depend on toolcrib, which starts the server",
+        "error: There is no author",
     ]
     for error in errors:
         assert lines[lines.index(error) + 1].startswith("hint: ")
-    assert lines[-1] == "note: server.json not written: 3 problems"
-
-
-def test_a_package_needs_a_command_of_its_name(project: CommandLine) -> None:
-    project.write("pyproject.toml", PYPROJECT.replace("shop-tools = ", "shop = "))
-    done = project.run("publish")
-    assert done.exit_code == 1
-    assert (
-        "error: The package has no command 'shop-tools', which `uvx shop-tools` starts; there are shop\n"
-        in (done.stderr)
-    )
-    assert 'add shop-tools = "MODULE:FUNCTION" under [project.scripts]' in done.stderr
-    project.write("pyproject.toml", PYPROJECT.replace("shop-tools = ", "Shop_Tools = "))
-    assert project.json("publish", "--json")["packages"][0]["identifier"] == "Shop_Tools"
+    assert lines[-1] == "note: Nothing written: 6 problems"
+    assert not list(project.folder.glob("*.json"))
 
 
 @pytest.mark.parametrize(
-    ("table", "file", "text"),
+    ("old", "new", "words", "message"),
     [
-        ('[tool.hatch.version]\npath = "src/shop.py"', "src/shop.py", '__version__: str = "3.1"\n'),
-        (
-            '[tool.setuptools.dynamic]\nversion = {attr = "shop.__version__"}',
-            "shop.py",
-            "__version__ = '3.1'\n",
-        ),
-        (
-            '[tool.setuptools.dynamic]\nversion = {attr = "shop.__version__"}',
-            "src/shop/__init__.py",
-            "__version__ = '3.1'\n",
-        ),
-        ('[tool.setuptools.dynamic]\nversion = {file = ["VERSION"]}', "VERSION", "3.1\n"),
+        ("orders of a shop", "orders " * 20, (), "and the registry allows 100"),
+        ("shop-tools = ", "shop = ", (), "There is no command for `uvx shop-tools`"),
+        ("ana/shop-tools", "ana", (), "The repository is left out: https://github.com/ana"),
+        ("toolcrib[yaml]", "toolcrib-extras", (), "The project does not depend on toolcrib"),
+        ("", "", ("--version", "../../x"), "Not a version: '../../x'"),
+        ("", "", ("gone.py",), "No such file or folder: gone.py"),
     ],
 )
-def test_a_dynamic_version_is_read_where_the_build_reads_it(
-    project: CommandLine, table: str, file: str, text: str
+def test_mistakes_have_a_hint(
+    project: CommandLine, old: str, new: str, words: tuple[str, ...], message: str
 ) -> None:
-    dynamic = PYPROJECT.replace('version = "1.2.0"', 'dynamic = ["version"]')
-    project.write("pyproject.toml", f"{dynamic}\n{table}\n")
-    assert "error: The version is unknown: it is dynamic" in project.run("publish").stderr
-    project.write(file, text)
-    document = project.json("publish", "--json")
-    assert (document["version"], document["packages"][0]["version"]) == ("3.1", "3.1")
+    project.write("pyproject.toml", PYPROJECT.replace(old, new, 1))
+    done = project.run("publish", *words)
+    assert message in done.stderr
+    assert "hint: " in done.stderr
+
+
+@pytest.mark.parametrize("name", ["shop/tools", "io.github.ana/a-"])
+def test_a_name_comes_from_the_settings_first(project: CommandLine, name: str) -> None:
+    project.write("toolcrib.toml", f'{SETTINGS}[publish]\nname = "{name}"\n')
+    done = project.run("publish", "--json")
+    if "." in name:
+        assert json.loads(done.stdout)["server.json"]["name"] == name
+        assert f"warning: The README of the package has no line with 'mcp-name: {name}'" in done.stderr
+        assert f"<!-- mcp-name: {name} -->" in done.stderr
+    else:
+        assert f"error: Invalid name: '{name}'" in done.stderr
+
+
+def test_variables_are_asked_for_in_both(project: CommandLine) -> None:
+    project.write("toolcrib.toml", SETTINGS + VARIABLES)
+    server, manifest = documents(project)
+    assert server["packages"][0]["environmentVariables"] == [
+        {"name": "SHOP_TOKEN", "description": "Of your shop", "isRequired": True, "isSecret": True},
+        {"name": "SHOP_REGION", "default": "eu", "choices": ["eu", "us"]},
+        {"name": "SHOP_LIMIT", "format": "number", "default": "5"},
+        {"name": "SHOP_FAST", "format": "boolean"},
+        {"name": "SHOP_DB", "format": "filepath"},
+    ]
+    assert manifest["server"]["mcp_config"]["env"]["SHOP_TOKEN"] == "${user_config.shop_token}"
+    assert manifest["user_config"] == {
+        "shop_token": {
+            "type": "string",
+            "title": "Shop token",
+            "description": "Of your shop",
+            "required": True,
+            "sensitive": True,
+        },
+        "shop_region": {
+            "type": "string",
+            "title": "Shop region",
+            "description": "The environment variable SHOP_REGION (one of eu, us)",
+            "default": "eu",
+        },
+        "shop_limit": {
+            "type": "number",
+            "title": "Shop limit",
+            "description": "The environment variable SHOP_LIMIT",
+            "default": 5,
+        },
+        "shop_fast": {
+            "type": "boolean",
+            "title": "Shop fast",
+            "description": "The environment variable SHOP_FAST",
+            "default": False,
+        },
+        "shop_db": {
+            "type": "file",
+            "title": "Shop db",
+            "description": "The environment variable SHOP_DB",
+            "default": "",
+        },
+    }
+
+
+def test_a_server_at_a_url_needs_no_package(project: CommandLine) -> None:
+    project.write("pyproject.toml", PYPROJECT.replace("shop-tools = ", "shop = "))
+    url = "https://shop.example.com/mcp"
+    project.write("toolcrib.toml", f'{SETTINGS}[publish]\nurl = "{url}"\n[auth]\nkeys = "a.keys.json"\n')
+    server, _ = documents(project)
+    secret = {"isRequired": True, "isSecret": True}
+    header = {
+        "name": "Authorization",
+        "value": "Bearer {api_key}",
+        **secret,
+        "variables": {"api_key": secret},
+    }
+    assert "packages" not in server
+    assert server["remotes"] == [{"type": "streamable-http", "url": url, "headers": [header]}]
+    project.write("toolcrib.toml", f'{SETTINGS}[publish]\nurl = "http://localhost:8000/mcp"\n')
+    assert "error: Others cannot use http://localhost:8000/mcp" in project.run("publish").stderr
+
+
+def test_what_was_added_by_hand_is_kept(project: CommandLine) -> None:
+    project.run("publish")
+    server = json.loads((project.folder / "server.json").read_text())
+    server["icons"] = [{"src": "https://shop.example.com/icon.png"}]
+    server["repository"]["subfolder"] = "servers/shop"
+    server["remotes"] = [{"type": "sse", "url": "https://shop.example.com/sse"}]
+    server["packages"][0]["packageArguments"] = [{"type": "positional", "value": "--fast"}]
+    server["packages"].append(
+        {"registryType": "oci", "identifier": "ghcr.io/x/y:1", "transport": {"type": "stdio"}}
+    )
+    project.write("server.json", json.dumps(server))
+    project.write("manifest.json", json.dumps({**MANIFEST_JSON, "keywords": ["shop"]}))
+    project.write("pyproject.toml", PYPROJECT.replace("1.2.0", "1.3.0"))
+    found, manifest = documents(project)
+    assert found == json.loads(json.dumps(server).replace("1.2.0", "1.3.0"))
+    assert manifest["keywords"] == ["shop"]
+    assert manifest["version"] == "1.3.0"
+
+
+@pytest.mark.parametrize("text", ["{\n  x", "[]", '{"name": "a web application"}'])
+@pytest.mark.parametrize("name", ["server.json", "manifest.json"])
+def test_a_file_that_is_something_else_is_never_replaced(project: CommandLine, name: str, text: str) -> None:
+    project.write(name, text)
+    done = project.run("publish")
+    assert done.exit_code == 2
+    assert f"is not a {name} of MCP" in done.stderr
+    assert (project.folder / name).read_text() == text
+
+
+def test_only_the_manifest_needs_no_package(project: CommandLine) -> None:
+    project.write("pyproject.toml", PYPROJECT.partition("[project.scripts]")[0])
+    assert project.run("publish", "--only", "manifest").exit_code == 0
+    assert sorted(path.name for path in project.folder.glob("*.json")) == ["manifest.json"]
 
 
 def test_the_version_of_an_installed_package_is_found(project: CommandLine) -> None:
     text = PYPROJECT.replace("shop-tools", "click").replace('version = "1.2.0"', 'dynamic = ["version"]')
     project.write("pyproject.toml", text)
-    assert project.json("publish", "--json")["version"][0].isdigit()
-
-
-def test_options_and_toolcrib_toml_come_before_the_pyproject(project: CommandLine) -> None:
-    project.write("tools.py", ADD)
-    project.write(
-        "toolcrib.toml",
-        """
-        [server]
-        title = "The shop"
-        targets = ["tools.py"]
-        version = "1.0"
-
-        [http]
-        port = 9000
-        path = "/shop"
-
-        [publish]
-        name = "com.example/shop"
-        description = "Orders"
-
-        [[publish.environment]]
-        name = "SHOP_REGION"
-        description = "Where the shop is"
-        required = true
-        default = "eu"
-        choices = ["eu", "us"]
-
-        [[publish.environment]]
-        name = "SHOP_DB"
-        format = "filepath"
-        """,
-    )
-    words = ("--secret", "SHOP_TOKEN:Of your shop", "--env", "DEBUG", "--transport", "streamable-http")
-    done = project.run("publish", "--json", *words, "--repository", "git+https://gitlab.com/ana/shop")
-    document = json.loads(done.stdout)
-    assert document["name"] == "com.example/shop"
-    assert document["title"] == "The shop"
-    assert document["description"] == "Orders"
-    assert document["repository"] == {"url": "https://gitlab.com/ana/shop", "source": "gitlab"}
-    package = document["packages"][0]
-    assert package["transport"] == {"type": "streamable-http", "url": "http://127.0.0.1:9000/shop"}
-    assert package["environmentVariables"] == [
-        {"name": "DEBUG"},
-        {"name": "SHOP_TOKEN", "description": "Of your shop", "isRequired": True, "isSecret": True},
-        {
-            "name": "SHOP_REGION",
-            "description": "Where the shop is",
-            "isRequired": True,
-            "default": "eu",
-            "choices": ["eu", "us"],
-        },
-        {"name": "SHOP_DB", "format": "filepath"},
-    ]
-    assert "toolcrib.toml tells clients that the version is 1.0, and pyproject.toml says 1.2.0" in done.stderr
-    assert (
-        "README.md has no line with 'mcp-name: com.example/shop', but one with io.github.ana/shop-tools"
-        in (done.stderr)
-    )
-
-
-def test_words_after_the_dashes_are_arguments_of_the_package(project: CommandLine) -> None:
-    document = project.json("publish", "--json", "--", "serve", "--db={db_path}", "--fast")
-    assert document["packages"][0]["packageArguments"] == [
-        {"type": "positional", "value": "serve"},
-        {
-            "type": "named",
-            "name": "--db",
-            "value": "{db_path}",
-            "variables": {"db_path": {"isRequired": True}},
-        },
-        {"type": "positional", "value": "--fast"},
-    ]
-
-
-def test_a_remote_needs_no_package(cli: CommandLine) -> None:
-    (cli.folder / ".git").mkdir()
-    url = "https://shop.example.com/{tenant}/mcp"
-    words = (
-        "--remote",
-        url,
-        "--no-package",
-        "--name",
-        "com.example/shop",
-        "--version",
-        "2",
-        "--description",
-        "D",
-    )
-    headers = ("--header", "Authorization: Bearer {token}", "--header", "X-Key", "--header", "X-Region: eu")
-    document = cli.json("publish", "--json", *words, *headers)
-    secret = {"isRequired": True, "isSecret": True}
-    assert "packages" not in document
-    assert document["remotes"] == [
-        {
-            "type": "streamable-http",
-            "url": url,
-            "variables": {"tenant": {"isRequired": True}},
-            "headers": [
-                {
-                    "name": "Authorization",
-                    "value": "Bearer {token}",
-                    **secret,
-                    "variables": {"token": secret},
-                },
-                {"name": "X-Key", **secret},
-                {"name": "X-Region", "value": "eu"},
-            ],
-        }
-    ]
-
-
-def test_a_server_with_keys_gets_the_header_for_them(project: CommandLine) -> None:
-    project.write("tools.py", ADD)
-    project.write("toolcrib.toml", '[server]\ntargets = ["tools.py"]\n[auth]\nkeys = "toolcrib.keys.json"\n')
-    remote = project.json("publish", "--json", "--remote", "https://shop.example.com/mcp")["remotes"][0]
-    assert remote["headers"][0]["value"] == "Bearer {api_key}"
-    assert remote["headers"][0]["variables"]["api_key"]["isSecret"] is True
-
-
-def test_a_secret_in_a_header_is_not_published(project: CommandLine) -> None:
-    done = project.run(
-        "publish", "--remote", "https://x.example.com/mcp", "--header", "Authorization: Bearer abc"
-    )
-    assert done.exit_code == 1
-    assert "error: The value of the header Authorization would be published" in done.stderr
-
-
-def test_what_was_added_by_hand_is_kept(project: CommandLine) -> None:
-    assert project.run("publish", "--secret", "TOKEN", "--remote", "https://x.example.com/mcp").exit_code == 0
-    document = written(project)
-    document["icons"] = [{"src": "https://shop.example.com/icon.png"}]
-    document["packages"].append(
-        {"registryType": "oci", "identifier": "ghcr.io/x/y:1", "transport": {"type": "stdio"}}
-    )
-    document["packages"][0]["runtimeArguments"] = [{"type": "positional", "value": "--offline"}]
-    (project.folder / "server.json").write_text(json.dumps(document))
-    project.write("pyproject.toml", PYPROJECT.replace("1.2.0", "1.3.0"))
-    assert project.run("publish").exit_code == 0
-    new = written(project)
-    assert new == json.loads(json.dumps(document).replace("1.2.0", "1.3.0"))
-
-
-def test_a_folder_in_a_repository_is_named(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    (cli.folder / ".git").mkdir()
-    cli.write("servers/shop/pyproject.toml", PYPROJECT)
-    cli.write("servers/shop/README.md", README)
-    monkeypatch.chdir(cli.folder / "servers" / "shop")
-    assert cli.json("publish", "--json")["repository"]["subfolder"] == "servers/shop"
+    assert documents(project)[0]["version"][0].isdigit()
+    project.write("pyproject.toml", text.replace('"click"', '"not-installed"'))
+    assert "error: There is no version" in project.run("publish").stderr
 
 
 def test_tools_with_errors_are_not_published(project: CommandLine) -> None:
-    project.write(
-        "tools.py", "from toolcrib import tool\n\n@tool\ndef bad(*args: int) -> int:\n    return 1\n"
-    )
-    done = project.run("publish", "tools.py")
-    assert done.exit_code == 1
-    assert "error: The tools have 1 error\n" in done.stderr
-    assert not (project.folder / "server.json").exists()
-
-
-def test_a_long_description_is_explained(project: CommandLine) -> None:
-    project.write("pyproject.toml", PYPROJECT.replace("orders of a shop", "orders " * 20))
+    bad = "from toolcrib import tool\n\n@tool\ndef bad(*args: int) -> int:\n    return 1\n"
+    project.write("shop/tools.py", bad)
     done = project.run("publish")
     assert done.exit_code == 1
-    assert "and the registry allows 100" in done.stderr
-    assert project.run("publish", "--description", "Orders").exit_code == 0
-
-
-@pytest.mark.parametrize("name", ["shop", "shop/tools", "io.github.ana/a/b", "io.github.ana/é"])
-def test_an_invalid_name_is_explained(project: CommandLine, name: str) -> None:
-    done = project.run("publish", "--name", name)
-    assert done.exit_code == 1
-    assert f"error: Invalid name for the registry: {name!r}" in done.stderr
-    assert "io.github.ana/shop" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--no-package",), "--no-package requires --remote"),
-        (("--header", "A: b"), "--header requires --remote"),
-        (
-            ("--no-package", "--remote", "https://x/mcp", "--env", "A"),
-            "--no-package cannot be combined with --env",
-        ),
-        (("--env", "A B"), "--env must be NAME or NAME:DESCRIPTION, got 'A B'"),
-        (("--env", "A", "--secret", "A"), "The variable A is given twice"),
-        (("--check", "--to", "gone.json"), "No such file: gone.json"),
-    ],
-)
-def test_wrong_usage_has_a_hint(project: CommandLine, words: tuple[str, ...], message: str) -> None:
-    done = project.run("publish", *words)
-    assert done.exit_code == 2
-    assert f"error: {message}" in done.stderr
-    assert "hint: " in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("url", "message"),
-    [
-        ("https://localhost:8000/mcp", "localhost is this machine"),
-        ("https://127.0.0.1/mcp", "127.0.0.1 is this machine"),
-        ("ftp://x.example.com/mcp", "must be a URL such as https://"),
-        ("shop", "must be a URL such as https://"),
-    ],
-)
-def test_a_remote_that_others_cannot_reach_is_an_error(project: CommandLine, url: str, message: str) -> None:
-    done = project.run("publish", "--remote", url)
-    assert done.exit_code == 1
-    assert message in done.stderr
-
-
-# --- ownership ---------------------------------------------------------------------------------------
-
-
-def test_a_readme_without_the_name_is_warned_about_with_the_line_to_add(project: CommandLine) -> None:
-    line = "<!-- mcp-name: io.github.ana/shop-tools -->"
-    for text in ("# Shop\n", "mcp-name: io.github.ana/shop-tools-2\n"):
-        project.write("README.md", text)
-        done = project.run("publish", "--name", "io.github.ana/shop-tools")
-        assert done.exit_code == 0
-        assert "warning: README.md has no line with 'mcp-name: io.github.ana/shop-tools'" in done.stderr
-        assert f"\n{line}\n" in done.stderr
-    (project.folder / "README.md").unlink()
-    done = project.run("publish", "--name", "io.github.ana/shop-tools")
-    assert "warning: The package has no README" in done.stderr
-    assert line in done.stderr
-
-
-# --- checking ----------------------------------------------------------------------------------------
-
-
-def check(**changes: Any) -> list[tuple[str, str]]:
-    report = Report()
-    check_document({**MINIMAL, **changes}, report)
-    return [(finding.level, finding.message) for finding in report.findings]
-
-
-def with_package(**changes: Any) -> list[tuple[str, str]]:
-    package = {**MINIMAL["packages"][0], **changes}
-    return check(packages=[{key: value for key, value in package.items() if value is not None}])
-
-
-ARGUMENT = {"type": "positional", "value": "x"}
-
-
-@pytest.mark.parametrize(
-    "document",
-    [
-        {},
-        {"title": "Shop", "_meta": {"io.modelcontextprotocol.registry/publisher-provided": {"a": 1}}},
-        {"packages": [], "remotes": [{"type": "sse", "url": "https://x.example.com/sse"}]},
-        {"icons": [{"src": "https://x.example.com/i.png", "sizes": ["48x48", "any"], "theme": "dark"}]},
-        {"version": "2026.11.18"},
-        {"version": "1.0.0-alpha.1+x.y"},
-    ],
-)
-def test_valid_documents(document: dict[str, Any]) -> None:
-    assert check(**document) == []
-
-
-@pytest.mark.parametrize(
-    ("document", "message"),
-    [
-        ({"name": "shop"}, "'name'"),
-        ({"name": "a/b/c"}, "'name'"),
-        ({"description": ""}, "'description'"),
-        ({"description": "x" * 101}, "'description'"),
-        ({"version": 1}, "'version'"),
-        ({"version": "latest"}, "'version': must be one version, not a range, got 'latest'"),
-        ({"version": "^1.2"}, "'version': must be one version"),
-        ({"version": ">=1,<2"}, "'version': must be one version"),
-        ({"version": "1.x"}, "'version': must be one version"),
-        ({"version": "1.*"}, "'version': must be one version"),
-        ({"version": "1 || 2"}, "'version': must be one version"),
-        ({"packages": []}, "there are neither packages nor remotes"),
-        ({"packages": {}}, "'packages'"),
-        ({"repository": {"url": "https://github.com/a/b"}}, "'repository.source'"),
-        (
-            {"repository": {"url": "https://x.example.com/a/b", "source": "github"}},
-            "'repository': the source",
-        ),
-        ({"remotes": [{"type": "stdio", "url": "https://x.example.com"}]}, "'remotes[0].type'"),
-        ({"remotes": [{"type": "sse"}]}, "'remotes[0].url'"),
-        (
-            {"remotes": [{"type": "sse", "url": "https://{host}/mcp"}]},
-            "the variable {host} is not in 'variables'",
-        ),
-        ({"icons": [{"src": "https://x.example.com/i", "sizes": ["big"]}]}, "'icons[0].sizes[0]'"),
-    ],
-)
-def test_invalid_documents_are_explained(document: dict[str, Any], message: str) -> None:
-    found = check(**document)
-    assert [level for level, _ in found] == ["error"]
-    assert message in found[0][1]
-
-
-@pytest.mark.parametrize(
-    ("package", "message"),
-    [
-        ({"registryType": "conda"}, "'packages[0].registryType'"),
-        ({"version": None}, "'packages[0].version'"),
-        ({"version": "~1"}, "'packages[0].version': must be one version"),
-        ({"registryBaseUrl": "https://test.pypi.org"}, "must be https://pypi.org"),
-        ({"registryType": "mcpb", "version": None}, "'packages[0].fileSha256'"),
-        ({"fileSha256": "AB"}, "'packages[0].fileSha256'"),
-        ({"transport": None}, "'packages[0].transport'"),
-        ({"transport": {"type": "sse"}}, "'packages[0].transport.url'"),
-        ({"environmentVariables": [{"description": "x"}]}, "'packages[0].environmentVariables[0].name'"),
-        ({"environmentVariables": [{"name": "A", "default": 1}]}, "environmentVariables[0].default'"),
-        ({"environmentVariables": [{"name": "A", "format": "path"}]}, "environmentVariables[0].format'"),
-        ({"packageArguments": [{"type": "positional"}]}, "'packages[0].packageArguments[0]"),
-        ({"packageArguments": [{"type": "named", "value": "x"}]}, "'packages[0].packageArguments[0].name'"),
-        ({"runtimeArguments": [ARGUMENT, {"value": "x"}]}, "'packages[0].runtimeArguments[1]"),
-    ],
-)
-def test_invalid_packages_are_explained(package: dict[str, Any], message: str) -> None:
-    found = with_package(**package)
-    assert found
-    assert found[0][0] == "error"
-    assert any(message in text for _, text in found)
-
-
-def test_a_misspelt_key_is_a_warning_with_the_right_one() -> None:
-    report = Report()
-    package = {**MINIMAL["packages"][0], "enviromentVariables": []}
-    check_document({**MINIMAL, "$schema": "https://x.example.com", "packages": [package]}, report)
-    assert [(finding.level, finding.hint) for finding in report.findings] == [
-        ("warning", "did you mean 'environmentVariables'?"),
-        ("warning", f'write "$schema": "{SCHEMA_URL}"'),
-    ]
-
-
-def test_check_reads_an_existing_file(project: CommandLine) -> None:
-    file = project.folder / "server.json"
-    file.write_text(json.dumps(MINIMAL))
-    done = project.run("publish", "--check")
-    assert (done.exit_code, done.stderr) == (
-        0,
-        "note: server.json is valid: io.github.ana/shop-tools 1.2.0\n",
-    )
-    assert project.json("publish", "--check", "--json") == {
-        "file": "server.json",
-        "valid": True,
-        "findings": [],
-    }
-    project.write("pyproject.toml", PYPROJECT.replace("1.2.0", "1.3.0"))
-    done = project.run("publish", "--check")
-    assert done.exit_code == 0
-    assert "warning: server.json has the version 1.2.0, and the project 1.3.0" in done.stderr
-    file.write_text(json.dumps({**MINIMAL, "version": "^1"}))
-    assert project.run("publish", "--check").exit_code == 1
-    assert project.json("publish", "--check", "--json")["valid"] is False
-    assert json.loads(file.read_text())["version"] == "^1"
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("{\n  x", "server.json:2: not valid JSON"),
-        ("[]", "server.json must hold an object"),
-        ('{"packages": [1]}', "server.json is not a server.json"),
-        ('{"remotes": {}}', "server.json is not a server.json"),
-    ],
-)
-def test_a_file_that_is_something_else_is_never_replaced(
-    project: CommandLine, text: str, message: str
-) -> None:
-    file = project.folder / "server.json"
-    file.write_text(text)
-    for words in ((), ("--check",)):
-        done = project.run("publish", *words)
-        assert done.exit_code == 2
-        assert message in done.stderr
-    assert file.read_text() == text
+    assert "note: Nothing written: " in done.stderr
+    assert not (project.folder / "server.json").exists()
 
 
 def test_a_broken_pyproject_is_named(project: CommandLine) -> None:
@@ -536,19 +336,107 @@ def test_the_default_of_a_secret_would_be_published(project: CommandLine) -> Non
     assert "toolcrib.toml:4: publish.environment[1].default: must not be set for a secret" in done.stderr
 
 
-def test_the_readme_may_be_a_table(project: CommandLine) -> None:
-    for readme in (
-        '{text = "mcp-name: io.github.ana/shop-tools"}',
-        '{file = "README.md", content-type = "x"}',
-    ):
-        project.write("pyproject.toml", PYPROJECT.replace('readme = "README.md"', f"readme = {readme}"))
-        assert "warning" not in project.run("publish", "--json").stderr
-
-
 def test_a_pyproject_above_the_repository_is_not_used(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cli.write("pyproject.toml", PYPROJECT)
     Path(cli.folder / "other" / ".git").mkdir(parents=True)
     monkeypatch.chdir(cli.folder / "other")
-    assert "error: No pyproject.toml" in cli.run("publish").stderr
+    cli.write("other/tools.py", ADD)
+    assert "error: No pyproject.toml names the project" in cli.run("publish", "tools.py").stderr
+
+
+def test_a_target_outside_the_project_is_explained(
+    project: CommandLine, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = tmp_path_factory.mktemp("elsewhere") / "other.py"
+    other.write_text(ADD.replace("add", "plus"))
+    done = project.run("publish", "toolcrib.toml", str(other))
+    assert "other.py is not below" in done.stderr
+    assert done.exit_code == 1
+
+
+# --- Anthropic's program -----------------------------------------------------------------------------
+
+_CONFIG = """
+import { readFileSync } from "fs";
+import { getMcpConfigForManifest } from "@anthropic-ai/mcpb";
+const [folder, settings] = process.argv.slice(2);
+const manifest = JSON.parse(readFileSync(`${folder}/manifest.json`));
+const place = { extensionPath: folder, systemDirs: {}, pathSeparator: "/" };
+const options = { ...place, manifest, userConfig: JSON.parse(settings) };
+console.log(JSON.stringify((await getMcpConfigForManifest(options)) ?? null));
+"""
+
+
+class Mcpb:
+    """The program `mcpb`, and the function with which hosts make the command of a bundle."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+    def run(self, *words: str) -> str:
+        script = self.node.package("@anthropic-ai/mcpb", "dist", "cli", "cli.js")
+        return self._run(str(script), *words)
+
+    def config(self, folder: Path, **settings: Any) -> Any:
+        script = self.node.folder / "node_modules" / f".config-{os.getpid()}.mjs"  # where imports are found
+        script.write_text(_CONFIG)
+        try:
+            return json.loads(self._run(str(script), str(folder), json.dumps(settings)).splitlines()[-1])
+        finally:
+            script.unlink()
+
+    def _run(self, *words: str) -> str:
+        done = subprocess.run([self.node.program, *words], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+
+async def test_a_real_host_packs_opens_and_starts_a_bundle(node: Node, project: CommandLine) -> None:
+    mcpb = Mcpb(node)
+    project.write("toolcrib.toml", SETTINGS + VARIABLES)
+    assert project.run("publish").exit_code == 0
+    mcpb.run("pack", str(project.folder), "shop.mcpb")
+    mcpb.run("unpack", "shop.mcpb", "unpacked")
+    folder = project.folder / "unpacked"
+    assert "Manifest schema validation passes!" in mcpb.run("validate", str(folder))
+    assert mcpb.config(folder) is None  # the token is required
+    config = mcpb.config(folder, shop_token="s3cret")
+    assert config["env"]["SHOP_TOKEN"] == "s3cret"
+    assert config["env"]["SHOP_REGION"] == "eu"
+    assert config["command"] == "uv"
+    assert config["args"][:4] == ["run", "--no-dev", "--directory", str(folder)]
+    # What uv does once the packages are installed: run the command in the folder.
+    script = f"import os, sys; os.chdir({str(folder)!r}); from toolcrib.cli import main; main()"
+    async with Client([sys.executable, "-c", script, *config["args"][5:]]) as client:
+        assert [each.name for each in await client.list_tools()] == ["add"]
+        assert (await client.call("add", {"a": 1, "b": 2})).structured_content == 3
+
+
+def test_secrets_are_not_packed(node: Node, project: CommandLine) -> None:
+    secret = (
+        *(".env", ".env.local", ".envrc", ".ENV", "certs/tls.key", "SERVER.KEY", "id_rsa", "secrets.yaml"),
+        *("toolcrib.keys.json", "audit.db", "audit.db-wal", "gone/audit.bin", "gone/audit.bin.key"),
+        *("work/tasks.bin", "work/tasks.bin-wal", "counters.bin", "seen/points[1].bin", "kubeconfig"),
+        *("data/results.sqlite3-wal", ".aws/config", ".ssh/known_hosts", ".kube/config", "Credentials.json"),
+    )
+    useless = (".venv/x.py", "env3/pyvenv.cfg", "__pycache__/x.pyc", "dist/x.whl", "a.log", "notes/x.txt")
+    for name in (*secret, *useless, "key.py", "public.pem"):
+        project.write(name, "x")
+    (project.folder / "link[1]").symlink_to("/etc/hosts")
+    project.write(".mcpbignore", "# own\nnotes\n!public.pem\n")
+    policy = '[auth]\nkeys = "toolcrib.keys.json"\n[tasks]\nfile = "work/tasks.bin"\n'
+    policy += '[policy]\nstore = "counters.bin"\n'
+    policy += '[audit]\nfile = "gone/audit.bin"\ncheckpoints = "seen/points[1].bin"\n'
+    project.write("toolcrib.toml", SETTINGS + policy)
+    assert project.run("publish").exit_code == 0
+    Mcpb(node).run("pack", str(project.folder), "shop.mcpb")
+    with zipfile.ZipFile("shop.mcpb") as archive:
+        names = {name for name in archive.namelist() if not name.endswith("/")}
+    assert names == {
+        *("README.md", "key.py", "manifest.json", "public.pem", "pyproject.toml", "server.json"),
+        *("shop/__init__.py", "shop/tools.py", "toolcrib.toml"),
+    }
+    ignored = (project.folder / ".mcpbignore").read_text()
+    assert ignored.endswith("# own\nnotes\n!public.pem\n")

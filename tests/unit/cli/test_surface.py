@@ -94,8 +94,6 @@ COMMANDS = {
     "connect remove": ("connect", "cursor", "tools.py", "--file", "mcp.json", "--remove", "--json"),
     "connect list": ("connect", "--list", "--json"),
     "publish": ("publish", "tools.py", "--json"),
-    "publish check": ("publish", "--check", "--json"),
-    "bundle": ("bundle", "tools.py", "--json"),
     "audit tail": ("audit", "tail", "-n", "1", "--json"),
     "audit query": ("audit", "query", "--limit", "1", "--json"),
     "audit verify": ("audit", "verify", "--json"),
@@ -133,7 +131,7 @@ def prepared(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     cli.write("bad.py", "from toolcrib import tool\n\n@tool\ndef bad(*args: int) -> int:\n    return 1\n")
     cli.write("toolcrib.toml", SETTINGS)
     cli.write("pyproject.toml", PROJECT)
-    cli.write("server.json", '{"name": "com.example/shop"}')
+    cli.write("server.json", '{"$schema": "x", "name": "com.example/shop"}')
     assert cli.run("call", "-t", "toolcrib.toml", "add", "a=1").exit_code == 0
     return cli
 
