@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from toolcrib.config.atomic_file import create_database
+from toolcrib.state.files import create_database
 from toolcrib.validation import codec
 
 logger = logging.getLogger("toolcrib")

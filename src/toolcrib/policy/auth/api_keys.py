@@ -25,9 +25,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-from toolcrib.config.atomic_file import PRIVATE, find_other_owner, write_file
+from toolcrib.config.atomic_file import PRIVATE, write_file
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError
+from toolcrib.state.files import find_other_owner
 
 try:
     import fcntl

@@ -25,13 +25,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from toolcrib.config.atomic_file import create_database
 from toolcrib.config.settings import Policy
 from toolcrib.dispatch.rate_limit import NS
 from toolcrib.errors import ThrottledError
 from toolcrib.policy.quota.ledger import MARK_NS, MAX_BUCKETS, RESUMED, Ledger, Slot
 from toolcrib.policy.quota.limits import BudgetDay, refuse_late
 from toolcrib.policy.quota.memory_store import MemoryStore, Waiter
+from toolcrib.state.files import create_database
 
 logger = logging.getLogger("toolcrib")
 
