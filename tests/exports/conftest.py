@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.awkward_tools import AWKWARD, Awkward
 from tests.support.exported_schemas import forward, schema_of
-from toolcrib.catalog.export import Export, Verdict, export
+from toolcrib.catalog.export import Export, export
 from toolcrib.validation.validator import Validator
 
 Send = Callable[[str, dict[str, Any]], Any]
@@ -29,27 +29,21 @@ class Offer:
         self.found = export_all(to)
         self.tools: list[dict[str, Any]] = self.found.tools
 
-    def pairs(self) -> list[tuple[Awkward, Verdict, dict[str, Any]]]:
-        """Return each exportable tool with its verdict and its exported form."""
-        tools = iter(self.tools)
-        return [
-            (item, verdict, next(tools))
-            for item, verdict in zip(AWKWARD, self.found.verdicts, strict=True)
-            if verdict.exported is not None
-        ]
+    def pairs(self) -> list[tuple[Awkward, str, dict[str, Any]]]:
+        """Return each exportable tool with its exported name and form."""
+        exported = zip(self.found.names.items(), self.tools, strict=True)
+        tools = {own: (name, tool) for (name, own), tool in exported}
+        return [(item, *tools[item.name]) for item in AWKWARD if item.name in tools]
 
     def check_round_trips(self, send: Send) -> None:
         """Check that a call in the provider's own objects reaches each tool with the right arguments."""
-        for item, verdict, tool in self.pairs():
-            assert verdict.exported is not None
+        for item, name, tool in self.pairs():
             fits = Validator(item.schema).is_valid
-            assert self.found.route(verdict.exported) == item.name
+            assert self.found.route(name) == item.name
             exported = Validator(schema_of(self.to, tool))
-            (sent, *_) = (
-                way for way in forward(self.found, item.arguments, verdict.exported) if exported.is_valid(way)
-            )
-            (call,) = self.found.read_call(send(verdict.exported, sent))
-            assert (call.name, call.error, call.exported) == (item.name, None, verdict.exported)
+            (sent, *_) = (way for way in forward(self.found, item.arguments, name) if exported.is_valid(way))
+            (call,) = self.found.read_call(send(name, sent))
+            assert (call.name, call.error, call.exported) == (item.name, None, name)
             assert fits(call.arguments), (item.name, sent, call.arguments)
             assert call.arguments == item.arguments, item.name
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from tests.support.exported_schemas import from_google
 from tests.support.lazy_import import Later
 from toolcrib import Result
 from toolcrib.catalog.export import ToolCall
@@ -15,27 +14,15 @@ from toolcrib.content import text_block
 from .conftest import Offer
 
 types = Later("google.genai.types")
-both = pytest.mark.parametrize("offer", ["gemini", "gemini-json"], indirect=True)
+pytestmark = pytest.mark.parametrize("offer", ["gemini"], indirect=True)
 
 
-@both
 def test_declarations_match_the_types_of_the_package(offer: Offer) -> None:
     declared = [types.FunctionDeclaration.model_validate(tool) for tool in offer.tools]
     tool = types.Tool(function_declarations=declared)
     assert len(tool.function_declarations or ()) == len(offer.tools)
     for found, sent in zip(declared, offer.tools, strict=True):
         assert found.model_dump(by_alias=True, exclude_unset=True, mode="json") == sent
-
-
-@pytest.mark.parametrize("offer", ["gemini"], indirect=True)
-def test_parameters_use_only_fields_of_google_s_schema(offer: Offer) -> None:
-    for tool in offer.tools:
-        if "parameters" in tool:
-            types.Schema.model_validate(tool["parameters"])
-            from_google(tool["parameters"])
-            assert tool["parameters"]["type"] == "OBJECT"
-        else:
-            assert tool["name"] in ("no_parameters", "nothing_at_all")
 
 
 def without_places(node: Any) -> Any:
@@ -45,14 +32,12 @@ def without_places(node: Any) -> Any:
     return [without_places(item) for item in node] if isinstance(node, list) else node
 
 
-@pytest.mark.parametrize("offer", ["gemini-json"], indirect=True)
 def test_the_package_can_read_the_json_schemas(offer: Offer) -> None:
     for tool in offer.tools:
         schema = types.JSONSchema.model_validate(without_places(tool["parametersJsonSchema"]))
         assert types.Schema.from_json_schema(json_schema=schema).type == types.Type.OBJECT
 
 
-@both
 def test_calls_round_trip(offer: Offer) -> None:
     def send(name: str, arguments: dict[str, Any]) -> Any:
         part = types.Part(function_call=types.FunctionCall(id="7", name=name, args=arguments))
@@ -62,7 +47,6 @@ def test_calls_round_trip(offer: Offer) -> None:
     offer.check_round_trips(send)
 
 
-@both
 def test_results_match_the_types_of_the_package(offer: Offer) -> None:
     call = ToolCall("7", "files.read/all", {}, "files_read_all")
     for result in (Result.of("two", 2), Result([text_block("no")], is_error=True), Result()):

@@ -1,7 +1,7 @@
-"""Exports of any schema: none fails, and an exact one is equivalent to the tool's schema.
+"""Exports of any schema: none fails, none rejects valid arguments, and one without notes is equivalent.
 
-A value that fits the exported schema goes back through the export and must fit the tool's; one that fits the
-tool's goes forward and must fit the exported one. A lossy export must lose in the direction that it says.
+A value that fits the tool's schema goes forward and must fit the exported one. Without notes, a value that
+fits the exported schema goes back through the export and must fit the tool's.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import jsonschema_rs
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
-from tests.support.exported_schemas import forward, opened, schema_of
+from tests.support.exported_schemas import forward, is_strict_tool, opened, schema_of
 from tests.support.random_schemas import Dice
 from toolcrib import Tool
 from toolcrib.catalog.export import EXPORTERS, Export, export
 from toolcrib.errors import DefinitionError
 
 FORMS_TO_TRY = [("openai", True), ("openai", False), ("anthropic", False), ("gemini", False)]
-FORMS_TO_TRY += [("gemini-json", False), ("bedrock", False), ("langchain", False)]
+FORMS_TO_TRY += [("bedrock", False)]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -33,21 +33,20 @@ def make(schema: dict[str, Any]) -> Tool:
 
 
 @given(st.integers(0, 2**32))
-def test_exact_exports_are_equivalent_and_lossy_ones_lose_as_they_say(seed: int) -> None:
+def test_exports_accept_what_the_tool_accepts_and_without_notes_nothing_else(seed: int) -> None:
     dice = Dice(seed)
     tool = make(dice.root())
     values = dice.values(60)
     for to, strict in FORMS_TO_TRY:
         found = export([tool], to, strict=strict)
-        (verdict,) = found.verdicts
-        event(f"{to}: {verdict.status}")
-        if verdict.status == "refused":
+        notes = [note for note in found.notes.get("any", ()) if not note.startswith("not strict")]
+        event(f"{to}: {'skipped' if found.skipped else 'noted' if notes else 'equal'}")
+        if found.skipped:
             continue
-        effects = {change.effect for change in verdict.losses}
-        if "narrower" not in effects:
+        if not any("contains itself" in note for note in notes):
             lost = find_lost(found, tool, values)
             assert lost is None, (to, strict, tool.definition.input_schema, lost)
-        if "wider" not in effects:
+        if not notes:
             won = find_won(found, tool, values)
             assert won is None, (to, strict, tool.definition.input_schema, won)
 
@@ -56,7 +55,7 @@ def find_lost(found: Export, tool: Tool, values: list[dict[str, Any]]) -> Any:
     """Arguments that the tool takes and that no model could send."""
     fits = compiled(dict(tool.definition.input_schema))
     schema = schema_of(found.to, found.tools[0])
-    takes = compiled(opened(schema) if found.verdicts[0].strict else schema)
+    takes = compiled(opened(schema) if is_strict_tool(found.tools[0]) else schema)
     for value in values:
         if fits(value) and not any(map(takes, forward(found, value))):
             return value, forward(found, value), schema
@@ -73,7 +72,7 @@ def find_won(found: Export, tool: Tool, values: list[dict[str, Any]]) -> Any:
             if found.to != "openai" and "ü" in str(sent):
                 continue  # a name that such a provider could not write
             if takes(sent):
-                (call,) = found.read_call({"name": "any", "args": sent})
+                (call,) = found.read_call({"tool_call": {"name": "any", "args": sent}})
                 if not fits(call.arguments):
                     return sent, call.arguments, schema
     return None
@@ -113,10 +112,8 @@ def test_no_schema_makes_an_export_fail(schema: dict[str, Any]) -> None:
     tool = make(schema)
     for to in EXPORTERS:
         found = export([tool], to)
-        (verdict,) = found.verdicts
-        assert verdict.status in ("exact", "lossy", "refused")
-        assert (verdict.reason is None) == (verdict.status != "refused")
-        assert all(change.message for change in verdict.changes)
+        assert [*found.names, *found.skipped] == ["any"]
+        assert all(found.skipped.values())
         if EXPORTERS[to].maps_names and found.tools:
             written = schema_of(to, found.tools[0])
             jsonschema_rs.meta.validate({**written, "$schema": DIALECT})

@@ -160,7 +160,6 @@ AWKWARD = [
         {"a": "x"},
         is_exportable=False,
     ),
-    Awkward("impossible", of({"a": False}, ["a"]), {}, is_exportable=False),
     Awkward(
         "either",
         {**of({"id": WHOLE, "name": TEXT}), "anyOf": [{"required": ["id"]}, {"required": ["name"]}]},

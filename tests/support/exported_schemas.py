@@ -14,55 +14,25 @@ _PLACES: dict[str, tuple[str, ...]] = {
     "openai": ("function", "parameters"),
     "openai-responses": ("parameters",),
     "anthropic": ("input_schema",),
-    "gemini": ("parameters",),
-    "gemini-json": ("parametersJsonSchema",),
+    "gemini": ("parametersJsonSchema",),
     "bedrock": ("toolSpec", "inputSchema", "json"),
-    "langchain": (),
     "mcp": ("inputSchema",),
 }
-_GOOGLE = frozenset(
-    {"anyOf", "description", "enum", "format", "items", "nullable", "pattern", "properties", "required"}
-    | {"title", "type", "maxItems", "minItems", "maxLength", "minLength", "maxProperties", "minProperties"}
-    | {"maximum", "minimum"}
-)
 
 
 def schema_of(to: str, tool: dict[str, Any]) -> dict[str, Any]:
     """The input schema of an exported tool, as JSON Schema."""
     found: Any = tool
     for step in _PLACES[to]:
-        found = found.get(step, {"type": "OBJECT"} if to == "gemini" else None)
-    return from_google(found) if to == "gemini" else found
+        found = found[step]
+    schema: dict[str, Any] = found
+    return schema
 
 
 def name_of(to: str, tool: dict[str, Any]) -> str:
     holder = {"openai": "function", "bedrock": "toolSpec"}.get(to)
-    inner = tool[holder] if holder else tool
-    return inner["title" if to == "langchain" else "name"]
-
-
-def from_google(node: dict[str, Any]) -> dict[str, Any]:
-    """Convert Google's `Schema` to JSON Schema; fail on keywords that it does not support."""
-    assert node.keys() <= _GOOGLE, node.keys() - _GOOGLE
-    found: dict[str, Any] = {key: value for key, value in node.items() if key != "nullable"}
-    if "anyOf" in node:
-        assert node.keys() == {"anyOf"}, "Google refuses anything beside anyOf"
-        return {"anyOf": [from_google(item) for item in node["anyOf"]]}
-    assert isinstance(node["type"], str), "Google takes one type"
-    found["type"] = node["type"].lower()
-    if "enum" in node:
-        assert node["type"] == "STRING", "Google takes choices for strings"
-        assert all(isinstance(value, str) and value for value in node["enum"])
-    if found.get("format") == "enum":
-        del found["format"]
-    if node["type"] == "ARRAY":
-        found["items"] = from_google(node["items"])
-    if "properties" in node:
-        found["properties"] = {name: from_google(item) for name, item in node["properties"].items()}
-    assert set(node.get("required", ())) <= set(node.get("properties", ())), (
-        "Google wants declared names only"
-    )
-    return {"anyOf": [found, {"type": "null"}]} if node.get("nullable") else found
+    name: str = (tool[holder] if holder else tool)["name"]
+    return name
 
 
 def opened(node: Any) -> Any:
@@ -76,12 +46,16 @@ def opened(node: Any) -> Any:
     return [opened(item) for item in node] if isinstance(node, list) else node
 
 
+def is_strict_tool(tool: dict[str, Any]) -> bool:
+    return bool(tool.get("function", tool).get("strict"))
+
+
 def forward(found: Export, value: dict[str, Any], name: str = "any") -> list[dict[str, Any]]:
     """Return what a model may send for these arguments: several where alternatives overlap."""
     decoder = found._decoders[name]
     tool = next(tool for tool in found.tools if name_of(found.to, tool) == name)
     schema = schema_of(found.to, tool)
-    is_strict = next(verdict.strict for verdict in found.verdicts if verdict.exported == name)
+    is_strict = is_strict_tool(tool)
     sent = [_rename(value, {old: new for new, old in decoder.renamed.items()})]
     if is_strict:
         sent = _with_nulls(sent[0], schema["properties"][WRAPPER] if decoder.is_wrapped else schema)

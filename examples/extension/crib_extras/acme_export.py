@@ -6,7 +6,7 @@ from toolcrib.catalog.export import Dialect, ProviderExporter, RawCall, result_t
 class AcmeExporter(ProviderExporter):
     name = "acme"
     summary = "ACME chat"
-    dialect = Dialect("ACME")
+    dialect = Dialect()
 
     def write_tool(self, name, description, schema, strict):
         return {"tool": name, "about": description, "schema": schema}

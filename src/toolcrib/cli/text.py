@@ -73,15 +73,14 @@ NAME_STYLE = {"fg": "green", "bold": True}
 """Names of tools, keys and clients."""
 _GOOD, _DIM, _WARN, _BAD = {"fg": "green"}, {"dim": True}, {"fg": "yellow"}, {"fg": "red", "bold": True}
 STATE_STYLES: dict[str, dict[str, Any]] = {
-    **dict.fromkeys(("ok", "active", "allowed", "yes", "exact", "applies"), _GOOD),
+    **dict.fromkeys(("ok", "active", "allowed", "yes", "applies"), _GOOD),
     **dict.fromkeys(
         ("off", "no", "-", "cancelled", "disconnected", "started", "task", "does not apply"), _DIM
     ),
-    **dict.fromkeys(
-        ("throttled", "timeout", "input_required", "expired", "renamed", "loose", "lossy"), _WARN
-    ),
+    **dict.fromkeys(("throttled", "timeout", "input_required", "expired", "renamed", "changed"), _WARN),
     **dict.fromkeys(("asks for confirmation", "depends on arguments", "depends", "warning"), _WARN),
-    **dict.fromkeys(("error", "denied", "hidden", "crashed", "refused", "revoked", "NOT valid"), _BAD),
+    **dict.fromkeys(("error", "denied", "hidden", "crashed", "skipped", "refused", "revoked"), _BAD),
+    "NOT valid": _BAD,
     "advice": {"fg": "cyan"},
 }
 """States, outcomes and levels: each has one colour in every command."""

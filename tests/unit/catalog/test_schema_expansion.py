@@ -6,8 +6,8 @@ import time
 from typing import Any
 
 import pytest
-
 from toolcrib.catalog.export.verdict import Change, ChangeLog, RefusedError, read_schema
+
 from toolcrib.catalog.schema_expansion import MAX_PARTS
 
 

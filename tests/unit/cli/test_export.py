@@ -25,7 +25,11 @@ def mark(arguments: dict) -> str:
     return ""
 """
 HOPELESS = """
-@tool("never", "Cannot be called.", {"type": "object", "properties": {"a": False}, "required": ["a"]})
+@tool("never", "Refers to an anchor.", {
+    "type": "object",
+    "properties": {"a": {"$ref": "#here"}},
+    "$defs": {"x": {"$anchor": "here"}},
+})
 def never(arguments: dict) -> str:
     return ""
 """
@@ -38,28 +42,26 @@ def test_tools_go_to_stdout_and_the_summary_to_stderr(cli: CommandLine) -> None:
     assert tool["name"] == "add"
     assert tool["input_schema"]["required"] == ["a"]
     assert done.exit_code == 0
-    assert done.stderr.startswith("note: 1 tool for anthropic: 1 exact; about ")
+    assert done.stderr.startswith("note: 1 tool for anthropic; about ")
 
 
 def test_strict_mode_can_be_turned_off(cli: CommandLine) -> None:
     cli.write("tools.py", ADD + LOOSE)
     done = cli.run("export", "--to", "openai", "tools.py")
     assert [tool["function"]["strict"] for tool in json.loads(done.stdout)] == [True, False]
-    assert "loose    keep  not strict: /properties/value accepts any value" in done.stderr
-    assert "2 exact, 1 not strict" in done.stderr
+    assert "changed  keep  not strict: /properties/value accepts any value" in done.stderr
     done = cli.run("export", "--to", "openai-responses", "--no-strict", "tools.py")
     assert [tool["strict"] for tool in json.loads(done.stdout)] == [False, False]
     assert "strict" not in done.stderr
 
 
-def test_losses_are_reported_with_a_hint(cli: CommandLine) -> None:
+def test_losses_are_reported(cli: CommandLine) -> None:
     cli.write("tools.py", ADD + LOSSY)
     done = cli.run("export", "--to", "gemini", "tools.py")
     assert done.exit_code == 0
     assert done.stderr.splitlines()[0] == (
-        "lossy    mark  /properties/names/uniqueItems: no item twice: only in the description, not enforced"
+        "changed  mark  /properties/names: uniqueItems: only in the description"
     )
-    assert "hint: --json shows every change, --only exact" in done.stderr
     assert [tool["name"] for tool in json.loads(done.stdout)] == ["add", "mark"]
 
 
@@ -69,27 +71,19 @@ def test_the_first_losses_of_a_tool_are_listed(cli: CommandLine) -> None:
     cli.write("tools.py", ADD + LOSSY.replace(names, several))
     lines = cli.run("export", "--to", "gemini", "tools.py").stderr.splitlines()
     assert [line.split(":")[0] for line in lines[:5]] == [
-        "lossy    mark  /properties/names0/uniqueItems",
-        "lossy    mark  /properties/names1/uniqueItems",
-        "lossy    mark  /properties/names2/uniqueItems",
-        "lossy    mark  and 3 more",
+        "changed  mark  /properties/names0",
+        "changed  mark  /properties/names1",
+        "changed  mark  /properties/names2",
+        "changed  mark  and 3 more",
         "note",
     ]
 
 
-def test_only_exact_leaves_the_rest_out(cli: CommandLine) -> None:
-    cli.write("tools.py", ADD + LOSSY)
-    done = cli.run("export", "--to", "gemini", "--only", "exact", "tools.py")
-    assert [tool["name"] for tool in json.loads(done.stdout)] == ["add"]
-    assert "2 tools for gemini: 1 exact, 1 lossy, 1 left out" in done.stderr
-    assert done.exit_code == 0
-
-
-def test_a_refused_tool_exits_with_1_and_hides_no_other(cli: CommandLine) -> None:
+def test_a_skipped_tool_exits_with_1_and_hides_no_other(cli: CommandLine) -> None:
     cli.write("tools.py", ADD + HOPELESS)
     done = cli.run("export", "--to", "openai", "tools.py")
     assert [tool["function"]["name"] for tool in json.loads(done.stdout)] == ["add"]
-    assert "refused  never  no arguments can satisfy its schema" in done.stderr
+    assert "skipped  never  /properties/a refers to the anchor" in done.stderr
     assert done.exit_code == 1
 
 
@@ -105,30 +99,20 @@ def test_json_output_has_everything_and_stderr_nothing(cli: CommandLine) -> None
     cli.write("tools.py", ADD + LOSSY)
     done = cli.run("export", "--to", "gemini", "--json", "tools.py")
     document = json.loads(done.stdout)
-    assert document.keys() == {"to", "tools", "verdicts", "names", "tokens", "findings"}
-    assert [verdict["verdict"] for verdict in document["verdicts"]] == ["exact", "lossy"]
-    (loss,) = (change for change in document["verdicts"][1]["changes"] if change["effect"] != "same")
-    assert loss == {
-        "pointer": "/properties/names/uniqueItems",
-        "words": "no item twice: only in the description, not enforced",
-        "effect": "wider",
-    }
+    assert document.keys() == {"to", "tools", "names", "notes", "skipped", "tokens", "findings"}
+    assert document["notes"] == {"mark": ["/properties/names: uniqueItems: only in the description"]}
     assert document["names"] == {"add": "add", "mark": "mark"}
     assert document["tokens"]["total"] == sum(document["tokens"]["tools"].values())
     assert done.stderr == ""
 
 
-def test_data_and_report_go_to_files(cli: CommandLine) -> None:
+def test_data_goes_to_a_file(cli: CommandLine) -> None:
     cli.write("tools.py", ADD + LOSSY)
-    done = cli.run(
-        "export", "--to", "bedrock", "tools.py", "--output", "tools.json", "--report", "report.json"
-    )
+    done = cli.run("export", "--to", "bedrock", "tools.py", "--output", "tools.json")
     assert done.stdout == ""
     assert "written to tools.json" in done.stderr
     tools = json.loads((cli.folder / "tools.json").read_text())
     assert [tool["toolSpec"]["name"] for tool in tools] == ["add", "mark"]
-    report = json.loads((cli.folder / "report.json").read_text())
-    assert report.keys() == {"to", "verdicts", "names", "tokens", "findings"}
 
 
 def test_an_unwritable_file_is_an_error(cli: CommandLine) -> None:
@@ -144,13 +128,6 @@ def test_an_unwritable_file_is_an_error(cli: CommandLine) -> None:
 def test_text_formats_are_printed_unchanged(cli: CommandLine, to: str, start: str) -> None:
     cli.write("tools.py", ADD)
     assert cli.run("export", "--to", to, "tools.py").stdout.startswith(start)
-
-
-def test_catalog_and_descriptor_are_formats(cli: CommandLine) -> None:
-    cli.write("tools.py", ADD)
-    assert cli.json("export", "--to", "catalog", "tools.py")["count"] == 1
-    descriptor = cli.run("export", "--to", "descriptor", "tools.py").stdout
-    assert json.loads(descriptor)["tools"][0]["name"] == "add"
 
 
 def test_static_export_is_the_same_and_runs_nothing(cli: CommandLine) -> None:
@@ -189,7 +166,6 @@ def test_tools_of_a_running_server_are_exported_and_renamed(cli: CommandLine) ->
     [
         ([], "error: Missing option '--to'", "hint: available: openai, "),
         (["--to", "opnai"], "error: there is no format 'opnai'", "hint: did you mean 'openai'?"),
-        (["--to", "openai", "--only", "lossy"], "error: Invalid value for '--only'", "--help"),
     ],
 )
 def test_wrong_usage_is_reported_before_loading(
@@ -212,13 +188,8 @@ def test_the_samples_are_exported_if_asked_for(cli: CommandLine) -> None:
     ("words", "error"),
     [
         (["tools.py", "--output", "tools.py"], "tools.py is a source of the tools"),
-        (["tools.py", "--report", "./tools.py"], "tools.py is a source of the tools"),
         ([".", "--output", "tools.py"], "tools.py is a source of the tools"),
         (["--output", "toolcrib.toml"], "toolcrib.toml is a source of the tools"),
-        (
-            ["tools.py", "--output", "a.json", "--report", "./a.json"],
-            "--output and --report are the same file",
-        ),
     ],
 )
 def test_sources_of_tools_are_not_overwritten(cli: CommandLine, words: list[str], error: str) -> None:
@@ -241,7 +212,7 @@ def test_mcp_exports_resources_and_prompts_beside_tools(cli: CommandLine) -> Non
         "prompts": 2,
     }
     assert document["prompts"][1]["arguments"] == [{"name": "who", "description": "A name", "required": True}]
-    assert done.stderr.startswith("note: 1 tool for mcp: 1 exact; about")
+    assert done.stderr.startswith("note: 1 tool for mcp; about")
     assert done.stderr.endswith("tokens; also 2 resources, 1 template and 2 prompts\n")
     assert isinstance(json.loads(cli.run("export", "--to", "mcp", "shop.py:find_order").stdout), list)
 

@@ -1,6 +1,6 @@
 """Export tools in the format of a model provider, and read its calls back.
 
-    exported = export(tools, to="anthropic")       # exported.tools, .verdicts, .names, .tokens
+    exported = export(tools, to="anthropic")       # exported.tools, .names, .notes, .tokens
     calls = exported.read_call(message)             # the calls in a provider's message
     exported.result_for(call, result)               # a result in the form the provider expects
 
@@ -16,21 +16,19 @@ from toolcrib.catalog.export.base import (
     ToolCall,
     result_text,
 )
-from toolcrib.catalog.export.dialect import Dialect
+from toolcrib.catalog.export.dialect import Dialect, SkippedError
 from toolcrib.catalog.export.export import EXPORTERS, Export, export, find_exporter, load_exporters
-from toolcrib.catalog.export.verdict import Change, Verdict
 
 __all__ = [
     "EXPORTERS",
-    "Change",
     "Dialect",
     "Export",
     "ExportedTool",
     "Exporter",
     "ProviderExporter",
     "RawCall",
+    "SkippedError",
     "ToolCall",
-    "Verdict",
     "export",
     "find_exporter",
     "load_exporters",

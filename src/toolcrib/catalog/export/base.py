@@ -9,13 +9,12 @@ adds one with an entry point in the group `toolcrib.exporters` that names an ins
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from toolcrib.catalog.export.decode import ArgumentDecoder
-from toolcrib.catalog.export.dialect import Dialect, rewrite_schema
-from toolcrib.catalog.export.verdict import Change, NotStrictError, RefusedError
+from toolcrib.catalog.export.dialect import Dialect, NotStrictError, rewrite_schema
 from toolcrib.catalog.schema_algebra import Node
 from toolcrib.content import Block, Result
 from toolcrib.tool import Tool
@@ -47,13 +46,12 @@ class RawCall:
 
 @dataclass(frozen=True)
 class ExportedTool:
-    """One tool in a format. `text` is what its cost is estimated from."""
+    """One tool in a format. `text` is what its cost is estimated from, `notes` say what was lost."""
 
     tool: Tool
     value: Any
     text: str
-    changes: tuple[Change, ...] = ()
-    strict: bool | None = None
+    notes: tuple[str, ...] = ()
     decoder: ArgumentDecoder | None = None
 
 
@@ -69,7 +67,7 @@ class Exporter(ABC):
 
     @abstractmethod
     def export(self, tool: Tool, name: str, *, strict: bool) -> ExportedTool:
-        """Return one tool in this format, under `name`. Raise RefusedError where it has no form for it."""
+        """Return one tool in this format, under `name`. Raise SkippedError where it has no form for it."""
 
     def combine(self, tools: Sequence[ExportedTool], title: str) -> Any:  # noqa: ARG002 - for pages
         """Return all tools as one document: data for JSON, or text."""
@@ -78,10 +76,6 @@ class Exporter(ABC):
     def combine_features(self, document: Any, features: Sequence[Tool]) -> Any:  # noqa: ARG002 - for overriding
         """Return the document of all tools with resources and prompts."""
         return document
-
-    def find_refused(self, document: Any, names: Collection[str]) -> dict[str, str]:  # noqa: ARG002 - for overriding
-        """Return which tools a combined document does not have after all, each with the reason."""
-        return {}
 
     def read_call(self, node: Mapping[str, Any]) -> RawCall | None:  # noqa: ARG002 - for overriding
         """Return the call that a part of a provider's message is, None where it is something else."""
@@ -101,7 +95,7 @@ class ProviderExporter(Exporter):
     """Tried first, where the provider has a strict mode."""
 
     @abstractmethod
-    def write_tool(self, name: str, description: str, schema: Node, strict: bool | None) -> dict[str, Any]:
+    def write_tool(self, name: str, description: str, schema: Node, strict: bool) -> dict[str, Any]:
         """Return a tool as the provider's API takes it."""
 
     def check_strict(self, schema: Node) -> None:
@@ -110,25 +104,20 @@ class ProviderExporter(Exporter):
     def export(self, tool: Tool, name: str, *, strict: bool) -> ExportedTool:
         definition = tool.definition
         is_closed = tool.arguments.closed
-        is_strict: bool | None = None if self.strict_dialect is None else False
-        reason = None
-        rewritten = None
+        is_strict, reasons = False, []
+        rewritten = rewrite_schema(definition.input_schema, self.dialect, is_closed=is_closed)
         if strict and self.strict_dialect is not None:
             try:
-                rewritten = rewrite_schema(definition.input_schema, self.strict_dialect, is_closed=is_closed)
-                self.check_strict(rewritten.schema)
-                is_strict = True
-            except (NotStrictError, RefusedError) as error:
-                reason, rewritten = str(error), None
-        if rewritten is None:
-            rewritten = rewrite_schema(definition.input_schema, self.dialect, is_closed=is_closed)
-        texts = (definition.standalone_description, *rewritten.notes)
+                found = rewrite_schema(definition.input_schema, self.strict_dialect, is_closed=is_closed)
+                self.check_strict(found.schema)
+                rewritten, is_strict = found, True
+            except NotStrictError as error:
+                reasons = [f"not strict: {error}"]
+        texts = (definition.standalone_description, rewritten.description)
         description = "\n\n".join(text for text in texts if text)
-        changes = rewritten.changes
-        if reason is not None:
-            changes = (Change("", f"not strict: {reason}"), *changes)
         value = self.write_tool(name, description, rewritten.schema, is_strict)
-        return ExportedTool(tool, value, codec.write(value).decode(), changes, is_strict, rewritten.decoder)
+        notes = (*reasons, *rewritten.notes)
+        return ExportedTool(tool, value, codec.write(value).decode(), notes, rewritten.decoder)
 
 
 def describe_tool(name: str, description: str) -> dict[str, Any]:
@@ -212,13 +201,9 @@ def _search(node: Any, readers: Sequence[CallReader], depth: int) -> Iterator[Ra
         if found is not None:
             yield RawCall("" if found.id is None else str(found.id), str(found.name), found.arguments)
             return
-    seen: set[tuple[str, str]] = set()
     for key in _CONTAINERS:
         if key in node:
-            calls = list(_search(node[key], readers, depth + 1))
-            # LangChain repeats the calls of a message in its content.
-            yield from (call for call in calls if not call.id or (call.id, call.name) not in seen)
-            seen.update((call.id, call.name) for call in calls)
+            yield from _search(node[key], readers, depth + 1)
 
 
 def result_text(result: Result) -> str:

@@ -1,4 +1,4 @@
-"""Formats that are no provider's: MCP, the catalog, descriptors, text for a prompt, a page of documentation.
+"""Formats besides those of providers: MCP, text for a prompt, a page of documentation.
 
 In a prompt every tool and parameter is one line, so that no description can pass for another tool. On a page
 text from a definition is escaped, so that no Markdown reader takes it for markup.
@@ -8,26 +8,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from toolcrib.catalog.build import build_catalog, examples_of, first_line, function_schema
+from toolcrib.catalog.build import examples_of, first_line
 from toolcrib.catalog.export.base import ExportedTool, Exporter, RawCall, ToolCall, result_text
-from toolcrib.catalog.export.describe import (
-    IN_TYPE,
-    PHRASES,
-    describe_keyword,
-    omitted_keywords,
-    show_type,
-    show_value,
-)
-from toolcrib.catalog.export.verdict import ChangeLog, RefusedError, read_schema
+from toolcrib.catalog.export.describe import describe_value, show_type, show_value
+from toolcrib.catalog.export.dialect import SkippedError
 from toolcrib.catalog.schema_algebra import Node, is_nothing
+from toolcrib.catalog.schema_expansion import ExpansionError, expand
 from toolcrib.content import Result
 from toolcrib.definition import ToolDefinition
-from toolcrib.registry.registry import ToolRegistry
 from toolcrib.registry.selection import LIST_NAMES, label_of, sort_kinds
-from toolcrib.sources.descriptors import write_descriptor
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
@@ -58,32 +50,6 @@ class MCP(Exporter):
         return None
 
 
-class Catalog(Exporter):
-    name = "catalog"
-    summary = "the catalog of five keys"
-
-    def export(self, tool: Tool, name: str, *, strict: bool) -> ExportedTool:  # noqa: ARG002
-        return ExportedTool(tool, tool, codec.write(function_schema(tool)).decode())
-
-    def combine(self, tools: Sequence[ExportedTool], title: str) -> Any:  # noqa: ARG002
-        return build_catalog([exported.tool for exported in tools] or ToolRegistry())
-
-    def find_refused(self, document: Any, names: Collection[str]) -> dict[str, str]:
-        reason = "the catalog leaves it out because of its name or version"
-        return dict.fromkeys({*names} - {schema["name"] for schema in document["functionSchema"]}, reason)
-
-
-class Descriptor(Exporter):
-    name = "descriptor"
-    summary = "a file that describes tools without their code"
-
-    def export(self, tool: Tool, name: str, *, strict: bool) -> ExportedTool:  # noqa: ARG002
-        return ExportedTool(tool, tool, write_descriptor([tool], "json"))
-
-    def combine(self, tools: Sequence[ExportedTool], title: str) -> Any:  # noqa: ARG002
-        return codec.decode(write_descriptor([exported.tool for exported in tools], "json"))
-
-
 # --- text for a prompt --------------------------------------------------------------------------------------
 
 
@@ -92,8 +58,7 @@ class Prompt(Exporter):
     summary = "text for a prompt"
 
     def export(self, tool: Tool, name: str, *, strict: bool) -> ExportedTool:  # noqa: ARG002
-        log = ChangeLog()
-        tree = read_schema(tool.definition.input_schema, log)
+        tree = _expand(tool.definition.input_schema)
         lines = [f"- {name}: {' '.join(first_line(tool).split())}".rstrip()]
         required = tree.get("required", ())
         lines += [
@@ -102,9 +67,8 @@ class Prompt(Exporter):
             if not is_nothing(schema)
         ]
         lines += ["  e.g. " + example.replace("\n", "\n       ") for example in examples_of(tool)]
-        _log_omissions(tree, log)
         text = "\n".join(lines)
-        return ExportedTool(tool, text, text, log.close())
+        return ExportedTool(tool, text, text)
 
     def combine(self, tools: Sequence[ExportedTool], title: str) -> Any:  # noqa: ARG002
         return "\n".join(exported.text for exported in tools)
@@ -127,24 +91,17 @@ class Prompt(Exporter):
 
 
 def _write_parameter(name: str, node: Node, is_required: bool) -> str:
-    rules = [describe_keyword(key, node[key]) for key in PHRASES if key in node]
-    expression = ", ".join([show_type(node), *rules])
     text = " ".join(str(node.get("description", "")).split())
     mark = "" if is_required else "?"
     shown = name if name.isprintable() and name.strip() else show_value(name)
-    return f"{shown}{mark} ({expression}){': ' + text if text else ''}"
+    return f"{shown}{mark} ({describe_value(node)}){': ' + text if text else ''}"
 
 
-def _log_omissions(tree: Node, log: ChangeLog) -> None:
-    """Log what the text leaves out, which makes it lossy."""
-    omitted = tree.keys() - {"type", "properties", "required", "description", "title", "$schema"}
-    if tree.get("additionalProperties") is False:
-        omitted.discard("additionalProperties")  # a list of parameters implies it
-    if omitted:
-        log.add((), f"{', '.join(sorted(omitted))}: left out", "wider")
-    for name, schema in tree.get("properties", {}).items():
-        if left := omitted_keywords(schema, PHRASES):
-            log.add(("properties", name), f"{', '.join(left)}: left out", "wider")
+def _expand(schema: Mapping[str, Any]) -> Node:
+    try:
+        return expand(dict(schema)).tree
+    except ExpansionError as error:
+        raise SkippedError(str(error)) from None
 
 
 # --- a page of documentation --------------------------------------------------------------------------------
@@ -164,8 +121,6 @@ _HINTS = {
     "idempotentHint": ("idempotent", "not idempotent"),
     "openWorldHint": ("reaches external systems", "does not reach external systems"),
 }
-_IN_TABLE = IN_TYPE - {"additionalProperties"} | {"description", "title"}
-"""Keywords that a type expression or the table shows."""
 
 
 class Markdown(Exporter):
@@ -173,9 +128,8 @@ class Markdown(Exporter):
     summary = "a page of documentation"
 
     def export(self, tool: Tool, name: str, *, strict: bool) -> ExportedTool:  # noqa: ARG002
-        log = ChangeLog()
-        text = _write_tool(tool.definition, log)
-        return ExportedTool(tool, text, text, log.close())
+        text = _write_tool(tool.definition)
+        return ExportedTool(tool, text, text)
 
     def combine(self, tools: Sequence[ExportedTool], title: str) -> Any:
         anchors: Counter[str] = Counter()
@@ -212,20 +166,14 @@ def escape_lines(text: str) -> str:
     return "\n\n".join("\\\n".join(lines) for lines in paragraphs if lines)
 
 
-def _write_tool(definition: ToolDefinition, log: ChangeLog) -> str:
+def _write_tool(definition: ToolDefinition) -> str:
     """Return the section of one tool."""
-    tree = read_schema(definition.input_schema, log)
-    for name, inner in tree.get("properties", {}).items():
-        if left := omitted_keywords(inner):
-            log.add(("properties", name), f"{', '.join(left)}: left out", "wider")
     parts = [f"## {escape(definition.name)}"]
     if definition.title:
         parts.append(f"**{escape(definition.title)}**")
     if definition.description:
         parts.append(escape_lines(definition.description))
-    parts.append(_write_parameters(tree))
-    if rules := _describe_rules(tree, "additionalProperties"):
-        parts.append("For all parameters together: " + "; ".join(map(escape, rules)))
+    parts.append(_write_parameters(_expand(definition.input_schema)))
     if definition.output_schema is not None or definition.returns:
         parts.append(_write_result(definition))
     if definition.raises:
@@ -238,21 +186,17 @@ def _write_tool(definition: ToolDefinition, log: ChangeLog) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _describe_rules(node: Node, *omitted: str) -> list[str]:
-    """Return the rules that the type expression does not show."""
-    keys = [key for key in node if key not in _IN_TABLE and key not in (*omitted, "then", "else")]
-    rules = [describe_keyword(key, node if key == "if" else node[key]) for key in keys]
-    return [rule for rule in rules if rule]
-
-
 def _write_parameters(tree: Node) -> str:
     required = tree.get("required", ())
-    rows = [
-        f"| {escape(name) or '&nbsp;'} | {_write_type(inner)} | {'yes' if name in required else 'no'} "
-        f"| {_write_default(inner)} | {escape(str(inner.get('description', '')))} |"
-        for name, inner in tree.get("properties", {}).items()
-        if not is_nothing(inner)
-    ]
+    rows = []
+    for name, inner in tree.get("properties", {}).items():
+        if not is_nothing(inner):
+            default = show_value(inner["default"]) if "default" in inner else ""
+            rows.append(
+                f"| {escape(name) or '&nbsp;'} | {escape(describe_value(inner, default=False))} "
+                f"| {'yes' if name in required else 'no'} | {escape(default)} "
+                f"| {escape(str(inner.get('description', '')))} |"
+            )
     if not rows:
         rest = tree.get("additionalProperties")
         if isinstance(rest, Mapping):
@@ -262,24 +206,13 @@ def _write_parameters(tree: Node) -> str:
     return "\n".join([head, *rows])
 
 
-def _write_type(node: Node) -> str:
-    return escape(", ".join([show_type(node), *_describe_rules(node, "default", "additionalProperties")]))
-
-
-def _write_default(node: Node) -> str:
-    if "default" not in node:
-        return ""
-    return escape(describe_keyword("default", node["default"]).removeprefix("default: "))
-
-
 def _write_result(definition: ToolDefinition) -> str:
     text = " ".join(definition.returns.split())
     if definition.output_schema is None:
         return f"**Result**: {escape(text)}"
     try:
-        tree = read_schema(definition.output_schema, ChangeLog())
-        expression = escape(show_type(tree))
-    except RefusedError:
+        expression = escape(show_type(_expand(definition.output_schema)))
+    except SkippedError:
         expression = "structured data"
     return f"**Result**: {expression}{'. ' + escape(text) if text else ''}"
 

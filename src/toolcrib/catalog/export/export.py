@@ -1,4 +1,4 @@
-"""Export tools in a format, with a verdict on each, and read the calls that a provider's model makes.
+"""Export tools in a format, and read the calls that a provider's model makes.
 
 The table of formats is here: to add one, write its class and add a line.
 """
@@ -11,15 +11,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Any
 
 from toolcrib.catalog.export.base import ExportedTool, Exporter, RawCall, ToolCall, find_calls, read_arguments
 from toolcrib.catalog.export.decode import ArgumentDecoder, map_names
-from toolcrib.catalog.export.documents import MCP, Catalog, Descriptor, Markdown, Prompt
-from toolcrib.catalog.export.gemini import Gemini, GeminiJSON
+from toolcrib.catalog.export.dialect import SkippedError
+from toolcrib.catalog.export.documents import MCP, Markdown, Prompt
 from toolcrib.catalog.export.openai import OpenAI, OpenAIResponses
-from toolcrib.catalog.export.providers import Anthropic, Bedrock, LangChain
-from toolcrib.catalog.export.verdict import Change, RefusedError, Verdict, status_of
+from toolcrib.catalog.export.providers import Anthropic, Bedrock, Gemini
 from toolcrib.catalog.tokens import estimate
 from toolcrib.content import Result
 from toolcrib.errors import ConfigurationError, DefinitionError, ToolNotFoundError, suggest
@@ -32,14 +31,10 @@ _BUILT_IN: tuple[Exporter, ...] = (
     OpenAIResponses(),
     Anthropic(),
     Gemini(),
-    GeminiJSON(),
     Bedrock(),
-    LangChain(),
     MCP(),
     Prompt(),
     Markdown(),
-    Catalog(),
-    Descriptor(),
 )
 EXPORTERS: Mapping[str, Exporter] = MappingProxyType({exporter.name: exporter for exporter in _BUILT_IN})
 """The built-in formats."""
@@ -68,20 +63,19 @@ def find_exporter(name: str) -> Exporter:
     raise ConfigurationError(f"there is no format '{name}'", hint=hint)
 
 
-Only = Literal["exact", "all"]
-
-
 @dataclass(frozen=True)
 class Export:
     """Tools in one format. `tools` is ready for JSON, or text where the format is text.
 
-    `names` maps exported names to the tools' own; `tokens` is about what each costs in a request.
+    `names` maps exported names to the tools' own. By the tools' own names, `notes` say what was lost, and
+    `skipped` why a tool was left out. `tokens` is about what each exported tool costs in a request.
     """
 
     to: str
     tools: Any
-    verdicts: tuple[Verdict, ...]
     names: Mapping[str, str]
+    notes: Mapping[str, tuple[str, ...]]
+    skipped: Mapping[str, str]
     tokens: Mapping[str, int]
     _exporter: Exporter = field(repr=False)
     _decoders: Mapping[str, ArgumentDecoder] = field(default_factory=dict, repr=False)
@@ -89,10 +83,6 @@ class Export:
     @property
     def total_tokens(self) -> int:
         return sum(self.tokens.values())
-
-    @property
-    def refused(self) -> tuple[Verdict, ...]:
-        return tuple(verdict for verdict in self.verdicts if verdict.status == "refused")
 
     def route(self, exported: str) -> str:
         """Return the tool's own name for an exported one. Raise ToolNotFoundError with a suggestion."""
@@ -132,8 +122,9 @@ class Export:
         return {
             "to": self.to,
             "tools": self.tools,
-            "verdicts": [verdict.to_json() for verdict in self.verdicts],
             "names": dict(self.names),
+            "notes": {name: list(notes) for name, notes in self.notes.items()},
+            "skipped": dict(self.skipped),
             "tokens": {"total": self.total_tokens, "tools": dict(self.tokens)},
         }
 
@@ -143,53 +134,48 @@ def export(
     to: str | Exporter = "openai",
     *,
     strict: bool = True,
-    only: Only = "all",
     title: str = "Tools",
     progress: Callable[[int, int], None] | None = None,
 ) -> Export:
     """Export tools in the format `to`: a name, see `load_exporters`, or an Exporter. Resources and prompts
     are exported where the format has them, and otherwise left out.
 
-    `strict=False` does not ask for a provider's strict mode; `only="exact"` leaves out lossy tools; `title`
-    is the heading of a page; `progress` is called with the number of exported tools, and of all. A tool that
-    cannot be exported is refused by itself. Raise ConfigurationError for an unknown format.
+    `strict=False` does not ask for a provider's strict mode; `title` is the heading of a page; `progress` is
+    called with the number of exported tools, and of all. A tool that cannot be exported is skipped, and the
+    others are exported. Raise ConfigurationError for an unknown format.
     """
     exporter = find_exporter(to) if isinstance(to, str) else to
-    if only not in get_args(Only):
-        raise ConfigurationError(f"there is no choice {only!r}", key="only", hint="there are: exact, all")
     everything = list(tools)
     chosen = [tool for tool in everything if tool.kind == "tool"]
-    features = [tool for tool in everything if tool.kind != "tool"]
     labels = _label(chosen)
-    names = map_names(label for label in labels if label is not None) if exporter.maps_names else {}
-    verdicts: list[Verdict] = []
+    names = map_names(label for label in labels if label) if exporter.maps_names else {}
     exported: dict[str, ExportedTool] = {}
+    own_names: dict[str, str] = {}
+    skipped: dict[str, str] = {}
     for position, (tool, label) in enumerate(zip(chosen, labels, strict=True)):
         if progress is not None:
             progress(position, len(chosen))
-        verdict, found = _export_one(tool, label, names.get(label or "", label), exporter, strict)
-        verdicts.append(verdict)
-        if (
-            found is not None
-            and verdict.exported is not None
-            and (only == "all" or verdict.status == "exact")
-        ):
-            exported[verdict.exported] = found
+        if not label:
+            skipped[tool.name] = "it has no name" if label == "" else "another tool has this name already"
+            continue
+        name = names.get(label, label)
+        try:
+            exported[name] = exporter.export(tool, name, strict=strict)
+            own_names[name] = label
+        except (DefinitionError, SkippedError) as error:
+            skipped[label] = str(error)
+        except RecursionError:
+            skipped[label] = "its schema has too many levels"
     document = exporter.combine(list(exported.values()), title)
-    refused = exporter.find_refused(document, exported.keys())
-    for index, verdict in enumerate(verdicts):
-        if verdict.exported in refused:
-            verdicts[index] = Verdict(verdict.name, None, "refused", reason=refused[verdict.exported])
-            del exported[verdict.exported]
     if exporter.has_features:
-        document = exporter.combine_features(document, features)
-    kept = [verdict for verdict in verdicts if verdict.exported in exported]
+        document = exporter.combine_features(document, [tool for tool in everything if tool.kind != "tool"])
     return Export(
         exporter.name,
         document,
-        tuple(verdicts),
-        {str(verdict.exported): verdict.name for verdict in kept},
-        {str(verdict.exported): verdict.tokens for verdict in kept},
+        own_names,
+        {own_names[name]: found.notes for name, found in exported.items() if found.notes},
+        skipped,
+        {name: estimate(found.text) for name, found in exported.items()},
         exporter,
         {name: found.decoder for name, found in exported.items() if found.decoder is not None},
     )
@@ -208,23 +194,3 @@ def _label(tools: list[Tool]) -> list[str | None]:
         found.append(None if label in taken else label)
         taken.add(label)
     return found
-
-
-def _export_one(
-    tool: Tool, label: str | None, exported: str | None, exporter: Exporter, strict: bool
-) -> tuple[Verdict, ExportedTool | None]:
-    if label is None or exported is None:
-        return Verdict(tool.name, None, "refused", reason="another tool has this name already"), None
-    if not label:
-        return Verdict(label, None, "refused", reason="it has no name"), None
-    try:
-        found = exporter.export(tool, exported, strict=strict)
-    except (DefinitionError, RefusedError) as error:
-        return Verdict(label, None, "refused", reason=str(error)), None
-    except RecursionError:
-        return Verdict(label, None, "refused", reason="its schema has too many levels"), None
-    changes = found.changes
-    if exported != label:
-        changes = (Change("", f"renamed to {exported!r}"), *changes)
-    tokens = estimate(found.text)
-    return Verdict(label, exported, status_of(changes), changes, tokens=tokens, strict=found.strict), found

@@ -10,33 +10,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolcrib.catalog.export.base import ProviderExporter, RawCall, ToolCall, describe_tool, result_text
-from toolcrib.catalog.export.dialect import Dialect
-from toolcrib.catalog.export.verdict import NotStrictError
+from toolcrib.catalog.export.dialect import Dialect, NotStrictError
 from toolcrib.catalog.schema_algebra import Node
 from toolcrib.content import Result
 from toolcrib.validation.schema_tree import children, walk
 
-OPENAI = Dialect("OpenAI")
-OPENAI_STRICT = Dialect(
-    "OpenAI's strict mode",
-    keywords=frozenset(
-        {
-            "exclusiveMaximum",
-            "exclusiveMinimum",
-            "format",
-            "maxItems",
-            "maximum",
-            "minItems",
-            "minimum",
-            "multipleOf",
-            "pattern",
-        }
-    ),
-    formats=frozenset({"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uuid"}),
-    closed_objects=True,
-    any_value=False,
-    defaults=False,
+OPENAI = Dialect()
+_STRICT_KEYWORDS = frozenset(
+    {"additionalProperties", "anyOf", "description", "enum", "exclusiveMaximum", "exclusiveMinimum", "format"}
+    | {"items", "maxItems", "maximum", "minItems", "minimum", "multipleOf", "pattern", "properties"}
+    | {"required", "title", "type"}
 )
+_STRICT_FORMATS = frozenset(
+    {"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uuid"}
+)
+OPENAI_STRICT = Dialect(_STRICT_KEYWORDS, formats=_STRICT_FORMATS, closed=True)
 MAX_PROPERTIES = 5_000
 MAX_LEVELS = 10
 MAX_ENUM_VALUES = 1_000
@@ -52,8 +40,8 @@ class OpenAI(ProviderExporter):
     dialect = OPENAI
     strict_dialect = OPENAI_STRICT
 
-    def write_tool(self, name: str, description: str, schema: Node, strict: bool | None) -> dict[str, Any]:
-        function = {**describe_tool(name, description), "parameters": schema, "strict": bool(strict)}
+    def write_tool(self, name: str, description: str, schema: Node, strict: bool) -> dict[str, Any]:
+        function = {**describe_tool(name, description), "parameters": schema, "strict": strict}
         return {"type": "function", "function": function}
 
     def check_strict(self, schema: Node) -> None:
@@ -74,10 +62,10 @@ class OpenAIResponses(OpenAI):
     name = "openai-responses"
     summary = "OpenAI Responses API"
 
-    def write_tool(self, name: str, description: str, schema: Node, strict: bool | None) -> dict[str, Any]:
+    def write_tool(self, name: str, description: str, schema: Node, strict: bool) -> dict[str, Any]:
         # Without `strict` the API tries to make a schema strict by itself.
         tool = {"type": "function", **describe_tool(name, description)}
-        return {**tool, "parameters": schema, "strict": bool(strict)}
+        return {**tool, "parameters": schema, "strict": strict}
 
     def read_call(self, node: Mapping[str, Any]) -> RawCall | None:
         """`{"type": "function_call", "call_id", "name", "arguments": "{...}"}`"""

@@ -1,8 +1,9 @@
-"""Formats for Anthropic, Amazon Bedrock and LangChain, which support nearly all of JSON Schema."""
+"""Formats for Anthropic, Amazon Bedrock and Google's Gemini."""
 
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,14 +21,18 @@ from toolcrib.catalog.schema_algebra import Node
 from toolcrib.content import Result
 from toolcrib.validation import codec
 
-ANTHROPIC = Dialect("Anthropic", property_name=PLAIN_NAME)
-BEDROCK = Dialect(
-    "Bedrock",
-    property_name=PLAIN_NAME,
-    root_keywords=frozenset({"properties", "required", "type"}),
-    annotations_at_root=False,
+ANTHROPIC = Dialect(property_name=PLAIN_NAME)
+BEDROCK = Dialect(property_name=PLAIN_NAME, root_keywords=frozenset({"properties", "required", "type"}))
+_GEMINI_KEYWORDS = frozenset(
+    {"additionalProperties", "anyOf", "default", "description", "enum", "format", "items", "maxItems"}
+    | {"maximum", "minItems", "minimum", "prefixItems", "properties", "required", "title", "type"}
 )
-LANGCHAIN = Dialect("LangChain", property_name=PLAIN_NAME, annotations_at_root=False)
+GEMINI = Dialect(
+    _GEMINI_KEYWORDS,
+    property_name=re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,63}"),
+    formats=frozenset({"date", "date-time", "double", "float", "int32", "int64", "time"}),
+    enum_types=frozenset({"integer", "number", "string"}),
+)
 
 
 class Anthropic(ProviderExporter):
@@ -37,7 +42,7 @@ class Anthropic(ProviderExporter):
     summary = "Anthropic Messages API"
     dialect = ANTHROPIC
 
-    def write_tool(self, name: str, description: str, schema: Node, strict: bool | None) -> dict[str, Any]:  # noqa: ARG002
+    def write_tool(self, name: str, description: str, schema: Node, strict: bool) -> dict[str, Any]:  # noqa: ARG002
         return {**describe_tool(name, description), "input_schema": schema}
 
     def read_call(self, node: Mapping[str, Any]) -> RawCall | None:
@@ -71,7 +76,7 @@ class Bedrock(ProviderExporter):
     summary = "Amazon Bedrock Converse"
     dialect = BEDROCK
 
-    def write_tool(self, name: str, description: str, schema: Node, strict: bool | None) -> dict[str, Any]:  # noqa: ARG002
+    def write_tool(self, name: str, description: str, schema: Node, strict: bool) -> dict[str, Any]:  # noqa: ARG002
         return {"toolSpec": {**describe_tool(name, description), "inputSchema": {"json": schema}}}
 
     def read_call(self, node: Mapping[str, Any]) -> RawCall | None:
@@ -101,32 +106,28 @@ class Bedrock(ProviderExporter):
         return {"toolResult": {"toolUseId": call.id, "content": content, "status": status}}
 
 
-class LangChain(ProviderExporter):
-    """A JSON Schema with the tool's name as its title, for `bind_tools` and as an `args_schema`.
+class Gemini(ProviderExporter):
+    """Function declarations with `parametersJsonSchema`, which has the keywords of structured output."""
 
-    The model behind it is not known, so the rules of all providers hold that can be kept without loss.
-    """
+    name = "gemini"
+    summary = "Gemini function declarations"
+    dialect = GEMINI
 
-    name = "langchain"
-    summary = "LangChain: JSON Schemas with a title"
-    dialect = LANGCHAIN
-
-    def write_tool(self, name: str, description: str, schema: Node, strict: bool | None) -> dict[str, Any]:  # noqa: ARG002
-        rest = {key: value for key, value in schema.items() if key not in ("title", "description")}
-        return {"title": name, **({"description": description} if description else {}), **rest}
+    def write_tool(self, name: str, description: str, schema: Node, strict: bool) -> dict[str, Any]:  # noqa: ARG002
+        return {**describe_tool(name, description), "parametersJsonSchema": schema}
 
     def read_call(self, node: Mapping[str, Any]) -> RawCall | None:
-        """`{"type": "tool_call", "id", "name", "args": {...}}`, or only `{"name", "args"}`"""
-        if "name" in node and isinstance(node.get("args"), Mapping | str):
-            return RawCall(node.get("id"), node["name"], node["args"])
+        """`{"functionCall": {"id"?, "name", "args": {...}}}`; Google's package has `function_call`."""
+        inner = node.get("functionCall", node.get("function_call"))
+        if isinstance(inner, Mapping) and "name" in inner:
+            return RawCall(inner.get("id"), inner["name"], inner.get("args", inner.get("arguments")))
         return None
 
     def write_result(self, call: ToolCall, result: Result) -> dict[str, Any]:
-        """Return what `ToolMessage(**...)` and `convert_to_messages` take."""
-        return {
-            "role": "tool",
-            "tool_call_id": call.id,
-            "name": call.exported or call.name,
-            "content": result_text(result),
-            "status": "error" if result.is_error else "success",
-        }
+        """Return a part of the next user content."""
+        if result.is_error:
+            response: dict[str, Any] = {"error": result_text(result)}
+        else:
+            response = {"output": result.structured_content if result.is_structured else result_text(result)}
+        inner: dict[str, Any] = {"name": call.exported or call.name, "response": response}
+        return {"functionResponse": {"id": call.id, **inner} if call.id else inner}

@@ -26,7 +26,6 @@ CALL_FORMS: dict[str, tuple[Any, str]] = {
     "gemini": ({"functionCall": {"name": "add", "args": ARGUMENTS}}, ""),
     "gemini package": ({"function_call": {"id": "1", "name": "add", "args": ARGUMENTS}}, "1"),
     "bedrock": ({"toolUse": {"toolUseId": "1", "name": "add", "input": ARGUMENTS}}, "1"),
-    "langchain": ({"type": "tool_call", "id": "1", "name": "add", "args": ARGUMENTS}, "1"),
     "line": ({"tool_call": {"name": "add", "args": ARGUMENTS}}, ""),
     "mcp": ({"id": 1, "method": "tools/call", "params": {"name": "add", "arguments": ARGUMENTS}}, "1"),
 }
@@ -36,7 +35,6 @@ WHOLE = {
     "anthropic": lambda call: {"role": "assistant", "content": [{"type": "text", "text": "{}"}, call]},
     "gemini": lambda call: {"candidates": [{"content": {"role": "model", "parts": [{"text": "x"}, call]}}]},
     "bedrock": lambda call: {"output": {"message": {"content": [{"text": "x"}, call]}}},
-    "langchain": lambda call: {"content": "", "tool_calls": [call]},
 }
 
 
@@ -82,11 +80,6 @@ def test_calls_without_arguments_and_repeated_calls_are_kept(found: Export) -> N
     assert found.read_call({"tool_calls": [bare, bare]}) == [ToolCall("1", "add", {}, "add")] * 2
     offered = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
     assert found.read_call({"content": [offered]}) == []  # a definition is no call
-
-
-def test_calls_repeated_in_the_content_of_a_message_are_read_once(found: Export) -> None:
-    call, (use, _) = CALL_FORMS["langchain"][0], CALL_FORMS["anthropic"]
-    assert len(found.read_call({"content": [use], "tool_calls": [call]})) == 1
 
 
 def test_invalid_json_is_an_error(found: Export) -> None:

@@ -80,32 +80,6 @@ def test_nested_parameters_are_type_expressions() -> None:
     ]
 
 
-def test_omitted_keywords_make_a_text_lossy() -> None:
-    inner = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^x", "description": "d"}}}
-    item = made("send", {"type": "object", "properties": {"x": inner}, "minProperties": 1})
-    (verdict,) = export([item], "prompt").verdicts
-    assert [str(change) for change in verdict.losses] == [
-        "/: minProperties: left out",
-        "/properties/x: description, pattern: left out",
-    ]
-    plain = made("plain", {"type": "object", "properties": {"x": {"type": "string"}}})
-    assert export([plain], "prompt").verdicts[0].status == "exact"
-
-
-@pytest.mark.parametrize("to", ["prompt", "markdown"])
-def test_a_type_that_is_cut_at_a_depth_makes_a_text_lossy(to: str) -> None:
-    def nested(levels: int) -> dict[str, Any]:
-        schema: dict[str, Any] = {"type": "integer"}
-        for _ in range(levels):
-            schema = {"anyOf": [{"type": "array", "items": schema}, {"type": "null"}]}
-        return {"type": "object", "properties": {"items": schema}}
-
-    (shown,) = export([made("shown", nested(5))], to).verdicts
-    (cut,) = export([made("cut", nested(6))], to).verdicts
-    assert (shown.status, shown.losses) == ("exact", ())
-    assert [str(change) for change in cut.losses] == ["/properties/items: deeper levels: left out"]
-
-
 def test_rules_are_in_the_same_order_however_the_schema_is_written() -> None:
     schema = {"type": "string", "format": "uri", "maxLength": 9, "minLength": 1}
     text = export([made("open", {"type": "object", "properties": {"link": schema}})], "prompt").tools
@@ -180,10 +154,3 @@ def test_a_hostile_definition_makes_one_heading_and_one_table() -> None:
     assert headings == ["# Tools", "## good"]
     assert sum(line.startswith("|---") for line in page.splitlines()) == 1
     assert "<img" not in page
-
-
-def test_a_condition_is_one_rule_on_a_page() -> None:
-    condition = {"if": {"required": ["a"]}, "then": {"required": ["b"]}}
-    schema = {"type": "object", "properties": {"a": {}, "b": {}}, **condition}
-    page = export([made("either", schema)], "markdown").tools
-    assert "For all parameters together: if {a: any}, then {b: any}\n" in page
