@@ -112,7 +112,7 @@ def rewrite_schema(schema: Mapping[str, Any], dialect: Dialect, *, is_closed: bo
         root = {"type": "object", "properties": {WRAPPER: root}, "required": [WRAPPER]}
         if dialect.closed:
             root["additionalProperties"] = False
-    root = {**root, "properties": root.get("properties", {})}
+    root = {"type": "object", **root, "properties": root.get("properties", {})}
     if len(codec.write(root)) > MAX_BYTES:
         raise SkippedError(f"its schema has more than {MAX_BYTES // 1024} KiB")
     decoder = ArgumentDecoder(expanded.tree if dialect.closed else None, is_wrapped, names)
