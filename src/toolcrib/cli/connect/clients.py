@@ -11,15 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from toolcrib.cli.connect.edit import (
-    COMMAND_KEYS,
-    URL_KEYS,
-    Editor,
-    JsonEditor,
-    TomlEditor,
-    YamlEditor,
-    read,
-)
+from toolcrib.cli.connect.edit import COMMAND_KEYS, URL_KEYS, Editor, JsonEditor, TomlEditor, YamlEditor
 from toolcrib.errors import ConfigurationError
 
 DEFAULT_NAME = "toolcrib"
@@ -143,31 +135,9 @@ class Client:
         return Path.cwd() / self.project_file
 
     def is_found(self) -> bool:
-        """Return whether the client has run here: it made the folder of its file, or wrote something to it.
-
-        What `toolcrib connect` itself creates does not count.
-        """
+        """Return whether the file of the client is here, or the folder that it made for it."""
         file = self.user_file()
-        ours = [file, file.with_name(f"{file.name}.bak")]
-        is_own_folder = file.parent != Path.home() and file.parent.is_dir()
-        if is_own_folder and (not file.exists() or not {*file.parent.iterdir()} <= {*ours}):
-            return True
-        return any(path.exists() and not self._is_written_by_us(path) for path in ours)
-
-    def _is_written_by_us(self, file: Path) -> bool:
-        """Return whether a file holds nothing but entries that `toolcrib connect` could have written."""
-        try:
-            text = read(file).text
-            servers = self.editor.servers(text)
-            keys = list(self.editor.parse(text))
-        except ConfigurationError:
-            return False
-        is_alone = keys == [self.editor.container]
-        link = {"type", "name", self.http_key, self.headers_key, *self.presets}
-        return is_alone and all(
-            is_toolcrib(entry) or (isinstance(entry, Mapping) and entry.keys() <= link)
-            for entry in servers.values()
-        )
+        return file.exists() or (file.parent != Path.home() and file.parent.is_dir())
 
     def entry(self, server: Entry, name: str) -> Entry:
         """Return a server as this client writes it. Raises ConfigurationError where it is not supported."""
@@ -251,7 +221,7 @@ CLIENTS = (
     Client(
         "cursor",
         "Cursor",
-        JsonEditor("mcpServers", comments=True, trailing_commas=True),
+        JsonEditor("mcpServers"),
         lambda: Path.home() / ".cursor" / "mcp.json",
         project_file=".cursor/mcp.json",
         stdio_type="stdio",
@@ -261,7 +231,7 @@ CLIENTS = (
     Client(
         "vscode",
         "VS Code",
-        JsonEditor("servers", comments=True, trailing_commas=True),
+        JsonEditor("servers"),
         lambda: _application_data() / "Code" / "User" / "mcp.json",
         project_file=".vscode/mcp.json",
         stdio_type="stdio",
@@ -272,7 +242,7 @@ CLIENTS = (
     Client(
         "gemini",
         "Gemini CLI",
-        JsonEditor("mcpServers", comments=True),
+        JsonEditor("mcpServers"),
         lambda: _folder_of("GEMINI_CLI_HOME") / ".gemini" / "settings.json",
         project_file=".gemini/settings.json",
         http_key="httpUrl",

@@ -107,7 +107,8 @@ def connect(
     """Add a server to the configuration of a client.
 
     CLIENT is claude-desktop, claude-code, cursor, vscode, gemini, codex, goose or windsurf. Everything else
-    in its file is kept, comments too; before the first change the file is copied to NAME.bak.
+    in its file is kept; before the first change the file is copied to NAME.bak. JSON with comments, and the
+    YAML of goose, is not changed: the entry is printed with its place.
 
     A TARGET is a Python file, folder, module, module:object or toolcrib.toml.
     """
@@ -118,6 +119,10 @@ def connect(
         raise CommandError("Missing argument 'CLIENT'", f"available: {', '.join(_client_keys())}")
     if only_print and remove:
         raise exclusive("--print", "--remove")
+    if not chosen.editor.is_writable and remove:
+        text = f"The file of {chosen.title} is not edited"
+        raise CommandError(text, f"remove the entry {chosen.editor.place} from {chosen.user_file()}")
+    only_print = only_print or not chosen.editor.is_writable
     if file is None:
         used_scope: Scope | None = scope or "user"
         path = chosen.file(scope or "user")
@@ -141,8 +146,8 @@ def connect(
     else:
         terminal.json_line(
             chosen.editor.show(destination.name, entry)
-        )  # its escapes are valid in TOML and YAML too
-        terminal.message("note", f"add this to {path}")
+        )  # its escapes are valid in all formats
+        terminal.message("note", f"add this to {path}, {chosen.editor.place}")
     return 0
 
 
@@ -379,7 +384,7 @@ def _describe_client(client: Client) -> dict[str, Any]:
         file = client.file(scope)
         names, error = [], None
         try:
-            servers = edit.list_servers(client.editor, file)
+            servers = edit.list_servers(client.editor, file) if client.editor.is_writable else {}
             described = (_describe_entry(name, entry) for name, entry in servers.items())
             names = [item for item in described if item is not None]
         except ConfigurationError as problem:
