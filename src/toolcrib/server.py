@@ -379,6 +379,8 @@ class MCPServer(ServerFeatures):
         if include or exclude:
             kept = select(batch.everything, include, exclude)
             batch = Batch.of(kept, batch.findings, single=batch.single)
+        if self._transports is not None and self._transports.is_on_http:
+            self._transports.check_middleware(batch.everything)
         register = self._register_one if batch.single and batch.tools else self._register_many
         report = register(batch, on_duplicate, strict)
         for finding in batch.findings:

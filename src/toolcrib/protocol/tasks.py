@@ -472,8 +472,11 @@ class TaskManager:
             return
         self.store.watched[row.id] = row.version
         for subscription in list(self._followers.get(row.id, ())):
-            if self._is_readable(subscription.peer.principal, row.tool):
-                subscription.notify("notifications/tasks", self.describe(row))
+            try:
+                if self._is_readable(subscription.peer.principal, row.tool):
+                    subscription.notify("notifications/tasks", self.describe(row))
+            except Exception as error:  # as in `Engine._announce`
+                logger.debug("a client was not notified of a task: %s", type(error).__name__)
 
     # --- the end ---
 

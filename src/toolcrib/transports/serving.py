@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, fields
 from functools import partial
@@ -24,6 +24,7 @@ from toolcrib.protocol import Engine, EngineSettings
 if TYPE_CHECKING:
     from toolcrib.policy.enforcer import PolicyEnforcer
     from toolcrib.policy.telemetry.telemetry import TelemetryMiddleware
+    from toolcrib.tool import Tool
     from toolcrib.transports.http.auth import AuthMiddleware
     from toolcrib.transports.http.endpoint import Endpoint
     from toolcrib.transports.http.routes import Route
@@ -98,6 +99,7 @@ class Transports:
         """Tells other processes of the server that a resource has changed."""
         if enforcer is not None and enforcer.telemetry is not None:
             self._add_gauges(enforcer.telemetry, dispatcher)
+        self.is_on_http = False
         self._registry = dispatcher.registry
         self._unsubscribe: list[Callable[[], None]] = []
         self._changes: set[str] = set()
@@ -228,14 +230,19 @@ class Transports:
         message = f"other machines can reach {host}, and callers are not authenticated"
         raise ConfigurationError(message, key="host", hint=hint)
 
-    def _check_middleware(self) -> None:
+    def check_middleware(self, tools: Iterable[Tool]) -> None:
         """Raise ConfigurationError for a tool whose server has middleware that needs HTTP headers."""
-        for tool in self.engine.dispatcher.published():
+        for tool in tools:
             if tool.adoption is not None and tool.adoption.refuses_http:
                 reason = f"{tool.adoption.reason}, which would get no headers"
                 text = f"{tool.label} is not served over HTTP: {reason}"
                 hint = f"serve it over stdio, or run its server with {tool.adoption.library}"
                 raise ConfigurationError(text, hint=hint)
+
+    def _open_http(self) -> None:
+        for registry in self.engine.dispatcher.registries.values():
+            self.check_middleware(entry.tool for entry in registry.entries())  # what is disabled, too
+        self.is_on_http = True
 
     def asgi(
         self, options: HTTPOptions, start: Callable[[], Awaitable[None]], stop: Callable[[], Awaitable[None]]
@@ -247,7 +254,7 @@ class Transports:
         endpoint = self.endpoint(options, bound=options.host, local_only=self._is_unprotected(options))
 
         async def open_() -> None:
-            self._check_middleware()
+            self._open_http()
             endpoint.is_draining = False
             await start()
             if endpoint.auth is not None:
@@ -265,7 +272,7 @@ class Transports:
         """Serve until cancelled or ended by a signal; then let running calls end."""
         from toolcrib.transports.http.server import HTTPServer, bind, describe_bind_error, url_of
 
-        self._check_middleware()
+        self._open_http()
         endpoint = self.endpoint(options, bound=options.host)
         server = HTTPServer(endpoint, timeouts=options.times, max_connections=options.max_connections)
         for each in options.sockets:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import re
 import threading
@@ -14,13 +15,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.task_client import EXTENSION, YES, RefusedError, TaskClient
+from tests.support.task_client import EXTENSION, YES, RefusedError, TaskClient, make_params
 from toolcrib import Context, MCPServer, Principal, ToolError
 from toolcrib.context import Answer, Form
 from toolcrib.errors import ConfigurationError, InvalidToolError
 from toolcrib.policy import Audit, Limit, Policy, Rule, Tasks
 from toolcrib.policy.audit import open_log
 from toolcrib.protocol import tasks as tasks_module
+from toolcrib.transports.pipe import Pipe
 
 ANA, BEN = Principal("key:ana"), Principal("key:ben")
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
@@ -464,6 +466,27 @@ async def test_a_subscription_is_told_the_state_of_tasks(tmp_path: Path) -> None
     assert frames[-1]["params"]["result"]["content"][0]["text"] == "Ada and Ada"
     assert "io.modelcontextprotocol/subscriptionId" in frames[-1]["params"]["_meta"]
     assert [note["params"]["notifications"] for note in other.notes] == [{}]
+
+
+async def test_a_client_that_cannot_be_written_to_does_not_keep_news_from_others(tmp_path: Path) -> None:
+    def fail(data: bytes) -> None:
+        if b"notifications/tasks" in data:
+            raise RuntimeError("the handler is closed")
+
+    async with serving(tmp_path) as (shop, client):
+        id_ = await client.start("work", label="a")
+        listening = {"notifications": {"taskIds": [id_]}}
+        gone = [Pipe(shop.server.transports.engine, fail, ANA) for _ in range(8)]
+        for pipe in gone:
+            message = {"method": "subscriptions/listen", "params": make_params(listening)}
+            pipe.feed(json.dumps({"jsonrpc": "2.0", "id": 1, **message}).encode())
+        client.send("subscriptions/listen", **listening)
+        shop.gate.set()
+        async with asyncio.timeout(5):
+            while not client.notes or client.notes[-1]["params"].get("status") != "completed":
+                await asyncio.sleep(0.01)
+        for pipe in gone:
+            await pipe.aclose()
 
 
 @pytest.mark.parametrize("ids", ["x", [1], {}, ["x"] * 101])

@@ -9,6 +9,8 @@ import random
 from typing import IO
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from toolcrib.transports.http import response as http_response
 from toolcrib.transports.http.response import MAX_MEMORY, MEMORY_WEIGHT, OutputBuffer, OutputStore
@@ -188,3 +190,28 @@ def test_after_it_is_closed_nobody_is_told() -> None:
     client.unread.close()
     client.unread.cut()
     assert not client.is_cut
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=12))
+def test_streams_that_cannot_be_written_to_take_no_comment_from_the_others(is_gone: list[bool]) -> None:
+    async def run() -> None:
+        store, written = OutputStore(), set[int]()
+
+        class Stream:
+            def __init__(self, number: int) -> None:
+                self.number = number
+
+            def write(self, data: bytes) -> None:
+                if is_gone[self.number]:
+                    raise RuntimeError("the handler is closed")
+                written.add(self.number)
+
+        for number in range(len(is_gone)):
+            store.add_stream(Stream(number))  # type: ignore[arg-type]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(http_response, "ALIVE_S", 1e-9)
+            store._keep_alive()
+        assert written == {number for number, gone in enumerate(is_gone) if not gone}
+        store._timer.cancel()  # type: ignore[union-attr]
+
+    asyncio.run(run())

@@ -208,7 +208,10 @@ class OutputStore:
                 return
             del self._streams[writer]
             self._streams[writer] = now
-            writer.write(b": alive\n\n")
+            try:
+                writer.write(b": alive\n\n")
+            except RuntimeError:  # as in `flush`
+                pass
         self._timer = None
 
 

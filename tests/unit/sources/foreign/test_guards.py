@@ -519,6 +519,24 @@ async def test_middleware_that_would_miss_http_headers_keeps_its_server_off_http
         await app.lifespan(app).__aenter__()
 
 
+async def test_a_server_with_middleware_is_not_added_to_one_on_http() -> None:
+    server, theirs = MCPServer("ours", dynamic=True), FastMCP("x", middleware=[NeedsKey()])
+    theirs.tool(lambda: 1, name="one")
+    app = server.asgi()
+    async with app.lifespan(app):
+        with pytest.raises(ConfigurationError, match="'one' is not served over HTTP"):
+            server.add(theirs)
+        assert len(server.registry) == 0
+
+
+async def test_middleware_counts_where_its_tools_are_disabled_at_first() -> None:
+    server = serve_guarded(NeedsKey())
+    server.registry.disable("one")
+    app = server.asgi()
+    with pytest.raises(ConfigurationError, match="'one' is not served over HTTP"):
+        await app.lifespan(app).__aenter__()
+
+
 async def test_middleware_of_the_library_that_reads_no_headers_is_served_over_http() -> None:
     app = serve_guarded(LoggingMiddleware()).asgi()
     async with app.lifespan(app):
