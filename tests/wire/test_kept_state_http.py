@@ -18,7 +18,7 @@ from tests.support.raw_http_client import Peer, Response, request
 from tests.support.task_client import make_params
 from tests.support.token_issuer import RESOURCE, KeyHouse, Mint, house
 from tests.wire.resource_site import make_server
-from toolcrib import MCPServer
+from toolcrib import Context, MCPServer
 from toolcrib.policy import Auth, OAuth, Policy, Tasks
 from toolcrib.protocol import sessions, tasks
 
@@ -68,6 +68,12 @@ def make_bank(folder: Path, policy: Policy | None = None) -> MCPServer:
     def statement() -> list[str]:
         """List every payment."""
         return [f"secret payment {number}" for number in range(2_000)]
+
+    @server.tool(scopes=["accounts:read"])
+    async def report(ctx: Context) -> str:
+        """Report, in a stream."""
+        await ctx.progress(1, 2)
+        return "a secret report"
 
     @server.tool
     async def settle() -> str:
@@ -145,6 +151,29 @@ def test_a_kept_result_is_read_with_the_scope_of_its_tool_only(house: KeyHouse, 
     assert (refused.status, refused.json["error"]["data"]) == (403, {"scopes": ["accounts:read"]})
     assert b"secret" not in refused.body
     assert "secret payment 1999" in strong.ask("resources/read", uri=uri).result["contents"][0]["text"]
+
+
+class TokenClient(Older):
+    """A client of a session that sends a token."""
+
+    token = ""
+
+    def send(self, method: str, body: bytes | None = None, **headers: str) -> Answer:
+        return super().send(method, body, Authorization=f"Bearer {self.token}", **headers)
+
+
+def test_a_stream_is_resumed_with_the_scopes_of_its_request_only(house: KeyHouse, guarded: Served) -> None:
+    mint, client = Mint(house.origin), TokenClient(guarded.port)
+    client.token = mint(scope="accounts:read other")
+    client.initialize()
+    begun, *rest = client.call("report", token="t").events()
+    assert "a secret report" in rest[-1].data
+    assert list(client.listen(begun.id).events()) == rest
+    client.token = mint(scope="other")
+    refused = client.listen(begun.id)
+    assert refused.status == 403
+    assert 'scope="accounts:read other"' in refused.headers["www-authenticate"]
+    assert "secret" not in str(refused.json)
 
 
 # --- tasks that are followed ----------------------------------------------------------------------------

@@ -222,6 +222,13 @@ class Endpoint:
         found = streams.find(last)
         if found is None:
             return error_response(400, "Unknown event id in this session")
+        asked, now = found[0].principal, request.principal
+        if not (
+            asked.scopes <= now.scopes and asked.roles <= now.roles
+        ):  # it may have results that need them
+            message = "This stream requires the scopes and roles of its request"
+            scopes = sorted(asked.scopes)
+            return error_response(403, message, self.auth.challenge(scopes) if self.auth is not None else ())
         return self._watch(SessionStreamResponse(session, *found), request)
 
     def _delete(self, request: Request) -> Response:

@@ -266,7 +266,7 @@ class Request(Peer):
         self._phase = _OPEN
         self._stop_timer()
         if self.session is not None:
-            self._stream = self.session.streams.new()
+            self._stream = self.session.streams.new(self.principal)
             self._stream.open(self._writer, resumable=self.session.revision.resumable_streams)
         else:
             self._writer.open()

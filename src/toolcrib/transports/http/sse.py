@@ -76,12 +76,13 @@ class SessionStreams:
             self._missed = message
         self.own.send(message)
 
-    def new(self) -> EventStream:
+    def new(self, principal: Principal = LOCAL) -> EventStream:
+        """Return the stream of a request of this principal."""
         done = [name for name, stream in self._streams.items() if stream.is_done]
         for name in done[:-MAX_KEPT_STREAMS]:
             del self._streams[name]
         self._number += 1
-        stream = self._streams[str(self._number)] = EventStream(str(self._number), self)
+        stream = self._streams[str(self._number)] = EventStream(str(self._number), self, principal)
         return stream
 
     def find(self, last_event_id: bytes) -> tuple[EventStream, int] | None:
@@ -125,8 +126,9 @@ class SessionStreams:
 class EventStream:
     """One stream of numbered events. Written to one writer at a time, or to none while the client is away."""
 
-    def __init__(self, name: str, session: SessionStreams) -> None:
+    def __init__(self, name: str, session: SessionStreams, principal: Principal = LOCAL) -> None:
         self.name = name
+        self.principal = principal
         self._session = session
         self.writer: ResponseWriter | None = None
         self.is_done = False
