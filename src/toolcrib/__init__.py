@@ -100,7 +100,8 @@ _ELSEWHERE = {
     "exceptions": "use toolcrib.errors",
     "types": "use `from toolcrib import Audio, File, Image, Link`",
     **dict.fromkeys(
-        ("Audit", "Auth", "Limit", "OAuth", "Rule", "Tasks", "Telemetry"), "import it from toolcrib.policy"
+        ("Audit", "Auth", "Limit", "OAuth", "Policy", "Rule", "Tasks", "Telemetry"),
+        "import it from toolcrib.policy",
     ),
 }
 """What mcp and fastmcp have under these names, and what is public elsewhere here."""

@@ -141,6 +141,7 @@ def test_constructors_of_other_servers_are_answered_on_the_class_too(name: str) 
     [
         ("from toolcrib import FastMCP", "'FastMCP' (use `from toolcrib import MCPServer`)"),
         ("from toolcrib import Client", "'Client' (use `from toolcrib.client import Client`)"),
+        ("from toolcrib import Policy", "'Policy' (import it from toolcrib.policy)"),
         ("from toolcrib import Rule", "'Rule' (import it from toolcrib.policy)"),
         ("from toolcrib import exceptions", "'exceptions' (use toolcrib.errors)"),
         ("import toolcrib.exceptions", "'exceptions' (use toolcrib.errors)"),

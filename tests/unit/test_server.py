@@ -380,6 +380,7 @@ WRONG_SETTINGS: list[tuple[str, Any, str]] = [
     ("errors", "all", "must be 'show' or 'hide', got 'all'"),
     ("on_duplicate", 1, "must be 'error', 'keep' or 'replace', got 1"),
     ("name_rule", 3, "must be a string or NameRule, got 3"),
+    ("name_rule", "any", "must be one of strict, portable, mcp, got 'any'"),
     (
         "switches",
         {"enable_file_tools": "no"},

@@ -17,6 +17,7 @@ from toolcrib.definition import NAME_RULES, URI, NameRule, ToolDefinition
 from toolcrib.errors import (
     NO_LOCATION,
     BatchError,
+    ConfigurationError,
     DefinitionError,
     Finding,
     InvalidToolError,
@@ -192,7 +193,8 @@ class ToolRegistry:
         separator: str = "_",
     ) -> None:
         if isinstance(name_rule, str) and name_rule not in NAME_RULES:
-            raise ValueError(f"name_rule must be one of {', '.join(NAME_RULES)}, got {name_rule!r}")
+            message = f"must be one of {', '.join(NAME_RULES)}, got {name_rule!r}"
+            raise ConfigurationError(message, key="name_rule")
         self.rule = NAME_RULES[name_rule] if isinstance(name_rule, str) else name_rule
         self.on_duplicate = _check_mode(on_duplicate)
         self.separator = separator
