@@ -178,7 +178,10 @@ def _is_forgotten(node: ast.AST, parents: Mapping[ast.AST, ast.AST]) -> bool:
     """Return whether a question, or every use of the variable that holds it, stands for its answer."""
     is_question, parent = isinstance(node, ast.Call), parents[node]
     while isinstance(parent, ast.BoolOp | ast.IfExp):
-        parent = parents[parent]
+        is_last = node is not parent.test if isinstance(parent, ast.IfExp) else node is parent.values[-1]
+        if not is_last:
+            return True  # whether it is true is asked of the answer
+        node, parent = parent, parents[parent]
     match parent:
         case ast.Assign(targets=[ast.Name(id=variable)]) | ast.AnnAssign(target=ast.Name(id=variable)):
             names = [item for item in parents if isinstance(item, ast.Name) and item.id == variable]

@@ -291,12 +291,14 @@ def test_a_forgotten_await_of_a_question_is_an_error(cli: CommandLine) -> None:
             text = f"{ctx.sample('d', 'D?')} {ctx.ask('e', 'E?')['name']}"
             for folder in ctx.folders():
                 text += folder.uri
-            return text
+            sure = ctx.ask("f", "F?")
+            allowed = ctx.ask("g", "G?") and order > 1
+            return text if sure else str(allowed)
         """,
     )
     findings = cli.json("check", "--json", "desk.py")["findings"]
     found = [(item["line"], item["hint"]) for item in findings if item["code"] == "not-awaited"]
-    assert [item["level"] for item in findings if item["code"] == "not-awaited"] == ["error"] * 6
+    assert [item["level"] for item in findings if item["code"] == "not-awaited"] == ["error"] * 8
     assert found == [
         (7, "write `await ctx.ask(...)`"),
         (8, "write `await ctx.ask(...)`"),
@@ -304,6 +306,8 @@ def test_a_forgotten_await_of_a_question_is_an_error(cli: CommandLine) -> None:
         (13, "write `await ctx.ask(...)`"),
         (13, "write `await ctx.sample(...)`"),
         (14, "write `await ctx.folders(...)`"),
+        (16, "write `await ctx.ask(...)`"),
+        (17, "write `await ctx.ask(...)`"),
     ]
     assert cli.run("check", "desk.py").exit_code == 1
 
