@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from concurrent.futures import Future, InvalidStateError
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
@@ -55,6 +55,7 @@ from toolcrib.sources import Batch, Source, collect, objects
 from toolcrib.sources.base import report_unused_switch
 from toolcrib.sources.foreign.interception import is_searching
 from toolcrib.sources.loading import currently_loading
+from toolcrib.state import MEMORY, StateHandle, sqlite_path
 from toolcrib.tool import MCPTool, Tool, merge_options
 
 if TYPE_CHECKING:
@@ -118,6 +119,7 @@ class ServerSettings:
     max_result_tokens: int | None = None
     large_results: LargeResults = "shorten"
     tasks: Tasks | None = None
+    state: str = MEMORY
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -126,6 +128,7 @@ class ServerSettings:
             raise ConfigurationError(problem, key="max_result_tokens")
         if self.page_size is not None and self.page_size < 1:
             raise ConfigurationError(f"must be at least 1, got {self.page_size!r}", key="page_size")
+        sqlite_path(self.state)
         if self.tasks is not None:
             from toolcrib.config.settings import Tasks  # start-up time: few servers have tasks
 
@@ -160,6 +163,7 @@ class SettingFields(TypedDict, total=False):
     max_result_tokens: int | None
     large_results: LargeResults
     tasks: Tasks | None
+    state: str
 
 
 _ARGUMENT_NAMES = ("name", "core_engine", "policy", "middleware", "lifespan", *SettingFields.__annotations__)
@@ -573,6 +577,11 @@ class MCPServer(ServerFeatures):
 
     # --- life cycle ---
 
+    @cached_property
+    def storage(self) -> StateHandle:
+        """The state of this server: tasks, kept results, what tools keep for their callers."""
+        return StateHandle(self.settings.state)
+
     async def start(self) -> None:
         """Seal the registry (unless dynamic), build all tools, enter the lifespan, and open the applications.
 
@@ -641,6 +650,7 @@ class MCPServer(ServerFeatures):
                 await self.lifespan.close()
             if self.dispatcher.pipeline is not None:
                 await self.dispatcher.pipeline.close()
+            await self.storage.close()
             self._running = False
             try:
                 self._ended.set_result(None)
@@ -672,7 +682,7 @@ class MCPServer(ServerFeatures):
             from toolcrib.transports.serving import Transports
 
             own: dict[str, Any] = {name: getattr(self.settings, name) for name in _PROTOCOL_SETTINGS}
-            own |= {"version": self.version, "methods": tuple(self._methods)}
+            own |= {"version": self.version, "methods": tuple(self._methods), "state": self.storage}
             settings = EngineSettings(name=self.name, dynamic=self.dynamic, **own)
             self._transports = Transports(self.dispatcher, settings, self.enforcer, self._routes)
             if self._running:

@@ -36,9 +36,8 @@ import asyncio
 from pathlib import Path
 
 from toolcrib import MCPServer
-from toolcrib.policy import Tasks
 
-server = MCPServer("shop", tasks=Tasks(file=Path(__file__).with_name("tasks.db")))
+server = MCPServer("shop", state=f"sqlite:///{Path(__file__).with_name('tasks.db')}")
 server.add_resource("shop://hours", "9 to 5", description="When the shop is open")
 
 

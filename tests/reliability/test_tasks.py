@@ -13,6 +13,7 @@ import os
 import random
 import signal
 import socket
+import sqlite3
 import sys
 import threading
 from collections import Counter
@@ -26,17 +27,17 @@ import pytest
 from tests.support.serve_process import Serving, wait_until
 from tests.support.task_client import ENDS, YES, HTTPTaskClient, RefusedError, TaskClient, make_params
 from toolcrib import Context, MCPServer, Principal
-from toolcrib.dispatch.task_store import TaskFile
 from toolcrib.policy import Tasks
 from toolcrib.protocol import tasks as tasks_module
+from toolcrib.state.sqlite.file import SQLiteFile
 
 TOOLS = """\
 import asyncio, os
 
 from toolcrib import Context, tool
-from toolcrib.dispatch import task_store
+from toolcrib.state.sqlite import file
 
-task_store.LEASE_NS, task_store.RENEW_NS = task_store.NS, task_store.NS // 5
+file.LEASE_NS, file.RENEW_NS = file.NS, file.NS // 5
 
 
 def write(line):
@@ -73,6 +74,7 @@ async def where() -> str:
     await asyncio.sleep(60)
     return "late"
 """
+STATE = '[state]\nurl = "sqlite:///tasks.db"'
 BROKEN = (OSError, http.client.HTTPException, json.JSONDecodeError)
 
 
@@ -85,7 +87,7 @@ class Folder:
         (path / "tools.py").write_text(TOOLS)
         lines = [f"{key} = {json.dumps(value)}" for key, value in {"patience_s": 0.02, **settings}.items()]
         server = '[server]\ntargets = ["tools.py"]\n'
-        (path / "toolcrib.toml").write_text("\n".join([server, '[tasks]\nfile = "tasks.db"', *lines, ""]))
+        (path / "toolcrib.toml").write_text("\n".join([server, STATE, "[tasks]", *lines, ""]))
 
     def serve(self, *arguments: str) -> Serving:
         return Serving("toolcrib.toml", *arguments, cwd=self.path, JOURNAL=str(self.journal))
@@ -244,10 +246,8 @@ def test_a_client_that_disconnects_before_its_task_takes_the_call_with_it(tmp_pa
 
 
 def make_server(folder: Path, work: Callable[..., Any], **settings: Any) -> MCPServer:
-    given = Tasks(
-        **{"file": folder / "tasks.db", "max_open": 10_000, "max_open_per_principal": 10_000, **settings}
-    )
-    server = MCPServer("tasks", tasks=given)
+    given = Tasks(**{"max_open": 10_000, "max_open_per_principal": 10_000, **settings})
+    server = MCPServer("tasks", tasks=given, state=f"sqlite:///{folder}/tasks.db")
     server.tool(name="work", task="always")(work)
     return server
 
@@ -354,15 +354,14 @@ class Disk:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.pages = 1_000_000
-        monkeypatch.setattr(TaskFile, "open", self._make_open(TaskFile.open))
+        connect = SQLiteFile._connect
 
-    def _make_open(self, really_open: Callable[[TaskFile], None]) -> Callable[[TaskFile], None]:
-        def open_(file: TaskFile) -> None:
-            really_open(file)
-            assert file._db is not None
-            file._db.execute(f"PRAGMA max_page_count = {self.pages}").fetchone()
+        def connect_with_limit(file: SQLiteFile) -> sqlite3.Connection:
+            db = connect(file)
+            db.execute(f"PRAGMA max_page_count = {self.pages}").fetchone()
+            return db
 
-        return open_
+        monkeypatch.setattr(SQLiteFile, "_connect", connect_with_limit)
 
 
 async def test_ended_tasks_are_the_same_whenever_they_are_read(tmp_path: Path) -> None:

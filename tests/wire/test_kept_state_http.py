@@ -54,8 +54,10 @@ class Client:
 
 
 def make_bank(folder: Path, policy: Policy | None = None) -> MCPServer:
-    settings = Tasks(file=folder / "tasks.db", patience_s=0.02)
-    server = MCPServer("bank", tasks=settings, policy=policy, max_result_tokens=200, large_results="link")
+    settings, state = Tasks(patience_s=0.02), f"sqlite:///{folder}/tasks.db"
+    server = MCPServer(
+        "bank", tasks=settings, state=state, policy=policy, max_result_tokens=200, large_results="link"
+    )
     gate = asyncio.Event()
 
     @server.tool(task="always", scopes=["accounts:read"])
@@ -180,17 +182,17 @@ def test_a_stream_is_resumed_with_the_scopes_of_its_request_only(house: KeyHouse
 
 
 def test_unknown_tasks_are_not_followed(bank: Served) -> None:
-    client, store = Client(bank), bank.server.transports.engine.tasks.store
+    client, followers = Client(bank), bank.server.transports.engine.tasks._followers
     id_ = client.start("balance")
     with ExitStack() as held:
         for stream in range(20):
             ids = [f"{stream:011d}{number:011d}" for number in range(100)]
             assert client.listen(ids, held)[1] == {}
-        assert not store.watched
+        assert not followers
         peer, granted = client.listen(["0" * 22, id_], held)
         assert granted == {"taskIds": [id_]}
         assert peer.read_event()["params"]["taskId"] == id_
-        assert set(store.watched) == {id_}
+        assert set(followers) == {id_}
 
 
 def test_a_long_task_id_is_refused_at_once(bank: Served) -> None:

@@ -36,7 +36,7 @@ from toolcrib.sources.targets import Target, default_target, parse_target, setti
 from toolcrib.tool import Tool
 
 NO_TARGETS_HINT = 'write targets = ["tools.py"] under [server], or name targets on the command line'
-_IDENTITY = ("version", "title", "instructions", "page_size", "log_arguments", "errors", "tasks")
+_IDENTITY = ("version", "title", "instructions", "page_size", "log_arguments", "errors", "tasks", "state")
 
 
 @dataclass(slots=True)

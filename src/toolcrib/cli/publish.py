@@ -29,6 +29,7 @@ from toolcrib.config.atomic_file import write_file
 from toolcrib.config.fields import parse_toml, read_text
 from toolcrib.errors import Finding, Level
 from toolcrib.sources.targets import Target, parse_target, settings_files
+from toolcrib.state import sqlite_path
 
 EXAMPLES = """
 toolcrib publish                     write server.json, manifest.json and .mcpbignore
@@ -382,8 +383,8 @@ def make_ignore_file(project: Project) -> str:
 def _find_private(project: Project) -> Iterator[str]:
     """Yield patterns for the files of the policy with those beside them, for environments, and for links,
     which mcpb would follow."""
-    policy, tasks = project.config.policy, project.config.tasks
-    named = [tasks.file] if tasks else []
+    policy, state = project.config.policy, project.config.state
+    named: list[Path | str] = [path] if state and (path := sqlite_path(state)) else []
     if policy:
         audit = policy.audit
         named += [each for each in (policy.store, policy.auth.keys if policy.auth else None) if each]

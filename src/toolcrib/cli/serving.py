@@ -146,18 +146,20 @@ class ServeProcess:
         return self._run(serve)
 
     def run_http(
-        self, http: HTTPOptions, on_ready: Callable[[Summary], None], metrics_folder: str | None = None
+        self, http: HTTPOptions, on_ready: Callable[[Summary], None], shared_folder: str | None = None
     ) -> int:
-        """Serve on bound sockets. `on_ready` is called when clients can connect; in `metrics_folder` several
-        processes combine their metrics."""
+        """Serve on bound sockets. `on_ready` is called when clients can connect; in `shared_folder` several
+        processes combine their metrics and keep what would else be in memory."""
         if is_refused(self.summary, self.options, self.terminal):
             return 1
         workers = self.options.workers or 1
         enforcer = self.loaded.server.enforcer
+        if workers > 1:
+            self.loaded.server.storage.share(shared_folder)
         if enforcer is not None:  # the policy of files was checked before, this may be one of the code
             check_workers_policy(enforcer.policy, workers)
-            if enforcer.telemetry is not None and metrics_folder is not None:
-                enforcer.telemetry.share(Path(metrics_folder))
+            if enforcer.telemetry is not None and shared_folder is not None:
+                enforcer.telemetry.share(Path(shared_folder))
         self._skip_search_log()
         http = replace(http, ready=lambda _: on_ready(self.summary), catches_signals=False, workers=workers)
         try:

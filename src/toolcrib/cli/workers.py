@@ -261,12 +261,13 @@ def run_workers(
         return await supervisor.run(lambda report: on_ready(Summary.decode(report)))
 
     share_address(http.sockets)
-    with _open_metrics_folder() as config["metrics_folder"]:
+    with _open_shared_folder() as config["shared_folder"]:
         return asyncio.run(supervise())
 
 
-def _open_metrics_folder() -> AbstractContextManager[str | None]:
-    """Return a folder where the workers combine their metrics; None where none can be created."""
+def _open_shared_folder() -> AbstractContextManager[str | None]:
+    """Return a folder where the workers combine their metrics and keep shared state; None if none can be
+    created."""
     try:
         return tempfile.TemporaryDirectory(prefix="toolcrib-", ignore_cleanup_errors=True)
     except OSError:
@@ -364,4 +365,4 @@ def _work(config: dict[str, Any], channel: Channel, terminal: Terminal) -> int:
         channel.send(summary.encode())
 
     http = HTTPOptions(**config["http"], sockets=sockets)
-    return process.run_http(http, report, config["metrics_folder"])
+    return process.run_http(http, report, config["shared_folder"])

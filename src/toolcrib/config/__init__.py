@@ -18,6 +18,7 @@ from toolcrib.config.settings import Policy, Tasks
 from toolcrib.definition import MAX_TIMEOUT_S, MIN_RESULT_TOKENS
 from toolcrib.errors import ConfigurationError, Finding, Level, suggest
 from toolcrib.sources.targets import FILE_NAME, resolve_target
+from toolcrib.state import sqlite_path
 
 if TYPE_CHECKING:
     from toolcrib.tool import Tool
@@ -179,6 +180,7 @@ class Config(Settings):
     lock: LockConfig = LockConfig()
     publish: PublishConfig = PublishConfig()
     tasks: Tasks | None = None
+    state: str | None = setting(None, key="state.url")
     cache: Path | None = setting(None, key="catalog.cache")
     log_format: Literal["text", "json"] | None = setting(None, key="log.format")
     policy: Policy | None = setting(None, key=None)
@@ -252,8 +254,21 @@ def parse_config(text: str, path: Path, environ: Mapping[str, str] | None = None
     return replace(
         config,
         targets=tuple(resolve_target(target, reader.folder) for target in config.targets),
+        state=None if config.state is None else _resolve_state(config.state, reader),
         switches={**config.switches, **switches_from(environ or {})},
     )
+
+
+def _resolve_state(url: str, reader: TableReader) -> str:
+    """Return the URL of a store, with a path relative to the settings. Raise ConfigurationError."""
+    try:
+        path = sqlite_path(url)
+    except ConfigurationError as error:
+        line = reader.lines.get("state.url")
+        raise ConfigurationError(
+            error.message, file=reader.file, line=line, key="state.url", hint=error.hint
+        ) from None
+    return url if path is None else f"sqlite:///{reader.folder / path}"
 
 
 def switches_from(environ: Mapping[str, str]) -> dict[str, bool]:

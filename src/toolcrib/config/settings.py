@@ -41,7 +41,19 @@ _PERIODS_S = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "
 _RATE = re.compile(r"\s*(\d+)\s*/\s*(\d*)\s*([a-z]+)\s*")
 DAY_S = 86_400
 MAX_COUNT = 1_000_000_000
-SERVER_SECTIONS = ["server", "http", "search", "lint", "lock", "publish", "tasks", "catalog", "log", "tools"]
+SERVER_SECTIONS = [
+    "server",
+    "http",
+    "search",
+    "lint",
+    "lock",
+    "publish",
+    "tasks",
+    "state",
+    "catalog",
+    "log",
+    "tools",
+]
 """The tables of `toolcrib.toml` that are not part of a policy."""
 
 
@@ -259,15 +271,14 @@ class Audit(Settings):
 class Tasks(Settings):
     """Calls that go on after they were answered, for tools with the option `task`.
 
-    `file` is a SQLite file; all processes of a server share it. A tool with `task="when-long"` may take
-    `patience_s` before its call becomes a task. A task is kept for `ttl_s` from its creation, and clients are
-    told to ask for it every `poll_s`. `timeout_s` is the deadline of a tool without its own. While
-    `max_open` tasks are open, or `max_open_per_principal` of one caller, further calls do not become tasks.
-    Where the results of ended tasks exceed `max_kept_bytes`, the oldest expire early, those of the caller
-    whose task has ended first.
+    They are kept in the state of the server (`[state] url`), which all its processes share. A tool with
+    `task="when-long"` may take `patience_s` before its call becomes a task. A task is kept for `ttl_s`
+    from its creation, and clients are told to ask for it every `poll_s`. `timeout_s` is the deadline of a
+    tool without its own. While `max_open` tasks are open, or `max_open_per_principal` of one caller,
+    further calls do not become tasks. Where the results of ended tasks exceed `max_kept_bytes`, the
+    oldest expire early, those of the caller whose task has ended first.
     """
 
-    file: Path | str = ".cache/tasks.db"
     patience_s: float = setting(2.0, least=0, most=60)
     ttl_s: float = setting(3600.0, least=1, most=30 * DAY_S)
     poll_s: float = setting(1.0, least=0.05, most=60)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.dispatch.features import FeatureDispatcher
@@ -24,6 +24,7 @@ from toolcrib.protocol.revisions import LEGACY, MODERN, Revision
 from toolcrib.protocol.sessions import Session, Sessions, UnknownBytes
 from toolcrib.protocol.subscriptions import Subscription
 from toolcrib.protocol.tasks import TaskManager
+from toolcrib.state import StateHandle
 from toolcrib.validation import codec
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class EngineSettings:
 
     `dynamic` servers announce changes of their tools. `key` signs the state of calls that wait for an
     answer; workers of one server share it. `methods` are those of other packages. `tasks` are the settings
-    of tasks, None for the defaults.
+    of tasks, None for the defaults; `state` is what they are kept in.
     """
 
     name: str
@@ -62,6 +63,7 @@ class EngineSettings:
     log_arguments: bool = False
     methods: tuple[Method, ...] = ()
     tasks: Tasks | None = None
+    state: StateHandle = field(default_factory=StateHandle)
 
 
 class Engine:

@@ -1,20 +1,20 @@
 """The tasks extension of 2026-07-28: calls that are answered with a task, and the methods about tasks.
 
 A `TaskCall` is a tools/call whose tool runs in an asyncio task of its own. Where it takes long, the request
-is answered with a task and the tool goes on; nothing runs twice. The state of tasks is in a file that all
-processes of the server share: see `toolcrib.dispatch.task_store` and docs/decisions/0034-tasks.md.
+is answered with a task and the tool goes on; nothing runs twice. The state of tasks is in the `TaskStore` of
+the server, which all its processes share: see `toolcrib.state` and docs/decisions/0034-tasks.md.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolcrib.content import Result
 from toolcrib.context import LOCAL, NO_CHANNEL, InputNeeded, Principal, Question
@@ -27,14 +27,15 @@ from toolcrib.protocol.calls import AwaitedResult, Peer, ToolCall, read_options
 from toolcrib.protocol.messages import INTERNAL_ERROR, Id, Reply, RPCError, invalid_params
 from toolcrib.protocol.modern import method_not_found
 from toolcrib.protocol.revisions import Revision
+from toolcrib.state.base import Changes, NewTask, Status, Task
 from toolcrib.validation import codec
 
 if TYPE_CHECKING:
     from toolcrib.config.settings import Tasks
     from toolcrib.dispatch.middleware import Call
-    from toolcrib.dispatch.task_store import Signals, Status, TaskRow, TaskStore
     from toolcrib.protocol.engine import Engine
     from toolcrib.protocol.subscriptions import Subscription
+    from toolcrib.state.base import TaskStore
 
 logger = logging.getLogger("toolcrib")
 
@@ -42,7 +43,10 @@ EXTENSION = "io.modelcontextprotocol/tasks"
 NOTE_S = 0.25
 """The least time between two writes of a task's status message."""
 RETRY_S = 1.0
-"""How often the end of a task is written again, where the file cannot be written."""
+"""How often the end of a task is written again if it cannot be written."""
+RENEW_S = 2.0
+"""How often the store is asked for changes that nobody has announced."""
+TOPIC = "tasks"
 CLOSE_S = 1.0
 MAX_MESSAGE = 1_000
 MAX_ID = 64
@@ -52,6 +56,7 @@ MAX_WATCHED_IN_ALL = 2_000
 """Tasks that the subscriptions of a process follow, counted once for each."""
 
 Params = dict[str, Any]
+T = TypeVar("T")
 
 
 def declares_tasks(capabilities: Mapping[str, Any]) -> bool:
@@ -72,14 +77,14 @@ def missing_extension(subject: str) -> RPCError:
 class CreatedTask(Result):
     """Stands for the result of a call that has become a task."""
 
-    def __init__(self, row: TaskRow) -> None:
+    def __init__(self, task: Task) -> None:
         super().__init__()
-        self.row = row
+        self.task = task
 
 
 class TaskCall(ToolCall):
     """One tools/call that may become a task. As a channel it speaks to the client until then, and through the
-    file from then on."""
+    store from then on."""
 
     _work: asyncio.Task[Result]
     _begun: asyncio.Future[None]
@@ -111,8 +116,8 @@ class TaskCall(ToolCall):
             await asyncio.wait((work, self._begun), return_when=asyncio.FIRST_COMPLETED)
             if not work.done() and not self._is_task_at_once:
                 await asyncio.wait((work,), timeout=settings.patience_s)
-            if not work.done() and (row := await self._convert()) is not None:
-                return CreatedTask(row)
+            if not work.done() and (created := await self._convert()) is not None:
+                return CreatedTask(created)
             await asyncio.wait((work,))
             return work.result()
         except asyncio.CancelledError:
@@ -132,15 +137,15 @@ class TaskCall(ToolCall):
     def _is_task_at_once(self) -> bool:
         return self._call.tool is not None and self._call.tool.options.task == "always"
 
-    async def _convert(self) -> TaskRow | None:
+    async def _convert(self) -> Task | None:
         """Make a task of the call. Return None where it has to stay a call."""
         converted = self._converted = asyncio.get_running_loop().create_future()
-        row: TaskRow | None = None
+        created: Task | None = None
         try:
-            row = await self.engine.tasks.create(self, self._call)
+            created = await self.engine.tasks.create(self, self._call)
         finally:
-            converted.set_result(row is not None)
-        return row
+            converted.set_result(created is not None)
+        return created
 
     async def finish(self) -> None:
         """Write the end of the task when the tool has ended."""
@@ -173,7 +178,7 @@ class TaskCall(ToolCall):
     def _encode(self, result: Result) -> Reply:
         if not isinstance(result, CreatedTask):
             return super()._encode(result)
-        task = {"resultType": "task", **self.engine.tasks.describe(result.row)}
+        task = {"resultType": "task", **self.engine.tasks.describe(result.task)}
         return Reply(messages.encode_result(self.id, codec.write({**task, "_meta": self.engine.server_meta})))
 
     def stop(self) -> None:
@@ -197,9 +202,9 @@ class TaskCall(ToolCall):
         """Write what the tool has last said about its progress."""
         self._note_timer = None
         self._noted_at = asyncio.get_running_loop().time()
-        id_, message = self.task_id, self._message
-        if message:
-            self.engine.tasks.store.post(lambda file: file.note(id_, message))
+        if self._message:
+            tasks = self.engine.tasks
+            tasks.write_soon(tasks.store.note(self.task_id, self._message))
 
     def log(self, level: str, data: Any) -> None:
         if self.task_id:
@@ -232,13 +237,14 @@ class TaskCall(ToolCall):
 
     async def _ask_in_task(self, asked: Mapping[str, Question]) -> dict[str, PeerReply]:
         """Suspend the tool until the questions are answered by tasks/update."""
-        loop, store, id_ = asyncio.get_running_loop(), self.engine.tasks.store, self.task_id
+        loop, tasks, id_ = asyncio.get_running_loop(), self.engine.tasks, self.task_id
         keys = {self._new_key(name): name for name in asked}
         waiting = {key: loop.create_future() for key in keys}
         requests = {key: codec.encode(_request_of(asked[name])) for key, name in keys.items()}
         self._waiting |= waiting
         try:
-            await store.run(lambda file: file.ask(id_, requests))
+            await tasks.store.ask(id_, requests)
+            tasks.announce()
             await asyncio.wait(waiting.values())
         except OSError:
             raise CannotAskError("Cannot ask the user: the question cannot be stored.") from None
@@ -246,7 +252,7 @@ class TaskCall(ToolCall):
             for key in waiting:
                 del self._waiting[key]
             if unanswered := [key for key, future in waiting.items() if not future.done()]:
-                store.post(lambda file: file.withdraw(id_, unanswered))
+                tasks.write_soon(tasks.store.withdraw(id_, unanswered))
         replies = {
             name: questions.from_wire(asked[name], codec.decode(waiting[key].result()))
             for key, name in keys.items()
@@ -291,14 +297,21 @@ def _member(reply: Reply, id_: Id, name: str) -> bytes:
 
 
 class TaskManager:
-    """The tasks of one server: those that run in this process, and the file with all of them."""
+    """The tasks of one server: those that run in this process, and the store with all of them."""
 
     def __init__(self, engine: Engine, settings: Tasks | None) -> None:
         self._engine = engine
         self._given = settings
         self._running: dict[str, TaskCall] = {}
-        self._finishing: set[asyncio.Task[None]] = set()
+        self._background: set[asyncio.Task[Any]] = set()
         self._followers: dict[str, set[Subscription]] = {}
+        self._seen: dict[str, int] = {}
+        """The versions of followed tasks that their followers know."""
+        self._unread: set[str] = set()
+        """Followed tasks whose state is still to be read."""
+        self._version = 0
+        self._changed = asyncio.Event()
+        self._watcher: asyncio.Task[None] | None = None
         self._warnings = LogLimiter(1, 60.0)
 
     @cached_property
@@ -307,16 +320,9 @@ class TaskManager:
 
         return self._given or Tasks()
 
-    @cached_property
-    def store(self) -> TaskStore:
-        from toolcrib.dispatch.task_store import TaskStore  # delayed: loads SQLite
-
-        return TaskStore(Path(self.settings.file).absolute(), self._receive_signals)
-
     @property
-    def is_open(self) -> bool:
-        """Whether the store was used."""
-        return "store" in self.__dict__
+    def store(self) -> TaskStore:
+        return self._engine.settings.state.engine.tasks
 
     def choose(self, name: str, principal: Principal, capabilities: Mapping[str, Any]) -> type[ToolCall]:
         """Return the class for a call of a tool. Raise RPCError where the client cannot follow the task that
@@ -333,36 +339,58 @@ class TaskManager:
 
     # --- the life of a task ---
 
-    async def create(self, request: TaskCall, call: Call) -> TaskRow | None:
-        """Store a running call as a task. Return None, and log why, where that is not possible."""
-        from toolcrib.dispatch.task_store import NewTask, TooManyTasksError  # delayed: loads SQLite
-
+    async def create(self, request: TaskCall, call: Call) -> Task | None:
+        """Store a running call as a task. Return None, and log why, if that is not possible."""
         settings, principal = self.settings, request.peer.principal
         digest = codec.digest(request.arguments or {})
-        task = NewTask(principal.binding, call.name, digest, round(settings.ttl_s * 1000))
+        ttl_ms = round(settings.ttl_s * 1000)
+        new = NewTask(secrets.token_urlsafe(16), principal.binding, call.name, "", digest, ttl_ms, None)
         most = None if principal is LOCAL else settings.max_open_per_principal  # it stands for many clients
         try:
-            row = await self.store.create(task, settings.max_open, most)
-            request.task_id = row.id
-            self._running[row.id] = request
+            task = await self.store.create(new, queue=None, most=settings.max_open, most_own=most)
+            if task is None:
+                self._warn("a call of '%s' does not become a task: too many tasks are open", request.name)
+                return None
+            request.task_id = new.id
+            self._running[new.id] = request
+            self._watch()
             request.write_message()
             if (pipeline := self._engine.dispatcher.pipeline) is not None:
                 await pipeline.announce_task(call)
-        except TooManyTasksError as error:
-            self._warn("a call of '%s' does not become a task: %s", request.name, error)
-            return None
         except OSError as error:
-            self.store.discard(task.id)  # it may be written after we have stopped waiting
+            self.write_soon(self.store.drop(new.id))  # it may be written after we have stopped waiting
             self._warn("a call of '%s' does not become a task: %s", request.name, error)
             return None
         except BaseException:  # the client has left: nobody would ask for the task
-            self._running.pop(task.id, None)
-            self.store.discard(task.id)
+            self._running.pop(new.id, None)
+            self.write_soon(self.store.drop(new.id))
             raise
-        finishing = asyncio.create_task(request.finish())
-        self._finishing.add(finishing)
-        finishing.add_done_callback(self._finishing.discard)
-        return row
+        self._start(request.finish())
+        return task
+
+    def write_soon(self, writing: Coroutine[Any, Any, object]) -> None:
+        """Write something to the store without waiting for it."""
+
+        async def write() -> None:
+            await self._write_or_warn(writing)
+            self.announce()
+
+        self._start(write())
+
+    async def _write_or_warn(self, writing: Coroutine[Any, Any, object]) -> None:
+        try:
+            await writing
+        except OSError as error:
+            self._warn("cannot be written: %s", error)
+
+    def announce(self) -> None:
+        """Tell all processes that a task has changed."""
+        self._engine.settings.state.engine.bus.publish(TOPIC)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
     async def finish(self, id_: str, status: Status, outcome: bytes | None) -> None:
         """Write the end of a task, until it is written or the task has expired."""
@@ -370,77 +398,118 @@ class TaskManager:
         try:
             while time.monotonic() < until and id_ in self._running:
                 try:
-                    dropped = await self.store.run(lambda file: file.finish(id_, status, outcome, most))
-                    if dropped:
-                        self._warn("%d ended tasks expired early: max_kept_bytes is reached", dropped)
+                    await self.store.finish(id_, status, outcome, max_kept_bytes=most)
+                    self.announce()
                     return
                 except OSError as error:
                     self._warn("the end of a task cannot be written: %s", error)
                     await asyncio.sleep(RETRY_S)
         finally:
             self._running.pop(id_, None)
-            self.store.open.discard(id_)
 
-    async def find(self, id_: str, principal: Principal) -> TaskRow:
+    async def find(self, id_: str, principal: Principal) -> Task:
         """Return the state of a task. Raise RPCError for one that is unknown, expired, or somebody else's;
-        InsufficientScopeError where the caller lacks a scope that its tool requires."""
-        row: TaskRow | None = None
+        InsufficientScopeError if the caller lacks a scope that its tool requires."""
+        task: Task | None = None
         if len(id_) <= MAX_ID:
-            row = await self.run(lambda file: file.find(id_, principal.binding))
-        if row is None or not self._may_read(principal, row.tool):
+            task = await self.use(self.store.find(id_, principal.binding))
+        if task is None or not self._may_read(principal, task.new.tool):
             raise invalid_params("unknown or expired task")
-        return row
+        return task
 
     def _may_read(self, principal: Principal, tool: str) -> bool:
         dispatcher = self._engine.dispatcher
         return dispatcher.may_read(principal, dispatcher.registry.try_get(tool))
 
-    async def run(self, act: Callable[[Any], Any]) -> Any:
-        """Do something with the file for a client. Raise RPCError where it cannot be used."""
+    async def use(self, request: Coroutine[Any, Any, T]) -> T:
+        """Use the store for a client. Raise RPCError if it is not available."""
         try:
-            return await self.store.run(act)
+            return await request
         except OSError as error:
             self._warn("a request about a task failed: %s", error)
             problem = "The tasks of this server cannot be read now: try again later"
             raise RPCError(INTERNAL_ERROR, problem, status=503) from None
 
-    def describe(self, row: TaskRow) -> dict[str, Any]:
+    def describe(self, task: Task) -> dict[str, Any]:
         """Return a task as tasks/get shows it."""
-        task: dict[str, Any] = {
-            "taskId": row.id,
-            "status": row.status,
-            "createdAt": _format_time(row.created_ms),
-            "lastUpdatedAt": _format_time(row.updated_ms),
-            "ttlMs": row.ttl_ms,
+        status = "working" if task.status == "queued" else task.status
+        shown: dict[str, Any] = {
+            "taskId": task.new.id,
+            "status": "input_required" if task.questions else status,
+            "createdAt": _format_time(task.created_ms),
+            "lastUpdatedAt": _format_time(task.updated_ms),
+            "ttlMs": task.new.ttl_ms,
             "pollIntervalMs": round(self.settings.poll_s * 1000),
         }
-        if row.message is not None:
-            task["statusMessage"] = row.message
-        if row.outcome is not None:
-            task["result" if row.status == "completed" else "error"] = codec.raw(row.outcome)
-        if row.questions:
-            task["inputRequests"] = {key: codec.raw(request) for key, request in row.questions.items()}
-        return task
-
-    def _receive_signals(self, signals: Signals) -> None:
-        for id_ in signals.ended:
-            if (call := self._running.get(id_)) is not None:
-                call.stop()
-        for id_, answers in signals.answers.items():
-            if (call := self._running.get(id_)) is not None:
-                call.receive_answers(answers)
-        for row in signals.changed:
-            self._notify(row)
+        if task.message is not None:
+            shown["statusMessage"] = task.message
+        if task.outcome is not None:
+            shown["result" if task.status == "completed" else "error"] = codec.raw(task.outcome)
+        if task.questions:
+            shown["inputRequests"] = {key: codec.raw(request) for key, request in task.questions.items()}
+        return shown
 
     def _warn(self, text: str, *details: object) -> None:
         if self._warnings.take(time.monotonic()):
             logger.warning(f"tasks: {text}", *details)
 
+    # --- changes, of this process and others ---
+
+    def _watch(self) -> None:
+        """Look for changes while a task runs here or is followed."""
+        loop = asyncio.get_running_loop()
+        if self._watcher is None or self._watcher.done() or self._watcher.get_loop() is not loop:
+            self._changed = asyncio.Event()
+            self._watcher = loop.create_task(self._read_changes(self._changed))
+        self._changed.set()
+
+    async def _read_changes(self, changed: asyncio.Event) -> None:
+        loop = asyncio.get_running_loop()
+
+        def wake(_: bytes | None) -> None:
+            loop.call_soon_threadsafe(changed.set)
+
+        end = self._engine.settings.state.engine.bus.subscribe(TOPIC, wake)
+        try:
+            while self._running or self._followers:
+                try:
+                    async with asyncio.timeout(RENEW_S):
+                        await changed.wait()
+                except TimeoutError:
+                    await self._write_or_warn(self.store.renew())
+                changed.clear()
+                try:
+                    await self._read_once()
+                except OSError as error:
+                    self._warn("cannot be read: %s", error)
+        finally:
+            end()
+
+    async def _read_once(self) -> None:
+        unread, self._unread = self._unread, set()
+        if unread:
+            self._receive(await self.store.changes(0, unread))
+        changes = await self.store.changes(self._version, self._followers)
+        self._version = changes.version
+        self._receive(changes)
+
+    def _receive(self, changes: Changes) -> None:
+        for id_ in changes.ended:
+            if (call := self._running.get(id_)) is not None:
+                call.stop()
+        for id_, answers in changes.answers.items():
+            if (call := self._running.get(id_)) is not None:
+                call.receive_answers(answers)
+        for task in changes.seen:
+            self._notify(task)
+
     # --- subscriptions ---
 
     async def resolve(self, ids: list[str], principal: Principal) -> list[str]:
         """Return those of the tasks that the principal may read. Raise RPCError."""
-        tools = await self.run(lambda file: file.find_tools(ids, principal.binding))
+        changes = await self.use(self.store.changes(0, ids))
+        self._receive(changes)
+        tools = {task.new.id: task.new.tool for task in changes.seen if task.new.binding == principal.binding}
         return [id_ for id_ in ids if id_ in tools and self._is_readable(principal, tools[id_])]
 
     def _is_readable(self, principal: Principal, tool: str) -> bool:
@@ -456,8 +525,9 @@ class TaskManager:
             raise RPCError(INTERNAL_ERROR, problem, status=429)
         for id_ in ids:
             self._followers.setdefault(id_, set()).add(subscription)
-            self.store.watched[id_] = 0
-        self.store.wake()
+            self._seen.pop(id_, None)
+        self._unread.update(ids)
+        self._watch()
 
     def unfollow(self, subscription: Subscription, ids: list[str]) -> None:
         for id_ in ids:
@@ -465,16 +535,17 @@ class TaskManager:
             followers.discard(subscription)
             if not followers:
                 self._followers.pop(id_, None)
-                self.store.watched.pop(id_, None)
+                self._seen.pop(id_, None)
 
-    def _notify(self, row: TaskRow) -> None:
-        if self.store.watched.get(row.id) in (None, row.version):
+    def _notify(self, task: Task) -> None:
+        id_ = task.new.id
+        if id_ not in self._followers or self._seen.get(id_) == task.version:
             return
-        self.store.watched[row.id] = row.version
-        for subscription in list(self._followers.get(row.id, ())):
+        self._seen[id_] = task.version
+        for subscription in list(self._followers[id_]):
             try:
-                if self._is_readable(subscription.peer.principal, row.tool):
-                    subscription.notify("notifications/tasks", self.describe(row))
+                if self._is_readable(subscription.peer.principal, task.new.tool):
+                    subscription.notify("notifications/tasks", self.describe(task))
             except Exception as error:  # as in `Engine._announce`
                 logger.debug("a client was not notified of a task: %s", type(error).__name__)
 
@@ -482,16 +553,19 @@ class TaskManager:
 
     async def close(self) -> None:
         """Fail the tasks of this process, and stop their tools."""
-        if not self.is_open:
+        if not self._engine.settings.state.is_open:
             return
-        await self.store.leave()
+        await self._write_or_warn(self.store.leave())
         for call in list(self._running.values()):
             call.stop()
         loop = asyncio.get_running_loop()
-        if finishing := [task for task in self._finishing if task.get_loop() is loop]:
-            await asyncio.wait(finishing, timeout=CLOSE_S)
+        if background := [task for task in self._background if task.get_loop() is loop]:
+            await asyncio.wait(background, timeout=CLOSE_S)
         self._running.clear()
-        await self.store.close()
+        watcher, self._watcher = self._watcher, None
+        if watcher is not None and watcher.get_loop() is loop:
+            watcher.cancel()
+            await asyncio.wait([watcher])
 
 
 def _format_time(ms: int) -> str:
@@ -540,15 +614,16 @@ def update_task(engine: Engine, peer: Peer, id_: Id, revision: Revision, params:
         if type(given) is not dict or len(codec.write(given)) > questions.MAX_ANSWERS_BYTES:
             most = questions.MAX_ANSWERS_BYTES
             raise invalid_params(f"inputResponses must be an object of at most {most} bytes")
-        row = await tasks.find(task_id, peer.principal)
+        task = await tasks.find(task_id, peer.principal)
         answers: dict[str, bytes] = {}
-        for key in given.keys() & row.questions.keys():
-            question = questions.read_request(codec.decode(row.questions[key]))
+        for key in given.keys() & task.questions.keys():
+            question = questions.read_request(codec.decode(task.questions[key]))
             if questions.from_wire(question, given[key]) is None:
                 raise invalid_params(f"the answer to '{key}' does not fit the question")
             answers[key] = codec.write(given[key])
         if answers:
-            await tasks.run(lambda file: file.answer(task_id, binding, answers))
+            await tasks.use(tasks.store.answer(task_id, binding, answers))
+            tasks.announce()
         return {}
 
     return _request(engine, peer, id_, revision, "tasks/update", params, act)
@@ -560,7 +635,8 @@ def cancel_task(engine: Engine, peer: Peer, id_: Id, revision: Revision, params:
 
     async def act(task_id: str) -> dict[str, Any]:
         await tasks.find(task_id, peer.principal)
-        await tasks.run(lambda file: file.cancel(task_id, binding))
+        await tasks.use(tasks.store.cancel(task_id, binding))
+        tasks.announce()
         return {}
 
     return _request(engine, peer, id_, revision, "tasks/cancel", params, act)

@@ -1,1 +1,58 @@
-"""Everything that outlives a call or is shared between processes, behind six small contracts."""
+"""Everything that outlives a call or is shared between processes, behind six small contracts.
+
+`StateHandle` is the state of one server. It is opened when something needs it: few servers have tasks, kept
+results or values of their callers.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolcrib.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from toolcrib.state.sqlite.state import SQLiteState
+
+MEMORY = "memory:"
+_SQLITE = "sqlite:///"
+
+
+def sqlite_path(url: str) -> Path | None:
+    """Return the file that a URL names, None for memory. Raise ConfigurationError for any other URL."""
+    if url == MEMORY:
+        return None
+    if not url.startswith(_SQLITE) or url == _SQLITE:
+        hint = 'use "memory:", or a file: "sqlite:///state.db", "sqlite:////var/lib/tools/state.db"'
+        raise ConfigurationError(f"must be the URL of a store, got {url!r}", key="state.url", hint=hint)
+    return Path(url.removeprefix(_SQLITE))
+
+
+class StateHandle:
+    """The state of one server. `url` names where it is; several processes share one."""
+
+    def __init__(self, url: str = MEMORY) -> None:
+        self.path = sqlite_path(url)
+        self.is_shared = False
+
+    def share(self, folder: str | None) -> None:
+        """Share the state with other processes, in a folder of theirs if it would be in memory."""
+        if self.path is None and folder is not None:
+            self.path = Path(folder) / "state.db"
+        self.is_shared = True
+
+    @cached_property
+    def engine(self) -> SQLiteState:
+        from toolcrib.state.sqlite.state import SQLiteState  # delayed: loads SQLite
+
+        return SQLiteState(self.path, is_shared=self.is_shared)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was used."""
+        return "engine" in self.__dict__
+
+    async def close(self) -> None:
+        if self.is_open:
+            await self.engine.close()

@@ -426,7 +426,7 @@ def test_secrets_are_not_packed(node: Node, project: CommandLine) -> None:
         project.write(name, "x")
     (project.folder / "link[1]").symlink_to("/etc/hosts")
     project.write(".mcpbignore", "# own\nnotes\n!public.pem\n")
-    policy = '[auth]\nkeys = "toolcrib.keys.json"\n[tasks]\nfile = "work/tasks.bin"\n'
+    policy = '[auth]\nkeys = "toolcrib.keys.json"\n[state]\nurl = "sqlite:///work/tasks.bin"\n'
     policy += '[policy]\nstore = "counters.bin"\n'
     policy += '[audit]\nfile = "gone/audit.bin"\ncheckpoints = "seen/points[1].bin"\n'
     project.write("toolcrib.toml", SETTINGS + policy)

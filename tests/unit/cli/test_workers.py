@@ -169,7 +169,7 @@ async def test_stopping_while_workers_are_started_opens_no_more_sockets() -> Non
 
 def test_metrics_are_not_shared_where_no_folder_can_be_created(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", "/nonexistent")
-    with workers._open_metrics_folder() as folder:
+    with workers._open_shared_folder() as folder:
         assert folder is None
 
 

@@ -31,12 +31,14 @@ NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required"
 class Shop:
     """A server whose tools wait for `gate`, and what they have done."""
 
-    def __init__(self, folder: Path, *, policy: Policy | None = None, **settings: Any) -> None:
-        self.file = folder / "tasks.db"
+    def __init__(
+        self, folder: Path, *, policy: Policy | None = None, file: Path | None = None, **settings: Any
+    ) -> None:
+        self.file = file or folder / "tasks.db"
         self.runs: list[str] = []
         self.gate = asyncio.Event()
-        given = Tasks(**{"file": self.file, "patience_s": 0.02, **settings})
-        self.server = MCPServer("shop", version="1.0.0", tasks=given, policy=policy, timeout_s=5)
+        given, state = Tasks(**{"patience_s": 0.02, **settings}), f"sqlite:///{self.file}"
+        self.server = MCPServer("shop", version="1.0.0", tasks=given, state=state, policy=policy, timeout_s=5)
         _add_tools(self)
 
 
@@ -524,7 +526,7 @@ async def test_the_policy_is_asked_again_when_a_task_is_read(tmp_path: Path) -> 
                     while not other.notes:
                         await asyncio.sleep(0.01)
                 assert other.notes[0]["params"]["notifications"] == {}
-    other_server = MCPServer("without the tool", tasks=Tasks(file=shop.file), policy=Policy())
+    other_server = MCPServer("without the tool", state=shop.server.settings.state, policy=Policy())
     other_server.tool(name="other", task="always")(lambda: 1)
     async with other_server, TaskClient(other_server, strong) as client:
         with pytest.raises(RefusedError, match="unknown or expired"):
@@ -666,13 +668,13 @@ async def test_a_call_beyond_the_number_of_tasks_waits(
         shop.gate.set()
         assert (await reply)["result"]["content"][0]["text"] == "worked on b"
         assert (await client.until(id_))["status"] == "completed"
-    assert "a call of 'work' does not become a task: 1 tasks" in caplog.text
+    assert "a call of 'work' does not become a task: too many tasks are open" in caplog.text
 
 
 async def test_results_beyond_max_kept_bytes_expire_the_oldest_first(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    server = MCPServer("shop", tasks=Tasks(file=tmp_path / "tasks.db", max_kept_bytes=2**20))
+    server = MCPServer("shop", tasks=Tasks(max_kept_bytes=2**20), state=f"sqlite:///{tmp_path}/tasks.db")
 
     @server.tool(task="always")
     async def fill(letter: str) -> str:
@@ -725,8 +727,7 @@ async def test_an_end_that_cannot_be_written_is_written_later(
     monkeypatch.setattr(tasks_module, "RETRY_S", 0.05)
     async with serving(tmp_path) as (shop, client):
         id_ = await client.start("work", label="a")
-        file = shop.server.transports.engine.tasks.store._file
-        monkeypatch.setattr(file, "finish", _fail)
+        monkeypatch.setattr(shop.server.storage.engine.tasks, "finish", _fail)
         shop.gate.set()
         await asyncio.sleep(0.2)
         assert (await client.get(id_))["status"] == "working"
@@ -734,7 +735,7 @@ async def test_an_end_that_cannot_be_written_is_written_later(
         assert (await client.until(id_))["status"] == "completed"
 
 
-def _fail(*_: object) -> None:
+async def _fail(*_: object, **__: object) -> None:
     raise OSError("disk full")
 
 
@@ -768,7 +769,7 @@ async def test_a_server_without_such_tools_never_looks_for_them(
     monkeypatch.setattr(tasks_module.TaskManager, "choose", None)
     async with server, TaskClient(server) as client:
         assert (await client.call("plain"))["content"][0]["text"] == "x"
-    assert "toolcrib-tasks" not in {thread.name for thread in threading.enumerate()}
+    assert "toolcrib-state" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_the_option_has_three_values() -> None:

@@ -13,7 +13,6 @@ from tests.support.http_servers import HTTP_STACKS, Served, serving
 from tests.support.raw_http_client import JSON_HEADERS
 from toolcrib import Context, MCPServer, testing
 from toolcrib.client import Client
-from toolcrib.policy import Tasks
 
 SECRETS = {
     "Authorization": "Bearer abc",
@@ -37,7 +36,7 @@ def seen_by(ctx: Context) -> dict[str, Any]:
 
 
 def make(folder: Path) -> MCPServer:
-    server = MCPServer("desk", tasks=Tasks(file=folder / "tasks.sqlite3"))
+    server = MCPServer("desk", state=f"sqlite:///{folder}/tasks.sqlite3")
 
     @server.tool
     async def look(ctx: Context) -> dict[str, Any]:

@@ -6,7 +6,9 @@ whose lease has run out are failed by the next process that sweeps the file.
 
 from __future__ import annotations
 
+import logging
 import sqlite3
+import time
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -14,6 +16,10 @@ from toolcrib.state.base import Changes, NewTask, Status, Task
 from toolcrib.state.sqlite.file import SQLiteFile, Tables, Times, last_version, next_version
 from toolcrib.validation import codec
 
+logger = logging.getLogger("toolcrib")
+
+QUIET_S = 60.0
+"""The least time between two messages about results that expire early."""
 LOST = b'{"code":-32603,"message":"The task was lost: the server process that ran it has ended."}'
 STOPPED = b'{"code":-32603,"message":"The task was stopped: the server has shut down."}'
 
@@ -72,6 +78,7 @@ class SQLiteTasks:
     def __init__(self, file: SQLiteFile) -> None:
         self._file = file
         self._own: set[str] = set()
+        self._quiet_until_s = 0.0
         file.is_in_use.append(lambda: bool(self._own))
 
     async def create(
@@ -172,7 +179,10 @@ class SQLiteTasks:
             has_ended = _update(db, "status = :status, outcome = :outcome", _IS_OWN, values)
             db.execute("DELETE FROM question WHERE task = ?", (id_,))
             if db.execute(_ROOM).fetchone()[0] > max_kept_bytes:
-                db.execute(_MAKE_ROOM, {"id": id_, "most": max_kept_bytes})
+                dropped = db.execute(_MAKE_ROOM, {"id": id_, "most": max_kept_bytes}).rowcount
+                if dropped and time.monotonic() >= self._quiet_until_s:
+                    self._quiet_until_s = time.monotonic() + QUIET_S
+                    logger.warning("%d ended tasks expired early: max_kept_bytes is reached", dropped)
             return bool(has_ended)
 
         has_ended = await self._file.write(act)
