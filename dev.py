@@ -7,7 +7,7 @@
     python dev.py soak     the long suites
     python dev.py lowest   the lowest version of every dependency, and toolcrib beside other packages
     python dev.py matrix   every supported version of mcp and fastmcp, and servers from PyPI
-    python dev.py mutate   break the source in small ways, and see that tests notice
+    python dev.py mutate FILE [TEST ...]    break a source file in small ways, and see that tests notice
     python dev.py bench    measure against mcp and fastmcp, in one run
     python dev.py release  build sdist and wheel into dist/, and test them in an empty environment
     python dev.py docs     build the documentation site into site/
@@ -36,7 +36,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 DEV_LOCK = ROOT / "requirements" / "dev.lock"
-WORKERS = ("-p", "tests.support.forked_workers", "--workers", "4")
+WORKERS = ("-n", "3", "--dist", "loadgroup")
 CONFORMANCE = "tests/conformance"
 RELIABILITY = "tests/reliability"
 RELEASE = "tests/release"
@@ -278,7 +278,36 @@ def tag_problem(version: str, tags: list[str], changelog: str) -> str | None:
 
 
 def mutate(bin_: Path, *arguments: str) -> None:
-    run([str(bin_ / "python"), "-m", "tests.mutation", *arguments])
+    """Mutate one file in a copy of the project; without TEST, the unit tests named after it judge.
+
+    `mutmut` reads pyproject.toml only, so the copy has one of its own. It runs the tests repeatedly
+    in one process, so each must pass twice.
+    """
+    if not arguments or not (ROOT / arguments[0]).is_file():
+        raise SystemExit("usage: python dev.py mutate src/toolcrib/PACKAGE/FILE.py [TEST ...]")
+    source, *tests = arguments
+    folder = ROOT / "tests/unit" / Path(source).parent.relative_to("src/toolcrib")
+    named = sorted(folder.glob(f"test_{Path(source).stem}*.py")) or [folder]
+    tests = tests or [str(path.relative_to(ROOT)) for path in named]
+    copy = ROOT / ".mutation"
+    shutil.rmtree(copy, ignore_errors=True)
+    ignored = shutil.ignore_patterns("__pycache__", "node_modules")
+    for part in ("src", "tests", "docs", "examples", "bench", "requirements"):
+        shutil.copytree(ROOT / part, copy / part, ignore=ignored)
+    settings = {
+        "source_paths": ["src"],
+        "only_mutate": [source],
+        "also_copy": ["docs", "examples", "bench", "requirements"],
+        "pytest_add_cli_args_test_selection": tests,
+        "pytest_add_cli_args": ["-p", "no:cacheprovider", "-m", "not reads_source"],
+    }
+    lines = [f"{key} = {json.dumps(value)}\n" for key, value in settings.items()]
+    text = (ROOT / "pyproject.toml").read_text() + "\n[tool.mutmut]\n" + "".join(lines)
+    (copy / "pyproject.toml").write_text(text)
+    for command in ("run", "results"):
+        code = subprocess.run([str(bin_ / "mutmut"), command], cwd=copy, check=False).returncode  # noqa: S603
+        if code:
+            raise SystemExit(code)
 
 
 def map_(bin_: Path) -> None:

@@ -33,11 +33,28 @@ UNUSED_PLUGINS = ("langsmith_plugin", "hypothesispytest", "xdist", "xdist.loopon
 WRITES_NOTHING = sys.dont_write_bytecode
 sys.dont_write_bytecode = False
 
+TOGETHER = {
+    "tests/agents": "models",
+    "tests/exports": "models",
+    "tests/unit/sources/foreign": "servers",
+    "tests/unit/sources/scan/test_scan_equals_import.py": "servers",
+    "tests/unit/client/test_peers.py": "servers",
+    "tests/unit/client/test_library_peers.py": "servers",
+    "tests/unit/test_docs.py": "pages",
+}
+"""Folders and files whose tests import libraries for seconds, or take long: one worker runs those of a group,
+before any other tests. Otherwise a worker runs the tests of one file."""
+
 pytest_plugins = ["tests.support.api_server", "tests.support.scripted_http_server"]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the variants that only the long suites run."""
+    """Group tests for workers, and leave out the variants that only the long suites run."""
+    groups = {config.rootpath / path: group for path, group in TOGETHER.items()}
+    for item in items:
+        group = groups.get(item.path) or groups.get(item.path.parent)
+        item.add_marker(pytest.mark.xdist_group(group or str(item.path)))
+    items.sort(key=lambda item: item.path not in groups and item.path.parent not in groups)
     if "TOOLCRIB_SOAK" in os.environ:
         return
     long = [item for item in items if item.get_closest_marker("long") is not None]

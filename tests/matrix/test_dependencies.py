@@ -46,7 +46,7 @@ def lowest() -> Environment:
 
 
 def test_the_tests_of_the_command_line_pass_with_the_lowest_versions(lowest: Environment) -> None:
-    run_tests(lowest, "-p", "tests.support.forked_workers", "--workers", "2", "tests/unit/cli")
+    run_tests(lowest, "-n", "2", "--dist", "loadgroup", "tests/unit/cli")
 
 
 @pytest.mark.parametrize(("name", "requirements", "lock"), ENVIRONMENTS)

@@ -168,7 +168,6 @@ def launch(
     """Start `python WORDS...`, where WORDS begin with `-m module`, `-c code` or a file."""
     args = [sys.executable, *words]
     environment = dict(os.environ if env is None else env)
-    sys.audit("subprocess.Popen", args[0], args, cwd, environment)  # mutation tests leave such tests out
     if libraries:
         environment.update(LIBRARY_SETTINGS)
     if not _CAN_FORK:

@@ -79,6 +79,7 @@ class TestAnyDialect:
         with pytest.raises(AttributeError):
             parse_docstring("Text.").description = "Other."  # type: ignore[misc]
 
+    @pytest.mark.reads_source
     def test_reading_docstrings_needs_only_the_standard_library(self) -> None:
         imported: set[str] = set()
         for node in ast.walk(ast.parse(Path(docstrings.__file__).read_text())):
