@@ -25,7 +25,7 @@ def lock(lock_file: Path, *arguments: str, folder: Path) -> tuple[int, str]:
         check=False,
         env={**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONDONTWRITEBYTECODE": "1"},
     )
-    return done.returncode, done.stderr
+    return done.returncode, done.stdout + done.stderr
 
 
 def check(*targets: str, folder: Path, lock_file: Path) -> tuple[int, str]:

@@ -67,7 +67,9 @@ def test_what_changed_is_not_served_and_the_change_is_said(folder: Path, more: l
     code, words = refusal(folder, "tools.py", "--locked", *more)
     assert code == 1
     assert "tools.py:4: 'add' is not what was locked: `b` is now required" in words
-    assert "`toolcrib diff tools.py` shows it; `toolcrib lock --update add tools.py` accepts it" in words
+    assert (
+        "`toolcrib lock --check tools.py` shows it; `toolcrib lock --update add tools.py` accepts it" in words
+    )
     assert (
         "error: Not started: 1 tool different from the lock file\nhint: `toolcrib lock tools.py` accepts all"
         in words

@@ -55,7 +55,7 @@ _ALGORITHM = "sha256:"
 _NOTE = "Written by `toolcrib lock`; review what changes here like code, and do not edit it."
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _LISTS = {kind: f"{kind}s" for kind in KINDS}
-"""The lists of pins in the file, by kind. A file of an older toolcrib has only tools."""
+"""The lists of pins in the file, by kind."""
 _CONFLICT = re.compile(rb"^(<{7}|={7}|>{7})", re.MULTILINE)
 
 logger = logging.getLogger("toolcrib")
@@ -167,12 +167,11 @@ def _portable_source(source: Location, folder: Path | None) -> str | None:
 @dataclass(frozen=True)
 class Lock:
     """Pinned tools, resources and prompts by name and version. `targets` are what they are loaded from, for
-    hints. `kinds` are those that the lock covers: a lock of an older toolcrib pins tools only."""
+    hints."""
 
     pins: Mapping[Key, Pin] = field(default_factory=dict)
     file: Path | None = None
     targets: tuple[str, ...] = field(default=(), compare=False)
-    kinds: frozenset[str] = frozenset(KINDS)
 
     @classmethod
     def of(cls, tools: Iterable[Tool], file: Path | None = None) -> Lock:
@@ -202,17 +201,12 @@ class Lock:
         """Everything that is pinned, without its code. Raise DefinitionError."""
         return [pin.tool for pin in self.pins.values()]
 
-    def covered(self, tools: Iterable[Tool]) -> list[Tool]:
-        """Return the tools of the kinds that this lock covers."""
-        return [tool for tool in tools if tool.kind in self.kinds]
-
     def to_text(self) -> str:
         """Return the text of the file: the same for the same tools on every machine."""
         pins = sorted(self.pins.values(), key=_order)
         document = {"note": _NOTE, "format": FORMAT}
         for kind, key in _LISTS.items():
-            if kind in self.kinds:
-                document[key] = [pin.to_json() for pin in pins if pin.kind == kind]
+            document[key] = [pin.to_json() for pin in pins if pin.kind == kind]
         text = json.dumps(document, indent=2, ensure_ascii=False)
         return _NOT_ASCII.sub(_escape_invisible, text) + "\n"
 
@@ -229,23 +223,23 @@ class Lock:
         except OSError as error:
             raise ConfigurationError(f"cannot be written: {error.strerror}", file=str(path)) from None
 
-    def command_arguments(self, option: str) -> str:
-        """Return the arguments of a command in a hint: the targets, and the file by `option`."""
+    def command_arguments(self) -> str:
+        """Return the arguments of `toolcrib lock` in a hint."""
         words = [shlex.quote(target) for target in self.targets]
         if words and self.file is not None and self.file != Path(FILE_NAME):
-            words = [option, shlex.quote(str(self.file)), *words]
+            words = ["--output", shlex.quote(str(self.file)), *words]
         return "".join(f" {word}" for word in words)
 
     def update_command(self, reference: str) -> str:
         """Return the command that updates the pin of one tool, resource or prompt."""
-        return f"toolcrib lock --update {shlex.quote(reference)}{self.command_arguments('--output')}"
+        return f"toolcrib lock --update {shlex.quote(reference)}{self.command_arguments()}"
 
     def check(self, tools: Iterable[Tool], kinds: Collection[str] = KINDS) -> Drift:
         """Compare tools, or all of some kinds, with the lock. Those that cannot be built are not served, and
         are ignored."""
         drift = Drift(self)
         seen: set[Key] = set()
-        for tool in self.covered(tools):
+        for tool in tools:
             try:
                 seen.add(key_of(tool))
                 pin = self.pins.get(key_of(tool))
@@ -310,10 +304,10 @@ def _parse(data: bytes, file: str) -> Lock:
     if document["format"] != FORMAT:
         message = f"has format {document['format']!r}, and this version of toolcrib supports format {FORMAT}"
         raise error(message, "use the toolcrib that wrote it, or run `toolcrib lock` again")
-    lists = {kind: document[key] for kind, key in _LISTS.items() if key in document}
+    lists: dict[str, Any] = {kind: document.get(key) for kind, key in _LISTS.items()}
     is_known = not document.keys() - {"note", "format", *_LISTS.values()}
-    if "tool" not in lists or not is_known or not all(isinstance(item, list) for item in lists.values()):
-        raise error("is damaged: it must have 'format' and lists of 'tools', 'resources' and 'prompts'")
+    if not is_known or not all(isinstance(item, list) for item in lists.values()):
+        raise error("must have lists of 'tools', 'resources' and 'prompts'", "run `toolcrib lock` again")
     pins: dict[Key, Pin] = {}
     numbered = [(kind, *item) for kind, entries in lists.items() for item in enumerate(entries, start=1)]
     for kind, number, entry in numbered:
@@ -325,7 +319,7 @@ def _parse(data: bytes, file: str) -> Lock:
         if pin.key in pins:
             raise error(f"is damaged: it has '{pin.title}' twice")
         pins[pin.key] = pin
-    return Lock(pins, kinds=frozenset(lists))
+    return Lock(pins)
 
 
 def _parse_pin(entry: Any, kind: str) -> Pin:
@@ -410,9 +404,7 @@ def _explain(lock: Lock, pin: Pin | None, tool: Tool, level: Level) -> Finding:
         first = f"{worst.message} ({worst.grade})" if worst is not None else "it differs"
         more = f", and {len(changes) - 1} more" if len(changes) > 1 else ""
         message = f"'{title}' is not what was locked: {first}{more}"
-    show = f"toolcrib diff{lock.command_arguments('--lock')}"
-    if len(lock.targets) > 1:  # `diff` takes only one
-        show = f"toolcrib lock --check{lock.command_arguments('--output')}"
+    show = f"toolcrib lock --check{lock.command_arguments()}"
     hint = f"`{show}` shows it; `{lock.update_command(tool.reference)}` accepts it"
     source = tool.source
     return Finding(DriftError.code, level, message, tool.reference, None, source.file, source.line, hint)
@@ -427,8 +419,6 @@ class Guard:
         self._logged: set[tuple[Key, str]] = set()
 
     def __call__(self, tool: Tool) -> None:
-        if tool.kind not in self.lock.kinds:
-            return
         pin = self.lock.pins.get(key_of(tool))
         if pin is not None and pin.matches(tool):
             return

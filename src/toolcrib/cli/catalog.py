@@ -11,9 +11,9 @@ import base64
 import os
 import re
 import shlex
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import click
 
 from toolcrib import __version__
+from toolcrib.catalog.catalog import Catalog
 from toolcrib.cli.load import build_tools, load, parse_reference, read_configs
 from toolcrib.cli.options import CommandError, Targets, parse_headers, target_option, targets_argument
 from toolcrib.cli.output import Progress, Terminal, open_terminal
@@ -49,51 +50,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 _SCAN_STEPS = {"files": "reading files", "modules": "analysing modules", "tools": "building tools"}
 _SEARCH_TOOLS = re.compile(rf"(toolcrib_(?:\d+_)?)?({SEARCH}|{CALL})")
-
-
-@dataclass(slots=True)
-class ToolSet:
-    """Tools whose definitions are built, resources and prompts (`features`), and findings about them and the
-    rest."""
-
-    tools: list[Tool] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
-    label: str = ""
-    features: list[Tool] = field(default_factory=list)
-    kinds: Collection[str] = KINDS
-    """What it can have: a lock of an older toolcrib has only tools."""
-
-    @classmethod
-    def of(cls, everything: Iterable[Tool], findings: list[Finding], label: str) -> ToolSet:
-        """Return a set of tools, resources and prompts, each in its list."""
-        found = cls(findings=findings, label=label)
-        for tool in everything:
-            (found.tools if tool.kind == "tool" else found.features).append(tool)
-        return found
-
-    @property
-    def everything(self) -> list[Tool]:
-        return [*self.tools, *self.features]
-
-    @property
-    def errors(self) -> list[Finding]:
-        return [finding for finding in self.findings if finding.level == "error"]
-
-    def drop_duplicates(self) -> None:
-        """Keep the first tool of each kind, name and version, and report the others as errors. A scan finds
-        several where they are on different servers."""
-        first: dict[tuple[str, str | None], Tool] = {}
-        for tool in self.everything:
-            other = first.setdefault((tool.reference, tool.version), tool)
-            if other is not tool:
-                text = f"{tool.label} is defined twice: at {other.source} and at {tool.source}"
-                hint = "take one server at a time: name its file, or FILE:SERVER"
-                place = (tool.source.file, tool.source.line)
-                self.findings.append(
-                    Finding("duplicate-name", "error", text, tool.reference, None, *place, hint)
-                )
-        kept = ToolSet.of(first.values(), [], "")
-        self.tools, self.features = kept.tools, kept.features
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +83,7 @@ class ToolSource:
                 raise CommandError(f"{option} requires a running server", "give its URL, or --command")
         return None
 
-    def collect(self, terminal: Terminal, *, with_unlisted: bool = False) -> ToolSet:
+    def collect(self, terminal: Terminal, *, with_unlisted: bool = False) -> Catalog:
         """Return the tools; `with_unlisted` adds disabled tools and older versions."""
         remote = self.remote
         label = ", ".join(self.targets)
@@ -136,13 +92,13 @@ class ToolSource:
         if self.static:
             found = scan_targets(self.targets, terminal)
             every = [*found.tools, *found.features, *(found.unlisted if with_unlisted else ())]
-            return ToolSet.of(every, list(found.findings), label)
+            return Catalog(every, list(found.findings), label)
         loaded = load(self.targets, terminal)
         if with_unlisted:
             every = loaded.build_tools(terminal, [entry.tool for entry in loaded.everything])
         else:
             every = [*loaded.build_tools(terminal), *loaded.build_features(terminal)]
-        return ToolSet.of(every, loaded.findings, label)
+        return Catalog(every, loaded.findings, label)
 
 
 def source_options(*, target: bool = False, static: bool = True) -> Callable[[F], F]:
@@ -493,7 +449,7 @@ def find_search_tool(names: Iterable[str]) -> str | None:
     return found.get(SEARCH) if CALL in found else None
 
 
-def _collect_remote(remote: Remote, label: str, terminal: Terminal) -> ToolSet:
+def _collect_remote(remote: Remote, label: str, terminal: Terminal) -> Catalog:
     async def list_all(client: Client) -> tuple[list[RemoteTool], list[Tool]]:
         return (await list_remote_tools(client))[1], await list_remote_features(client)
 
@@ -504,9 +460,9 @@ def _collect_remote(remote: Remote, label: str, terminal: Terminal) -> ToolSet:
             f"{label} lists search tools instead of its tools; the tools behind them are not included",
             "serve it with --search never, or use its source",
         )
-    found = ToolSet(label=label)
-    found.tools = build_tools([describe(tool.definition) for tool in tools], found.findings)
-    found.features = build_tools(features, found.findings)
+    found = Catalog(label=label)
+    found.components = build_tools([describe(tool.definition) for tool in tools], found.findings)
+    found.components += build_tools(features, found.findings)
     return found
 
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import click
 
+from toolcrib.catalog.catalog import Catalog
 from toolcrib.catalog.export import EXPORTERS, Export, find_exporter
 from toolcrib.catalog.export import export as export_tools
-from toolcrib.cli.catalog import ToolSet, ToolSource, source_options
+from toolcrib.cli.catalog import ToolSource, source_options
 from toolcrib.cli.options import Command, CommandError, complete_from, json_option
 from toolcrib.cli.output import Progress, Terminal
 from toolcrib.cli.text import NAME_STYLE, count, one_line, style, style_state
@@ -67,12 +68,12 @@ def export(
     _check_output(output, source.targets or (FILE_NAME,))
     found = source.collect(terminal)
     found.drop_duplicates()
-    files = [tool.source.file for tool in found.everything]
+    files = [tool.source.file for tool in found.components]
     _check_output(output, [file for file in files if file is not None])
     with terminal.log.muted(), Progress(terminal, "exporting tools") as progress:
-        exported = export_tools(found.everything, to, strict=strict, progress=progress)
-    if found.features and not exporter.has_features:
-        others = count_kinds(map(label_of, found.features))
+        exported = export_tools(found.components, to, strict=strict, progress=progress)
+    if found.others and not exporter.has_features:
+        others = count_kinds(map(label_of, found.others))
         terminal.message("warning", f"{to} exports tools only: {others} left out", "--to mcp exports all")
     document = {**exported.to_json(), "findings": [finding.to_json() for finding in found.findings]}
     data = document if as_json else exported.tools
@@ -100,7 +101,7 @@ def _save(path: Path, data: Any) -> None:
     path.write_text(text if text.endswith("\n") else f"{text}\n", encoding="utf-8")
 
 
-def _print_summary(exported: Export, found: ToolSet, terminal: Terminal, output: Path | None) -> None:
+def _print_summary(exported: Export, found: Catalog, terminal: Terminal, output: Path | None) -> None:
     for name, status, text in _describe(exported):
         shown = style(one_line(name), **NAME_STYLE)
         terminal.echo_err(style_state(status, 8), " ", shown, f"  {one_line(text)}")
@@ -123,10 +124,10 @@ def _describe(exported: Export) -> Iterator[tuple[str, str, str]]:
             yield name, "changed", note
 
 
-def _summarize(exported: Export, output: Path | None, found: ToolSet) -> str:
+def _summarize(exported: Export, output: Path | None, found: Catalog) -> str:
     place = f", written to {output}" if output is not None else ""
-    is_exported = bool(found.features) and find_exporter(exported.to).has_features
-    others = count_kinds(map(label_of, found.features)) if is_exported else ""
+    is_exported = bool(found.others) and find_exporter(exported.to).has_features
+    others = count_kinds(map(label_of, found.others)) if is_exported else ""
     if not exported.names and not exported.skipped:
         return f"{others} for {exported.to}{place}" if others else "no tools found"
     skipped = f", {len(exported.skipped)} skipped" if exported.skipped else ""

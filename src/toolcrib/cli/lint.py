@@ -86,7 +86,7 @@ def lint(
     ignored = [_parse_choice(text, "--ignore") for text in ignore]
     raised = [_parse_choice(text, "--error") for text in errors]
     found = source.collect(terminal)
-    findings = [*found.findings, *find_skill_problems(found.features)]
+    findings = [*found.findings, *find_skill_problems(found.others)]
     if not no_ignore:
         for config in _read_configs(source.targets):
             for key, given, choices in (
@@ -100,7 +100,7 @@ def lint(
                 )
     with Progress(terminal, "inspecting tools") as progress:
         inspection = inspect_tools(
-            [tool for tool in found.everything if tool.extension != SKILLS],
+            [tool for tool in found.components if tool.extension != SKILLS],
             found=findings,
             ignore=ignored,
             error=raised,
@@ -111,10 +111,10 @@ def lint(
     if as_sarif:
         terminal.json(to_sarif(shown, version=__version__, ignored=inspection.ignored))
     elif as_json:
-        terminal.json(catalog_json(found.everything, shown))
+        terminal.json(catalog_json(found.components, shown))
     else:
         print_findings(shown, terminal)
-        tools = count_kinds(map(label_of, found.everything)) if found.everything else "no tools"
+        tools = count_kinds(map(label_of, found.components)) if found.components else "no tools"
         terminal.echo(f"{tools}; {count_findings(inspection.findings)}{_count_hidden(inspection, shown)}.")
     return 1 if any(_reaches(finding, fail_on) for finding in inspection.findings) else 0
 

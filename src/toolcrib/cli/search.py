@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
+from toolcrib.catalog.catalog import Catalog
 from toolcrib.catalog.search import Hit, SearchIndex, split_words, words_by_place
-from toolcrib.cli.catalog import ToolSet, ToolSource, search_remotely, source_options
+from toolcrib.cli.catalog import ToolSource, search_remotely, source_options
 from toolcrib.cli.load import build_tools, tool_json
 from toolcrib.cli.options import Command, CommandError, json_option
 from toolcrib.cli.output import Terminal
@@ -52,7 +53,7 @@ def search(terminal: Terminal, words: Sequence[str], source: ToolSource, limit: 
     if remote is not None:
         answer = remote.run(lambda client: search_remotely(client, query, limit), terminal)
     if answer is not None:
-        found = ToolSet(label=source.command or source.targets[0])
+        found = Catalog(label=source.command or source.targets[0])
         tools = [describe(tool.definition) for tool in answer]
         hits = [_match(tool, query) for tool in build_tools(tools, found.findings)]
         among = f"the tools of {found.label}"

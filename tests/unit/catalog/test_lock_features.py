@@ -1,4 +1,4 @@
-"""Lock files pin resources and prompts, too; those of an older toolcrib pin tools only."""
+"""Lock files pin resources and prompts, too."""
 
 from __future__ import annotations
 
@@ -53,12 +53,6 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "toolcrib.lock"
     Lock.of(everything(make_server()), path).save()
     return path
-
-
-def forget_features(file: Path) -> None:
-    document = json.loads(file.read_text())
-    del document["resources"], document["prompts"]
-    file.write_text(json.dumps(document))
 
 
 def test_what_clients_list_is_pinned_by_kind_and_name(file: Path) -> None:
@@ -136,16 +130,6 @@ def test_a_changed_prompt_is_refused_or_taken_out(file: Path) -> None:
     assert (len(server.prompts), len(server.registry)) == (0, 1)
 
 
-def test_a_lock_without_lists_of_them_covers_tools_only(file: Path) -> None:
-    forget_features(file)
-    server, lock = make_server(description="Plan a whole trip."), Lock.load(file)
-    assert (lock.kinds, lock.check(everything(server)).ok) == (frozenset({"tool"}), True)
-    lock.guard(server.prompts, kind="prompt")
-    server.prompt("beg")(lambda: "")
-    assert "beg" in server.prompts
-    assert json.loads(lock.to_text()).keys() == {"note", "format", "tools"}
-
-
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -174,6 +158,6 @@ def test_entries_of_wrong_types_do_no_harm(tmp_path: Path) -> None:
         for wire in wires
     ]
     path = tmp_path / "toolcrib.lock"
-    path.write_text(json.dumps({"format": 1, "tools": [], "prompts": pins}))
+    path.write_text(json.dumps({"format": 1, "tools": [], "resources": [], "prompts": pins}))
     assert [tool.name for tool in Lock.load(path).tools] == ["p", "q"]
     assert compare([], Lock.load(path).tools).worst == "compatible"

@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from tests.support.repository import Repository as Made
-from toolcrib.cli import diff as command
-from toolcrib.cli.diff import Repository
+from toolcrib.cli import git as command
+from toolcrib.cli.git import Repository
 from toolcrib.errors import ConfigurationError
 
 

@@ -7,6 +7,8 @@ import os
 
 import pytest
 
+from tests.support.repository import Repository
+
 from .conftest import ADD, CommandLine
 
 FIND = '''
@@ -71,7 +73,7 @@ def test_check_shows_differences_and_writes_nothing(locked: CommandLine) -> None
     change(locked, "b: int = 1", "b: int")
     done = locked.run("lock", "tools.py", "--check")
     assert done.exit_code == 1
-    assert "breaking    `b` is now required: callers that do not send it will fail" in done.stderr
+    assert "breaking    `b` is now required: callers that do not send it will fail" in done.stdout
     assert "error: toolcrib.lock is out of date\nhint: " in done.stderr
     assert (locked.folder / "toolcrib.lock").read_bytes() == before
 
@@ -99,6 +101,8 @@ def test_update_changes_only_the_named_tools(locked: CommandLine) -> None:
     ("words", "error"),
     [
         (["tools.py", "--update", "fnd"], "error: Unknown tool: fnd\nhint: did you mean 'find'?\n"),
+        (["tools.py", "--base", "HEAD"], "error: --base requires --check"),
+        (["tools.py", "--check", "--base", "tools.py"], "error: tools.py is not a lock file or a commit"),
         (["tools.py", "--update", "add", "--check"], "error: --check cannot be combined with --update"),
         (
             ["tools.py", "--output", "other.lock", "--update", "add"],
@@ -167,7 +171,7 @@ def test_disabled_tools_and_older_versions_are_locked(cli: CommandLine) -> None:
     assert cli.run("lock", "tools.py").exit_code == 0
     entries = json.loads((cli.folder / "toolcrib.lock").read_text())["tools"]
     assert [(e["name"], e.get("version")) for e in entries] == [("add", "1"), ("add", "2"), ("off", None)]
-    assert cli.run("diff", "tools.py").exit_code == 0
+    assert cli.run("lock", "tools.py", "--check").exit_code == 0
 
 
 def test_the_json_says_what_was_done(locked: CommandLine) -> None:
@@ -177,3 +181,32 @@ def test_the_json_says_what_was_done(locked: CommandLine) -> None:
     assert document["counts"]["breaking"] == 1
     document = locked.json("lock", "tools.py", "--json")
     assert (document["written"], document["up_to_date"]) == (True, True)
+
+
+def test_fail_on_lets_smaller_changes_pass(locked: CommandLine) -> None:
+    change(locked, "Add two whole numbers", "Add two numbers")
+    assert locked.run("lock", "tools.py", "--check").exit_code == 1
+    done = locked.run("lock", "tools.py", "--check", "--fail-on", "breaking")
+    assert (done.exit_code, "the description was reworded" in done.stdout) == (0, True)
+
+
+def test_another_lock_file_can_be_the_base(locked: CommandLine) -> None:
+    (locked.folder / "toolcrib.lock").rename(locked.folder / "old.lock")
+    change(locked, "b: int = 1", "b: int")
+    locked.run("lock", "tools.py")
+    assert locked.run("lock", "tools.py", "--check").exit_code == 0
+    done = locked.run("lock", "tools.py", "--check", "--base", "old.lock")
+    assert (done.exit_code, "`b` is now required" in done.stdout) == (1, True)
+    assert (
+        locked.run("lock", "tools.py", "--check", "--base", "old.lock", "--fail-on", "never").exit_code == 0
+    )
+
+
+def test_a_commit_can_be_the_base_and_the_report_is_that_of_diff(cli: CommandLine) -> None:
+    made = Repository(cli.folder)
+    made.commit(tools=ADD)
+    cli.write("tools.py", ADD.replace("b: int = 1", "b: int"))
+    for option in ([], ["--json"], ["--markdown"]):
+        base = cli.run("lock", "tools.py", "--check", "--base", "HEAD", *option)
+        assert base.stdout == cli.run("diff", "HEAD", "tools.py", *option).stdout
+        assert (base.exit_code, "is now required" in base.stdout) == (1, True)

@@ -83,8 +83,7 @@ def test_skills_are_locked_checked_and_updated(shop: CommandLine) -> None:
     change(shop, "Then drink it.\n")
     done = shop.run("lock", "shop.py", "--check")
     assert done.exit_code == 1
-    assert "its content changed" in done.stderr
-    assert "its content changed" in shop.run("diff", "shop.py").stdout
+    assert "its content changed" in done.stdout
     assert shop.run("lock", "shop.py", "--update", "find_orders").exit_code == 0
     assert shop.run("lock", "shop.py", "--check").exit_code == 1
     assert shop.run("lock", "shop.py", "--update", "resource:skill://tea/*").exit_code == 0

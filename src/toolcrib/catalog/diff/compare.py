@@ -12,20 +12,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import SequenceMatcher
 from typing import Any
 
 from toolcrib.catalog.diff import GRADES, Change, Grade, make_change
-from toolcrib.catalog.diff.definitions import compare_definitions, compare_scopes, find_suspicious
-from toolcrib.catalog.diff.features import compare_features
-from toolcrib.catalog.diff.schemas import are_similar
+from toolcrib.catalog.diff.definitions import (
+    compare_definitions,
+    compare_entries,
+    compare_scopes,
+    find_suspicious,
+)
 from toolcrib.catalog.features import content_of, definition_of_feature
 from toolcrib.catalog.lint.descriptions import skeleton
 from toolcrib.definition import ToolDefinition
-from toolcrib.registry.resources import Resource
 from toolcrib.sources.described import is_described
 from toolcrib.tool import Tool
-from toolcrib.validation import codec
 
 _ARGUMENTS = ("/inputSchema/properties/", "/arguments/")
 """Where the arguments of a prompt are in its definition, and where they are shown."""
@@ -82,14 +82,6 @@ def compare(
         if progress is not None:
             progress(position, len(pairs))
         changes += compare_tools(*pair)
-    for was, tool in _find_renamed_tools(removed, added):
-        removed.remove(was)
-        added.remove(tool)
-        words = "it was called {0}: callers that use the old name will fail"
-        code = f"{tool.kind}-renamed"
-        renamed = make_change(code, "breaking", "/name", words, (was.name,), was.name, tool.name)
-        changes.append(_assign(renamed, tool))
-        changes += compare_tools(was, tool)
     for tool in removed:
         removal = make_change(f"{tool.kind}-removed", "breaking", "", "it was removed: callers will fail")
         changes.append(_assign(removal, tool))
@@ -114,7 +106,7 @@ def compare_tools(old: Tool, new: Tool) -> list[Change]:
     before, now = definition_of(old), definition_of(new)
     found: list[Change] = []
     if new.kind != "tool":
-        found += compare_features(content_of(old), content_of(new))
+        found += compare_entries(content_of(old), content_of(new))
     if before.fingerprint != now.fingerprint:
         found += compare_definitions(before, now)
         found += find_suspicious((old, before), (new, now))
@@ -138,13 +130,11 @@ def _compare_options(old: Tool, new: Tool) -> Iterator[Change]:
 
 
 def _pair(old: Sequence[Tool], new: Sequence[Tool]) -> tuple[list[tuple[Tool, Tool]], list[Tool], list[Tool]]:
-    """Pair tools of the same name and version, then of the same name, then templates of the same URIs; also
-    return the rest of both sides."""
+    """Pair tools of the same name and version, then of the same name; also return the rest of both sides."""
     pairs: list[tuple[Tool, Tool]] = []
     keys: tuple[Callable[[Tool], tuple[str, str | None]], ...] = (
         lambda tool: (tool.reference, tool.version),
         lambda tool: (tool.reference, None),
-        lambda tool: (_shape_of(tool), None),
     )
     for key in keys:
         candidates: dict[tuple[str, str | None], list[Tool]] = {}
@@ -163,22 +153,19 @@ def _pair(old: Sequence[Tool], new: Sequence[Tool]) -> tuple[list[tuple[Tool, To
     return pairs, list(old), list(new)
 
 
-def _shape_of(tool: Tool) -> str:
-    template = tool.template if isinstance(tool, Resource) else None
-    return tool.reference if template is None else template.skeleton
-
-
 def _describe_added(tools: Sequence[Tool], known: Sequence[Tool]) -> Iterator[Change]:
-    look_alikes = {
-        kind: LookAlikes(dict.fromkeys(tool.name for tool in known if tool.kind == kind))
-        for kind in {tool.kind for tool in tools}
-    }
+    def look(tool: Tool) -> tuple[str, str]:
+        return tool.kind, re.sub(r"[_.-]+", "", skeleton(tool.name))
+
+    looks: dict[tuple[str, str], list[str]] = {}
+    for tool in known:
+        looks.setdefault(look(tool), []).append(tool.name)
     for tool in tools:
         found = [make_change(f"{tool.kind}-added", "compatible", "", "it is new")]
-        twin = look_alikes[tool.kind].find(tool.name)
-        if twin is not None:
+        twins = [name for name in looks.get(look(tool), ()) if name != tool.name]
+        if twins:
             template = "it is new and its name is easily mistaken for {0}"
-            found.append(make_change("name-resembles", "suspicious", "/name", template, (twin,)))
+            found.append(make_change("name-resembles", "suspicious", "/name", template, (twins[0],)))
         found += find_suspicious(None, (tool, definition_of(tool)))
         yield from (_assign(change, tool) for change in found)
 
@@ -193,97 +180,3 @@ def _sort(changes: list[Change]) -> list[Change]:
         return -worst[change.tool], change.tool, -grade, change.pointer, change.message
 
     return sorted(changes, key=order)
-
-
-# --- renamed tools, and names that look alike ---------------------------------------------------------------
-
-_SIMILAR_TEXT = 0.6
-_MAX_PAIRS = 20_000
-_MIN_LENGTH = 6
-"""Shorter names are not compared letter by letter: too many differ by one."""
-_SEPARATORS = re.compile(r"[_.-]+")
-
-
-def _find_renamed_tools(removed: Sequence[Tool], added: Sequence[Tool]) -> list[tuple[Tool, Tool]]:
-    """Return pairs of tools that differ in nothing but the name, or in little and have similar names."""
-    found: list[tuple[Tool, Tool]] = []
-    candidates: dict[bytes, list[Tool]] = {}
-    for tool in added:
-        candidates.setdefault(_content(tool), []).append(tool)
-    rest: list[Tool] = []
-    for tool in removed:
-        definition = definition_of(tool)
-        is_telling = definition.description or definition.input_schema.get("properties")
-        same = candidates.get(_content(tool), []) if is_telling else []
-        if same:
-            best = max(same, key=lambda other: SequenceMatcher(None, tool.name, other.name).ratio())
-            same.remove(best)
-            found.append((tool, best))
-        else:
-            rest.append(tool)
-    free = [tool for tools in candidates.values() for tool in tools]
-    if len(rest) * len(free) > _MAX_PAIRS:
-        return found
-    for tool in rest:
-        definition = definition_of(tool)
-        likely = [
-            other
-            for other in free
-            if other.kind == tool.kind and _is_likely_rename(definition, definition_of(other))
-        ]
-        if len(likely) == 1:
-            free.remove(likely[0])
-            found.append((tool, likely[0]))
-    return found
-
-
-def _content(tool: Tool) -> bytes:
-    found = definition_of(tool)
-    return codec.canonical([tool.kind, found.description, found.input_schema, found.output_schema])
-
-
-def _is_likely_rename(old: ToolDefinition, new: ToolDefinition) -> bool:
-    if not are_similar(old.name, new.name):
-        return False
-    if {*old.input_schema.get("properties", ())} != {*new.input_schema.get("properties", ())}:
-        return False
-    texts = SequenceMatcher(None, old.description[:500], new.description[:500])
-    return not old.description or texts.ratio() >= _SIMILAR_TEXT
-
-
-class LookAlikes:
-    """An index of names, to find the one that another name is easily mistaken for.
-
-    Two names look alike with characters of the same shape, other separators, two letters exchanged, or one
-    letter missing or doubled inside. Not at the end: get_user and get_users are both legitimate.
-    """
-
-    def __init__(self, names: Iterable[str]) -> None:
-        self._names: dict[str, list[tuple[str, str]]] = {}
-        for name in names:
-            for key in _keys(name):
-                self._names.setdefault(key, []).append((name, _normalize(name)))
-
-    def find(self, name: str) -> str | None:
-        """Return another name that this one looks like."""
-        plain = _normalize(name)
-        near = [found for key in _keys(name) for found in self._names.get(key, ())]
-        for other, text in near:
-            # Of the same length, letters may only be exchanged: list_cats and list_bats are not alike.
-            if other != name and (len(text) != len(plain) or sorted(text) == sorted(plain)):
-                return other
-        return None
-
-
-def _normalize(name: str) -> str:
-    return _SEPARATORS.sub("", skeleton(name))
-
-
-def _keys(name: str) -> Iterator[str]:
-    """Yield the name, and the name without one letter that is not the first or the last."""
-    plain = _normalize(name)
-    yield plain
-    if len(plain) >= _MIN_LENGTH:
-        for index in range(1, len(plain) - 1):
-            if not plain[index].isdigit():
-                yield plain[:index] + plain[index + 1 :]

@@ -228,6 +228,44 @@ def compare_scopes(old: Sequence[str], new: Sequence[str]) -> Iterator[Change]:
         yield make_change("scopes-added", "breaking", "", template, (", ".join(added),), [*old], [*new])
 
 
+# --- resources and prompts --------------------------------------------------------------------------------
+
+
+def compare_entries(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+    """Yield the changes of a resource, a template or a prompt, given as in a list of MCP."""
+    if "uri" not in new and "uriTemplate" not in new:
+        return
+    yield from _compare_type(old.get("mimeType"), new.get("mimeType"))
+    if old.get("name") != new.get("name"):
+        template = "the name that clients show changed"
+        yield make_change(
+            "label-changed", "cosmetic", "/name", template, (), old.get("name"), new.get("name")
+        )
+    if old.get("digest") != new.get("digest"):
+        template = "its content changed, or that of another file of the skill"
+        digests = old.get("digest"), new.get("digest")
+        yield make_change("content-changed", "compatible", "/digest", template, (), *digests)
+    hints = old.get("annotations", {}), new.get("annotations", {})
+    for key in sorted({*hints[0], *hints[1]}):
+        if hints[0].get(key) != hints[1].get(key):
+            grade: Grade = "compatible" if key == "audience" else "cosmetic"
+            values = hints[0].get(key), hints[1].get(key)
+            template = "the annotation {0} changed"
+            yield make_change("annotation-changed", grade, f"/annotations/{key}", template, (key,), *values)
+
+
+def _compare_type(old: str | None, new: str | None) -> Iterator[Change]:
+    if old == new:
+        return
+    grade: Grade = "breaking"
+    template = "its type was {0} and is now {1}: readers of the old type may fail"
+    if old is None:
+        grade, template = "compatible", "its type is now known: {1}"
+    elif new is None:
+        grade, template = "compatible", "its type is no longer given; it was {0}"
+    yield make_change("type-changed", grade, "/mimeType", template, (str(old), str(new)), old, new)
+
+
 # --- suspicion ---------------------------------------------------------------------------------------------
 
 _ADDRESS = re.compile(

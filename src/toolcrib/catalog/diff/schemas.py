@@ -12,9 +12,8 @@ are assumed not to be sent. Otherwise no parameter could ever be added to an ope
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
 from typing import Any, Literal
 
 from toolcrib.catalog import schema_algebra
@@ -36,7 +35,6 @@ from toolcrib.validation.schema_tree import Schema
 Use = Literal["input", "output"]
 
 ANNOTATIONS = schema_algebra.ANNOTATIONS | {"$comment", "example"}
-_SIMILAR_NAME = 0.75
 _LIMITS = {
     "minimum": "minimum",
     "exclusiveMinimum": "exclusive minimum",
@@ -71,16 +69,12 @@ _WORDS = {
         "{} was removed: callers that still send it will fail",
         "{} was removed: readers that use it will fail",
     ),
-    "renamed": (
-        "{} was renamed to {1}: callers that send the old name will fail",
-        "{} was renamed to {1}: readers that use the old name will fail",
-    ),
     "type-narrowed": ("{} no longer accepts ", "{} is no longer "),
     "type-widened": ("{} now also accepts ", "{} may now be "),
     "value-added": ("{} now also accepts {1}", "{} now also has the value {1}"),
     "value-removed": ("{} no longer accepts {1}", "{} no longer has the value {1}"),
 }
-_BREAKS_BOTH = frozenset({"changed", "incomparable", "removed", "renamed"})
+_BREAKS_BOTH = frozenset({"changed", "incomparable", "removed"})
 _BREAKS_CALLERS = frozenset(
     {"added-required", "names-closed", "now-required", "type-narrowed", "value-removed"}
 )
@@ -267,11 +261,6 @@ class _Comparison:
         removed = [name for name in before if name not in now]
         added = [name for name in now if name not in before]
         found = list(self._compare_rules(old, new, at))
-        for name, new_name in _find_renamed(before, now, removed, added):
-            removed.remove(name)
-            added.remove(new_name)
-            here = replace(at.property(new_name), label=at.property(name).label)
-            found.append(self._change("renamed", here, new_name, old=name, new=new_name))
         found += [self._change("removed", at.property(name), old=before[name]) for name in removed]
         for name in added:
             found += self._compare_added(old, now[name], name in required_now, at.property(name))
@@ -357,47 +346,6 @@ def _list(values: list[Any]) -> str:
     shown = ", ".join(codec.canonical(value).decode() for value in values[:_MAX_VALUES])
     more = len(values) - _MAX_VALUES
     return f"{shown} and {more} more" if more > 0 else shown
-
-
-# --- renamed properties -------------------------------------------------------------------------------------
-
-
-def are_similar(first: str, second: str) -> bool:
-    """Return whether one name contains the other, or most of its letters."""
-    one, other = first.casefold(), second.casefold()
-    return one in other or other in one or SequenceMatcher(None, one, other).ratio() >= _SIMILAR_NAME
-
-
-def _find_renamed(
-    before: Mapping[str, Any], now: Mapping[str, Any], removed: Iterable[str], added: Iterable[str]
-) -> list[tuple[str, str]]:
-    """Return old and new names of parameters with one schema, and one description or similar names."""
-    found: list[tuple[str, str]] = []
-    free = list(added)
-    for name in removed:
-        likely = [
-            other
-            for other in free
-            if _without_texts(before[name]) == _without_texts(now[other])
-            and (are_similar(name, other) or _have_same_description(before[name], now[other]))
-        ]
-        if len(likely) == 1:
-            free.remove(likely[0])
-            found.append((name, likely[0]))
-    return found
-
-
-def _without_texts(schema: Any) -> bytes:
-    if not isinstance(schema, Mapping):
-        return codec.canonical(schema)
-    return codec.canonical(
-        {key: value for key, value in schema.items() if key not in ANNOTATIONS - {"default"}}
-    )
-
-
-def _have_same_description(first: Any, second: Any) -> bool:
-    texts = [schema.get("description") if isinstance(schema, Mapping) else None for schema in (first, second)]
-    return bool(texts[0]) and texts[0] == texts[1]
 
 
 # --- taking schemas apart -----------------------------------------------------------------------------------

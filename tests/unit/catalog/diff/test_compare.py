@@ -9,7 +9,7 @@ import pytest
 
 from toolcrib import Tool, ToolDefinition
 from toolcrib.catalog.diff import Change
-from toolcrib.catalog.diff.compare import LookAlikes, compare
+from toolcrib.catalog.diff.compare import compare
 from toolcrib.sources.described import describe
 
 
@@ -184,33 +184,18 @@ def test_added_and_removed_tools() -> None:
     assert (found.advice, found.before, found.after) == ("major", 1, 1)
 
 
-def test_a_renamed_tool_is_one_change_and_what_else_changed() -> None:
-    old = make("search_orders", annotations={"readOnlyHint": True})
-    found = compare([old], [make("find_all_orders")])
-    assert [(change.code, change.tool) for change in found.changes] == [
-        ("hint-worse", "find_all_orders"),
-        ("tool-renamed", "find_all_orders"),
-    ]
-    similar = compare([make("find_order")], [make("find_orders", "Find orders by status, newest first.")])
-    assert "tool-renamed" in {change.code for change in similar.changes}
-
-
 @pytest.mark.parametrize(
     ("name", "twin"),
     [
-        ("find_odrers", "find_orders"),
         ("find-orders", "find_orders"),
         ("findOrders", "find_orders"),
         ("find_0rders", "find_orders"),
-        ("find_oders", "find_orders"),
-        ("find_orrders", "find_orders"),
         ("find_order", None),
         ("find_orders2", None),
         ("get_a", None),
     ],
 )
 def test_new_names_that_are_easily_mistaken_for_others(name: str, twin: str | None) -> None:
-    assert LookAlikes(["find_orders", "get_b", name]).find(name) == twin
     old = make()
     found = compare(
         [old], [old, make(name, "Something else entirely, by another hand.", input_schema={"type": "object"})]

@@ -182,14 +182,6 @@ def test_parameters_that_are_added_removed_and_become_required() -> None:
     assert ("compatible", "`b` is now optional") in grades(new, old)
 
 
-def test_a_renamed_parameter_is_one_change() -> None:
-    def tool(name: str) -> Tool:
-        return make(input_schema={"type": "object", "properties": {name: {"type": "integer", "maximum": 9}}})
-
-    words = "`max_count` was renamed to `count`: callers that send the old name will fail"
-    assert grades(tool("max_count"), tool("count")) == [("breaking", words)]
-
-
 def test_nested_changes_have_a_path_and_a_pointer() -> None:
     def tool(kind: str) -> Tool:
         inner = {"type": "array", "items": {"type": "object", "properties": {"id": {"type": kind}}}}
