@@ -80,7 +80,6 @@ MODULES = {
     "toolcrib.sources.descriptors": ["read_descriptors", "write_descriptor"],
     "toolcrib.schema.docstrings": ["parse_docstring"],
     "toolcrib.agents": ["AgentRunner", "SessionCtx", "Limits", "Provider", "Final", "Failure"],
-    "toolcrib.transports.http.routes": ["HTTPRequest", "HTTPResponse"],
     "toolcrib.logs": ["configure"],
 }
 """Names beside those of `toolcrib` itself that pages of the documentation use."""

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from toolcrib.config.settings import Policy, Tasks
     from toolcrib.policy.enforcer import PolicyEnforcer
     from toolcrib.protocol.methods import Method
-    from toolcrib.transports.http.routes import Route
+    from toolcrib.transports.http.mounts import Application, Mount
     from toolcrib.transports.serving import Transports
 
 logger = logging.getLogger("toolcrib")
@@ -205,7 +205,7 @@ _OTHER_ATTRIBUTES = {
     "remove_prompt": "use server.prompts.remove(name)",
     "remove_resource": "use server.resources.remove(uri)",
     "render_prompt": "use await server.get_prompt(name, arguments)",
-    **dict.fromkeys(("mount", "import_server"), "use server.add(other, namespace=...)"),
+    "import_server": "use server.add(other, namespace=...)",
     **dict.fromkeys(("http_app", "streamable_http_app", "sse_app"), "use server.asgi()"),
     **dict.fromkeys(("run_async", "run_http_async", "run_stdio_async"), "use await server.run(...)"),
     **dict.fromkeys(
@@ -287,7 +287,8 @@ class MCPServer(ServerFeatures):
         self._shutting_down = False
         self._ended: Future[None] = Future()
         self._methods: list[Method] = []
-        self._routes: list[Route] = []
+        self._mounts: list[Mount] = []
+        self._routes: list[Any] = []  # of Starlette
         self._transports: Transports | None = None
         self._mounted: Any = None  # the ASGI application of `__call__`
         self.enforcer: PolicyEnforcer | None = None
@@ -684,7 +685,7 @@ class MCPServer(ServerFeatures):
             own: dict[str, Any] = {name: getattr(self.settings, name) for name in _PROTOCOL_SETTINGS}
             own |= {"version": self.version, "methods": tuple(self._methods), "state": self.storage}
             settings = EngineSettings(name=self.name, dynamic=self.dynamic, **own)
-            self._transports = Transports(self.dispatcher, settings, self.enforcer, self._routes)
+            self._transports = Transports(self.dispatcher, settings, self.enforcer, self._collect_mounts)
             if self._running:
                 self._transports.open()
         return self._transports
@@ -712,16 +713,33 @@ class MCPServer(ServerFeatures):
     def route(self, path: str, *, methods: Iterable[str] = ("GET",)) -> Callable[[F], F]:
         """Serve an HTTP path of your own beside MCP: `@server.route("/orders/{id}", methods=["POST"])`.
 
-        The function, async or not, gets an `HTTPRequest` (`toolcrib.transports.http.routes`) and returns an
-        `HTTPResponse`, text, bytes or JSON. The route is behind the same authentication as MCP.
+        The function, async or not, gets a request of Starlette and returns a response of Starlette, which the
+        extra `routes` installs. The route is behind the same authentication as MCP.
         """
-        from toolcrib.transports.http.routes import Route  # few servers have routes
+        from toolcrib.transports.http.mounts import make_route  # few servers have routes
 
         def decorate(function: F) -> F:
-            self._routes.append(Route.of(path, methods, function))
+            self._routes.append(make_route(path, function, methods))
             return function
 
         return decorate
+
+    def mount(self, path: str, app: Application | None = None) -> None:
+        """Serve an ASGI application below a path, beside MCP and behind the same authentication.
+
+        Its lifespan is not run, and WebSockets are not supported. `request.state.principal` is the caller.
+        """
+        from toolcrib.transports.http.mounts import Mount  # few servers have mounts
+
+        if isinstance(path, MCPServer) or isinstance(app, MCPServer):
+            hint = "use server.add(other, namespace=...) for its tools"
+            raise ConfigurationError("a server is not mounted in another", key="mount", hint=hint)
+        self._mounts.append(Mount.at(path, app))
+
+    def _collect_mounts(self) -> Sequence[Mount]:
+        from toolcrib.transports.http.mounts import collect_mounts
+
+        return collect_mounts(self._mounts, self._routes)
 
     @property
     def has_guards(self) -> bool:
@@ -729,9 +747,10 @@ class MCPServer(ServerFeatures):
         return self.enforcer is not None or bool(self._middleware)
 
     def copy_extensions(self, other: MCPServer) -> None:
-        """Use the middleware, methods and routes of another server too."""
+        """Use the middleware, methods, mounts and routes of another server too."""
         self._middleware += other._middleware
         self._methods += other._methods
+        self._mounts += other._mounts
         self._routes += other._routes
         if self._middleware:
             self._compose()

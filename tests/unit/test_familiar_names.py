@@ -106,7 +106,6 @@ def test_arguments_of_other_servers_are_answered(settings: dict[str, Any], hint:
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("mount", " (use server.add(other, namespace=...))"),
         ("http_app", " (use server.asgi())"),
         ("add_middleware", " (use server.middleware(...))"),
         ("add_template", " (use server.resource('orders://{id}'), which takes templates too)"),

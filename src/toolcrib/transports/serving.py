@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from toolcrib.tool import Tool
     from toolcrib.transports.http.auth import AuthMiddleware
     from toolcrib.transports.http.endpoint import Endpoint
-    from toolcrib.transports.http.routes import Route
+    from toolcrib.transports.http.mounts import Mount
     from toolcrib.transports.http.server import Timeouts
     from toolcrib.transports.pipe import Pipe
 
@@ -90,10 +90,10 @@ class Transports:
         dispatcher: FeatureDispatcher,
         settings: EngineSettings,
         enforcer: PolicyEnforcer | None = None,
-        routes: Sequence[Route] = (),
+        mounts: Callable[[], Sequence[Mount]] = tuple,
     ) -> None:
         self._enforcer = enforcer
-        self._routes = routes
+        self._mounts = mounts
         self.engine = Engine(dispatcher, settings)
         self.relay: Callable[[str], None] | None = None
         """Tells other processes of the server that a resource has changed."""
@@ -200,7 +200,7 @@ class Transports:
             path=options.path,
             legacy_sse=options.pair,
             auth=self._auth(options),
-            routes=self._routes,
+            mounts=self._mounts(),
         )
 
     def _auth(self, options: HTTPOptions) -> AuthMiddleware | None:

@@ -46,7 +46,7 @@ def send(
     body = b"" if message is None else json.dumps(message).encode()
     path, _, query = path.partition("?")
     who = Principal(headers.get("X_Name", "nobody"))
-    request = Request(Head(method, path, {**HEADERS, **fields}, query), body, root="/at")
+    request = Request(Head(method, path, {**HEADERS, **fields}, query), body, scope={"root_path": "/at"})
     request.principal = who
     return receive(endpoint, request)
 

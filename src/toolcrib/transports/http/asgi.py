@@ -10,7 +10,7 @@ Time-outs for reading and writing are those of the ASGI server.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -18,6 +18,7 @@ from toolcrib.protocol import Reply
 from toolcrib.protocol.messages import Headers
 from toolcrib.transports.eager import EagerStarter
 from toolcrib.transports.http.endpoint import Endpoint
+from toolcrib.transports.http.mounts import Message, Receive, Scope, Send
 from toolcrib.transports.http.request import (
     FREE_BYTES,
     LONG_HEAD,
@@ -41,11 +42,6 @@ from toolcrib.transports.http.response import (
     Response,
     error_response,
 )
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
 
 
 class ASGIApp:
@@ -137,7 +133,7 @@ class ASGIApp:
             b"",
             server[0] if server else None,
             client[0] if client else None,
-            scope.get("root_path", ""),
+            scope,
         )
         try:
             outcome: Any = endpoint.admit(request)
@@ -218,6 +214,7 @@ class _Writer:
         self._store = store
         self._unread = OutputBuffer(store, self._cut)
         self._wake = asyncio.Event()
+        self._taken = asyncio.Event()
         self._is_done = False
         self._is_cut = False
 
@@ -247,6 +244,7 @@ class _Writer:
             body = self._unread.take(PIECE)
             is_last = self._is_done and not self._unread.size
             await self._send({"type": "http.response.body", "body": body, "more_body": not is_last})
+        self._taken.set()
         if self._is_done and not is_last and not self._is_cut:
             await self._send({"type": "http.response.body", "body": b""})
 
@@ -259,9 +257,20 @@ class _Writer:
             self._unread.append(body)
         self.finish()
 
-    def open(self) -> None:
-        self._start = {"type": "http.response.start", "status": 200, "headers": [*SSE_HEADERS, *self._cors]}
-        self._store.add_stream(self)
+    def open(
+        self,
+        status: int = 200,
+        headers: Headers = SSE_HEADERS,
+        length: int | None = None,
+        *,
+        is_events: bool = True,
+        has_body: bool = True,  # noqa: ARG002 # the ASGI server knows
+    ) -> None:
+        sized = () if length is None else ((b"content-length", b"%d" % length),)
+        fields = [*headers, *sized, *self._cors]
+        self._start = {"type": "http.response.start", "status": status, "headers": fields}
+        if is_events:
+            self._store.add_stream(self)
         self._wake.set()
 
     def write(self, data: bytes) -> None:
@@ -272,6 +281,14 @@ class _Writer:
             return
         self._unread.append(data)
         self._wake.set()
+
+    async def drain(self) -> None:
+        if self._unread.size:
+            self._taken.clear()
+            await self._taken.wait()
+
+    def cut(self) -> None:
+        self._unread.cut()
 
     def finish(self) -> None:
         self._is_done = True

@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
+from weakref import WeakSet
 
 from toolcrib.errors import ConfigurationError
 from toolcrib.protocol import Engine, Reply
@@ -25,7 +26,7 @@ from toolcrib.validation import codec
 
 if TYPE_CHECKING:
     from toolcrib.transports.http.auth import AuthMiddleware
-    from toolcrib.transports.http.routes import Route
+    from toolcrib.transports.http.mounts import Mount, MountedResponse
 
 _MODERN_MARK = VERSION.partition("/")[0].encode()  # the slash may be escaped
 _NOT_ALLOWED = {403: "Origin not allowed", 421: "Host not allowed"}
@@ -47,13 +48,13 @@ class Endpoint:
         path: str = "/mcp",
         legacy_sse: bool = True,
         auth: AuthMiddleware | None = None,
-        routes: Sequence[Route] = (),
+        mounts: Sequence[Mount] = (),
     ) -> None:
-        for route in routes:
-            if route.path == path:
-                raise ConfigurationError(f"{path} is the path of MCP", key="route", hint="use another path")
+        if any(mount.path == path for mount in mounts):
+            raise ConfigurationError(f"{path} is the path of MCP", key="mount", hint="use another path")
         self.auth = auth
-        self.routes = routes
+        self.mounts = mounts
+        self._mounted: WeakSet[MountedResponse] = WeakSet()
         self.engine = engine
         self.hosts = hosts
         self.path = path
@@ -63,6 +64,14 @@ class Endpoint:
         self.starter: EagerStarter | None = None
         self._replay_budget = ReplayBudget()
         self._legacy_sse = LegacySSE(engine) if legacy_sse and engine.settings.keeps_sessions else None
+
+    def drain(self) -> None:
+        """Accept nothing new, and end the streams."""
+        self.is_draining = True
+        self.engine.close()
+        for response in list(self._mounted):
+            if response.is_open:
+                response.end()
 
     def close(self) -> None:
         if self.starter is not None:
@@ -155,15 +164,15 @@ class Endpoint:
                 key = parse_qs(head.query).get("session_id", [""])[0]
                 return _check_type(request) or sse.post(key, request.body, request.principal)
             return error_response(405, "Method not allowed on this path")
-        if self.routes:
-            if self.is_draining:
-                return self.busy()
-            from toolcrib.transports.http.routes import find_route  # few servers have routes
+        for mount in self.mounts:
+            if mount.has(head.path):
+                if self.is_draining:
+                    return self.busy()
+                from toolcrib.transports.http.mounts import MountedResponse  # few servers have mounts
 
-            dispatcher = self.engine.dispatcher
-            found = find_route(self.routes, request, dispatcher.runner, dispatcher.timeout_s)
-            if found is not None:
-                return found
+                response = MountedResponse(mount, request, self.engine.dispatcher.timeout_s)
+                self._mounted.add(response)
+                return self._watch(response, request)
         return error_response(404, f"Not found; MCP is at {request.root}{self.path}")
 
     def _watch(self, outcome: Reply | PendingResponse, request: Request) -> Reply | PendingResponse:

@@ -137,7 +137,7 @@ class Request(Peer):
     an error gets its own status, and only a call that sends messages, or takes long, becomes a stream. The
     stream of a session can be resumed by its client.
 
-    `root` is the path below which the application is mounted; the path of the head does not repeat it.
+    `scope` is that of the ASGI server, if there is one.
     `local` is the address that the client connected to. `principal` is known once the request `is_admitted`;
     `admission` is the task that decides that, if it takes time. `reserved` are the bytes that the body takes
     of the budget. `held` are messages that were sent before there was anybody to write to.
@@ -159,7 +159,7 @@ class Request(Peer):
         "issue_challenge",
         "local",
         "reserved",
-        "root",
+        "scope",
     )
     _pending: PendingRequest | None
     _outcome: Reply | ReplyTask | AwaitingRecord | None
@@ -173,7 +173,7 @@ class Request(Peer):
         body: bytes = b"",
         local: str | None = None,
         remote: str | None = None,
-        root: str = "",
+        scope: Mapping[str, Any] | None = None,
     ) -> None:
         # As in Peer, without a second call.
         self.principal: Principal = LOCAL
@@ -185,13 +185,18 @@ class Request(Peer):
         self.head = head
         self.body = body
         self.local = local
-        self.root = root
+        self.scope = scope
         self.is_admitted = False
         self.admission: asyncio.Task[Response | None] | None = None
         self.reserved = 0
         self.issue_challenge: Callable[[Sequence[str]], Headers] | None = None
         self.held: list[bytes | None] | None = None  # None among them: close_stream
         self._phase = _NEW
+
+    @property
+    def root(self) -> str:
+        """The path below which the application is mounted; the path of the head does not repeat it."""
+        return "" if self.scope is None else str(self.scope.get("root_path", ""))
 
     def challenge(self, scopes: Sequence[str]) -> Headers:
         return () if self.issue_challenge is None else self.issue_challenge(scopes)

@@ -95,13 +95,29 @@ class ResponseWriter(Protocol):
 
     def respond(self, reply: Reply) -> None: ...
 
-    def open(self) -> None:
-        """Begin a stream of events."""
+    def open(
+        self,
+        status: int = 200,
+        headers: Headers = SSE_HEADERS,
+        length: int | None = None,
+        *,
+        is_events: bool = True,
+        has_body: bool = True,
+    ) -> None:
+        """Begin a stream: of events, or a body that is written in pieces and may have a known length."""
         ...
 
     def write(self, data: bytes) -> None: ...
 
+    async def drain(self) -> None:
+        """Wait until the client has taken what was written."""
+        ...
+
     def finish(self) -> None: ...
+
+    def cut(self) -> None:
+        """Break off a response: the client sees that it is not complete."""
+        ...
 
 
 class PendingResponse(Protocol):
@@ -326,6 +342,7 @@ class Output:
 
     __slots__ = (
         "_connection",
+        "_drained",
         "_is_chunked",
         "_is_ending",
         "_is_paused",
@@ -349,6 +366,7 @@ class Output:
         self._is_stream = False
         self._is_chunked = False
         self._is_ending = False  # everything was written; what is unread still has to go
+        self._drained: asyncio.Future[None] | None = None
         self.closes = False
         self.is_idle = True
 
@@ -377,19 +395,32 @@ class Output:
             self.is_idle = True
             self._connection.responded(self.closes)
 
-    def open(self) -> None:
+    def open(
+        self,
+        status: int = 200,
+        headers: Headers = SSE_HEADERS,
+        length: int | None = None,
+        *,
+        is_events: bool = True,
+        has_body: bool = True,
+    ) -> None:
         if self.is_idle:
             return
-        lines = [_LINES[200], *(b"%b: %b\r\n" % item for item in (*SSE_HEADERS, *self.head.cors))]
+        line = _LINES.get(status) or b"HTTP/1.1 %d Unknown\r\n" % status
+        lines = [line, *(b"%b: %b\r\n" % item for item in (*headers, *self.head.cors))]
         lines.append(b"date: %b\r\n" % self._store.date)
-        if self.head.is_http11:
+        self._is_chunked = has_body and length is None and self.head.is_http11
+        if length is not None:
+            lines.append(b"content-length: %d\r\n" % length)
+        elif self._is_chunked:
             lines.append(b"transfer-encoding: chunked\r\n")
-        else:
+        elif has_body:
             self.closes = True
         if self.closes:
             lines.append(b"connection: close\r\n")
-        self._is_stream, self._is_chunked = True, self.head.is_http11
-        self._store.add_stream(self)
+        self._is_stream = True
+        if is_events:
+            self._store.add_stream(self)
         self._store.flush()
         self._transport.write(b"".join(lines) + b"\r\n")
 
@@ -400,6 +431,15 @@ class Output:
             self._transport.abort()  # the client does not read
             return
         self._put(b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data)
+
+    async def drain(self) -> None:
+        if self._is_paused or self._unread.size:
+            self._drained = asyncio.get_running_loop().create_future()
+            await self._drained
+
+    def cut(self) -> None:
+        if not self.is_idle:
+            self._transport.abort()
 
     def finish(self) -> None:
         if not self._is_stream:
@@ -421,6 +461,10 @@ class Output:
         self._connection.write_by = float("inf")
         while not self._is_paused and self._unread.size:
             self._transport.write(self._unread.take(PIECE))
+        if self._drained is not None and not self._is_paused:
+            if not self._drained.done():  # the response was not cancelled
+                self._drained.set_result(None)
+            self._drained = None
         if self._is_ending:
             self._end()
 

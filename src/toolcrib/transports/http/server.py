@@ -87,10 +87,10 @@ class HTTPServer:
 
     async def stop(self, drain_s: float = DRAIN_S) -> None:
         """Accept nothing new, and let running calls end, but not for longer than `drain_s`."""
-        self.is_draining = self.endpoint.is_draining = True
+        self.is_draining = True
         for server in self._servers:
             server.close()
-        self.endpoint.engine.close()
+        self.endpoint.drain()
         for connection in list(self._connections):
             connection.end()
         self._empty.clear()
