@@ -13,7 +13,7 @@ import logging
 import math
 import reprlib
 import time
-from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
 
@@ -391,25 +391,33 @@ class Context:
             raise self._misuse("ctx.state is there while the server runs: call it in `async with server`")
         return lifespan.state
 
-    @property
-    def session_state(self) -> MutableMapping[str, Any]:
-        """What tools keep for the session of the caller. Clients of 2026-07-28 have none over HTTP: there it
-        belongs to their credentials."""
-        return self._find_state(
-            "of_session", "ctx.session_state needs a caller with a session or credentials"
-        )
+    def get_state(self, key: str, *, of: Literal["session", "principal"] = "session") -> Any:
+        """Return a value that a tool has set for the session of the caller, or for its principal in all
+        sessions; None if there is none. Clients of 2026-07-28 have no session over HTTP: there it belongs to
+        their credentials."""
+        states, owner = self._find_state("get_state", key, of)
+        return self._run(states.get(of, owner, key))
 
-    @property
-    def principal_state(self) -> MutableMapping[str, Any]:
-        """What tools keep for the principal, in all its sessions."""
-        return self._find_state("of_principal", "ctx.principal_state needs a caller with credentials")
+    def set_state(self, key: str, value: Any, *, of: Literal["session", "principal"] = "session") -> Any:
+        """Keep a JSON value for the session of the caller, or for its principal. None removes it."""
+        states, owner = self._find_state("set_state", key, of)
+        try:
+            data = None if value is None else codec.encode(value)
+        except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
+            raise self._misuse(f"ctx.set_state('{key}') takes a JSON value: {error}") from None
+        if data is not None and len(data) > states.max_bytes:
+            raise self._misuse(f"ctx.set_state('{key}') takes at most {states.max_bytes} bytes of JSON")
+        return self._run(states.set(of, owner, key, data))
 
-    def _find_state(self, method: str, problem: str) -> MutableMapping[str, Any]:
+    def _find_state(self, method: str, key: str, of: str) -> tuple[Any, str]:
+        if type(key) is not str or of not in ("session", "principal"):
+            raise self._misuse(f"ctx.{method}() takes a string, and of='session' or of='principal'")
         states = getattr(self.server, "caller_states", None)
-        state: MutableMapping[str, Any] | None = None if states is None else getattr(states, method)(self)
-        if state is None:
-            raise self._misuse(problem)
-        return state
+        owner = None if states is None else states.find_owner(self, of)
+        if owner is None:
+            needed = "credentials" if of == "principal" else "a session or credentials"
+            raise self._misuse(f"ctx.{method}(of='{of}') needs a caller with {needed}")
+        return states, owner
 
     def progress(self, progress: float, total: float | None = None, message: str | None = None) -> _Done:
         """Report progress to the caller. Works with and without `await`."""
@@ -504,17 +512,24 @@ class Context:
 
     def _ask_any(self, questions: Mapping[str, Question], key: str | None) -> Any:
         questions, loaders = self._prepare(questions)
-        running = _running_loop()
+        asking = self._ask(questions, loaders, key)
         asked = self.asked = self.asked or []
+        if self.loop is None or _running_loop() is self.loop:
+            asked.append(asking)
+            return PendingAnswer(asking, self._misuse)
+        return self._run(asking)
+
+    def _run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        """Return something to be awaited; on a thread, wait for the result and return it."""
+        running = _running_loop()
         if self.loop is None or running is self.loop:
-            asked.append(self._ask(questions, loaders, key))
-            return PendingAnswer(asked[-1], self._misuse)
+            return coroutine
         if self.cancelled:
+            coroutine.close()
             raise concurrent.futures.CancelledError
         if running is not None:  # a thread with a loop of its own
-            asking = self._ask(questions, loaders, key)
-            return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asking, self.loop))
-        return self.wait_for(self._ask(questions, loaders, key))
+            return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self.loop))
+        return self.wait_for(coroutine)
 
     def wait_for(self, coroutine: Coroutine[Any, Any, Any], *, is_cleanup: bool = False) -> Any:
         """Run a coroutine on the event loop of the call, while this thread waits, and return its result.
@@ -642,20 +657,20 @@ def _load_reply(key: str, reply: Any, load: Callable[[Any], Any] | None) -> Any:
 
 _ELSEWHERE = {
     "client_id": "use ctx.principal.name",
-    "delete_state": "use del ctx.session_state['key']",
+    "delete_state": "use await ctx.set_state('key', None)",
     "elicit": "use ctx.ask('key', message, Model)",
     "elicit_url": "use ctx.ask_to_visit('key', message, url)",
     "fastmcp": "use ctx.server",
-    "get_state": "use ctx.session_state['key']",
     "lifespan_context": "use ctx.state",
     "list_roots": "use ctx.folders()",
     "mcp_server": "use ctx.server",
     "headers": "use ctx.request.headers",
     "request_context": "use ctx.state for what the lifespan yields, ctx.request for the HTTP request",
     "request_id": "use ctx.channel.request",
-    "session": "use ctx.ask, ctx.sample, ctx.folders, ctx.log or ctx.session_state",
-    "session_id": "use ctx.session_state for what belongs to a session",
-    "set_state": "use ctx.session_state['key'] = value",
+    "principal_state": "use await ctx.get_state('key', of='principal') and ctx.set_state",
+    "session": "use ctx.ask, ctx.sample, ctx.folders, ctx.log or ctx.set_state",
+    "session_id": "use ctx.set_state for what belongs to a session",
+    "session_state": "use await ctx.get_state('key') and await ctx.set_state('key', value)",
     "user": "use ctx.principal",
 }
 """What a Context of mcp or fastmcp has under other names."""

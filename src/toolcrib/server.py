@@ -279,7 +279,6 @@ class MCPServer(ServerFeatures):
         self.switches = dict(given.switches or {})
         self._unused_switches = set(self.switches)
         self.lifespan = None if lifespan is None else Lifespan(lifespan)
-        self.caller_states = CallerStates()
         self.dependency_overrides: dict[Callable[..., Any], Callable[..., Any]] = {}
         """What calls use instead of a function in `Depends`, by that function. See `override`."""
         self._started = time.monotonic()
@@ -582,6 +581,11 @@ class MCPServer(ServerFeatures):
     def storage(self) -> StateHandle:
         """The state of this server: tasks, kept results, what tools keep for their callers."""
         return StateHandle(self.settings.state)
+
+    @cached_property
+    def caller_states(self) -> CallerStates:
+        """What tools keep for their callers."""
+        return CallerStates(self.storage)
 
     async def start(self) -> None:
         """Seal the registry (unless dynamic), build all tools, enter the lifespan, and open the applications.

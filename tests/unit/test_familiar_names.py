@@ -255,7 +255,7 @@ async def test_a_context_reports_and_logs_by_their_names(is_async: bool) -> None
     ("name", "hint"),
     [
         ("elicit", "use ctx.ask('key', message, Model)"),
-        ("set_state", "use ctx.session_state['key'] = value"),
+        ("session_state", "use await ctx.get_state('key') and await ctx.set_state('key', value)"),
         ("lifespan_context", "use ctx.state"),
         ("progres", "did you mean 'progress'?"),
     ],

@@ -1,16 +1,16 @@
 """The state behind tools: the lifespan of a server, and what tools keep for sessions and principals."""
 
 import asyncio
-import gc
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from toolcrib import Context, MCPServer, Principal
 from toolcrib.context import ANONYMOUS, NullChannel
-from toolcrib.dispatch.lifespan import IDLE_S, MAX_KEYS, MAX_PRINCIPALS, CallerStates
 from toolcrib.errors import ConfigurationError
 
 # --- lifespan ----------------------------------------------------------------------------------------
@@ -116,14 +116,27 @@ async def test_state_that_is_not_there_names_what_to_do() -> None:
 # --- sessions and principals -------------------------------------------------------------------------
 
 
-def counting() -> MCPServer:
-    server = MCPServer("counting")
+def counting(**settings: Any) -> MCPServer:
+    server = MCPServer("counting", **settings)
 
     @server.tool
-    def count(ctx: Context) -> str:
-        for state in (ctx.session_state, ctx.principal_state):
-            state["calls"] = state.get("calls", 0) + 1
-        return f"{ctx.session_state['calls']} {ctx.principal_state['calls']}"
+    async def count(ctx: Context) -> str:
+        counts = []
+        for of in ("session", "principal"):
+            counts.append((await ctx.get_state("calls", of=of) or 0) + 1)  # type: ignore[arg-type]
+            await ctx.set_state("calls", counts[-1], of=of)  # type: ignore[arg-type]
+        return "{} {}".format(*counts)
+
+    @server.tool
+    def count_on_a_thread(ctx: Context) -> int:
+        calls: int = (ctx.get_state("calls") or 0) + 1
+        ctx.set_state("calls", calls)
+        return calls
+
+    @server.tool
+    async def keep(value: Any, ctx: Context) -> Any:
+        await ctx.set_state("kept", value)
+        return await ctx.get_state("kept")
 
     return server
 
@@ -147,51 +160,49 @@ async def test_each_session_has_a_state_and_the_principal_has_one_for_all(protoc
 
 
 async def test_clients_without_a_session_share_the_state_of_their_credentials() -> None:
-    server, ada, bob = counting(), Principal("key:ada"), Principal("key:bob")
-    for who, expected in (ada, "1 1"), (bob, "1 1"), (ada, "2 2"):
-        result = await server.call("count", principal=who, channel=Remote())
-        assert result.text == expected
+    ada, bob = Principal("key:ada"), Principal("key:bob")
+    async with counting() as server:
+        for who, expected in (ada, "1 1"), (bob, "1 1"), (ada, "2 2"):
+            result = await server.call("count", principal=who, channel=Remote())
+            assert result.text == expected
 
 
 async def test_strangers_share_nothing() -> None:
-    result = await counting().call("count", channel=Remote())
-    assert "ctx.session_state needs a caller with a session or credentials" in result.text
-    result = await counting().call("count", principal=ANONYMOUS, channel=Remote(session=NullChannel()))
-    assert "ctx.principal_state needs a caller with credentials" in result.text
+    async with counting() as server:
+        result = await server.call("count", channel=Remote())
+        assert "ctx.get_state(of='session') needs a caller with a session or credentials" in result.text
+        remote = Remote(session=NullChannel())
+        result = await server.call("count", principal=ANONYMOUS, channel=remote)
+        assert "ctx.get_state(of='principal') needs a caller with credentials" in result.text
 
 
-def context_of(name: str, session: object | None = None) -> Context:
-    return Context("count", {}, Principal(name), Remote(session))
+async def test_sync_tools_get_values_without_await() -> None:
+    async with counting() as server, server.connect() as client:
+        assert [(await client.call("count_on_a_thread")).text for _ in range(3)] == ["1", "2", "3"]
 
 
-def test_a_state_is_dropped_with_its_session() -> None:
-    states, session = CallerStates(), NullChannel()
-    state = states.of_session(context_of("local", session))
-    assert state is states.of_session(context_of("local", session))
-    del session
-    gc.collect()
-    assert not states._sessions
+async def test_the_state_of_a_principal_outlives_the_server(tmp_path: Path) -> None:
+    for expected in ("1 1", "1 2"):
+        async with counting(state=f"sqlite:///{tmp_path}/state.db") as server, server.connect() as client:
+            assert (await client.call("count")).text == expected
 
 
-def test_a_state_expires_when_it_was_not_used() -> None:
-    now = 0.0
-    states = CallerStates(lambda: now)
-    first = states.of_principal(context_of("key:ada"))
-    now = IDLE_S - 1
-    assert states.of_principal(context_of("key:ada")) is first
-    now += IDLE_S
-    assert states.of_principal(context_of("key:ada")) is not first
+async def test_json_values_are_kept_and_others_are_refused() -> None:
+    async with counting() as server, server.connect() as client:
+        for value in ({"a": [1, 2.5, None]}, ["text"], 0, False):
+            assert json.loads((await client.call("keep", {"value": value})).text) == value
+        refused = await client.call("keep", {"value": "x" * 70_000})
+        assert "ctx.set_state('kept') takes at most 65536 bytes of JSON" in refused.text
+
+    server = MCPServer("other")
+
+    @server.tool
+    async def keep_object(ctx: Context) -> None:
+        await ctx.set_state("kept", object())
+
+    assert "ctx.set_state('kept') takes a JSON value" in (await server.call("keep_object")).text
 
 
-def test_states_are_bounded() -> None:
-    states = CallerStates()
-    first = states.of_principal(context_of("key:0"))
-    for number in range(1, MAX_PRINCIPALS + 1):
-        states.of_principal(context_of(f"key:{number}"))
-    assert len(states._others) == MAX_PRINCIPALS
-    assert states.of_principal(context_of("key:0")) is not first
-    state = states.of_principal(context_of("key:0"))
-    assert state is not None
-    state.update({str(number): number for number in range(MAX_KEYS)})
-    with pytest.raises(ValueError, match="at most 1000 keys"):
-        state["more"] = 1
+async def test_the_former_dicts_name_what_to_do() -> None:
+    with pytest.raises(AttributeError, match="use await ctx"):
+        _ = Context("count", {}).session_state  # type: ignore[attr-defined]

@@ -12,9 +12,7 @@ import inspect
 import logging
 import secrets
 import threading
-import time
 import weakref
-from collections import OrderedDict, UserDict
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
@@ -27,7 +25,10 @@ from toolcrib.dispatch.middleware import call_hook
 from toolcrib.errors import CallError, ConfigurationError, ToolCrashedError, ToolTimeoutError
 from toolcrib.registry.index import Entry
 from toolcrib.registry.registry import ToolRegistry
+from toolcrib.state import StateHandle
+from toolcrib.state.base import Space, Write
 from toolcrib.tool import Tool
+from toolcrib.validation import codec
 
 logger = logging.getLogger("toolcrib")
 
@@ -37,10 +38,15 @@ IDLE_CHECK_S = 0.05
 """How often an application without tools is checked for running calls."""
 
 
-MAX_PRINCIPALS = 10_000
-MAX_KEYS = 1_000
-IDLE_S = 3600.0
-"""How long the state of a caller is kept after its last use."""
+MAX_STATE_BYTES = 65_536
+SESSION_S = 86_400.0
+PRINCIPAL_S = 30 * 86_400.0
+"""How long a value is kept after it was last written."""
+_CAPS = (100_000, 64 * 2**20, MAX_STATE_BYTES, 1_000)
+STATES = {
+    "session": (Space("session", *_CAPS, when_full="evict", durable=False), SESSION_S),
+    "principal": (Space("caller", *_CAPS, when_full="evict", durable=True), PRINCIPAL_S),
+}
 
 
 # --- the lifespan of a server ------------------------------------------------------------------------
@@ -132,54 +138,38 @@ class Lifespan:
 # --- what tools keep for their callers ---------------------------------------------------------------
 
 
-class CallerState(UserDict[str, Any]):
-    """What tools keep for one session or principal: a dict of at most `MAX_KEYS` keys."""
-
-    def __setitem__(self, key: str, value: Any) -> None:
-        if len(self.data) >= MAX_KEYS and key not in self.data:
-            raise ValueError(f"the state of a caller has at most {MAX_KEYS} keys")
-        super().__setitem__(key, value)
-
-
 class CallerStates:
-    """The states of all callers. That of a session is dropped with it, others when they were not used for
-    `IDLE_S`, or for the longest time where there are more than `MAX_PRINCIPALS`."""
+    """JSON values of sessions and principals, in the state of the server."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self, storage: StateHandle) -> None:
+        self._storage = storage
         self._lock = threading.Lock()
-        self._sessions: weakref.WeakKeyDictionary[object, CallerState] = weakref.WeakKeyDictionary()
-        self._others: OrderedDict[tuple[str, str], tuple[float, CallerState]] = OrderedDict()
+        self.max_bytes = MAX_STATE_BYTES
+        self._sessions: weakref.WeakKeyDictionary[object, str] = weakref.WeakKeyDictionary()
 
-    def of_session(self, context: Context) -> CallerState | None:
-        """Return the state of the session of a call, or of its credentials where it has none. None: it has
+    def find_owner(self, context: Context, of: str) -> str | None:
+        """Return whose state a call uses: its session, or its credentials if it has none. None: it has
         neither."""
+        if of == "principal":
+            return None if context.principal is ANONYMOUS else context.principal.binding
         session = context.channel.session
         if session is None:
-            return self._of("session", context) if context.is_identified else None
+            return context.principal.binding if context.is_identified else None
         with self._lock:
-            state = self._sessions.get(session)
-            if state is None:
-                state = self._sessions[session] = CallerState()
-            return state
+            return self._sessions.setdefault(session, secrets.token_hex(16))
 
-    def of_principal(self, context: Context) -> CallerState | None:
-        """Return the state of the principal of a call, None for one without credentials."""
-        return None if context.principal is ANONYMOUS else self._of("principal", context)
+    async def get(self, of: str, owner: str, key: str) -> Any:
+        space, _ = STATES[of]
+        item = await self._storage.engine.values.get(space, _key_of(owner, key))
+        return None if item is None else codec.decode(item.value)
 
-    def _of(self, kind: str, context: Context) -> CallerState:
-        key, now = (kind, context.principal.binding), self._clock()
-        with self._lock:
-            used, state = self._others.pop(key, (now, None))
-            if now - used >= IDLE_S:
-                state = None
-            while self._others:  # the one that was not used for the longest time is the first
-                oldest, (used, _) = next(iter(self._others.items()))
-                if now - used < IDLE_S and len(self._others) < MAX_PRINCIPALS:
-                    break
-                del self._others[oldest]
-            self._others[key] = (now, CallerState() if state is None else state)
-            return self._others[key][1]
+    async def set(self, of: str, owner: str, key: str, value: bytes | None) -> None:
+        space, ttl_s = STATES[of]
+        await self._storage.engine.values.commit([Write(space, _key_of(owner, key), value, ttl_s, owner)])
+
+
+def _key_of(owner: str, key: str) -> str:
+    return codec.write([owner, key]).decode()
 
 
 # --- applications ------------------------------------------------------------------------------------
