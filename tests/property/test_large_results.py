@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -12,8 +13,16 @@ from toolcrib import Result
 from toolcrib.content import text_block
 from toolcrib.context import LOCAL
 from toolcrib.definition import LargeResults
-from toolcrib.dispatch.large_results import SHORTENED, KeptResults, ResultBudget, count_content, count_tokens
+from toolcrib.dispatch.large_results import (
+    KEPT,
+    SHORTENED,
+    KeptResults,
+    ResultBudget,
+    count_content,
+    count_tokens,
+)
 from toolcrib.schema.result import ToolResults
+from toolcrib.state import StateHandle
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
@@ -45,7 +54,13 @@ def build_budget(
 ) -> tuple[ResultBudget, KeptResults | None]:
     tool = Tool.from_function(returns_anything)
     tool._results = ToolResults("returns_anything", schema, None, trusted=True)
-    store = None if max_bytes is None else KeptResults(lambda principal, tool: True, max_own_bytes=max_bytes)
+    store = (
+        None
+        if max_bytes is None
+        else KeptResults(
+            lambda principal, tool: True, StateHandle(), space=KEPT._replace(max_value=max_bytes)
+        )
+    )
     return ResultBudget(tool, max_tokens, mode, store), store
 
 
@@ -115,7 +130,7 @@ def check_blocks(result: Result, fitted: Result, cuts: list[dict[str, Any]], uri
 
 def check_kept(result: Result, store: KeptResults | None, uri: str) -> None:
     assert store is not None
-    contents = store.find(LOCAL, uri)
+    contents = asyncio.run(store.find(LOCAL, uri))
     assert contents is not None
     if result.is_structured:
         assert json.loads(contents[0]["text"]) == result.structured_content
@@ -129,7 +144,7 @@ def test_data_is_shortened_by_whole_items_or_linked_or_sent_whole(
 ) -> None:
     result = Result([text_block(codec.write(data).decode())], data, is_structured=True)
     budget, store = build_budget(max_tokens, mode, schema, max_bytes)
-    fitted = budget.fit(result, LOCAL)
+    fitted = asyncio.run(budget.fit(result, LOCAL))
     check(result, fitted, max_tokens, store)
     tool_results = ToolResults("any", schema, None, trusted=True)
     if schema is not None and tool_results.fits(data):
@@ -143,7 +158,7 @@ def test_blocks_are_dropped_whole_or_linked_or_sent_whole(
 ) -> None:
     result = Result([text_block(text) for text in texts])
     budget, store = build_budget(max_tokens, mode, None, max_bytes)
-    check(result, budget.fit(result, LOCAL), max_tokens, store)
+    check(result, asyncio.run(budget.fit(result, LOCAL)), max_tokens, store)
 
 
 @given(DATA, TEXTS, st.integers(200, 1_500), STORES)
@@ -152,7 +167,7 @@ def test_data_and_texts_of_their_own_are_shortened_apart(
 ) -> None:
     result = Result([text_block(f"- {text}") for text in texts], data, is_structured=True)
     budget, store = build_budget(max_tokens, "shorten", None, max_bytes)
-    fitted = budget.fit(result, LOCAL)
+    fitted = asyncio.run(budget.fit(result, LOCAL))
     is_linked = fitted.meta is not None and fitted.meta[SHORTENED].get("uri")
     if not is_linked:
         check(result, fitted, max_tokens, store)

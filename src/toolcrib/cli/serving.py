@@ -156,6 +156,7 @@ class ServeProcess:
         enforcer = self.loaded.server.enforcer
         if workers > 1:
             self.loaded.server.storage.share(shared_folder)
+            self.loaded.server.dispatcher.keeps_results = True  # any worker finds them
         if enforcer is not None:  # the policy of files was checked before, this may be one of the code
             check_workers_policy(enforcer.policy, workers)
             if enforcer.telemetry is not None and shared_folder is not None:

@@ -2,8 +2,8 @@
 
 The supervisor imports no tool, so no tool can harm it. Each worker is a fresh interpreter that inherits its
 sockets and one end of a channel. Over the channel it gets its configuration (so that it is not visible in the
-process list), reports when it is ready, and then sends and gets the URIs of resources that change; when the
-channel closes, the other side has ended. Needs a system where processes inherit file descriptors.
+process list), and reports when it is ready; when the channel closes, the other side has ended. What workers
+share is in the state of the server. Needs a system where processes inherit file descriptors.
 """
 
 from __future__ import annotations
@@ -36,8 +36,6 @@ MAX_DELAY_S = 30.0
 DRAIN_S = 12.0
 """Time for a worker to stop: ten seconds for its calls, and a margin."""
 MAX_REPORT_BYTES = 256 * 1024 * 1024
-MAX_WAITING_BYTES = 1024 * 1024
-"""Changes that may wait for a worker which does not read; further ones are dropped."""
 _PROGRAM = "from toolcrib.cli.workers import work; work()"
 _HTTP_FIELDS = ("host", "path", "allowed_hosts", "allowed_origins", "insecure")
 _HAS_REUSEPORT = sys.platform == "linux"
@@ -195,19 +193,9 @@ class Supervisor:
     async def _wait_for(self, worker: Worker) -> int:
         if not worker.report:
             await worker.wait_ready()
-        relay = asyncio.create_task(self._relay(worker))
         code = await worker.wait()
-        relay.cancel()
         self._workers.discard(worker)
         return code
-
-    async def _relay(self, worker: Worker) -> None:
-        """Pass the changes that a worker reports on to all others."""
-        with suppress(OSError, ValueError):
-            while (line := await worker.reader.readline()).endswith(b"\n"):
-                for other in self._workers - {worker}:
-                    if other.writer.transport.get_write_buffer_size() < MAX_WAITING_BYTES:
-                        other.writer.write(line)
 
 
 def _describe_exit(code: int) -> str:
@@ -307,10 +295,10 @@ def open_worker_sockets(sockets: Sequence[socket.socket]) -> list[socket.socket]
 
 def work() -> None:
     """Run a worker; its argument is the descriptor of its channel."""
-    channel = Channel(socket.socket(fileno=int(sys.argv[1])))
-    with channel.socket.makefile("rb", buffering=0) as lines:  # what follows is left to `follow`
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    with channel.makefile("rb") as lines:
         config = json.loads(lines.readline())
-    threading.Thread(target=channel.follow, daemon=True).start()
+    threading.Thread(target=_stop_with_parent, args=(channel,), daemon=True).start()
     with open_terminal(debug=config["debug"]) as terminal:
         try:
             code = _work(config, channel, terminal)
@@ -318,39 +306,20 @@ def work() -> None:
             code = 1
         except Exception as error:
             code = report_error(error, terminal)
-    channel.socket.detach()  # open until the process ends: else the parent would close its end early
+    channel.detach()  # open until the process ends: else the parent would close its end early
     sys.exit(code)
 
 
-class Channel:
-    """The channel of this worker. `receive` gets the URIs of resources that change in other workers."""
-
-    def __init__(self, connected: socket.socket) -> None:
-        self.socket = connected
-        self.receive: Callable[[str], None] = lambda _: None
-        self._lock = threading.Lock()
-
-    def send(self, line: bytes) -> None:
-        with self._lock:
-            self.socket.sendall(line + b"\n")
-
-    def send_change(self, uri: str) -> None:
-        with suppress(OSError):
-            self.send(json.dumps(uri).encode())
-
-    def follow(self) -> None:
-        """Read changes until the other end closes, as when its owner is killed; then stop this process."""
-        descriptor, begun = self.socket.fileno(), b""
-        with suppress(OSError):
-            while data := os.read(descriptor, 65_536):
-                *lines, begun = (begun + data).split(b"\n")
-                for line in lines:
-                    self.receive(json.loads(line))
-        os.kill(os.getpid(), signal.SIGTERM)
+def _stop_with_parent(channel: socket.socket) -> None:
+    """Stop this process when the other end of the channel closes, as when its owner is killed."""
+    with suppress(OSError):
+        while channel.recv(65_536):
+            pass
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _work(config: dict[str, Any], channel: Channel, terminal: Terminal) -> int:
-    for descriptor in (channel.socket.fileno(), *config["sockets"]):
+def _work(config: dict[str, Any], channel: socket.socket, terminal: Terminal) -> int:
+    for descriptor in (channel.fileno(), *config["sockets"]):
         os.set_inheritable(descriptor, False)  # not for programs that tools start
     sockets = [socket.socket(fileno=descriptor) for descriptor in config["sockets"]]
     options = ServeOptions(**config["options"])
@@ -360,9 +329,7 @@ def _work(config: dict[str, Any], channel: Channel, terminal: Terminal) -> int:
     process = ServeProcess(options, terminal, key=bytes.fromhex(config["key"]), keeps_sessions=False)
 
     def report(summary: Summary) -> None:
-        transports = process.loaded.server.transports
-        transports.relay, channel.receive = channel.send_change, transports.receive_update
-        channel.send(summary.encode())
+        channel.sendall(summary.encode() + b"\n")
 
     http = HTTPOptions(**config["http"], sockets=sockets)
     return process.run_http(http, report, config["shared_folder"])

@@ -523,7 +523,7 @@ class Dispatcher:
             if result.is_error:
                 stats.errors += 1
                 result = _hide_crash(plan, result, self.crashes, call_id)
-            return result if plan.budget is None else plan.budget.fit(result, principal)
+            return result if plan.budget is None else await plan.budget.fit(result, principal)
         except (CallError, DefinitionError, Raised) as error:
             return failed(plan, error, self.crashes, arguments, call_id)
         except asyncio.CancelledError:

@@ -26,6 +26,7 @@ from toolcrib.registry.registry import OnDuplicate, Report, ToolRegistry
 from toolcrib.schema.parameters import locate, locate_caller
 from toolcrib.sources.base import Batch
 from toolcrib.sources.foreign.interception import is_searching
+from toolcrib.state import StateHandle
 from toolcrib.tool import Kind, Tool
 
 if TYPE_CHECKING:
@@ -187,6 +188,9 @@ class FeatureDispatcher(Dispatcher):
             return True
         return any(tool.options.max_result_tokens for tool in self.registry.snapshot.tools)
 
+    def _may_read_results_of(self, principal: Principal, tool: str) -> bool:
+        return self.may_read(principal, self.registry.try_get(tool))
+
     def _budget(self, tool: Tool) -> ResultBudget | None:
         """Return the budget for the results of a tool: its own, or that of the server."""
         options = tool.options
@@ -198,7 +202,8 @@ class FeatureDispatcher(Dispatcher):
 
         with self._lock:
             if self.keeps_results and self.kept_results is None:
-                self.kept_results = KeptResults(self.may_read)
+                storage = StateHandle() if self.server is None else self.server.storage
+                self.kept_results = KeptResults(self._may_read_results_of, storage)
         return ResultBudget(tool, most, options.large_results or self.large_results, self.kept_results)
 
 

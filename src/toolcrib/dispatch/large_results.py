@@ -7,11 +7,9 @@ preferred, the whole result is kept for a while, and the principal that got it c
 
 from __future__ import annotations
 
+import logging
 import secrets
-import sys
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,9 +18,13 @@ from toolcrib.content import Block, Link, RelayedResult, Result, text_block
 from toolcrib.context import Context, Principal
 from toolcrib.definition import LargeResults
 from toolcrib.errors import NotFoundError
+from toolcrib.state import StateHandle
+from toolcrib.state.base import Space, StateUnavailable, Write
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
 from toolcrib.validation.validator import format_path
+
+logger = logging.getLogger("toolcrib")
 
 SHORTENED = "toolcrib/shortened"
 """The key of a result's `_meta` that tells programs what was left out."""
@@ -72,7 +74,7 @@ class ResultBudget:
         self._is_linked = mode == "link"
         self._store = store
 
-    def fit(self, result: Result, principal: Principal) -> Result:
+    async def fit(self, result: Result, principal: Principal) -> Result:
         """Return the result if it is within the budget, else what the caller gets instead."""
         data = codec.write(result.structured_content).decode() if result.is_structured else ""
         if self._fits(result.content, data):
@@ -82,7 +84,7 @@ class ResultBudget:
         needs_data = self._tool.results.schema is not None and not result.is_error
         uri = None
         if self._store is not None and (cuts or not needs_data) and (self._is_linked or not has_items):
-            uri = self._store.keep(principal, result, self._tool)
+            uri = await self._store.keep(principal, result, self._tool)
         if uri is None and has_items:
             return self._annotate(shorter, cuts, None, self._advise())
         if uri is None:
@@ -269,40 +271,24 @@ def _find_shown(content: Sequence[Block], data: Any, encoded: str) -> Callable[[
 # --- kept results ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    owner: str
-    tool: Tool
-    contents: list[Block]
-    size: int
-    until: float
+KEPT = Space("kept", 10_000, 160 * 2**20, 40 * 2**20, max_own=20, when_full="evict", durable=False)
+KEPT_S = 3_600.0
 
 
 class KeptResults:
-    """Whole results of calls, in memory, for a while and within bounds. The oldest are dropped first.
+    """Whole results of calls, in the state of the server, for an hour and within bounds. The oldest are
+    dropped first.
 
-    `max_own` and `max_own_bytes` are for each principal, `max_bytes` for all of them. `may_read` is asked for
-    every read: the principal may have come back with fewer scopes.
+    `may_read` is asked for every read, with the name of the tool: the principal may have come back with fewer
+    scopes.
     """
 
     def __init__(
-        self,
-        may_read: Callable[[Principal, Tool], bool],
-        *,
-        ttl_s: float = 3600.0,
-        max_own: int = 20,
-        max_own_bytes: int = 40 * 1024 * 1024,
-        max_bytes: int = 160 * 1024 * 1024,
-        clock: Callable[[], float] = time.monotonic,
+        self, may_read: Callable[[Principal, str], bool], storage: StateHandle, *, space: Space = KEPT
     ) -> None:
-        self.ttl_s = ttl_s
         self._may_read = may_read
-        self._max_own = max_own
-        self._max_own_bytes = max_own_bytes
-        self._max_bytes = max_bytes
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._kept: dict[str, _Kept] = {}  # the oldest first
+        self._storage = storage
+        self._space = space
         self.resource = self._make_resource()
         """Reads kept results, so that limits and the audit log know of it."""
 
@@ -311,7 +297,7 @@ class KeptResults:
 
         async def kept_result(id: str, ctx: Context) -> RelayedResult:  # noqa: A002
             """A result that was too large to be sent."""
-            contents = self.find(ctx.principal, f"{SCHEME}{id}")
+            contents = await self.find(ctx.principal, f"{SCHEME}{id}")
             if contents is None:
                 raise NotFoundError("There is no such result, or it has expired.")
             return RelayedResult(contents)
@@ -322,43 +308,28 @@ class KeptResults:
         """Return what reads the result of a URI, and its arguments; None for other URIs."""
         return (self.resource, {"id": uri.removeprefix(SCHEME)}) if uri.startswith(SCHEME) else None
 
-    def keep(self, principal: Principal, result: Result, tool: Tool) -> str | None:
-        """Keep a result of a tool for a principal and return its URI; None if it is too large."""
-        uri = f"{SCHEME}{secrets.token_urlsafe(24)}"
-        contents = list(_contents_of(result, uri))
-        size = sum(sys.getsizeof(value) for item in contents for value in item.values())
-        if size > self._max_own_bytes:
+    async def keep(self, principal: Principal, result: Result, tool: Tool) -> str | None:
+        """Keep a result of a tool for a principal and return its URI; None if that is not possible."""
+        uri, owner = f"{SCHEME}{secrets.token_urlsafe(24)}", principal.binding
+        data = codec.write({"owner": owner, "tool": tool.name, "contents": list(_contents_of(result, uri))})
+        if len(data) > self._space.max_value:
             return None
-        with self._lock:
-            self._drop_expired()
-            owner = principal.binding
-            self._kept[uri] = _Kept(owner, tool, contents, size, self._clock() + self.ttl_s)
-            own = {key: kept for key, kept in self._kept.items() if kept.owner == owner}
-            self._drop_oldest(own, self._max_own_bytes, self._max_own)
-            self._drop_oldest(dict(self._kept), self._max_bytes, len(self._kept))
+        try:
+            await self._storage.engine.values.commit([Write(self._space, uri, data, KEPT_S, owner)])
+        except StateUnavailable as error:
+            logger.warning("a large result of '%s' cannot be kept: %s", tool.name, error)
+            return None
         return uri
 
-    def find(self, principal: Principal, uri: str) -> list[Block] | None:
+    async def find(self, principal: Principal, uri: str) -> list[Block] | None:
         """Return the contents of a kept result, as `resources/read` sends them; None for every URI that is
-        not one of this principal's. Raise InsufficientScopeError where only a scope is missing."""
-        with self._lock:
-            self._drop_expired()
-            kept = self._kept.get(uri)
-        is_own = kept is not None and kept.owner == principal.binding
-        return kept.contents if kept is not None and is_own and self._may_read(principal, kept.tool) else None
-
-    def _drop_expired(self) -> None:
-        now = self._clock()
-        while self._kept and next(iter(self._kept.values())).until <= now:
-            del self._kept[next(iter(self._kept))]
-
-    def _drop_oldest(self, kept: Mapping[str, _Kept], max_bytes: int, max_count: int) -> None:
-        size, count = sum(item.size for item in kept.values()), len(kept)
-        for uri, item in kept.items():
-            if size <= max_bytes and count <= max_count:
-                break
-            del self._kept[uri]
-            size, count = size - item.size, count - 1
+        not one of this principal's. Raise InsufficientScopeError if only a scope is missing."""
+        item = await self._storage.engine.values.get(self._space, uri)
+        kept = {} if item is None else codec.decode(item.value)
+        if kept.get("owner") != principal.binding or not self._may_read(principal, kept["tool"]):
+            return None
+        contents: list[Block] = kept["contents"]
+        return contents
 
 
 def _contents_of(result: Result, uri: str) -> Iterator[Block]:

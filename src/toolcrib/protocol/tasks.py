@@ -385,7 +385,7 @@ class TaskManager:
 
     def announce(self) -> None:
         """Tell all processes that a task has changed."""
-        self._engine.settings.state.engine.bus.publish(TOPIC)
+        self._engine.settings.state.bus.publish(TOPIC)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -469,7 +469,7 @@ class TaskManager:
         def wake(_: bytes | None) -> None:
             loop.call_soon_threadsafe(changed.set)
 
-        end = self._engine.settings.state.engine.bus.subscribe(TOPIC, wake)
+        end = self._engine.settings.state.bus.subscribe(TOPIC, wake)
         try:
             while self._running or self._followers:
                 try:

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolcrib.errors import ConfigurationError
+from toolcrib.state.memory import MemoryBus
 
 if TYPE_CHECKING:
+    from toolcrib.state.base import ChangeBus
     from toolcrib.state.sqlite.state import SQLiteState
 
 MEMORY = "memory:"
@@ -47,6 +49,11 @@ class StateHandle:
         from toolcrib.state.sqlite.state import SQLiteState  # delayed: loads SQLite
 
         return SQLiteState(self.path, is_shared=self.is_shared)
+
+    @cached_property
+    def bus(self) -> ChangeBus:
+        """Notices, which need no database in a single process."""
+        return self.engine.bus if self.is_shared else MemoryBus("")
 
     @property
     def is_open(self) -> bool:

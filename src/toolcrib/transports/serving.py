@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from toolcrib.transports.http.server import Timeouts
     from toolcrib.transports.pipe import Pipe
 
+TOPIC = "resource"
 COALESCE_S = 0.05
 """Changes within this time are announced together."""
 PATH = "/mcp"
@@ -95,8 +96,6 @@ class Transports:
         self._enforcer = enforcer
         self._mounts = mounts
         self.engine = Engine(dispatcher, settings)
-        self.relay: Callable[[str], None] | None = None
-        """Tells other processes of the server that a resource has changed."""
         if enforcer is not None and enforcer.telemetry is not None:
             self._add_gauges(enforcer.telemetry, dispatcher)
         self.is_on_http = False
@@ -117,14 +116,16 @@ class Transports:
     def open(self) -> None:
         """Announce changes of the lists from now on. Called on the loop that serves."""
         self._loop = asyncio.get_running_loop()
-        if self.engine.settings.dynamic and not self._unsubscribe:
+        if not self._unsubscribe:
+            self._unsubscribe = [self.engine.settings.state.bus.subscribe(TOPIC, self._receive_update)]
+        if self.engine.settings.dynamic and len(self._unsubscribe) == 1:
             dispatcher = self.engine.dispatcher
             lists = {
                 "tools": self._registry,
                 "resources": dispatcher.resources,
                 "prompts": dispatcher.prompts,
             }
-            self._unsubscribe = [
+            self._unsubscribe += [
                 registry.subscribe(partial(self._changed, kind)) for kind, registry in lists.items()
             ]
 
@@ -143,13 +144,13 @@ class Transports:
 
     def announce_update(self, uri: str) -> None:
         """Tell clients of all processes that a resource has changed. May be called from any thread."""
-        self.receive_update(uri)
-        if self.relay is not None:
-            self.relay(uri)
+        self.engine.settings.state.bus.publish(TOPIC, uri.encode("utf-8", "surrogatepass"))
 
-    def receive_update(self, uri: str) -> None:
-        """Tell the clients of this process that a resource has changed. May be called from any thread."""
-        self._call(self.engine.announce_update, uri)
+    def _receive_update(self, uri: bytes | None) -> None:
+        if uri is None:  # some were missed
+            self._call(self.engine.announce_change, "resources")
+        else:
+            self._call(self.engine.announce_update, uri.decode("utf-8", "surrogatepass"))
 
     def _call(self, function: Callable[[str], None], argument: str) -> None:
         if self._loop is not None:

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field
 
-from tests.support.manual_clock import Clock
 from toolcrib import File, Image, Link, MCPServer, Result
 from toolcrib.context import LOCAL, Principal
 from toolcrib.definition import ToolOptions
 from toolcrib.dispatch.large_results import (
+    KEPT,
     NOTE_TOKENS,
     SHORTENED,
     KeptResults,
@@ -23,6 +23,7 @@ from toolcrib.dispatch.large_results import (
 )
 from toolcrib.errors import ConfigurationError, InvalidToolError
 from toolcrib.policy import Limit, Policy
+from toolcrib.state import StateHandle
 from toolcrib.tool import Tool
 
 BUDGET = 400
@@ -248,11 +249,11 @@ async def test_a_budget_applies_wherever_the_tool_runs(
 # --- links ---
 
 
-def kept_in(server: MCPServer, principal: Principal, result: Result) -> Any:
+async def kept_in(server: MCPServer, principal: Principal, result: Result) -> Any:
     store = server.dispatcher.kept_results
     assert store is not None
     assert result.meta is not None
-    return store.find(principal, result.meta[SHORTENED]["uri"])
+    return await store.find(principal, result.meta[SHORTENED]["uri"])
 
 
 async def test_a_link_leads_to_the_whole_result_besides_the_items_that_fit() -> None:
@@ -264,7 +265,7 @@ async def test_a_link_leads_to_the_whole_result_besides_the_items_that_fit() -> 
     link = result.content[-1]
     assert (link["type"], link["uri"].startswith("result://")) == ("resource_link", True)
     assert link["uri"] in result.text
-    [contents] = kept_in(server, LOCAL, result)
+    [contents] = await kept_in(server, LOCAL, result)
     assert (contents["uri"], contents["mimeType"]) == (link["uri"], "application/json")
     assert json.loads(contents["text"]) == rows
     assert is_within(result)
@@ -274,7 +275,7 @@ async def test_a_long_text_has_no_items_so_it_is_linked_with_its_first_lines() -
     text = "A line of the report\n" * 2_000
     server = make_server(text)
     result = await server.call("report")
-    [contents] = kept_in(server, LOCAL, result)
+    [contents] = await kept_in(server, LOCAL, result)
     assert (contents["mimeType"], contents["text"]) == ("text/plain", text)
     assert result.text.endswith("It begins:\n\n" + "\n".join(["A line of the report"] * 5))
     assert is_within(result)
@@ -291,7 +292,7 @@ async def test_data_without_a_list_is_linked_where_no_schema_requires_data() -> 
     server = make_server(whole)
     result = await server.call("report")
     assert not result.is_structured
-    assert json.loads(kept_in(server, LOCAL, result)[0]["text"]) == whole
+    assert json.loads((await kept_in(server, LOCAL, result))[0]["text"]) == whole
 
 
 async def test_a_list_whose_first_item_is_too_large_is_left_out_and_linked() -> None:
@@ -300,13 +301,13 @@ async def test_a_list_whose_first_item_is_too_large_is_left_out_and_linked() -> 
     result = await server.call("report")
     assert (result.structured_content, cuts_of(result)) == ([], [("structuredContent", 0, 2)])
     assert "the list is left out" in result.text
-    assert json.loads(kept_in(server, LOCAL, result)[0]["text"]) == whole
+    assert json.loads((await kept_in(server, LOCAL, result))[0]["text"]) == whole
 
 
 async def test_media_and_files_are_kept_as_they_are() -> None:
     server = make_server([Image(b"png" * 99), File(b"bin", uri="file:///a"), File("notes", uri="file:///b")])
     result = await server.call("report")
-    image, binary, notes = kept_in(server, LOCAL, result)
+    image, binary, notes = await kept_in(server, LOCAL, result)
     assert (image["mimeType"], len(image["blob"])) == ("image/png", 396)
     assert (binary["uri"], "blob" in binary) == ("file:///a", True)
     assert (notes["uri"], notes["text"]) == ("file:///b", "notes")
@@ -359,63 +360,47 @@ def text_result(text: str) -> Result:
     return Result([{"type": "text", "text": text}])
 
 
-def make_store(**options: Any) -> KeptResults:
-    return KeptResults(lambda principal, tool: True, **options)
+def make_store(**caps: Any) -> KeptResults:
+    return KeptResults(lambda principal, tool: True, StateHandle(), space=KEPT._replace(**caps))
 
 
-def keep(store: KeptResults, principal: Principal, text: str) -> str:
-    uri = store.keep(principal, text_result(text), Tool.from_function(make_rows))
+async def keep(store: KeptResults, principal: Principal, text: str) -> str:
+    uri = await store.keep(principal, text_result(text), Tool.from_function(make_rows))
     assert uri is not None
     return uri
 
 
-def test_a_kept_result_is_found_by_its_own_principal_only() -> None:
+async def test_a_kept_result_is_found_by_its_own_principal_only() -> None:
     store = make_store()
-    uri = keep(store, ANA, "secret")
-    assert store.find(ANA, uri) == [{"uri": uri, "mimeType": "text/plain", "text": "secret"}]
-    assert store.find(BEN, uri) is None
-    assert store.find(LOCAL, uri) is None
-    assert store.find(Principal("key:ana", binding="another issuer"), uri) is None
-    assert store.find(ANA, "result://") is None
-    assert store.find(Principal("key:ana", scopes=frozenset({"new"})), uri) is not None
+    uri = await keep(store, ANA, "secret")
+    assert await store.find(ANA, uri) == [{"uri": uri, "mimeType": "text/plain", "text": "secret"}]
+    assert await store.find(BEN, uri) is None
+    assert await store.find(LOCAL, uri) is None
+    assert await store.find(Principal("key:ana", binding="another issuer"), uri) is None
+    assert await store.find(ANA, "result://") is None
+    assert await store.find(Principal("key:ana", scopes=frozenset({"new"})), uri) is not None
 
 
-def test_uris_of_kept_results_cannot_be_guessed() -> None:
+async def test_uris_of_kept_results_cannot_be_guessed() -> None:
     store = make_store()
-    uris = {keep(store, ANA, "the same") for _ in range(20)}
+    uris = {await keep(store, ANA, "the same") for _ in range(20)}
     assert len(uris) == 20
     assert {len(uri) for uri in uris} == {len("result://") + 32}
 
 
-def test_a_kept_result_is_dropped_after_its_time() -> None:
-    clock = Clock()
-    store = make_store(ttl_s=60, clock=clock)
-    first = keep(store, ANA, "first")
-    clock.pass_s(59)
-    second = keep(store, ANA, "second")
-    clock.pass_s(1)
-    assert store.find(ANA, first) is None
-    assert store.find(ANA, second) is not None
-
-
-def test_each_principal_has_room_for_a_number_of_results_and_loses_the_oldest() -> None:
+async def test_each_principal_has_room_for_a_number_of_results_and_loses_the_oldest() -> None:
     store = make_store(max_own=3)
-    of_ben = keep(store, BEN, "of Ben")
-    uris = [keep(store, ANA, str(number)) for number in range(5)]
-    assert [store.find(ANA, uri) is not None for uri in uris] == [False, False, True, True, True]
-    assert store.find(BEN, of_ben) is not None
+    of_ben = await keep(store, BEN, "of Ben")
+    uris = [await keep(store, ANA, str(number)) for number in range(5)]
+    found = [await store.find(ANA, uri) is not None for uri in uris]
+    assert found == [False, False, True, True, True]
+    assert await store.find(BEN, of_ben) is not None
 
 
-def test_the_bytes_of_each_principal_and_of_all_are_limited() -> None:
-    store = make_store(max_own_bytes=10_000, max_bytes=25_000)
-    principals = [Principal(f"key:{number}") for number in range(10)]
-    uris = {principal: [keep(store, principal, "x" * 4_000) for _ in range(3)] for principal in principals}
-    found = {
-        principal: sum(store.find(principal, uri) is not None for uri in own)
-        for principal, own in uris.items()
-    }
-    assert list(found.values()) == [0] * 7 + [1, 2, 2]
-    assert store.keep(ANA, text_result("x" * 10_001), Tool.from_function(make_rows)) is None
+async def test_the_bytes_of_each_result_are_limited() -> None:
+    store = make_store(max_value=10_000)
+    await keep(store, ANA, "x" * 9_000)
+    assert await store.keep(ANA, text_result("x" * 10_001), Tool.from_function(make_rows)) is None
 
 
 # --- hostile results ---
@@ -427,7 +412,7 @@ async def test_a_million_items_take_time_in_proportion_to_their_size() -> None:
     budget = server.dispatcher._budget(server.registry.get("report"))
     assert budget is not None
     started = time.process_time()
-    result = budget.fit(whole, LOCAL)
+    result = await budget.fit(whole, LOCAL)
     assert time.process_time() - started < 1.0
     assert cuts_of(result)[0][2] == 1_000_000
     assert is_within(result)
