@@ -13,7 +13,7 @@ from typing import Any
 INSTALL = Path(__file__).resolve().parents[1] / "docs" / "install.md"
 _COMMAND = re.compile(r'^```sh title="install"\n(pip install (\S+))\n```$', re.MULTILINE)
 _WITHOUT = re.compile(
-    r"(?:index|install|concepts|faq|names|coming-from|architecture|testing|releasing|requirements"
+    r"(?:install|concepts|faq|names|architecture|testing|releasing|requirements"
     r"|rough-edges|changes|how-to/index|decisions/.*|reference/.*)\.md"
 )
 """Overviews, reference and internals: nothing on them is typed."""

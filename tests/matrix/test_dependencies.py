@@ -20,6 +20,7 @@ ENVIRONMENTS = [
     ("beside-langgraph-api", ("langgraph-api==0.16.7",), None),
     ("beside-fastmcp-2", ("fastmcp==2.14.7",), None),
     ("beside-mcp-1", ("mcp==1.9.4",), None),
+    ("newest", (), None),
     ("lowest-validating", (floor_of("jsonschema-rs"),), LOWEST),
 ]
 

@@ -49,19 +49,24 @@ def test_pages_for_users_rank_above_internals_in_the_search(site: Path) -> None:
     index = (site / "search" / "search_index.js").read_text().removeprefix("var __index = ")
     docs = json.loads(index.rstrip().removesuffix(";"))["docs"]
     boosted = {doc["location"].partition("#")[0] for doc in docs if doc.get("boost", 1) < 1}
-    internals = {"architecture.html", "testing.html", "requirements.html", "rough-edges.html"}
+    internals = {
+        f"{name}.html" for name in ("architecture", "changes", "requirements", "rough-edges", "testing")
+    }
     decisions = {f"decisions/{path.stem}.html" for path in (ROOT / "docs/decisions").glob("*.md")}
     assert boosted == internals | decisions
 
 
 def test_pages_for_users_begin_with_the_command_that_installs_toolcrib(site: Path) -> None:
-    for page, command in {
-        "tutorial.html": install_command(),
-        "how-to/workers.html": install_command(),
-        "oauth.html": install_command("auth"),
-    }.items():
-        beginning = html.unescape((site / page).read_text()).partition("<h1")[2].partition("<h2")[0]
-        assert f"<code>{command}</code>" in beginning, page
+    overviews = {"install.html", "concepts.html", "faq.html", "names.html", "changes.html"}
+    internals = {"architecture.html", "testing.html", "releasing.html", "requirements.html"}
+    without = overviews | internals | {"rough-edges.html", "how-to/index.html", "404.html"}
+    extras = {"oauth.html": "auth", "telemetry.html": "otel"}
+    extras |= {"how-to/observability.html": "otel", "how-to/skills.html": "yaml"}
+    for path in site.rglob("*.html"):
+        page = path.relative_to(site).as_posix()
+        if page not in without and not page.startswith(("decisions/", "reference/")):
+            beginning = html.unescape(path.read_text()).partition("<h1")[2].partition("<h2")[0]
+            assert f"<code>{install_command(extras.get(page))}</code>" in beginning, page
 
 
 def test_pages_name_the_one_before_and_the_one_after(site: Path) -> None:
