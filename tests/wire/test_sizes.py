@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
-from tests.support.http_servers import HTTP_STACKS, Served
+from tests.support.http_servers import HTTP_STACKS, Served, serving
 from tests.support.raw_http_client import Peer, request
 from tests.support.stdio_program import Program
 from tests.wire.cases import ENVELOPE, MODERN, encode, message
+from toolcrib import MCPServer
 from toolcrib.transports.http.request import MAX_BODY, MAX_FIELDS, MAX_HEADERS
 
 PING = encode(message("ping"))
@@ -170,3 +173,31 @@ def test_streams_do_not_hold_the_memory_that_their_requests_took(site: Served) -
             peer.send(request(b" " * MAX_BODY, method="GET", path="/sse"))
             assert peer.read_head() == 200
         assert site.post(PING.ljust(MAX_BODY)).status == 200
+
+
+@pytest.mark.parametrize("http_stack", HTTP_STACKS)
+def test_calls_that_wait_hold_the_memory_of_their_arguments_only(http_stack: str) -> None:
+    server, gate = MCPServer("waiting"), threading.Event()
+    started = threading.Semaphore(0)
+
+    @server.tool
+    async def wait(texts: list[str]) -> int:
+        """Wait for the gate."""
+        started.release()
+        while not gate.is_set():
+            await asyncio.sleep(0.01)
+        return len(texts)
+
+    def call(texts: list[str]) -> bytes:
+        params = {"name": "wait", "arguments": {"texts": texts}, "_meta": ENVELOPE}
+        headers = {"MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/call", "Mcp-Name": "wait"}
+        return request(encode(message("tools/call", params)).ljust(MAX_BODY), headers)
+
+    large = ["x" * (MIB - 1_000)] * 4
+    with serving(http_stack, server) as served, ExitStack() as stack:
+        stack.callback(gate.set)
+        for texts, count in (([], 13), (large, 12)):
+            for _ in range(count):
+                stack.enter_context(served.connect()).send(call(texts))
+                assert started.acquire(timeout=10)
+        assert served.exchange(call(large)).status == 503

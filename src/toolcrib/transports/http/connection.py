@@ -387,7 +387,7 @@ class Connection(asyncio.BufferedProtocol):
         request.body = bytes(self._body)
         self._body = b""
         if request.reserved:
-            self._server.endpoint.bodies.shrink(request)
+            self._server.endpoint.bodies.shrink(request, len(request.body))
         if self._refusal is None and request.admission is None:
             self._remember_head(request)
         self._complete = request

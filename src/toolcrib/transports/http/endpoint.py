@@ -14,6 +14,7 @@ from weakref import WeakSet
 
 from toolcrib.errors import ConfigurationError
 from toolcrib.protocol import Engine, Reply
+from toolcrib.protocol.calls import ToolCall
 from toolcrib.protocol.messages import RETRY_AFTER, VERSION
 from toolcrib.protocol.modern import REPEATED, is_marked, is_modern_header
 from toolcrib.protocol.subscriptions import Subscription
@@ -136,6 +137,9 @@ class Endpoint:
         outcome = starter.start(pending)
         if isinstance(outcome, Reply) and request.held is None:
             return outcome
+        if request.reserved and isinstance(pending, ToolCall):  # it may take its time
+            kept = [pending.arguments, pending.capabilities, pending.name, pending.token, pending.trace]
+            self.bodies.shrink(request, len(codec.write(kept)))
         request.respond_with(pending, outcome)
         return self._watch(request, request) if isinstance(pending, Subscription) else request
 

@@ -324,8 +324,8 @@ class BodyBudget:
     """Memory for the request bodies of callers without credentials: one budget for all of them.
 
     A caller with a key or token may send bodies of any allowed size. All other bodies count, above
-    `FREE_BYTES`, from the moment their size is known until their request is answered or a stream is open;
-    those beyond the budget are refused.
+    `FREE_BYTES`, from the moment their size is known until they are read; then the arguments of a call count
+    until it is answered. Those beyond the budget are refused.
     """
 
     def __init__(self, limit: int = MAX_BODIES) -> None:
@@ -345,10 +345,10 @@ class BodyBudget:
         self.used += size
         return None
 
-    def shrink(self, request: Request) -> None:
-        """Count the real size of a body that is complete."""
-        self.used -= request.reserved - len(request.body)
-        request.reserved = len(request.body)
+    def shrink(self, request: Request, size: int) -> None:
+        """Count the real size of a body that is complete, or what is kept of one that was read."""
+        self.used -= request.reserved - size
+        request.reserved = size
 
     def release(self, request: Request) -> None:
         self.used -= request.reserved
