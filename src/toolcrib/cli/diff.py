@@ -37,7 +37,7 @@ from toolcrib.sources.targets import is_address
 EXAMPLES = """
 toolcrib diff old.py new.py
 toolcrib diff main tools.py            a commit and the current file
-toolcrib diff v1.0:shop v2.0:shop      a folder in two commits; read, not run
+toolcrib diff v1.0:shop v2.0:shop      a folder in two commits, not run
 toolcrib diff old.lock http://127.0.0.1:8000/mcp
 toolcrib diff main . --markdown        for a pull request
 """

@@ -32,9 +32,9 @@ from toolcrib.sources.targets import Target, parse_target, settings_files
 from toolcrib.state import sqlite_path
 
 EXAMPLES = """
-toolcrib publish                     write server.json, manifest.json and .mcpbignore
-toolcrib publish --check             are they up to date?
-toolcrib publish --only manifest     for a bundle of a server that is not on PyPI
+toolcrib publish                  write server.json and manifest.json
+toolcrib publish --check          are they up to date?
+toolcrib publish --only manifest  for a bundle of a server not on PyPI
 """
 SERVER = "server.json"
 MANIFEST = "manifest.json"
