@@ -4,14 +4,14 @@ A request cannot leave its base URL, redirects do not carry credentials elsewher
 breaks, and the size of a response is limited. Failures are APIErrors that a model can act on, without query
 strings, header values and credentials. Cookies are not kept, because one client serves many callers.
 
-Only this module imports httpx2. It uses the transports of httpx2 directly, because its client logs query
-strings.
+Only this module imports httpx2, whose client keeps connections and knows the proxies of the environment.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
+import logging
 import re
 import socket
 import ssl
@@ -21,8 +21,8 @@ import weakref
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from urllib.parse import unquote
 
@@ -192,6 +192,9 @@ def _engine() -> Any:
     return httpx2
 
 
+logging.getLogger("httpx2").addFilter(lambda _: not _is_ours.get())
+
+
 def _cause_of(error: BaseException | None) -> str:
     """Return the end of a message: why a connection failed, if it was not simply refused."""
     while error is not None:
@@ -272,6 +275,8 @@ class _Exchange:
             kind, text = next(item for item in _FAILURES if isinstance(error, getattr(engine, item[0])))
             reached = kind not in _NEVER_SENT
             cause = _cause_of(error) if kind == "ConnectError" else ""
+            if "location header" in str(error):
+                text = "redirect to an invalid address"
         text = text.format(authority=self.authority, time_s=self.timeout_s)
         raise APIError(f"{self.label}: {text}{cause}", reached=reached) from None
 
@@ -285,19 +290,15 @@ class _Exchange:
 
     def follow(self, answer: httpx2.Response) -> bool:
         """Follow a redirect: to the same origin, and only for requests without a body."""
-        if not answer.has_redirect_location or self.request.method not in ("GET", "HEAD"):
+        if answer.next_request is None or self.request.method not in ("GET", "HEAD"):
             return False
-        here = self.request.url
-        try:
-            url = here.join(answer.headers["location"])
-        except (ValueError, _engine().InvalidURL):
-            url = here.copy_with(host="")  # refused below
+        here, url = self.request.url, answer.next_request.url
         self.redirects += 1
         elsewhere = (url.scheme, url.netloc, url.userinfo) != (here.scheme, here.netloc, b"")
         if elsewhere or self.redirects > MAX_REDIRECTS:
             problem = "redirect to another origin refused" if elsewhere else "too many redirects"
             raise APIError(f"{self.label}: {problem}", status=answer.status_code)
-        self.request.url = url
+        self.request = answer.next_request
         self.body.clear()
         return True
 
@@ -322,24 +323,38 @@ class Stream:
                     yield chunk
 
 
-@lru_cache(256)
-def _proxy_for(scheme: str, host: str) -> str | None:
-    """Return the proxy for a host from the environment, which is read once."""
-    from urllib.request import getproxies, proxy_bypass  # httpx2 has imported it
-
-    proxies = {} if host in ("localhost", "127.0.0.1", "::1") else getproxies()
-    proxy = proxies.get(scheme) or proxies.get("all")
-    if not proxy or proxy_bypass(host):
-        return None
-    return proxy if "://" in proxy else f"http://{proxy}"
+_DIRECT = ("all://localhost", "all://127.0.0.1", "all://[::1]")
+"""Hosts that are never asked through a proxy."""
+_is_ours: ContextVar[bool] = ContextVar("_is_ours", default=False)
 
 
-async def _keep_open(pool: httpx2.AsyncHTTPTransport) -> AsyncGenerator[None, None]:
-    """Close a pool with its event loop: a loop that ends closes its async generators."""
+def _settings(max_connections: int) -> dict[str, Any]:
+    """Return the settings of a client of httpx2. It keeps no cookies, because it serves many callers."""
+    from http.cookiejar import CookieJar, DefaultCookiePolicy  # httpx2 has imported it
+
+    return {
+        "limits": _engine().Limits(max_connections=max_connections),
+        "cookies": CookieJar(DefaultCookiePolicy(allowed_domains=())),
+        "mounts": dict.fromkeys(_DIRECT),
+    }
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """Send a request of ours: the log of httpx2 would repeat its query."""
+    token = _is_ours.set(True)
     try:
         yield
     finally:
-        await pool.aclose()
+        _is_ours.reset(token)
+
+
+async def _keep_open(client: httpx2.AsyncClient) -> AsyncGenerator[None, None]:
+    """Close a client with its event loop: a loop that ends closes its async generators."""
+    try:
+        yield
+    finally:
+        await client.aclose()
 
 
 @dataclass(eq=False, repr=False)
@@ -367,8 +382,8 @@ class HTTPClient:
         except RefusedError as error:
             raise ConfigurationError(f"invalid URL: {error}", key="base_url") from None
         self._lock = threading.Lock()
-        self._pools: dict[str | None, tuple[httpx2.HTTPTransport, Callable[[], object]]] = {}
-        self._loop_pools: dict[Any, tuple[httpx2.AsyncHTTPTransport, AsyncGenerator[None, None]]] = {}
+        self._client: tuple[httpx2.Client, Callable[[], object]] | None = None
+        self._loop_clients: dict[Any, tuple[httpx2.AsyncClient, AsyncGenerator[None, None]]] = {}
 
     def load(self) -> None:
         """Import httpx2 now, so that the first request takes no longer than others."""
@@ -378,8 +393,8 @@ class HTTPClient:
         """Send a request and return the response with any status; for options see RequestOptions."""
         exchange = self._prepare(method, path, options)
         while True:
-            with exchange.converting_errors():
-                answer = self._pool(exchange.request.url).handle_request(exchange.request)
+            with exchange.converting_errors(), _unlogged():
+                answer = self._thread_client().send(exchange.request, stream=True)
                 try:
                     for chunk in answer.iter_bytes():
                         exchange.take(chunk, answer)
@@ -392,10 +407,10 @@ class HTTPClient:
         """Send a request from an event loop, see `request`."""
         exchange = self._prepare(method, path, options)
         while True:
-            with exchange.converting_errors():
+            with exchange.converting_errors(), _unlogged():
                 async with asyncio.timeout(exchange.deadline - time.monotonic()):
-                    pool = await self._loop_pool(exchange.request.url)
-                    answer = await pool.handle_async_request(exchange.request)
+                    client = await self._loop_client()
+                    answer = await client.send(exchange.request, stream=True)
                     try:
                         async with aclosing(answer.aiter_bytes()) as chunks:
                             async for chunk in chunks:
@@ -416,9 +431,9 @@ class HTTPClient:
         """
         exchange = self._prepare(method, path, options)
         exchange.request.extensions["timeout"]["read"] = None
-        with exchange.converting_errors():
-            pool = await self._loop_pool(exchange.request.url)
-            answer = await pool.handle_async_request(exchange.request)
+        with exchange.converting_errors(), _unlogged():
+            client = await self._loop_client()
+            answer = await client.send(exchange.request, stream=True)
         try:
             yield Stream(exchange, answer)
         finally:
@@ -428,19 +443,19 @@ class HTTPClient:
     def close(self) -> None:
         """Close the connections of threads. Those of an event loop close with `aclose` or with the loop."""
         with self._lock:
-            pools, self._pools = self._pools, {}
-        for _, close in pools.values():
-            close()
+            held, self._client = self._client, None
+        if held is not None:
+            held[1]()
 
     async def aclose(self) -> None:
         """Close all connections, also those of other running loops."""
         self.close()
-        while self._loop_pools:
-            (loop, _), (pool, keeper) = self._loop_pools.popitem()
+        while self._loop_clients:
+            loop, (client, keeper) = self._loop_clients.popitem()
             if loop is asyncio.get_running_loop():
                 await keeper.aclose()
             elif loop.is_running():
-                asyncio.run_coroutine_threadsafe(pool.aclose(), loop)
+                asyncio.run_coroutine_threadsafe(client.aclose(), loop)
 
     def _prepare(self, method: str, path: str, options: RequestOptions) -> _Exchange:
         if unknown := options.keys() - RequestOptions.__annotations__.keys():
@@ -474,24 +489,20 @@ class HTTPClient:
         deadline = time.monotonic() + timeout_s
         return _Exchange(f"{method} {shown}", address.authority, request, timeout_s, self.max_bytes, deadline)
 
-    def _pool(self, url: httpx2.URL) -> httpx2.HTTPTransport:
-        proxy = _proxy_for(url.scheme, url.host)
+    def _thread_client(self) -> httpx2.Client:
         with self._lock:
-            if proxy not in self._pools:
-                pool = _engine().HTTPTransport(limits=self._limits(), proxy=proxy)
-                self._pools[proxy] = pool, weakref.finalize(self, pool.close)
-            return self._pools[proxy][0]
+            if self._client is None:
+                client = _engine().Client(**_settings(self.max_connections))
+                self._client = client, weakref.finalize(self, client.close)
+            return self._client[0]
 
-    async def _loop_pool(self, url: httpx2.URL) -> httpx2.AsyncHTTPTransport:
-        key = asyncio.get_running_loop(), _proxy_for(url.scheme, url.host)
-        held = self._loop_pools.get(key)
+    async def _loop_client(self) -> httpx2.AsyncClient:
+        loop = asyncio.get_running_loop()
+        held = self._loop_clients.get(loop)
         if held is None:
-            for ended in [key for key in list(self._loop_pools) if key[0].is_closed()]:
-                self._loop_pools.pop(ended, None)
-            pool = _engine().AsyncHTTPTransport(limits=self._limits(), proxy=key[1])
-            held = self._loop_pools[key] = pool, _keep_open(pool)
+            for ended in [each for each in list(self._loop_clients) if each.is_closed()]:
+                self._loop_clients.pop(ended, None)
+            client = _engine().AsyncClient(**_settings(self.max_connections))
+            held = self._loop_clients[loop] = client, _keep_open(client)
             await anext(held[1])
         return held[0]
-
-    def _limits(self) -> Any:
-        return _engine().Limits(max_connections=self.max_connections)

@@ -138,7 +138,9 @@ async def test_redirects_stay_on_the_same_origin(world: World) -> None:
             "http://1.2.3.400/",
         ):
             params = {"to": target.replace("{place}", f"127.0.0.1:{world.server_port}")}
-            with pytest.raises(APIError, match="GET /moved: redirect to another origin refused"):
+            with pytest.raises(
+                APIError, match="GET /moved: redirect to (another origin refused|an invalid address)"
+            ):
                 outbound.request("GET", "/moved", params=params)
         elsewhere.socket.setblocking(False)
         with pytest.raises(BlockingIOError):
@@ -175,7 +177,6 @@ def test_twenty_threads_share_one_pool(world: World) -> None:
         answers = list(threads.map(ask, range(20)))
     assert answers == [[f"/{number}/{turn}" for turn in range(5)] for number in range(20)]
     assert world.connections <= 20
-    assert len(outbound._pools) == 1
     outbound.close()
 
 
@@ -204,9 +205,9 @@ async def test_tasks_of_one_loop_share_a_pool(world: World) -> None:
     for _ in range(5):
         await outbound.arequest("GET", "/x")
     assert world.connections == first
-    assert len(outbound._loop_pools) == 1
+    assert len(outbound._loop_clients) == 1
     await outbound.aclose()
-    assert not outbound._loop_pools
+    assert not outbound._loop_clients
 
 
 def test_each_loop_has_its_own_pool_which_ends_with_it(world: World) -> None:
@@ -218,7 +219,7 @@ def test_each_loop_has_its_own_pool_which_ends_with_it(world: World) -> None:
     for turn in range(1, 4):
         asyncio.run(ask(outbound))
         assert world.connections == turn
-    assert len(outbound._loop_pools) == 1  # the pools of loops that ended are forgotten
+    assert len(outbound._loop_clients) == 1  # the pools of loops that ended are forgotten
     del outbound
     gc.collect()  # an open socket would be a ResourceWarning here
 
@@ -248,7 +249,7 @@ def test_closing_reaches_the_pool_of_a_loop_in_another_thread(world: World) -> N
     thread.start()
     asyncio.run_coroutine_threadsafe(outbound.arequest("GET", "/x"), loop).result(5)
     asyncio.run(outbound.aclose())
-    assert not outbound._loop_pools
+    assert not outbound._loop_clients
     asyncio.run_coroutine_threadsafe(outbound.arequest("GET", "/x"), loop).result(5)
     assert world.connections == 2
     asyncio.run_coroutine_threadsafe(outbound.aclose(), loop).result(5)
