@@ -35,6 +35,7 @@ from toolcrib.errors import ConfigurationError
 HIDDEN = "[redacted]"
 MIN_SECRET_LENGTH = 8
 """Shorter values of environment variables are likely to be ordinary words."""
+_MAX_NAME_CHARS = 64
 MIN_PATTERN_LENGTH = 16
 """A shorter single word matches none of the patterns."""
 
@@ -82,12 +83,13 @@ def _secret_patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
         (re.compile(rf"\b({KEY_PREFIXES})[\w-]{{16,}}"), r"\1"),
         (
             re.compile(
-                rf"(?i)((?:(?<![a-z])(?:{_SENSITIVE_WORDS})s?|(?-i:(?<=[a-z])(?:Password|Secret|Token|(?:Api|Access|Private)Key)))"
+                rf"(?i)((?:{_SENSITIVE_WORDS})s?"
                 r"[\"']?\s*(?:=>|[:=])\s*(?:b(?=[\"']))?)(?![\"']?\[redacted\])"
                 r"(?:\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?|[^\s\"'&,;)}\]]+)"
             ),
             r"\1",
         ),
+        (re.compile(rf"(?i)((?<!\S)--?(?:[\w-]*[_-])?(?:{_SENSITIVE_WORDS})\s+)[^\s-]\S*"), r"\1"),
         (  # a command as a list, which is how subprocess shows it: ['login', '--password', 'x']
             re.compile(
                 rf"(?i)([\"']--?(?:[\w-]*[_-])?(?:{_SENSITIVE_WORDS})[\"'],\s*(?:b(?=[\"']))?)"
@@ -98,11 +100,15 @@ def _secret_patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
     )
 
 
-@functools.lru_cache(maxsize=1024)
 def is_secret_name(name: str) -> bool:
     """Return whether a value of this name is a secret: `api_key`, `accessToken`, `Authorization`."""
+    return _is_secret_ending(name[-_MAX_NAME_CHARS:])
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_secret_ending(name: str) -> bool:
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
-    pattern = rf"(?i)(?:^|[_. -])(?:{_SENSITIVE_WORDS}|(?:proxy[_-]?)?authorization|auth|pass|dsn)s?$"
+    pattern = rf"(?i)(?:{_SENSITIVE_WORDS}|(?:^|[_. -])(?:(?:proxy[_-]?)?authorization|auth|pass|dsn))s?$"
     return re.search(pattern, words) is not None
 
 

@@ -139,7 +139,7 @@ async def test_redirects_stay_on_the_same_origin(world: World) -> None:
         ):
             params = {"to": target.replace("{place}", f"127.0.0.1:{world.server_port}")}
             with pytest.raises(
-                APIError, match="GET /moved: redirect to (another origin refused|an invalid address)"
+                APIError, match=r"GET /moved: redirect to (another origin refused|an invalid address)"
             ):
                 outbound.request("GET", "/moved", params=params)
         elsewhere.socket.setblocking(False)

@@ -38,6 +38,10 @@ SIGNED = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhbmEifQ.c2lnbmF0dXJl"
         ("db_password = 'hunter two' failed", "db_password = [redacted] failed"),
         ('{"api_key": "a\\"b", "n": 1}', '{"api_key": [redacted], "n": 1}'),
         ("clientSecret=abc accessToken: def", "clientSecret=[redacted] accessToken: [redacted]"),
+        (
+            "PGPASSWORD=hunter2 mysql --password hunter2 -v",
+            "PGPASSWORD=[redacted] mysql --password [redacted] -v",
+        ),
         ("token=bold password=b'hunter2' x", "token=[redacted] password=b[redacted] x"),
         ("secret => abc", "secret => [redacted]"),
         ("api-key: 'never closed", "api-key: [redacted]"),
@@ -168,4 +172,4 @@ MADE = """
 def test_keys_of_known_makes_reach_neither_the_log_nor_the_record(make: str) -> None:
     key = f"{make}{'aB3' * 7}"
     assert redact(f"we tried {key}, in vain") == f"we tried {make}[redacted], in vain"
-    assert Redaction(["note"], []).pick({"note": f"try {key}!"}) == {"note": "try [redacted]!"}
+    assert Redaction(["note"], []).pick({"note": f"try {key}!"}) == {"note": f"try {make}[redacted]!"}

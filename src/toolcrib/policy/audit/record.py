@@ -7,8 +7,8 @@ A record is one line of JSON:
 The hash is the SHA-256 of the previous record's hash (64 digits) followed by the bytes of this line up to
 `,"hash"`. Any program can verify the chain without agreeing on how JSON is formatted.
 
-Redaction is stricter than in `toolcrib.logs`: only argument names listed in `audit.values` are recorded, and
-of those every value with a suspicious name or content is replaced.
+Only argument names listed in `audit.values` are recorded. Of those, the redactor of `toolcrib.logs` takes out
+secrets; names of personal data and card numbers are hidden too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from toolcrib.errors import ConfigurationError, ErrorCollector
-from toolcrib.logs import HIDDEN, KEY_PREFIXES
+from toolcrib.logs import HIDDEN, is_secret_name, package_filter
 from toolcrib.validation import codec
 
 GENESIS = b"0" * 64
@@ -157,28 +157,11 @@ _TEXT_PART = 512
 _MAX_SEARCHED = 16_384
 _MAX_NAME = 64
 
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_SECRET_WORD = re.compile(
-    "auth|authorization|bearer|cookies?|credentials?|cvc|cvv|jwt|keys?|otp|passcode|passphrase|passwd|passwords?"
-    "|pass|pin|pw|pwd|secrets?|session|signature|ssn|tokens?"
+_PERSONAL_NAME = re.compile(
+    r"(?i)(?:^|[_. -]|(?-i:(?<=[a-z])(?=[A-Z])))(?:bearer|card_?number|credit_?card|cvc|cvv|jwt|keys?|otp"
+    r"|passcode|pin|pw|session(?:_?id)?|signature|ssn)$"
 )
-_SECRET_PART = re.compile(
-    "accesskey|apikey|cardnumber|credential|creditcard|passphrase|passwd|password|privatekey|secret|sessionid"
-    "|token"
-)
-_PATTERNS = (
-    r"-----BEGIN [A-Z0-9 ]{1,40}-----(?:[^-]|-(?!----END))*(?:-----END [A-Z0-9 ]{1,40}-----)?",
-    r"(?<![\w-])eyJ[\w-]{6,}\.[\w-]{6,}(?:\.[\w-]*)?",
-    rf"\b(?:tck_|{KEY_PREFIXES})[\w-]{{16,}}",
-    r"(?i:\b(?:bearer|basic|digest)\s+[\w.~+/=-]{8,})",
-    r"(?<=://)[^\s/@:]{0,256}:[^\s/]{1,256}(?=@)",
-    r"(?i:(?:(?<=authorization: )|(?<=cookie: ))[^\r\n]{1,1024})",
-    r"(?i:--?(?:password|passwd|passphrase|secret|token|api[_-]?key)\s+\S{1,256})",
-    # Also as the end of a longer name: DB_PASSWORD=, client_secret:, "accessToken": "...".
-    r"(?i:(?:password|passwd|pwd|passphrase|secret|token|(?:api|access|account|private)[_-]?key)[\"']?\s*[=:]\s*"
-    r"(?:\"[^\"]{0,256}\"?|'[^']{0,256}'?|\S{1,256}))",
-)
-_SECRETS = re.compile("|".join(_PATTERNS))
+"""Names of values that belong into no record, besides those that the log hides."""
 _CARD = re.compile(r"(?<![\d.])\d(?:[ -]?\d){12,18}(?!\d)")
 
 
@@ -219,7 +202,7 @@ class Redaction:
         return picked
 
     def _redact_member(self, path: str, name: str, value: Any, depth: int, left: list[int]) -> Any:
-        if value is not None and (is_secret_name(name) or self._is_hidden(path, name)):
+        if value is not None and (_is_secret(name) or self._is_hidden(path, name)):
             return REDACTED
         return self._redact(path, value, depth, left)
 
@@ -265,7 +248,7 @@ class Redaction:
     def _redact_text(self, text: str) -> str:
         if len(text) > _MAX_SEARCHED:
             return f"[{len(text)} characters]"  # too long to be searched for secrets
-        text = _SECRETS.sub(REDACTED, text)
+        text = package_filter.redact(text)
         for pattern in self._patterns:
             text = pattern.sub(REDACTED, text)
         text = _CARD.sub(lambda found: REDACTED if _is_card_number(found[0]) else found[0], text)
@@ -278,12 +261,8 @@ class Redaction:
         return text if len(text) <= _MAX_NAME else f"{text[:_MAX_NAME]}…"
 
 
-def is_secret_name(name: str) -> bool:
-    """Whether a name suggests a secret value: `apiKey`, `X-Auth-Token`, `db_password`."""
-    words = [word.lower() for word in _WORDS.findall(name)]
-    if any(_SECRET_WORD.fullmatch(word) for word in words):
-        return True
-    return _SECRET_PART.search("".join(words)) is not None
+def _is_secret(name: str) -> bool:
+    return is_secret_name(name) or _PERSONAL_NAME.search(name[-_MAX_NAME:]) is not None
 
 
 def _is_card_number(text: str) -> bool:

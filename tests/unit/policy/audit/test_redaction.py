@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from toolcrib.errors import ConfigurationError
-from toolcrib.policy.audit.record import REDACTED, Redaction, is_secret_name
+from toolcrib.policy.audit.record import REDACTED, Redaction
 
 SECRET_NAMES = """
     password Password PASSWORD db_password userPassword passwd pwd apiKey api_key API-KEY x-api-key key keys
@@ -42,7 +42,6 @@ def test_only_what_is_named_is_recorded() -> None:
 
 @pytest.mark.parametrize("name", SECRET_NAMES.split())
 def test_a_secret_name_hides_its_value(name: str) -> None:
-    assert is_secret_name(name)
     assert pick({name: "v", "deep": [{name: {"a": 1}}]}) == {name: REDACTED, "deep": [{name: REDACTED}]}
     assert pick({name: None}) == {name: None}
 
@@ -52,7 +51,6 @@ def test_a_secret_name_hides_its_value(name: str) -> None:
     ["monkey", "keyboard", "author", "pinned", "opinion", "amount", "path", "compass", "sessions_x", "query"],
 )
 def test_other_names_hide_nothing(name: str) -> None:
-    assert not is_secret_name(name)
     assert pick({name: "v"}) == {name: "v"}
 
 
@@ -63,21 +61,21 @@ JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln-_x"
 @pytest.mark.parametrize(
     ("given", "recorded"),
     [
-        (PEM, REDACTED),
-        (f"a {PEM} b", f"a {REDACTED} b"),
-        ("-----BEGIN PRIVATE KEY-----\nMIIB", REDACTED),
+        (PEM, f"-----BEGIN RSA PRIVATE KEY-----{REDACTED}"),
+        (f"a {PEM} b", f"a -----BEGIN RSA PRIVATE KEY-----{REDACTED} b"),
+        ("-----BEGIN PRIVATE KEY-----\nMIIB", f"-----BEGIN PRIVATE KEY-----{REDACTED}"),
         (JWT, REDACTED),
         (f"see {JWT}, please", f"see {REDACTED}, please"),
-        ("AKIA" + "A1B2C3D4" * 2, REDACTED),
-        ("ghp_" + "a" * 36, REDACTED),
-        ("sk-" + "a" * 20, REDACTED),
-        ("tck_" + "a" * 40, REDACTED),
-        ("xoxb-" + "1" * 16, REDACTED),
-        ("Bearer abcdefgh12", REDACTED),
+        ("AKIA" + "A1B2C3D4" * 2, f"AKIA{REDACTED}"),
+        ("ghp_" + "a" * 36, f"ghp_{REDACTED}"),
+        ("sk-" + "a" * 20, f"sk-{REDACTED}"),
+        ("tck_" + "a" * 40, f"tck_{REDACTED}"),
+        ("xoxb-" + "1" * 16, f"xoxb-{REDACTED}"),
+        ("Bearer abcdefgh12", f"Bearer {REDACTED}"),
         ("authorization: basic dXNlcjpwYXNz", f"authorization: {REDACTED}"),
-        ("postgres://ana:hunter2@db/x", f"postgres://{REDACTED}@db/x"),
-        ("PASSWORD=hunter2 x", f"{REDACTED} x"),
-        ("api_key: abc", REDACTED),
+        ("postgres://ana:hunter2@db/x", f"postgres://ana:{REDACTED}@db/x"),
+        ("PASSWORD=hunter2 x", f"PASSWORD={REDACTED} x"),
+        ("api_key: abc", f"api_key: {REDACTED}"),
         ("4111 1111 1111 1111", REDACTED),
         ("card 4111-1111-1111-1111.", f"card {REDACTED}."),
         ("4222222222222", REDACTED),
