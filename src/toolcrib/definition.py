@@ -243,7 +243,6 @@ class OptionFields(TypedDict, total=False):
     cache: CacheScope
     retries: int
     max_threads: int | None
-    max_convert_ms: float | None
     max_result_tokens: int | None
     large_results: LargeResults | None
     extra: Extra
@@ -276,8 +275,7 @@ class ToolOptions:
     or, with `cache="shared"`, of all. A tool that is idempotent or read-only is run again up to `retries`
     times after an unexpected exception, until its deadline. `extra="ignore"` drops unknown argument names
     instead of refusing them. `repair=False` turns off the correction of common mistakes in arguments.
-    `max_convert_ms` limits the estimated time to convert the arguments of one call; by default it depends on
-    their size. Of a result with more than `max_result_tokens` (0: no limit), the caller gets as much as fits,
+    Of a result with more than `max_result_tokens` (0: no limit), the caller gets as much as fits,
     or a link to the whole, as `large_results` says; both are by default those of the server. A policy
     requires `scopes` of callers, and an audit record of each call where `audit="required"`. `icons` and
     `meta` are sent to clients unchanged (MCP's `icons` and `_meta`); `metadata` is not sent. `ui` is the page
@@ -311,7 +309,6 @@ class ToolOptions:
     cache: CacheScope = "principal"
     retries: int = 0
     max_threads: int | None = None
-    max_convert_ms: float | None = None
     max_result_tokens: int | None = None
     large_results: LargeResults | None = None
     extra: Extra = "refuse"
@@ -549,9 +546,8 @@ def _check_options(options: ToolOptions) -> None:
         raise _option_error(options, "version", "must not be empty or contain '@'")
     if options.timeout_s is not None and not 0 < options.timeout_s <= MAX_TIMEOUT_S:
         raise _option_error(options, "timeout_s", f"must be above 0 and at most {MAX_TIMEOUT_S:g} seconds")
-    for name in ("max_threads", "max_convert_ms"):
-        if getattr(options, name) is not None and not getattr(options, name) >= 1:
-            raise _option_error(options, name, "must be at least 1")
+    if options.max_threads is not None and options.max_threads < 1:
+        raise _option_error(options, "max_threads", "must be at least 1")
     _check_repetition(options)
     if options.max_result_tokens and not is_result_budget(options.max_result_tokens):
         text = f"must be at least {MIN_RESULT_TOKENS}, or 0 for no limit"

@@ -156,6 +156,22 @@ BOMBS: dict[str, Bomb] = {
         nested(30, "x"),
     ),
     "twenty operators, wrong at the bottom": lambda: (operators(20), {"a": formula(25, "nothing")}),
+    **{
+        f"{count} types that contain each other, {keyword}": lambda keyword=keyword, count=count: (
+            prop(
+                ref("d0"),
+                **{
+                    "$defs": {
+                        f"d{i}": {keyword: [prop(ref(f"d{j}"), required=["a"]) for j in range(count)]}
+                        for i in range(count)
+                    }
+                },
+            ),
+            nested(60, "x"),
+        )
+        for keyword in ("oneOf", "allOf")
+        for count in (4, 7, 12)
+    },
     "recursion into deep data": lambda: (prop({"$ref": "#"}), nested(100_000, {})),
     "unevaluated over unevaluated": lambda: (
         obj(

@@ -1,7 +1,7 @@
 """The arguments of a tool: checked, repaired, converted, and bound to the parameters of its handler.
 
-The order for one call: refuse unknown names, refuse what would cost too much to convert, check against the
-published schema, repair common mistakes of models and check again (`check`); then convert to Python values
+The order for one call: refuse unknown names, refuse too many values to convert, check against the published
+schema, repair common mistakes of models and check again (`check`); then convert to Python values
 (`bind`).
 """
 
@@ -15,12 +15,10 @@ from typing import Any, NamedTuple
 from toolcrib.definition import NO_OPTIONS, ToolOptions
 from toolcrib.errors import InvalidArgumentsError
 from toolcrib.schema.converters import (
-    FREE_NS,
-    ConversionCost,
-    allowed_ns,
+    Limit,
     build_lenient_loader,
     build_loader,
-    find_cost,
+    find_limit,
     load_integer,
     runs_user_code,
 )
@@ -65,7 +63,7 @@ class _Compiled(NamedTuple):
     known: frozenset[str]
     nulls: frozenset[str]
     """Arguments whose null is not checked against the schema."""
-    costs: list[tuple[str, ConversionCost]]
+    limits: list[tuple[str, Limit]]
     is_identity: bool
     """Plain arguments are passed on as they are."""
     hidden_defaults: dict[str, Any]
@@ -161,7 +159,7 @@ class ToolArguments:
 
     def _compile(self) -> _Compiled:
         loaders = self.loaders
-        costs = [(name, cost) for name in loaders if (cost := find_cost(self.shapes[name])) is not None]
+        limits = [(name, limit) for name in loaders if (limit := find_limit(self.shapes[name])) is not None]
         converted = [name for name, load in loaders.items() if load is not load_integer]
         validator = Validator(self._enforced_schema(), trusted=self.trusted)
         self._compiled = _Compiled(
@@ -169,10 +167,10 @@ class ToolArguments:
             Repairer(self.schema),
             frozenset(self.schema.get("properties", ())),
             self.nullable | self.optional,
-            costs,
+            limits,
             not (self.parameters or converted or self.field_defaults or self.factories),
             self._find_hidden_defaults(),
-            None if costs or (self.withheld and not self.closed) else validator.is_surely_valid,
+            None if limits or (self.withheld and not self.closed) else validator.is_surely_valid,
         )
         return self._compiled
 
@@ -198,8 +196,8 @@ class ToolArguments:
                     arguments = self._without_unknown(arguments, compiled.known)
             elif self.withheld and not self.withheld.isdisjoint(arguments):
                 arguments = self._without_unknown(arguments, {*compiled.known, *arguments} - self.withheld)
-            if compiled.costs:
-                self._check_cost(arguments, compiled.costs)
+            if compiled.limits:
+                self._check_limits(arguments, compiled.limits)
             checked = _without_nulls(arguments, compiled.nulls) if None in arguments.values() else arguments
             if not validator.is_heavy and validator.is_valid(checked):
                 return arguments
@@ -229,30 +227,12 @@ class ToolArguments:
         problems += [Problem(name, "required, but missing", "") for name in missing]
         raise self._error(problems)
 
-    def _check_cost(self, arguments: dict[str, Any], costs: list[tuple[str, ConversionCost]]) -> None:
+    def _check_limits(self, arguments: dict[str, Any], limits: list[tuple[str, Limit]]) -> None:
         """Refuse arguments that take much longer to convert than to send."""
-        spent = least = 0
-        for name, cost in costs:
-            if name in arguments:
-                spent += cost.estimate(arguments[name])
-                least += cost.least_bytes(arguments[name])
-        if spent <= FREE_NS:
-            return
-        max_ms = self.options.max_convert_ms
-        if max_ms is not None:
-            allowed = round(max_ms * 1e6)
-        elif spent <= allowed_ns(least):
-            return
-        else:
-            try:
-                allowed = allowed_ns(len(codec.write(arguments)))
-            except (TypeError, ValueError, ArithmeticError, RecursionError):
-                return  # it is not JSON, which the validator reports
-        if spent > allowed:
-            size = "" if max_ms is not None else " for its size"
-            message = f"too much to convert in one call: about {spent / 1e6:.0f} ms of work, at most "
-            message += f"{allowed / 1e6:.0f} ms{size}"
-            raise self._error([Problem("", message, "", "send less at a time")])
+        for name, limit in limits:
+            if name in arguments and limit.excludes(arguments[name]):
+                message = f"more than {limit.values} values are too many to convert in one call"
+                raise self._error([Problem(name, message, "", "send less at a time")])
 
     def _check_and_repair(
         self, compiled: _Compiled, arguments: dict[str, Any], checked: dict[str, Any]
@@ -266,7 +246,7 @@ class ToolArguments:
         if self.options.repair:
             repaired: dict[str, Any] = compiled.repairer.repair(arguments)
             if repaired is not arguments:
-                self._check_cost(repaired, compiled.costs)
+                self._check_limits(repaired, compiled.limits)
                 plain = _without_nulls(repaired, compiled.nulls)
                 if validator.find_excess(plain) is None and validator.is_valid(plain):
                     return repaired
@@ -278,7 +258,7 @@ class ToolArguments:
             flaw = _find_flaw(name, value)
             if flaw is not None:
                 return Problem(show_name(name), flaw, describe_value(value))
-        return Problem("", "arguments do not fit the schema, and are too large to say where", "")
+        return Problem("", "arguments do not fit the schema", "")
 
     def _error(self, problems: list[Problem]) -> InvalidArgumentsError:
         message = f"Invalid arguments for {self.kind} '{self.name}'"

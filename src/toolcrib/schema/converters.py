@@ -16,7 +16,7 @@ import math
 import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from toolcrib.definition import EXTRAS, check_schema_text
 from toolcrib.schema import pydantic_types
@@ -24,6 +24,7 @@ from toolcrib.schema.render import enforced_value_schema, value_schema
 from toolcrib.schema.shapes import (
     MISSING,
     Array,
+    Constrained,
     Convert,
     ConverterBuilder,
     Dictionary,
@@ -41,6 +42,7 @@ from toolcrib.schema.shapes import (
     walk,
 )
 from toolcrib.validation import codec
+from toolcrib.validation.limits import MAX_PATTERN_LENGTH, has_more_values
 from toolcrib.validation.validator import Validator
 
 _STANDARD_MODULES = frozenset({"builtins", "fractions", "ipaddress", "pathlib", "uuid"})
@@ -287,7 +289,6 @@ def _is_last_resort(shape: Shape) -> bool:
 
 
 _WEEKS = re.compile(r"(-?)P([0-9]+)W")
-_DURATION = re.compile(r"(-?)P(?:([0-9]+)D)?(?:T(?:([0-9]+)H)?(?:([0-9]+)M)?(?:([0-9]+(?:\.[0-9]+)?)S)?)?")
 
 
 def load_integer(value: Any) -> int:
@@ -309,6 +310,8 @@ def _load_bytes(value: str) -> bytes:
 
 
 def _load_pattern(value: str) -> re.Pattern[str]:
+    if len(value) > MAX_PATTERN_LENGTH:
+        raise ValueError(f"expected a regular expression of at most {MAX_PATTERN_LENGTH} characters")
     try:
         return re.compile(value)
     except (re.error, OverflowError, RecursionError) as error:
@@ -316,17 +319,12 @@ def _load_pattern(value: str) -> re.Pattern[str]:
 
 
 def _load_duration(value: str) -> dt.timedelta:
-    weeks, parts = _WEEKS.fullmatch(value), _DURATION.fullmatch(value)
     try:
-        if weeks is not None:
+        if weeks := _WEEKS.fullmatch(value):
             return dt.timedelta(weeks=int(weeks[1] + weeks[2]))
-        if parts is not None and any(parts.groups()[1:]):
-            days, hours, minutes, seconds = (float(part or 0) for part in parts.groups()[1:])
-            span = dt.timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
-            return -span if parts[1] else span
-    except OverflowError:
-        raise ValueError("duration is too long") from None
-    raise ValueError("expected a duration such as P1DT2H30M")
+        return codec.convert(value, dt.timedelta)
+    except (OverflowError, ValueError):
+        raise ValueError("expected a duration of at most 999999999 days, such as P1DT2H30M") from None
 
 
 _SCALAR_LOADERS: dict[Any, Convert] = {
@@ -339,6 +337,7 @@ _SCALAR_LOADERS: dict[Any, Convert] = {
     dt.date: dt.date.fromisoformat,
     dt.time: dt.time.fromisoformat,
     dt.timedelta: _load_duration,
+    uuid.UUID: lambda value: codec.convert(value, uuid.UUID),
     re.compile: _load_pattern,
 }
 
@@ -367,7 +366,7 @@ def _list_loader(load: Convert) -> Convert:
 
     def load_floats(value: Any) -> list[Any]:
         try:
-            return list(map(float, value)) if len(value) < _LONG_LIST else codec.to_floats(value)
+            return list(map(float, value)) if len(value) < _LONG_LIST else codec.convert(value, list[float])
         except (OverflowError, ValueError):
             return load_each(value)
 
@@ -390,143 +389,51 @@ def _set_maker(python: Any) -> Convert:
     return make_set
 
 
-# --- the cost of loading -----------------------------------------------------------------------------
+# --- limits ------------------------------------------------------------------------------------------
+# Some bytes of JSON become a model, which takes a hundred times longer to make than to send.
 
-FREE_NS = 5_000_000
-"""The arguments of any call may cost this much: 3,000 small models, or 120,000 numbers."""
-_OTHER_SCALAR_NS = 3_000
-_SCALAR_NS: dict[Any, int] = {
-    None: 0,
-    int: 40,
-    float: 40,
-    bytes: 250,
-    bytearray: 300,
-    decimal.Decimal: 450,
-    dt.datetime: 250,
-    dt.date: 200,
-    dt.time: 200,
-    dt.timedelta: 2_500,
-    uuid.UUID: 1_300,
-    re.compile: 50_000,
-}
-_PATTERN_CHARACTER_NS = 2_000
-_ARRAY_NS = 250
-_OPTION_NS = 600
-"""An object is compared with the options of a union one by one."""
-_SCALAR_TYPES = ("string", "integer", "number", "boolean")
+MAX_NUMBERS = 1_000_000
+MAX_CONVERTED = 40_000
+MAX_CHOSEN = 5_000
+"""Values that are compared with the options of a union one by one."""
+MAX_PATTERNS = 32
+_LEAVES = (Scalar, Enumeration, Union, Constrained)
 
 
-def allowed_ns(size: int) -> int:
-    """Return the highest permitted cost of converting a request of so many bytes.
+class Limit(NamedTuple):
+    """How many values of one argument are converted. In a `flat` one they are the items of a list."""
 
-    A number takes two bytes to send and 40 ns to convert, a model 14 bytes and a microsecond. No request
-    may cost its receiver a hundred times what it costs its sender: about 60 us, 1 ns for each of the first
-    150,000 bytes and 0.2 ns for others. Reading the request takes a part of that too.
-    """
-    return min(FREE_NS + 75 * size, 15_000_000 + 14 * size)
+    values: int
+    flat: bool
 
-
-class ConversionCost:
-    """An upper bound for the work of converting a value, in nanoseconds, known before it is converted.
-
-    The shape tells what an object, an array and an item cost, the JSON of the value how many there are. For
-    lists of scalars, or of records of scalars, their length is enough.
-    """
-
-    __slots__ = ("_is_flat", "_per_array", "_per_byte", "_per_item", "_per_object")
-
-    def __init__(self, shape: Shape) -> None:
-        parts = list(walk(shape))
-        costs = [(0, 0, _cost_of_scalar(shape)), *map(_cost_of_part, parts)]
-        self._per_object: int = max(per_object for per_object, _, _ in costs)
-        self._per_array: int = max(per_array for _, per_array, _ in costs)
-        self._per_item: int = max(per_item for _, _, per_item in costs)
-        if self._per_object or self._per_item:
-            self._per_array = max(self._per_array, _ARRAY_NS)
-        self._per_byte = _PATTERN_CHARACTER_NS if any(map(_is_pattern, parts)) else 0
-        top = unwrap(shape)
-        items = unwrap(top.items) if isinstance(top, Array) else top
-        if isinstance(items, Union) and self._per_object and not _is_optional(items):
-            self._per_object += _OPTION_NS * len(items.options)
-        inner = [item.shape for item in items.fields] if isinstance(items, Record) else [items]
-        is_simple = not self._per_byte and not any(map(_is_container, inner))
-        self._is_flat = is_simple and isinstance(top, Array)
-
-    def estimate(self, value: Any) -> int:
-        """Return how many nanoseconds converting a value takes, at most."""
-        kind = type(value)
-        if kind is list and self._is_flat:
-            return (self._per_object + self._per_item) * (len(value) + 1)
-        if kind is not dict and kind is not list and not self._per_byte:
-            return self._per_item
-        try:
-            data = codec.write(value)
-        except (TypeError, ValueError, ArithmeticError, RecursionError):
-            return 0  # it is not JSON, which the validator reports
-        objects, arrays, commas = data.count(b"{"), data.count(b"["), data.count(b",")
-        total = self._per_object * objects + self._per_array * arrays + self._per_byte * len(data)
-        return total + self._per_item * (objects + arrays + commas)
-
-    def least_bytes(self, value: Any) -> int:
-        """Return how many bytes a value takes as JSON at least, as far as its length tells."""
-        return 2 * len(value) if self._is_flat and type(value) is list else 0
+    def excludes(self, value: Any) -> bool:
+        """Whether an argument has more values than that."""
+        if self.flat:
+            return type(value) is list and len(value) > self.values
+        return has_more_values(value, self.values)
 
 
-def find_cost(shape: Shape) -> ConversionCost | None:
-    """Return the cost of loading values of a shape, None where it does not depend on their size."""
-    growing = (Array, Dictionary, Named, External)
-    grows = any(isinstance(part, growing) or _is_pattern(part) for part in walk(shape))
-    return ConversionCost(shape) if grows else None
+def find_limit(shape: Shape) -> Limit | None:
+    """Return how much of an argument is converted in one call, None where it never has many values."""
+    parts = list(walk(shape))
+    if not any(isinstance(part, Array | Dictionary | Named | External) for part in parts):
+        return None
+    containers = [part for part in parts if not isinstance(part, _LEAVES)]
+    is_flat = len(containers) == 1 and isinstance(containers[0], Array)
+    return Limit(min(map(_limit_of, parts)), is_flat)
 
 
-def _cost_of_part(shape: Shape) -> tuple[int, int, int]:
-    """Return the cost of one part of a shape, for each object, array and item of a value."""
+def _limit_of(shape: Shape) -> int:
     match shape:
-        case Array(items=items, python=python):
-            return 0, 0, _cost_of_scalar(items) + (0 if python is list else 300)
-        case FixedArray(items=items):
-            return 0, 600 + sum(150 + _cost_of_scalar(item) for item in items), 0
-        case Dictionary(keys=keys, values=values):
-            per_item = _cost_of_scalar(keys) + _cost_of_scalar(values)
-            return 0, 0, per_item and per_item + 150
-        case Record(fields=fields, python=python):
-            per_object, per_field = (1_400, 400) if pydantic_types.is_pydantic(python) else (600, 200)
-            if _is_left_to_pydantic(shape):
-                per_object, per_field = 1_200, 100
-            return per_object + sum(per_field + _cost_of_scalar(item.shape) for item in fields), 0, 0
-        case External() if _is_container(shape):
-            return 2_500, 0, 60
-    return 0, 0, 0
-
-
-def _cost_of_scalar(shape: Shape | None) -> int:
-    """Return the cost of a scalar, 0 for other shapes."""
-    match unwrap(shape):
-        case Scalar(python=python):
-            return _SCALAR_NS.get(python, _OTHER_SCALAR_NS)
-        case Enumeration(members=tuple()):
-            return 250
-        case Union(options=options):
-            most = max(map(_cost_of_scalar, options))
-            return most and most + 400 * len(options)
-        case External() as external if not _is_container(external):
-            return _OTHER_SCALAR_NS
-    return 0
-
-
-def _is_container(shape: Shape | None) -> bool:
-    match unwrap(shape):
-        case External(schema=schema):
-            return schema.get("type") not in _SCALAR_TYPES
-        case Union(options=options):
-            return any(map(_is_container, options))
-        case Array() | FixedArray() | Dictionary() | Record():
-            return True
-    return False
-
-
-def _is_pattern(shape: Shape) -> bool:
-    return isinstance(shape, Scalar) and shape.python is re.compile
+        case Scalar(python=re.compile):
+            return MAX_PATTERNS
+        case Union() if not _is_optional(shape):
+            return MAX_CHOSEN
+        case Scalar(python=python) if python not in (None, int, float):
+            return MAX_CONVERTED
+        case Enumeration(members=tuple()) | FixedArray() | Record() | External() | Array(unique=True):
+            return MAX_CONVERTED
+    return MAX_NUMBERS
 
 
 # --- dumpers -----------------------------------------------------------------------------------------

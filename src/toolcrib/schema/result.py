@@ -161,8 +161,8 @@ class ToolResults:
             raise self._error(f"it is {excess}")
         if not validator.is_valid(data):
             problems = [f"{item.field or 'result'}: {item.expected}" for item in validator.problems(data)[:5]]
-            details = "; ".join(problems) or "too large to say where"
-            raise self._error(f"it does not fit the output schema ({details})")
+            details = f" ({'; '.join(problems)})" if problems else ""
+            raise self._error(f"it does not fit the output schema{details}")
 
     def fits(self, data: Any) -> bool:
         """Return whether structured data fits the output schema."""

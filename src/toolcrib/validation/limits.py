@@ -1,21 +1,16 @@
-"""Limits on schemas: their size, their patterns, and the work of checking data against them.
+"""Limits on schemas: their size, their patterns, and the number of checks that a value needs.
 
 A schema may come from an untrusted server. `check_limits` refuses one that is too large or refers outside
-itself; `limit_patterns` keeps expensive patterns away from long strings; `estimate_cost` bounds the work.
-
-The work is the number of checks: how many subschemas look at each value. Several may look at one value,
-through `allOf` and the like, through references, or through branches that describe the same property, and
-their number can double with every level of the data. Such schemas are legitimate, so the number is counted
-per level and data that would need too many checks is refused, not the schema. A schema is refused where a
-single value needs too many checks, or where it refers to itself without end.
+itself; `limit_patterns` keeps expensive patterns away from long strings; `read_bounds` refuses one whose
+combinations and references multiply, or lead back to themselves without end.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import accumulate, zip_longest
+from itertools import chain
 from typing import Any
 
 from toolcrib.errors import InvalidSchemaError
@@ -185,20 +180,23 @@ def limit_patterns(schema: Any) -> int | None:
     return min(name_limits, default=None)
 
 
-# --- the cost of checking ----------------------------------------------------------------------------
+# --- checks ------------------------------------------------------------------------------------------
 
-MAX_CHECKS = 2_000_000
-"""Checks for one value with all its parts: about 50 ms at worst."""
-MAX_CHECKS_PER_VALUE = 2_000
-MAX_LEVELS = 64
+MAX_CHECKS = 1_000_000
+"""Values times the checks that each may need: about 50 ms."""
+MAX_CHECKS_PER_VALUE = 1_000
+"""The engine goes twice around a loop of references before it remembers: a million checks for one value."""
 MAX_NESTING = 256
 """How deep data may nest below a recursive schema: the engine's stack is limited."""
-MAX_CHAIN = 100
-"""References and combinations in a row."""
+_MAX_CHAIN = 200
 _CHEAP_CHECKS = 5
+_MAX_REPORTED_CHECKS = 3_000
+"""Above this the engine is not asked for all errors: reporting takes a hundred times as long as checking."""
+_MAX_REPORTED_DEPTH = 8
+_MAX_REPORTED_BRANCHES = 500
 _UNEVALUATED_REPEATS = 3
 """How often the engine looks at the branches beside an `unevaluated...` keyword."""
-_NEED_ESTIMATE = (
+_BRANCHING = (
     *(b'"allOf"', b'"anyOf"', b'"oneOf"', b'"not"', b'"if"', b'Ref"', b'"$ref"', b'"dependen', b'"patternP'),
     *(b'"propertyN', b'"contains"', b'"unevaluated', b'"enum"', b'"const"', b'"multipleOf"'),
 )
@@ -206,54 +204,65 @@ _NEED_ESTIMATE = (
 _IN_PLACE = frozenset(
     {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
 )
-_FOR_EACH = (
-    ("properties", "additionalProperties", "unevaluatedProperties"),
-    ("prefixItems", "items", "additionalItems", "unevaluatedItems"),
-)
-"""Keywords that apply to one property or item, or to those that no other is for: of objects, of arrays."""
-_FOR_EVERY = (("patternProperties", "propertyNames"), ("contains",))
+_FOR_ONE_PART = frozenset({"properties", "additionalProperties", "prefixItems", "items", "additionalItems"})
+"""Keywords of which one applies to each property or item."""
+_UNEVALUATED = frozenset({"unevaluatedProperties", "unevaluatedItems"})
+_FOR_EVERY_PART = _UNEVALUATED | {"patternProperties", "propertyNames", "contains"}
+_CONTAINERS = frozenset({dict, list, tuple})
 
 
 @dataclass(frozen=True, slots=True)
-class ValidationCost:
-    """The checks that a value needs at each level of the data; the last number holds for deeper ones.
+class Bounds:
+    """How many checks one value may need, and in a recursive schema how many `branches` lead back to it."""
 
-    `checks` is for deciding whether data is valid, `report` for listing everything that is wrong with it.
-    They differ for recursive schemas: there the engine remembers the answers, but lists all errors again.
-    """
-
-    checks: tuple[int, ...]
-    report: tuple[int, ...]
-    max_depth: int | None = None
+    checks: int = 1
+    branches: int = 0
     max_name_length: int | None = None
 
     @property
-    def is_low(self) -> bool:
+    def are_low(self) -> bool:
         """Whether data of any size that a request can carry is cheap to check."""
-        is_limited = self.max_depth is not None or self.max_name_length is not None
-        return not is_limited and max(self.checks) <= _CHEAP_CHECKS
+        return not self.branches and self.max_name_length is None and self.checks <= _CHEAP_CHECKS
 
     def find_excess(self, value: Any) -> str | None:
-        """Return why a value would cost too much to check, or None."""
-        spent = 0
+        """Return why a value would take too long to check, or None."""
+        count = 0
         for depth, level in enumerate(_levels(value)):
-            if self.max_depth is not None and depth > self.max_depth:
-                return f"nested deeper than {self.max_depth} levels"
-            spent += len(level) * self.checks[min(depth, len(self.checks) - 1)]
-            if spent > MAX_CHECKS:
-                return f"too expensive to check against this schema ({len(level)} values at level {depth})"
+            count += len(level)
+            if self.branches and depth > MAX_NESTING:
+                return f"nested deeper than {MAX_NESTING} levels"
+            if count * self.checks > MAX_CHECKS:
+                return "too large to check against this schema"
             if self.max_name_length is not None and _max_name_length(level) > self.max_name_length:
                 return f"a property name is longer than {self.max_name_length} characters"
         return None
 
-    def exceeds_report(self, value: Any, limit: int) -> bool:
-        """Whether listing what is wrong with a value may take more than `limit` checks."""
-        spent = 0
+    def allow_report(self, value: Any) -> bool:
+        """Whether the engine may be asked for everything that is wrong with a value."""
+        count = 0
         for depth, level in enumerate(_levels(value)):
-            spent += len(level) * self.report[min(depth, len(self.report) - 1)]
-            if spent > limit:
-                return True
-        return False
+            count += len(level)
+            if count * self.checks > _MAX_REPORTED_CHECKS:
+                return False
+            if self.branches and depth > _MAX_REPORTED_DEPTH:
+                return False
+            if self.branches**depth > _MAX_REPORTED_BRANCHES:
+                return False
+        return True
+
+
+def has_more_values(value: Any, limit: int) -> bool:
+    """Whether a value has more members and items in all than this. Objects and arrays count twice."""
+    total, level = -1, [value] if type(value) in _CONTAINERS else []
+    while level:
+        total += len(level) + sum(map(len, level))
+        if total > limit:
+            return True
+        arrays = [item for item in level if type(item) is not dict]
+        members = map(dict.values, [item for item in level if type(item) is dict])
+        inner = chain(chain.from_iterable(arrays), chain.from_iterable(members))
+        level = [item for item in inner if type(item) in _CONTAINERS]
+    return False
 
 
 def _levels(value: Any) -> Iterator[list[Any]]:
@@ -275,263 +284,80 @@ def _max_name_length(level: list[Any]) -> int:
     return max(map(len, names), default=0)
 
 
-def estimate_cost(schema: Schema, text: bytes, max_name_length: int | None = None) -> ValidationCost:
-    """Return the cost of checking data against a schema; `text` is the schema as JSON.
+def read_bounds(schema: Schema, text: bytes, max_name_length: int | None = None) -> Bounds:
+    """Return the bounds of a schema; `text` is the schema as JSON.
 
-    Raise InvalidSchemaError where no data could be checked against it.
+    Raise InvalidSchemaError where it expands to too many checks or refers to itself without end.
     """
-    if not any(word in text for word in _NEED_ESTIMATE):
-        return ValidationCost((1,), (1,))
-    graph = _Graph(schema)
-    report = count_levels(graph.root)
-    checks = graph.count_with_memory(report) if report[-1] > MAX_CHECKS_PER_VALUE else report
-    max_depth = MAX_NESTING if report[-1] else None  # it is recursive
-    if len(report) > MAX_LEVELS:
-        max_depth = MAX_LEVELS - 1
-    return ValidationCost(checks, report, max_depth, max_name_length)
-
-
-class _Parts:
-    """The subschemas for the parts of an object or array: those for `every` part, and a list for each."""
-
-    __slots__ = ("each", "every")
-
-    def __init__(self) -> None:
-        self.every: list[_Node] = []
-        self.each: list[list[_Node]] = []
-
-    def count(self, counts: dict[_Node, int]) -> int:
-        """Return the most checks that one part needs."""
-        total = sum([counts[child] for child in self.every])
-        return total + max([sum([counts[child] for child in part]) for part in self.each], default=0)
-
-
-class _Node:
-    """One subschema: those that it applies to the same value, `repeats` times each, and to its parts.
-
-    `targets` are those of its references, which apply to the same value too.
-    """
-
-    __slots__ = ("cost", "in_place", "parts", "repeats", "targets")
-
-    def __init__(self, cost: int = 1, repeats: int = 1) -> None:
-        self.cost = cost
-        self.repeats = repeats
-        self.in_place: list[_Node] = []
-        self.targets: list[_Node] = []
-        self.parts = (_Parts(), _Parts())
-        """Of an object, and of an array."""
-
-    def below(self) -> Iterator[_Node]:
-        """Yield the subschemas that stand inside this one."""
-        yield from self.in_place
-        for parts in self.parts:
-            yield from parts.every
-            for each in parts.each:
-                yield from each
-
-
-class _Graph:
-    """The subschemas of a schema, and which lead to which."""
-
-    def __init__(self, root: Schema) -> None:
-        self._resolver = Resolver(root)
-        self._nodes: dict[int, _Node] = {}
-        self._pending: list[tuple[Any, _Node]] = []
-        self.root = self._node(root)
-        while self._pending:
-            self._fill(*self._pending.pop())
-        checked: dict[_Node, int] = {}
-        for node in self._nodes.values():
-            _check_in_place(node, checked, set(), 0)
-
-    def _node(self, schema: Any) -> _Node:
-        node = self._nodes.get(id(schema))
-        if node is None:
-            node = self._nodes[id(schema)] = _Node()
-            self._pending.append((schema, node))
-        return node
-
-    def _fill(self, schema: Any, node: _Node) -> None:
-        if not isinstance(schema, dict):
-            return
-        node.cost = _cost_of_keywords(schema)
-        if "unevaluatedProperties" in schema or "unevaluatedItems" in schema:
-            node.repeats = _UNEVALUATED_REPEATS
-        inner = [(path, self._node(child)) for path, child in children(schema)]
-        references = [schema[keyword] for keyword in REFERENCES if isinstance(schema.get(keyword), str)]
-        node.in_place = [child for path, child in inner if path[0] in _IN_PLACE]
-        node.targets = [self._node(self._resolver.resolve(reference)) for reference in references]
-        for parts, for_each, for_every in zip(node.parts, _FOR_EACH, _FOR_EVERY, strict=True):
-            parts.every = [child for path, child in inner if path[0] in for_every]
-            below = [(path, child) for path, child in inner if path[0] in for_each]
-            # A path of two steps has a name or an index: its subschema is for one part.
-            parts.each = [[child] for path, child in below if len(path) == 2]
-            parts.each.append([child for path, child in below if len(path) == 1])
-        by_pattern = schema.get("patternProperties")
-        if isinstance(by_pattern, dict):  # every name is matched
-            node.parts[0].every.append(_Node(len(by_pattern)))
-
-    def count_with_memory(self, report: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the checks at each level for an engine that remembers its answers, else `report`.
-
-        The engine goes around a loop of references twice; from then on it checks a value against the head
-        of the loop only once.
-        """
-        unrolled = _Unrolled(self._find_loops())
-        start = unrolled.enter((self.root, None, 0), self.root)
-        heads = [unrolled.copy((head, head, 1)) for head in unrolled.loops]
-        unrolled.fill()
-        first, *rounds = map(count_levels, (start, *heads))
-        if not rounds or first[-1] or any(levels[-1] for levels in rounds):
-            return report  # there is a loop without a head
-        once = map(sum, zip_longest(*rounds, fillvalue=0))
-        again = list(accumulate(once))  # a value may be checked because of each value above it
-        return tuple(map(sum, zip_longest(first, again + again[-1:] * len(first), fillvalue=0)))
-
-    def _find_loops(self) -> dict[_Node, set[_Node]]:
-        """Return the definitions that lead back to themselves, by the head of each loop.
-
-        The head is the one definition through which every way into the loop leads. Loops with several
-        entries are left out.
-        """
-        definitions = {self.root, *(target for node in self._nodes.values() for target in node.targets)}
-        links = {definition: _find_targets(definition) for definition in definitions}
-        reached = {definition: set(targets) for definition, targets in links.items()}
-        for middle in definitions:
-            for found in reached.values():
-                if middle in found:
-                    found |= reached[middle]
-        loops: dict[_Node, set[_Node]] = {}
-        pending = [definition for definition in definitions if definition in reached[definition]]
-        while pending:
-            member = pending.pop()
-            loop = {other for other in reached[member] if member in reached[other]}
-            pending = [definition for definition in pending if definition not in loop]
-            entries = loop & {self.root}
-            entries.update(*(links[definition] & loop for definition in definitions - loop))
-            if len(entries) == 1:
-                loops[entries.pop()] = loop
-        return loops
-
-
-def _find_targets(definition: _Node) -> set[_Node]:
-    """Return the definitions that a definition refers to."""
-    found: set[_Node] = set()
-    pending, seen = [definition], {definition}
-    while pending:
-        node = pending.pop()
-        found.update(node.targets)
-        below = set(node.below()) - seen
-        seen |= below
-        pending += below
-    return found
-
-
-_State = tuple[_Node, _Node | None, int]
-"""A subschema, the head of the loop in which it was reached, and how often that head was passed."""
-
-
-class _Unrolled:
-    """Copies of subschemas in which every loop ends after two rounds."""
-
-    def __init__(self, loops: Mapping[_Node, set[_Node]]) -> None:
-        self.loops = loops
-        self._head_of = {member: head for head, loop in loops.items() for member in loop}
-        self._copies: dict[_State, _Node] = {}
-        self._pending: list[_State] = []
-
-    def enter(self, state: _State, target: _Node) -> _Node:
-        """Return a copy of the target of a reference; one that costs nothing after two rounds."""
-        _, head, rounds = state
-        own_head = self._head_of.get(target)
-        rounds = rounds + (target is own_head) if own_head is not None and own_head is head else 0
-        return self.copy((target, own_head, rounds)) if rounds < 2 else _Node(0)
-
-    def copy(self, state: _State) -> _Node:
-        """Return a copy of a subschema; `fill` adds the subschemas that it leads to."""
-        if state not in self._copies:
-            self._copies[state] = _Node(state[0].cost, state[0].repeats)
-            self._pending.append(state)
-        return self._copies[state]
-
-    def fill(self) -> None:
-        while self._pending:
-            state = self._pending.pop()
-            node, head, rounds = state
-            copy = self._copies[state]
-            copy.in_place = [self.copy((child, head, rounds)) for child in node.in_place]
-            copy.targets = [self.enter(state, target) for target in node.targets]
-            for new, old in zip(copy.parts, node.parts, strict=True):
-                new.every = [self.copy((child, head, rounds)) for child in old.every]
-                new.each = [[self.copy((child, head, rounds)) for child in part] for part in old.each]
-
-
-def count_levels(root: _Node) -> tuple[int, ...]:
-    """Return the most checks that a value needs at each level below a subschema.
-
-    Stop where nothing is checked, where the limit is exceeded, or where the numbers stay the same.
-    """
-    nodes = _in_order(root)
-    found: list[int] = []
-    last: dict[_Node, int] = {}
-    while len(found) <= MAX_LEVELS and (not found or 0 < found[-1] <= MAX_CHECKS):
-        by_kind: list[dict[_Node, int]] = []
-        for kind in (0, 1):  # the value is an object, or an array
-            counts: dict[_Node, int] = {}
-            for node in nodes:
-                own = node.parts[kind].count(last) if last else node.cost
-                applied = sum([counts[other] for other in node.in_place + node.targets])
-                counts[node] = own + node.repeats * applied
-            by_kind.append(counts)
-        current = {node: max(by_kind[0][node], by_kind[1][node]) for node in nodes}
-        found.append(current[root])
-        if current == last:
-            break
-        last = current
-    return tuple(found)
-
-
-def _in_order(root: _Node) -> list[_Node]:
-    """Return all subschemas that one leads to; those that apply to the same value come before it."""
-    order: dict[_Node, int] = {}
-    pending, seen = [root], {root}
-    while pending:
-        node = pending.pop()
-        _check_in_place(node, order, set(), 0)
-        new = {*node.targets, *node.below()} - seen
-        seen |= new
-        pending += new
-    return list(order)
-
-
-def _check_in_place(node: _Node, checked: dict[_Node, int], inside: set[_Node], chain: int) -> int:
-    """Count the checks that a subschema needs for one value, without its parts. Raise if there are too
-    many."""
-    if node in checked:
-        return checked[node]
-    if node in inside:
-        raise InvalidSchemaError("Schema refers to itself without end", hint="break the $ref loop")
-    if chain > MAX_CHAIN:
-        raise InvalidSchemaError(f"Schema follows more than {MAX_CHAIN} references in a row")
-    inside.add(node)
-    applied = [_check_in_place(other, checked, inside, chain + 1) for other in node.in_place + node.targets]
-    if sum(applied) * node.repeats > MAX_CHECKS_PER_VALUE:
+    if not any(word in text for word in _BRANCHING):
+        return Bounds()
+    counter = _Counter(schema, lambda _: 1)
+    if counter.total > MAX_CHECKS_PER_VALUE:
         raise InvalidSchemaError("Schema expands to too many checks", hint="flatten allOf, anyOf, oneOf")
-    checked[node] = total = node.cost + node.repeats * sum(applied)
-    return total
+    branches = _Counter(schema, lambda _: 0).total if counter.loops else 0
+    # Of loops within each other, the engine remembers each only for itself.
+    checks = _Counter(schema, _cost_of_keywords).total * max(1, len(counter.loops)) ** 2
+    return Bounds(checks, branches, max_name_length)
+
+
+class _Counter:
+    """Counts along references how many subschemas look at one value: `total` is the sum of their weights.
+
+    A reference back to a definition that is being counted weighs 1; `loops` has the ids of such definitions.
+    """
+
+    def __init__(self, root: Schema, weigh: Callable[[Schema], int]) -> None:
+        self._resolver = Resolver(root)
+        self._weigh = weigh
+        self._counted: dict[int, int] = {}
+        self._open: dict[int, int] = {}
+        """The level of the data at which a subschema was entered."""
+        self.loops: set[int] = set()
+        self.total = self._count(root, 0, 0)
+
+    def _count(self, schema: Any, level: int, chain: int) -> int:
+        if not isinstance(schema, dict):
+            return self._weigh({})
+        key = id(schema)
+        if key in self._counted:
+            return self._counted[key]
+        if key in self._open:
+            if self._open[key] == level:
+                raise InvalidSchemaError("Schema refers to itself without end", hint="break the $ref loop")
+            self.loops.add(key)
+            return 1
+        if chain > _MAX_CHAIN:
+            raise InvalidSchemaError(f"Schema is deeper than {_MAX_CHAIN} levels, references included")
+        self._open[key] = level
+        beside = one_part = 0
+        by_pattern = schema.get("patternProperties")
+        every_part = len(by_pattern) * self._weigh({}) if isinstance(by_pattern, dict) else 0
+        for path, child in children(schema):
+            if path[0] in _IN_PLACE:
+                beside += self._count(child, level, chain + 1)
+            elif path[0] in _FOR_ONE_PART:
+                one_part = max(one_part, self._count(child, level + 1, chain + 1))
+            elif path[0] in _FOR_EVERY_PART:
+                every_part += self._count(child, level + 1, chain + 1)
+        for keyword in REFERENCES:
+            if isinstance(schema.get(keyword), str):
+                beside += self._count(self._resolver.resolve(schema[keyword]), level, chain + 1)
+        repeats = _UNEVALUATED_REPEATS if not schema.keys().isdisjoint(_UNEVALUATED) else 1
+        del self._open[key]
+        self._counted[key] = max(self._weigh(schema), one_part + every_part) + repeats * beside
+        return self._counted[key]
 
 
 def _cost_of_keywords(schema: Mapping[str, Any]) -> int:
     """Return what one check costs, in checks of a type.
 
-    Numbers and structures are copied before they are compared, strings are found in a set, and division by a
-    fraction is slow.
+    Structures are compared one by one, numbers and structures are copied before, and division by a fraction
+    is slow.
     """
     cost = 1
     options = schema.get("enum")
-    if isinstance(options, list) and not all(isinstance(option, str) for option in options):
-        cost += 10 + sum(20 if isinstance(option, dict | list) else 1 for option in options)
+    if isinstance(options, list):
+        cost += 20 * sum(isinstance(option, dict | list) for option in options)
     if isinstance(schema.get("const"), int | float | dict | list):
         cost += 10
     if isinstance(schema.get("multipleOf"), float):

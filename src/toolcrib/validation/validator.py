@@ -19,10 +19,11 @@ from toolcrib.errors import InvalidSchemaError, ToolcribError, suggest
 from toolcrib.validation import codec
 from toolcrib.validation.limits import (
     MAX_PATTERN_LENGTH,
-    ValidationCost,
+    Bounds,
     check_limits,
-    estimate_cost,
+    has_more_values,
     limit_patterns,
+    read_bounds,
 )
 from toolcrib.validation.schema_tree import Resolver, Schema
 
@@ -44,10 +45,8 @@ _MAX_VALUE_TEXT = 60
 _MAX_PATH = 200
 _MAX_SUGGESTED_NAME = 64
 """Finding a similar name takes long for longer names."""
-_MAX_REPORTED_CHECKS = 3_000
-"""Above this the engine is not asked for all errors: reporting takes a hundred times as long as checking."""
 _MAX_REPORTED_VALUES = 20_000
-"""Above this it is not asked for the first error either, because it copies most of the value."""
+"""Above this the engine is not asked for the first error, because it copies most of the value."""
 
 
 def _engine() -> Any:
@@ -78,9 +77,9 @@ class Validator:
         if not trusted:
             check_limits(schema)
         self._text = _encode(schema)
-        self._compiled: tuple[Any, ValidationCost] | None = None
+        self._compiled: tuple[Any, Bounds] | None = None
         fast = self.is_surely_valid = build_fast_check(schema) if trusted else None
-        self.is_heavy = fast is None and not self._cost.is_low
+        self.is_heavy = fast is None and not self._bounds.are_low
         self.is_valid: IsValid
         if fast is None:
             self.is_valid = self._check.is_valid
@@ -94,26 +93,26 @@ class Validator:
         return self._compiled[0]
 
     @property
-    def _cost(self) -> ValidationCost:
+    def _bounds(self) -> Bounds:
         return (self._compiled or _compile(self._text))[1]
 
     def find_excess(self, value: Any) -> str | None:
-        """Return why a value is not checked, because that would cost too much; None where it can be."""
-        return self._cost.find_excess(value) if self.is_heavy else None
+        """Return why a value is not checked, because that would take too long; None where it can be."""
+        return self._bounds.find_excess(value) if self.is_heavy else None
 
     def problems(self, value: Any) -> list[Problem]:
         """Return what is wrong with an invalid value: the first problems, where there are many.
 
-        Return nothing where finding them would cost too much, or where a part of the value is not JSON.
+        Return nothing where finding them would take too long, or where a part of the value is not JSON.
         """
         try:
-            if not self._cost.exceeds_report(value, _MAX_REPORTED_CHECKS):
+            if self._bounds.allow_report(value):
                 errors = self._check.iter_errors(value)
                 found = (problem for error in errors for problem in _problems_of(error, value, self._text))
                 return list(islice(found, _MAX_PROBLEMS))
             # The first error of a branching schema may contain thousands of others.
             has_branches = b'"anyOf"' in self._text or b'"oneOf"' in self._text
-            if not has_branches and not self._cost.exceeds_report(value, _MAX_REPORTED_VALUES):
+            if not has_branches and not has_more_values(value, _MAX_REPORTED_VALUES):
                 self._check.validate(value)
         except _engine().ValidationError as error:
             return list(islice(_problems_of(error, value, self._text), _MAX_PROBLEMS))
@@ -133,19 +132,19 @@ def check_schema(schema: Any) -> Validator:
 
 
 @lru_cache(maxsize=16)
-def _compile(text: bytes) -> tuple[Any, ValidationCost]:
-    """Compile a schema and estimate its cost. Cached: it is compiled at registration and again at the first
+def _compile(text: bytes) -> tuple[Any, Bounds]:
+    """Compile a schema and read its bounds. Cached: it is compiled at registration and again at the first
     call."""
     plain = codec.decode(text)
     max_name_length = limit_patterns(plain) if b"attern" in text else None
-    cost = estimate_cost(plain, text, max_name_length)
+    bounds = read_bounds(plain, text, max_name_length)
     try:
         check = _engine().validator_for(
             plain, validate_formats=True, retriever=_refuse_to_fetch, pattern_options=_pattern_options()
         )
     except Exception as error:  # the engine raises ValueError, ValidationError and ReferencingError
         raise InvalidSchemaError(_explain(error)) from None
-    return check, cost
+    return check, bounds
 
 
 def _encode(schema: Mapping[str, Any]) -> bytes:

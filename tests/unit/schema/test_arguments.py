@@ -236,7 +236,7 @@ def test_odd_names_and_values_are_named_too() -> None:
 
 def test_problems_of_very_large_values_are_not_located() -> None:
     error = refusal(whole, {"b": ["x"] * 30_000}, input_schema=EXPLICIT)
-    assert str(error).endswith("arguments do not fit the schema, and are too large to say where")
+    assert str(error).endswith("arguments do not fit the schema")
 
 
 # --- repair ---
@@ -248,7 +248,7 @@ def test_repair_is_checked_again_and_may_be_turned_off() -> None:
     assert "got string '[1]'" in str(refusal(take, {"number": "[1]"}))
 
 
-def test_a_repaired_value_is_refused_where_checking_it_would_cost_too_much() -> None:
+def test_a_repaired_value_is_refused_where_it_is_too_deep() -> None:
     deep = "[" * 500 + "]" * 500
     schema = {
         "type": "object",
@@ -259,14 +259,14 @@ def test_a_repaired_value_is_refused_where_checking_it_would_cost_too_much() -> 
     assert arrive(lambda a=None: None, {"a": "[[],[]]"}, input_schema=schema) == {"a": [[], []]}
 
 
-def test_values_that_cost_too_much_to_check_are_refused_with_the_reason() -> None:
+def test_values_that_are_too_large_to_check_are_refused_with_the_reason() -> None:
     schema = {
         "type": "object",
-        "properties": {"a": {"items": {"enum": list(range(5_000))}}, "b": {"$ref": "#"}},
+        "properties": {"a": {"items": {"enum": [{"k": 1}, []]}}, "b": {"$ref": "#"}},
     }
-    assert arrive(lambda a=None, b=None: None, {"a": [1]}, input_schema=schema) == {"a": [1]}
-    error = refusal(lambda a=None, b=None: None, {"a": [1] * 1_000}, input_schema=schema)
-    assert "too expensive to check against this schema" in str(error)
+    assert arrive(lambda a=None, b=None: None, {"a": [[]]}, input_schema=schema) == {"a": [[]]}
+    error = refusal(lambda a=None, b=None: None, {"a": [[]] * 30_000}, input_schema=schema)
+    assert "too large to check against this schema" in str(error)
     deep: Any = {}
     for _ in range(1_000):
         deep = {"b": deep}

@@ -166,7 +166,7 @@ class TestPlainTypes:
         assert receive(dt.date | dt.datetime, text) == when
         assert schema_of(dt.datetime) == {"type": "string", "format": "date-time"}
 
-    @pytest.mark.parametrize("text", ["PT", "P", "P1Y", "1D", "P1H", "PT1D", "P1W2D", "P1.5D"])
+    @pytest.mark.parametrize("text", ["PT", "P", "P1Y", "1D", "P1H", "PT1D", "P1W2D"])
     def test_what_is_no_duration_is_refused(self, text: str) -> None:
         with pytest.raises(InvalidArgumentsError, match="'x'"):
             receive(dt.timedelta, text)
@@ -177,8 +177,8 @@ class TestPlainTypes:
             (bytes, "not base64!", "expected base64"),
             (re.Pattern, "(?P<a", "expected a regular expression"),
             (re.Pattern, r"\p{L}", "expected a regular expression: bad escape"),
-            (dt.timedelta, "P999999999999D", "duration is too long"),
-            (dt.timedelta, "P99999999999W", "duration is too long"),
+            (dt.timedelta, "P999999999999D", "expected a duration of at most 999999999 days"),
+            (dt.timedelta, "P99999999999W", "expected a duration of at most 999999999 days"),
             (fractions.Fraction, "half", "half"),
             (float, 10**400, "number is too large"),
             (dt.date, "2026-02-30", "expected a date"),

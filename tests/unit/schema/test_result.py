@@ -339,9 +339,7 @@ def test_only_some_problems_are_reported_and_no_values() -> None:
     told = refusal(["secret"] * 50, {"items": {"type": "integer"}})
     assert told.count("expected integer") == 5
     assert "secret" not in told
-    assert refusal(["x"] * 50_000, {"items": {"type": "integer"}}) == (
-        "it does not fit the output schema (too large to say where)"
-    )
+    assert refusal(["x"] * 50_000, {"items": {"type": "integer"}}) == ("it does not fit the output schema")
 
 
 def test_data_that_would_cost_too_much_to_check_is_refused() -> None:

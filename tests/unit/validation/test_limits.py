@@ -1,4 +1,4 @@
-"""Limits on schemas: size, patterns, and the cost of checking."""
+"""Limits on schemas: size, patterns, and the number of checks."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import pytest
 from toolcrib.errors import InvalidSchemaError
 from toolcrib.validation import codec, limits
 from toolcrib.validation.limits import (
-    ValidationCost,
+    Bounds,
     check_limits,
     count_states,
-    estimate_cost,
+    has_more_values,
     limit_patterns,
     max_matched_length,
+    read_bounds,
     walk_containers,
 )
 
@@ -179,8 +180,8 @@ def test_the_length_that_a_pattern_may_be_matched_against() -> None:
 # --- the cost of checking ---
 
 
-def cost_of(schema: dict[str, Any], max_name_length: int | None = None) -> ValidationCost:
-    return estimate_cost(schema, codec.encode(schema), max_name_length)
+def bounds_of(schema: dict[str, Any], max_name_length: int | None = None) -> Bounds:
+    return read_bounds(schema, codec.encode(schema), max_name_length)
 
 
 def ref(name: str) -> dict[str, Any]:
@@ -196,160 +197,96 @@ def chain(levels: int, last: Any, width: int = 2) -> dict[str, Any]:
     return {**ref("d0"), "$defs": {**defs, f"d{levels}": last}}
 
 
+def operators(count: int) -> dict[str, Any]:
+    """A formula of so many operators, with two operands each."""
+    options = [
+        {"properties": {"op": {"const": f"op{i}"}, "a": ref("x"), "b": ref("x")}, "required": ["op"]}
+        for i in range(count)
+    ]
+    defs = {"x": {"anyOf": [*options, {"type": "number"}]}}
+    return {"properties": {"formula": ref("x")}, "$defs": defs}
+
+
+def formula(levels: int) -> Any:
+    return {"op": "op9", "a": formula(levels - 1), "b": {"op": "op8", "a": 1, "b": 2}} if levels else 1
+
+
 def test_a_schema_without_branches_needs_one_check_per_value() -> None:
-    cost = cost_of({"properties": {"a": {"items": {"type": "string"}}}})
-    assert cost == ValidationCost((1,), (1,))
-    assert cost.is_low
+    bounds = bounds_of({"properties": {"a": {"items": {"type": "string"}}}})
+    assert bounds == Bounds(1, 0)
+    assert bounds.are_low
 
 
 @pytest.mark.parametrize(
     ("schema", "checks"),
     [
-        ({"anyOf": [{}, {}]}, (3, 0)),
-        ({"anyOf": [{}, {}], "unevaluatedItems": False}, (7, 1, 0)),
-        ({"anyOf": [{"items": {}}], "unevaluatedProperties": {}}, (4, 3, 0)),
-        ({"properties": {"a": {"anyOf": [{}, {}]}, "b": {"not": {}}}}, (1, 3, 0)),
-        ({"items": {"anyOf": [{"items": {}}, {"items": {}}]}}, (1, 3, 2, 0)),
-        ({"allOf": [{"properties": {"a": {}}}, {"properties": {"a": {}}}]}, (3, 2, 0)),
-        ({"properties": {"a": {}}, "additionalProperties": {"anyOf": [{}]}}, (1, 2, 0)),
-        ({"allOf": [{"properties": {"a": {}}}], "additionalProperties": {}}, (2, 2, 0)),
-        ({"properties": {"a": {}}, "patternProperties": {"a": {}, "b": {}}}, (1, 5, 0)),
-        ({"propertyNames": {"anyOf": [{}, {}]}}, (1, 3, 0)),
-        ({"prefixItems": [{"anyOf": [{}]}, {}], "items": {}, "contains": {}}, (1, 3, 0)),
-        ({"items": {}, "contains": {}}, (1, 2, 0)),
-        ({"items": [{"anyOf": [{}]}, {}], "additionalItems": {"not": {"not": {}}}}, (1, 3, 0)),
-        ({"items": {"enum": [1, 2]}}, (1, 13, 0)),
-        ({"properties": {"a": ref("x"), "b": ref("x")}, "$defs": {"x": {"items": {}}}}, (1, 2, 1, 0)),
-        ({"items": {"not": {}}, "additionalProperties": {"anyOf": [{}, {}]}}, (1, 3, 0)),
-        ({"dependentSchemas": {"a": {}}, "dependencies": {"b": {}, "c": ["a"]}, "if": {}}, (4, 0)),
-        ({"allOf": 5, "properties": 5, "items": 5, "patternProperties": 5, "$ref": 5}, (1, 0)),
-    ],
-)
-def test_checks_are_counted_level_by_level(schema: dict[str, Any], checks: tuple[int, ...]) -> None:
-    cost = cost_of(schema)
-    assert cost.checks == cost.report == checks
-    assert cost.max_depth is None
-
-
-@pytest.mark.parametrize(
-    ("schema", "checks"),
-    [
+        ({"anyOf": [{}, {}]}, 3),
+        ({"anyOf": [{}, {}], "unevaluatedItems": False}, 7),
+        ({"properties": {"a": {"anyOf": [{}, {}]}, "b": {"not": {}}}}, 3),
+        ({"items": {"anyOf": [{"items": {}}, {"items": {}}]}}, 3),
+        ({"allOf": [{"properties": {"a": {}}}, {"properties": {"a": {}}}]}, 3),
+        ({"properties": {"a": {}}, "additionalProperties": {"anyOf": [{}]}}, 2),
+        ({"properties": {"a": {}}, "patternProperties": {"a": {}, "b": {}}}, 5),
+        ({"propertyNames": {"anyOf": [{}, {}]}}, 3),
+        ({"prefixItems": [{"anyOf": [{}]}, {}], "items": {}, "contains": {}}, 3),
+        ({"items": [{"anyOf": [{}]}, {}], "additionalItems": {"not": {"not": {}}}}, 3),
+        ({"items": {"enum": [1, 2]}}, 1),
+        ({"properties": {"a": ref("x"), "b": ref("x")}, "$defs": {"x": {"items": {}}}}, 2),
+        ({"dependentSchemas": {"a": {}}, "dependencies": {"b": {}, "c": ["a"]}, "if": {}}, 4),
+        ({"allOf": 5, "properties": 5, "items": 5, "patternProperties": 5, "$ref": 5}, 1),
         ({"enum": ["a", "b"]}, 1),
-        ({"enum": ["a", None]}, 13),
-        ({"enum": [1, {"a": 1}, []]}, 52),
+        ({"enum": [1, {"a": 1}, []]}, 41),
         ({"const": "a"}, 1),
-        ({"const": None}, 1),
         ({"const": 1}, 11),
         ({"multipleOf": 2}, 1),
         ({"multipleOf": 0.5}, 61),
+        (chain(4, {}), 62),
     ],
 )
-def test_some_keywords_cost_more_than_others(schema: dict[str, Any], checks: int) -> None:
-    assert cost_of(schema).checks[0] == checks
-
-
-def test_checks_multiply_along_references() -> None:
-    assert cost_of(chain(4, {})).checks == (4, 8, 16, 32, 32, 0)
-
-
-def test_a_schema_of_very_many_levels_limits_the_depth_of_data() -> None:
-    defs = {f"d{i}": {"items": ref(f"d{i + 1}")} for i in range(80)}
-    cost = cost_of({**ref("d0"), "$defs": {**defs, "d80": {}}})
-    assert cost.max_depth == limits.MAX_LEVELS - 1
+def test_the_checks_of_one_value_are_counted(schema: dict[str, Any], checks: int) -> None:
+    assert bounds_of(schema) == Bounds(checks, 0)
 
 
 def test_a_linked_list_is_cheap_and_limits_the_depth_of_data() -> None:
-    cost = cost_of({"properties": {"a": ref("n")}, "$defs": {"n": {"properties": {"next": ref("n")}}}})
-    assert max(cost.checks) < 10
-    assert cost.max_depth == limits.MAX_NESTING
-    assert not cost.is_low
+    bounds = bounds_of({"properties": {"a": ref("n")}, "$defs": {"n": {"properties": {"next": ref("n")}}}})
+    assert (bounds.checks, bounds.branches) == (3, 1)
+    assert not bounds.are_low
+    deep: Any = {}
+    for _ in range(limits.MAX_NESTING + 1):
+        deep = {"next": deep}
+    assert bounds.find_excess(deep["next"]) is None
+    assert bounds.find_excess(deep) == "nested deeper than 256 levels"
 
 
-def test_a_recursive_union_is_cheap_to_check_and_expensive_to_report() -> None:
-    options = [{"properties": {"a": ref("x"), "kind": {"const": str(i)}}} for i in range(4)]
-    cost = cost_of({"properties": {"a": ref("x")}, "$defs": {"x": {"anyOf": options}}})
-    assert max(cost.checks) < 300
-    assert cost.report[1] == 6
-    assert cost.report[2] == 24
-    assert cost.report[-1] > 100_000
+def test_a_formula_of_ten_operators_may_be_large() -> None:
+    bounds = bounds_of(operators(10))
+    assert bounds.branches == 10
+    assert bounds.find_excess({"formula": [formula(30)] * 100}) is None
 
 
-def test_a_loop_that_doubles_on_its_way_is_counted_twice_around() -> None:
-    schema = chain(3, {})
-    schema["$defs"]["d3"] = ref("d0")
-    cost = cost_of(schema)
-    assert max(cost.checks) > 2**6
-    assert cost.checks[-1] < max(cost.checks)
+def test_errors_of_a_recursive_schema_are_listed_for_small_values_only() -> None:
+    branching, tree = bounds_of(operators(10)), bounds_of({"items": {"$ref": "#"}})
+    assert branching.allow_report({"formula": "x"})
+    assert not branching.allow_report({"formula": formula(3)})
+    assert tree.allow_report([[[[[[[[]]]]]]]])
+    assert not tree.allow_report([[[[[[[[[["x"]]]]]]]]]])
 
 
-def test_behind_its_first_rounds_a_loop_costs_the_same_at_every_level() -> None:
-    long_way: dict[str, Any] = ref("x")
-    for name in ("c", "b", "a"):
-        long_way = {"properties": {name: long_way}}
-    deep: dict[str, Any] = {}
-    for _ in range(20):
-        deep = {"properties": {"a": deep}}
-    loop = {"anyOf": [long_way, long_way]}
-    cost = cost_of({"properties": {"loop": ref("x"), "deep": deep}, "$defs": {"x": loop}})
-    assert set(cost.checks[8:22]) == {10}
+def test_errors_of_large_values_are_not_listed() -> None:
+    bounds = Bounds(checks=10)
+    assert bounds.allow_report([1] * 299)
+    assert not bounds.allow_report([1] * 300)
 
 
-@pytest.mark.parametrize("entry", [ref("d1"), {"$ref": "#/$defs/d2/allOf/0"}])
-def test_of_a_loop_with_two_entries_every_round_is_counted(entry: dict[str, Any]) -> None:
-    schema = chain(3, {})
-    schema["$defs"]["d3"] = ref("d0")
-    schema["properties"] = {"b": entry}
-    cost = cost_of(schema)
-    assert cost.checks == cost.report
-    assert cost.checks[-1] > limits.MAX_CHECKS
-    assert cost.checks[-1] > 1.5 * cost.checks[-2]
+def test_recursive_types_that_contain_each_other_count_for_more() -> None:
+    def types(count: int) -> dict[str, Any]:
+        every = [{"properties": {"a": ref(f"d{i}")}} for i in range(count)]
+        return {**ref("d0"), "$defs": {f"d{i}": {"anyOf": every} for i in range(count)}}
 
-
-def test_a_loop_within_a_loop_is_counted_without_end() -> None:
-    pair = {
-        "n": {"anyOf": [{"properties": {"a": ref("m"), "b": ref("n")}}] * 2},
-        "m": {"properties": {"a": ref("m"), "b": ref("n")}},
-    }
-    cost = cost_of({"properties": {"x": ref("n")}, "$defs": pair})
-    assert cost.checks == cost.report
-    assert cost.checks[-1] > limits.MAX_CHECKS
-
-
-def test_two_recursive_types_are_counted_each_on_its_own() -> None:
-    def tree(name: str, inner: dict[str, Any]) -> dict[str, Any]:
-        options = [{"properties": {"kind": {"const": str(i)}, "a": ref(name)}} for i in range(10)]
-        return {"anyOf": [*options, inner]}
-
-    defs = {"x": tree("x", ref("y")), "y": tree("y", {"type": "string"})}
-    cost = cost_of({"properties": {"a": ref("x"), "b": ref("y")}, "$defs": defs})
-    assert cost.report[-1] > limits.MAX_CHECKS
-    assert cost.checks[-1] < 1_000
-
-
-def test_a_formula_of_ten_operators_may_be_thirty_levels_deep() -> None:
-    options = [
-        {"properties": {"op": {"const": f"op{i}"}, "a": ref("x"), "b": ref("x")}, "required": ["op"]}
-        for i in range(10)
-    ]
-    defs = {"x": {"anyOf": [*options, {"type": "number"}]}}
-    cost = cost_of({"properties": {"formula": ref("x")}, "$defs": defs})
-    formula: Any = 1
-    for _ in range(30):
-        formula = {"op": "op9", "a": formula, "b": {"op": "op8", "a": 1, "b": 2}}
-    assert cost.find_excess({"formula": formula}) is None
-
-
-def test_options_for_objects_and_for_arrays_do_not_multiply() -> None:
-    options = [{"items": ref("x")}, {"additionalProperties": ref("x")}, {"type": "string"}]
-    cost = cost_of({**ref("x"), "$defs": {"x": {"anyOf": options}}})
-    assert set(cost.checks) == {5}
-
-
-def test_a_loop_that_does_not_grow_is_cheap_at_every_level() -> None:
-    defs = {"a": {"items": ref("b")}, "b": {"items": ref("a")}}
-    cost = cost_of({"prefixItems": [ref("a"), ref("b")], "$defs": defs})
-    assert cost.max_depth == limits.MAX_NESTING
-    assert set(cost.checks) <= {1, 2}
+    few = bounds_of(types(3)).checks
+    assert bounds_of(types(5)).checks > 8 * few
+    with pytest.raises(InvalidSchemaError, match="too many checks"):
+        bounds_of(types(12))
 
 
 @pytest.mark.parametrize(
@@ -361,49 +298,37 @@ def test_a_loop_that_does_not_grow_is_cheap_at_every_level() -> None:
             "refers to itself without end",
         ),
         ({"anyOf": [{"allOf": [{}] * 50}] * 50}, "too many checks"),
+        (chain(12, {}), "too many checks"),
+        (chain(12, ref("d0")), "too many checks"),
         (
-            {**ref("d0"), "$defs": {**{f"d{i}": ref(f"d{i + 1}") for i in range(150)}, "d150": {}}},
-            "more than 100 references in a row",
+            {**ref("d0"), "$defs": {**{f"d{i}": ref(f"d{i + 1}") for i in range(250)}, "d250": {}}},
+            "deeper than 200 levels",
         ),
         ({"not": ref("missing")}, "does not exist"),
     ],
 )
 def test_schemas_that_cannot_be_checked_are_refused(schema: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidSchemaError, match=message):
-        cost_of(schema)
+        bounds_of(schema)
 
 
-def test_values_are_refused_for_their_cost() -> None:
-    cost = ValidationCost((1, 1_000, 0), (1,))
-    assert cost.find_excess({"a": [1] * 100_000}) is None
-    assert cost.find_excess({str(i): i for i in range(1_999)}) is None
-    assert cost.find_excess([1] * 2_000) == (
-        "too expensive to check against this schema (2000 values at level 1)"
-    )
-    assert not cost.is_low
-
-
-def test_the_last_number_holds_for_all_deeper_levels() -> None:
-    cost = ValidationCost((1, limits.MAX_CHECKS // 2), (1,))
-    assert cost.find_excess([[]]) is None
-    assert cost.find_excess([[[]]]) == "too expensive to check against this schema (1 values at level 2)"
-
-
-def test_values_are_refused_for_their_depth() -> None:
-    cost = ValidationCost((1,), (1,), max_depth=2)
-    assert cost.find_excess([[1]]) is None
-    assert cost.find_excess({"a": ({"b": 1},)}) == "nested deeper than 2 levels"
-    assert not cost.is_low
+def test_values_are_refused_for_their_size() -> None:
+    bounds = Bounds(checks=1_000)
+    assert bounds.find_excess({"a": [1] * 998}) is None
+    assert bounds.find_excess({"a": [1] * 999}) == "too large to check against this schema"
+    assert not bounds.are_low
 
 
 def test_values_are_refused_for_long_property_names() -> None:
-    cost = cost_of({"patternProperties": {"x": {}}}, max_name_length=3)
-    assert cost.find_excess({"abc": [{"abc": 1, 5: 1}]}) is None
-    assert cost.find_excess({"abc": [{"abcd": 1}]}) == "a property name is longer than 3 characters"
-    assert not cost.is_low
+    bounds = bounds_of({"patternProperties": {"x": {}}}, max_name_length=3)
+    assert bounds.find_excess({"abc": [{"abc": 1, 5: 1}]}) is None
+    assert bounds.find_excess({"abc": [{"abcd": 1}]}) == "a property name is longer than 3 characters"
+    assert not bounds.are_low
 
 
-def test_reporting_has_a_cost_of_its_own() -> None:
-    cost = ValidationCost((1,), (1, 10))
-    assert not cost.exceeds_report([1] * 10, 101)
-    assert cost.exceeds_report([1] * 11, 101)
+@pytest.mark.parametrize(
+    ("value", "count"), [([], 0), ([1, 2], 2), ({"a": [1, {"b": 2}]}, 6), ([[1], [[]]], 7)]
+)
+def test_values_are_counted_with_all_that_they_contain(value: Any, count: int) -> None:
+    assert not has_more_values(value, count)
+    assert has_more_values(value, count - 1)
