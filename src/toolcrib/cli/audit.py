@@ -382,8 +382,7 @@ def _print_verdict(log: Audit, verdict: Verdict, terminal: Terminal) -> None:
     result = style(_describe_verdict(verdict), **STATE_STYLES["ok" if verdict.is_sound else "NOT valid"])
     terminal.echo(f"{_name(log)}: ", result, f": {records}; {checkpoints}")
     for problem in verdict.problems:
-        accepted = " (accepted)" if problem.is_accepted else ""
-        terminal.echo(f"  {problem.kind}{accepted}: {problem.words}")
+        terminal.echo(f"  {problem.kind}: {problem.words}")
     if verdict.pruned_before is not None:
         terminal.message("note", f"records before {verdict.pruned_before} were deleted because of their age")
     if not verdict.is_keyed:

@@ -264,7 +264,6 @@ class Audit(Settings):
     sync: bool = False
     keep_days: int | None = setting(None, least=1, most=36_500)
     keep_records: int | None = setting(None, least=1_000, most=MAX_COUNT)
-    accept_gap: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -231,7 +231,6 @@ def test_invalid_authorization_servers(given: Any, key: str) -> None:
         ({"wait_s": 0}, "wait_s"),
         ({"wait_s": 61}, "wait_s"),
         ({"sync": 1}, "sync"),
-        ({"accept_gap": "no"}, "accept_gap"),
         ({"keep_days": 0}, "keep_days"),
         ({"keep_days": 36_501}, "keep_days"),
         ({"keep_records": 999}, "keep_records"),

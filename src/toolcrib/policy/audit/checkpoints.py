@@ -1,7 +1,7 @@
 """Checkpoints of the audit log, and the key that seals them.
 
 Kinds: `checkpoint` holds number and hash of the last record; `pruned` the last record that retention removed,
-which anchors the rest of the chain; `accepted` marks where an operator decided to continue after damage.
+which anchors the rest of the chain.
 
 The key is read from a file, or from the environment variable TOOLCRIB_AUDIT_KEY if no file is configured.
 """
@@ -113,11 +113,11 @@ except ImportError:  # pragma: no cover - systems without it support one process
     _fcntl = None  # type: ignore[assignment]
 
 fcntl: Any = _fcntl
-Kind = Literal["checkpoint", "pruned", "accepted"]
+Kind = Literal["checkpoint", "pruned"]
 CHECKPOINT_RECORDS = 1_000
 CHECKPOINT_S = 60.0
 """A new checkpoint is due after this many records, or this long after the last one."""
-_KINDS = ("checkpoint", "pruned", "accepted")
+_KINDS = ("checkpoint", "pruned")
 _SEAL = re.compile(rb',"mac":"([0-9a-f]{64})"\}')
 _TAIL = len(b',"mac":"') + 64 + 2
 _RECENT_BYTES = 128 * 1024
@@ -133,9 +133,7 @@ def checkpoints_path(log: Path, configured: Path | None) -> Path:
 class Checkpoint:
     """A sealed statement about the log.
 
-    `count` is the number of records the log held; `clock` is a time that cannot jump (see SteadyClock). For
-    `accepted`, `good` and `good_hash` identify the last record before the damage: nothing from there to `seq`
-    is proven.
+    `count` is the number of records the log held; `clock` is a time that cannot jump (see SteadyClock).
     """
 
     kind: Kind
@@ -144,20 +142,13 @@ class Checkpoint:
     count: int
     at: str
     clock: int
-    good: int | None = None
-    good_hash: str | None = None
 
     @property
     def head(self) -> Head:
         return Head(self.seq, self.hash.encode())
 
-    def accepts(self, seq: int) -> bool:
-        """Whether damage at this record was accepted by an operator."""
-        return self.kind == "accepted" and (self.good or 0) < seq <= self.seq
-
     def to_line(self, key: AuditKey) -> bytes:
-        facts = {name: value for name, value in asdict(self).items() if value is not None}
-        body = codec.write(facts)[:-1]
+        body = codec.write(asdict(self))[:-1]
         return b'%b,"mac":"%b"}' % (body, key.seal(body))
 
 
@@ -178,8 +169,8 @@ def parse_checkpoint(line: bytes, key: AuditKey | None) -> Checkpoint | None:
 
 def _is_valid(facts: Mapping[str, Any]) -> bool:
     """Check the types of a line that was read without a key, and may come from anywhere."""
-    texts = (facts.get("hash"), facts.get("at"), facts.get("good_hash", ""))
-    numbers = (facts.get("seq"), facts.get("count"), facts.get("clock"), facts.get("good", 0))
+    texts = (facts.get("hash"), facts.get("at"))
+    numbers = (facts.get("seq"), facts.get("count"), facts.get("clock"))
     return (
         facts.get("kind") in _KINDS
         and all(isinstance(text, str) for text in texts)
@@ -188,7 +179,7 @@ def _is_valid(facts: Mapping[str, Any]) -> bool:
 
 
 class CheckpointLines(NamedTuple):
-    """The checkpoints of a log, and the numbers of invalid lines after the last damage that was accepted."""
+    """The checkpoints of a log, and the numbers of invalid lines."""
 
     checkpoints: list[Checkpoint]
     forged: Sequence[int] = ()
@@ -200,10 +191,8 @@ def collect_checkpoints(lines: Iterable[tuple[int, Checkpoint | None]]) -> Check
     for number, checkpoint in lines:
         if checkpoint is None:
             forged.append(number)
-            continue
-        checkpoints.append(checkpoint)
-        if checkpoint.kind == "accepted":
-            forged.clear()
+        else:
+            checkpoints.append(checkpoint)
     return CheckpointLines(checkpoints, forged)
 
 

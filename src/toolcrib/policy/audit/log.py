@@ -99,8 +99,8 @@ class AuditLog:
         if (foreign := find_foreign_file(path)) is not None:
             return foreign
         hint = (
-            f"run `toolcrib audit verify --file {path}` to see what was changed; accept_gap=True of "
-            "the audit settings continues after the damage, and records that"
+            f"run `toolcrib audit verify --file {path}` to see what was changed; to begin a new log, move "
+            "this one and its checkpoints away"
         )
         message = f"the audit log is damaged: {error}"
         return ConfigurationError(message, file=str(path), key="audit.file", hint=hint)
@@ -402,8 +402,6 @@ class WriterThread:
                 else:
                     self._open(done)
             pause_s = self._turn()
-            if closing and self._writer.is_removed:
-                self._turn()  # creates the new file at once, because closing waits
             if closing and (self._has_failed or not len(self)):
                 self._close()
                 self._thread = None

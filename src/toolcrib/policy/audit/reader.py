@@ -50,14 +50,12 @@ class Problem(NamedTuple):
     """A finding about a log.
 
     `seq` is the record concerned, 0 if none is. `kind` is "edited", "missing", "out-of-order", "unreadable",
-    "restamped", "truncated", "forged", "unsealed" or "more". `is_accepted` says that an operator decided to
-    continue after it.
+    "restamped", "truncated", "forged", "unsealed" or "more".
     """
 
     seq: int
     kind: str
     words: str
-    is_accepted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,22 +99,16 @@ class Verifier:
         self._must_be_sealed = must_be_sealed
         self._minutes: set[bytes] = set()
         self._problems: list[Problem] = []
-        self._is_sound = True
         self._anchors = {
             each.seq: each.hash.encode() for each in (*checkpoints, *anchors) if each.kind == "pruned"
         }
-        self._accepted = [each for each in checkpoints if each.kind == "accepted"]
         self._sealed_hashes: dict[int, set[bytes]] = {}
         for each in checkpoints:
             self._expect(each.seq, each.hash)
-            if each.good and each.good_hash is not None:
-                self._expect(each.good, each.good_hash)
         self._newest = max((each.seq for each in checkpoints), default=0)
         self._checked = 0
         self._proven = 0
         self._first = 0
-        self.good = NO_RECORD
-        """The last record before the first problem."""
         self._times = {each.seq: each.at for each in checkpoints}
         for number in lines.forged:
             self._add(
@@ -142,7 +134,6 @@ class Verifier:
             if count and follows(line, head):
                 head = Head(head.seq + 1, line[-66:-2])
             else:
-                self._note_good(head)
                 head = self._step(line, head)
             if head.seq in sealed:
                 self._compare(head)
@@ -153,7 +144,7 @@ class Verifier:
                 progress(count)
         self._finish(head)
         return Verdict(
-            is_sound=self._is_sound,
+            is_sound=not self._problems,
             records=count,
             first_seq=self._first,
             last_seq=head.seq,
@@ -165,10 +156,6 @@ class Verifier:
             proven_through=self._proven,
             proven_at=self._times.get(self._proven),
         )
-
-    def _note_good(self, head: Head) -> None:
-        if self._is_sound:
-            self.good = head
 
     def _step(self, line: bytes, head: Head) -> Head:
         """Handle a line that does not simply follow. Returns the record that the next line must follow."""
@@ -182,13 +169,8 @@ class Verifier:
                 head = Head(found.seq - 1, self._anchors[found.seq - 1])
         if found.seq <= head.seq:
             message = f"record {found.seq} comes after record {head.seq}: it was moved or duplicated"
-            self._add(found.seq, "out-of-order", message, (head.seq + 1,))
+            self._add(found.seq, "out-of-order", message)
             return head
-        accepted = next((each for each in self._accepted if each.seq + 1 == found.seq), None)
-        if accepted is not None:
-            if head.seq < accepted.seq:
-                self._report_missing(head.seq + 1, accepted.seq)
-            head = accepted.head
         if found.seq > head.seq + 1:
             self._report_missing(head.seq + 1, found.seq - 1)
         elif head.hash != UNKNOWN and not follows(line, head):
@@ -198,7 +180,7 @@ class Verifier:
 
     def _report_missing(self, first: int, last: int, where: str = "") -> None:
         message = f"record {first} is missing" if first == last else f"records {first} to {last} are missing"
-        self._add(first, "truncated" if where else "missing", message + where, (first, last))
+        self._add(first, "truncated" if where else "missing", message + where)
 
     def _compare(self, head: Head) -> None:
         self._checked += 1
@@ -228,20 +210,14 @@ class Verifier:
             self._add(self._newest + 1, "unsealed", message)
 
     def _finish(self, head: Head) -> None:
-        self._note_good(head)
         if head.seq < self._newest:
             self._report_missing(head.seq + 1, self._newest, " at the end")
 
-    def _add(self, seq: int, kind: str, message: str, positions: Sequence[int] = ()) -> None:
-        """Add a problem. It is accepted if all its positions, by default its number, are."""
-        is_accepted = all(
-            any(each.accepts(position) for each in self._accepted) for position in positions or (seq,)
-        )
-        self._is_sound = self._is_sound and is_accepted
+    def _add(self, seq: int, kind: str, message: str) -> None:
         if len(self._problems) < MAX_PROBLEMS:
-            self._problems.append(Problem(seq, kind, message, is_accepted))
+            self._problems.append(Problem(seq, kind, message))
         elif len(self._problems) == MAX_PROBLEMS:
-            self._problems.append(Problem(seq, "more", f"more problems from record {seq} on", is_accepted))
+            self._problems.append(Problem(seq, "more", f"more problems from record {seq} on"))
 
 
 # --- reading ------------------------------------------------------------------------------------------

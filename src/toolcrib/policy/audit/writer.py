@@ -1,7 +1,8 @@
 """Writing an audit log: chaining records, recovery after a crash, checkpoints and retention.
 
 `RecordWriter` is used by one thread. After a failure everything is closed and opened again through the same
-recovery as at the start; nothing is written twice and nothing is lost.
+checks as at the start; nothing is written twice and nothing is lost. A log that was deleted or changed is not
+continued: an operator moves it away, and a new log begins a new chain.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ from toolcrib.policy.audit.record import (
     read_head,
 )
 from toolcrib.policy.audit.store import (
+    DELETED,
     STORE_ERRORS,
     DamagedError,
     RemovedError,
     SQLiteStore,
-    StoreError,
     find_foreign_file,
 )
 
@@ -133,7 +134,6 @@ def expired_through(checkpoints: Iterable[Checkpoint], keep_days: int, clock: fl
     after the wall clock was ahead for a while.
     """
     oldest, oldest_at = clock - keep_days * DAY_S, format_time(max(0.0, wall - keep_days * DAY_S))
-    # `accepted` names numbers that may never have been used.
     sealed = (each for each in checkpoints if each.kind == "checkpoint")
     return max((each.seq for each in sealed if each.clock < oldest and each.at < oldest_at), default=0)
 
@@ -145,19 +145,6 @@ class _Attempt(NamedTuple):
     line: bytes
     notes: int
     entries: int
-
-
-class _Damage(NamedTuple):
-    """Damage found when opening a log.
-
-    `good` is the last record known to be unchanged; `last` is the record to continue after.
-    `is_loss` says that nothing is wrong but missing records.
-    """
-
-    message: str
-    good: Head
-    last: Head
-    is_loss: bool = False
 
 
 class RecordWriter:
@@ -193,10 +180,8 @@ class RecordWriter:
         self._ages_checked_at = float("-inf")
         self._is_sealing_failing = False
         self._removed = 0
-        self._removal: RemovedError | None = None
-        self._losses: list[Checkpoint] = []
-        """Losses that this process continued after. They are never written: no operator accepted them."""
-        self._records_at_loss = 0
+        self._damage: DamagedError | None = None
+        """The damage that was found in a log that was open: it is not continued before the next start."""
 
     # --- opening ---
 
@@ -210,18 +195,24 @@ class RecordWriter:
 
     def open(self) -> SQLiteStore:
         """Raises ConfigurationError for what an operator has to solve, and STORE_ERRORS."""
+        if self._damage is not None:
+            raise self._damage
         if self._store is not None:
             return self._store
+        if self._is_announced and not self.path.exists():
+            self._damage = DamagedError(DELETED, self._written.seq)
+            raise self._damage
         self.load_key()
         store = self._store = SQLiteStore(self.path, sync=self._options.sync, wait_s=self._options.wait_s)
         try:
-            self._recover(store)
+            self._check(store)
             self._first_seq = store.first_seq() or 1
             self.head = store.head()
             if self.head.seq - self._sealed_seq >= CHECKPOINT_RECORDS:
                 # A server that is killed repeatedly before it seals would have more to check every time.
                 self._seal(store)
-        except BaseException:
+        except BaseException as error:
+            self._damage = error if isinstance(error, DamagedError) else None
             self.release()
             raise
         self._written = NO_RECORD  # it was checked
@@ -271,69 +262,33 @@ class RecordWriter:
     def _encode(self, facts: dict[str, Any]) -> Entry:
         return encode_entry(self._wall(), facts)
 
-    # --- recovery ---
+    # --- damage ---
 
-    def _recover(self, store: SQLiteStore) -> None:
-        """Check the log as it was found. Raise DamagedError unless `accept_gap` is set.
+    def _check(self, store: SQLiteStore) -> None:
+        """Raise DamagedError unless the log is as its checkpoints say."""
+        # A second time, because another process may have removed old records meanwhile.
+        if self._find_damage(store) is not None and (damage := self._find_damage(store)) is not None:
+            raise damage
 
-        If the file was deleted or replaced while this process wrote it, and nothing is wrong but missing
-        records, the log continues after them; the loss remains a problem for `verify` and for the next start.
-        """
-        # A second time, because another process may have removed old records meanwhile, and in full: what is
-        # accepted begins with the first damage, wherever it is.
-        damage = self._find_damage(store) and self._find_damage(store, is_full=True)
-        if damage is None:
-            return
-        count = sum(1 for _ in store.lines(0))
-        if self._removal is not None and damage.is_loss:
-            self._append_after(store, damage, {"missing": damage.message})
-            self._losses.append(self._checkpoint("accepted", damage.last, count, damage.good))
-            lost = min(self.records - self._records_at_loss, damage.last.seq - damage.good.seq)
-            self.gap.add(lost=lost)
-            self._records_at_loss = self.records
-            self._sealed_at = float("-inf")
-            logger.error(
-                "audit: %s: %s: %s; the log continues after record %d",
-                self.path,
-                self._removal,
-                damage.message,
-                damage.last.seq,
-            )
-        elif self._options.accept_gap:
-            self._checkpoint_file.add(self._checkpoint("accepted", damage.last, count, damage.good))
-            self._append_after(store, damage, {"accepted": damage.message})
-        else:
-            raise DamagedError(damage.message, damage.good.seq + 1)
-
-    def _find_damage(self, store: SQLiteStore, *, is_full: bool = False) -> _Damage | None:
-        """Check what came after the newest checkpoint; with `is_full`, and if the log is short, all of it."""
+    def _find_damage(self, store: SQLiteStore) -> DamagedError | None:
+        """Check a log, a long one from its newest checkpoint on."""
         recent = self._read_recent_checkpoints(store)
         # Of two with the same number the later one counts, which `max` meets first.
         newest = max(reversed(recent.checkpoints), key=lambda each: each.seq, default=None)
-        if newest is None or recent.forged:
-            good = NO_RECORD if newest is None else newest.head
-            message = FOREIGN_CHECKPOINTS if recent.forged else NO_CHECKPOINT
-            return _Damage(message, good, _last_head(store, good))
-        if newest.seq - (store.first_seq() or 1) >= FULL_CHECK_RECORDS and not is_full:
+        if recent.forged:
+            return DamagedError(FOREIGN_CHECKPOINTS, 0 if newest is None else newest.seq + 1)
+        if newest is None:
+            return DamagedError(NO_CHECKPOINT, 1)
+        if newest.seq - (store.first_seq() or 1) >= FULL_CHECK_RECORDS:
             checkpoints = [each for each in recent.checkpoints if each.seq >= newest.seq]
-            after = Head(newest.seq - 1, UNKNOWN) if newest.kind == "checkpoint" else newest.head
+            after = Head(newest.seq - 1, UNKNOWN)
         else:
             checkpoints, after = self._checkpoint_file.read().checkpoints, NO_RECORD
-        checkpoints += self._losses
         if self._written.seq:  # known without a checkpoint
             checkpoints.append(self._checkpoint("checkpoint", self._written, 0))
-        verifier = Verifier(CheckpointLines(checkpoints))
-        verdict = verifier.run(store.lines(after.seq), after=after)
-        problems = [problem for problem in verdict.problems if not problem.is_accepted]
-        if not problems:
-            return None
-        known = [each.head for each in checkpoints if each.kind == "checkpoint"]
-        good = verifier.good
-        if problems[0].seq <= newest.seq and problems[0].kind != "truncated":
-            # The chain may have been made anew: only an earlier checkpoint proves anything.
-            good = max((head for head in known if head.seq < problems[0].seq), default=NO_RECORD)
-        is_loss = all(problem.kind in ("missing", "truncated") for problem in problems)
-        return _Damage(problems[0].words, good, _last_head(store, max(known, default=NO_RECORD)), is_loss)
+        verdict = Verifier(CheckpointLines(checkpoints)).run(store.lines(after.seq), after=after)
+        first = next(iter(verdict.problems), None)
+        return None if first is None else DamagedError(first.words, first.seq)
 
     def _read_recent_checkpoints(self, store: SQLiteStore) -> CheckpointLines:
         """Return the newest checkpoints. A new log gets one."""
@@ -350,17 +305,6 @@ class RecordWriter:
             last = max((float(each.clock) for each in recent.checkpoints), default=None)
             self._clock = SteadyClock(self._wall, self._now, last, self._options.keep_days)
         return recent
-
-    def _append_after(self, store: SQLiteStore, damage: _Damage, facts: dict[str, Any]) -> None:
-        """Append a record at once, because other processes continue after the last record they find."""
-        entry = self._encode({"kind": "recovered", **facts, "good": damage.good.seq})
-
-        def lines_after(_: Head) -> list[bytes]:
-            if any(read_head(line) is not None for line in store.lines(damage.last.seq)):
-                raise StoreError("another process has continued the log meanwhile")
-            return chain_entries(damage.last, [entry])[1]
-
-        store.append(lines_after, damage.last)
 
     # --- writing ---
 
@@ -415,15 +359,11 @@ class RecordWriter:
             self._handle_failure(error)
             raise
 
-    @property
-    def is_removed(self) -> bool:
-        """Whether the file was deleted or replaced, and not opened since."""
-        return self._removal is not None and self._store is None
-
     def _handle_failure(self, error: BaseException) -> None:
         if isinstance(error, RemovedError):
-            self._removal = error
             self._written = max(self._written, error.head)
+        elif isinstance(error, DamagedError):
+            self._damage = error
         if isinstance(error, DamagedError) and self._written.seq > self._sealed_seq:
             # Nothing but this process knows that these records existed.
             count = self._written.seq - self._first_seq + 1
@@ -443,17 +383,14 @@ class RecordWriter:
         """Write the last record and a checkpoint. Raises STORE_ERRORS, but is closed in any case."""
         try:
             if self._store is not None:
-                try:
-                    self.check_file()
-                except RemovedError:
-                    self.write(())  # reports the loss in the file that takes its place
+                self.check_file()
                 self._notes.append(self._encode({"kind": "closed", "process": os.getpid()}))
                 self.write(())
                 self._seal(self.open())
         finally:
             self.release()
             self._attempt, self._skip, self._written = None, 0, NO_RECORD
-            self._removal, self._losses, self._records_at_loss = None, [], self.records
+            self._damage = None
             self._notes = [note for note in self._notes if b'"kind":"gap"' in note]  # still to be reported
             self._is_announced = False
 
@@ -463,10 +400,9 @@ class RecordWriter:
     def _checkpoint_file(self) -> CheckpointFile:
         return CheckpointFile(self._checkpoints, self.load_key())
 
-    def _checkpoint(self, kind: Kind, head: Head, count: int, good: Head | None = None) -> Checkpoint:
-        last_good = () if good is None else (good.seq, good.hash.decode())
-        at = format_time(self._wall())
-        return Checkpoint(kind, head.seq, head.hash.decode(), count, at, int(self._read_clock()), *last_good)
+    def _checkpoint(self, kind: Kind, head: Head, count: int) -> Checkpoint:
+        at, clock = format_time(self._wall()), int(self._read_clock())
+        return Checkpoint(kind, head.seq, head.hash.decode(), count, at, clock)
 
     def _try_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Write a checkpoint. If that fails, records are kept all the same; the next one is tried later."""
@@ -568,12 +504,3 @@ def _record_after(store: SQLiteStore, seq: int) -> Head | None:
     """Return the first record after a number."""
     with closing(store.lines(seq)) as lines:  # an open read would make SQLite refuse to write
         return next((head for line in lines if (head := read_head(line)) is not None), None)
-
-
-def _last_head(store: SQLiteStore, last: Head) -> Head:
-    """Return the record that the log can continue after: no number is used twice."""
-    for line in store.lines(last.seq):
-        head = read_head(line)
-        if head is not None and head.seq > last.seq:
-            last = head
-    return last._replace(seq=max(last.seq, store.last_seq()))

@@ -237,8 +237,8 @@ def test_the_number_of_problems_is_limited(tmp_path: Path) -> None:
     problems = open_log(path).verify().problems
     assert len(problems) == MAX_PROBLEMS + 1
     words = "record 2 does not match the one before it: one of them was changed"
-    assert problems[0] == Problem(2, "edited", words, False)
-    assert problems[-1] == Problem(102, "more", "more problems from record 102 on", False)
+    assert problems[0] == Problem(2, "edited", words)
+    assert problems[-1] == Problem(102, "more", "more problems from record 102 on")
 
 
 def test_every_problem_is_named(tmp_path: Path) -> None:

@@ -102,57 +102,7 @@ def test_damage_in_the_middle_is_refused(tmp_path: Path, kind: str) -> None:
     assert not verify(path).is_sound
 
 
-@pytest.mark.parametrize("kind", DAMAGE)
-def test_a_gap_can_be_accepted(tmp_path: Path, kind: str) -> None:
-    path = tmp_path / "audit.db"
-    make_log(path, 10, is_closed=False)
-    change, place = DAMAGE[kind]
-    replace_lines(path, change(read_lines(path)))
-    make_log(path, 3, accept_gap=True)
-    make_log(path, 3)
-    verdict = verify(path)
-    assert verdict.problems
-    assert all(problem.is_accepted for problem in verdict.problems)
-    assert verdict.is_sound
-    found = next(record for record in records(path) if record["kind"] == "recovered")
-    assert found["good"] == place - 1
-    assert found["accepted"].startswith(f"record {place} ")
-    is_longer = kind == "garbage at the end" or (kind == "doubled")
-    assert found["seq"] == (13 if is_longer else 12)
-
-
-def test_records_before_and_after_an_accepted_gap_are_proven(tmp_path: Path) -> None:
-    path = tmp_path / "audit.db"
-    make_log(path, 10)
-    make_log(path, 10, is_closed=False)
-    lines = read_lines(path)
-    replace_lines(path, [line.replace(b'"c4"', b'"d4"') if n > 12 else line for n, line in enumerate(lines)])
-    make_log(path, 3, accept_gap=True)
-    assert verify(path).is_sound
-    lines = read_lines(path)
-    for place in (2, len(lines) - 2):
-        changed = [*lines]
-        changed[place] = changed[place].replace(b"ana", b"bob")
-        replace_lines(path, changed)
-        assert not verify(path).is_sound
-    replace_lines(path, restamp([line.replace(b'"c2"', b'"d2"') for line in lines]))
-    assert not verify(path).is_sound
-    replace_lines(path, lines)
-    assert verify(path).is_sound
-
-
-def test_records_before_an_accepted_gap_cannot_be_changed(tmp_path: Path) -> None:
-    path = tmp_path / "audit.db"
-    make_log(path, 10, is_closed=False)  # no checkpoint has seen any of it
-    replace_lines(path, edit(read_lines(path)))  # record 5
-    make_log(path, 3, accept_gap=True)
-    lines = read_lines(path)
-    replace_lines(path, [*restamp([line.replace(b"ana", b"bob") for line in lines[:4]]), *lines[4:]])
-    problems = [(each.seq, each.kind) for each in verify(path).problems if not each.is_accepted]
-    assert problems == [(4, "restamped")]
-
-
-def test_a_truncated_log_is_refused_and_no_number_is_used_twice(tmp_path: Path) -> None:
+def test_a_truncated_log_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "audit.db"
     make_log(path, 10)
     replace_lines(path, read_lines(path)[:7])
@@ -160,24 +110,6 @@ def test_a_truncated_log_is_refused_and_no_number_is_used_twice(tmp_path: Path) 
     assert str(error) == verify(path).problems[0].words == "records 8 to 12 are missing at the end"
     assert error.seq == 8
     assert kinds(path) == ["truncated"]
-    make_log(path, 2, accept_gap=True)
-    verdict = verify(path)
-    assert [(problem.kind, problem.is_accepted) for problem in verdict.problems] == [("missing", True)]
-    assert verdict.is_sound
-    assert [record["seq"] for record in records(path)] == [*range(1, 8), *range(13, 18)]
-    make_log(path, 2, is_closed=False)
-    make_log(path, 2)
-    assert verify(path).is_sound
-
-
-def test_records_lost_after_an_accepted_gap_are_not_accepted(tmp_path: Path) -> None:
-    path = tmp_path / "audit.db"
-    make_log(path, 10)
-    path.unlink()
-    make_log(path, 2, accept_gap=True)
-    path.unlink()
-    assert str(refusal(path)) == "records 1 to 17 are missing at the end"
-    assert not verify(path).is_sound
 
 
 def test_an_emptied_log_is_refused(tmp_path: Path) -> None:
@@ -187,9 +119,6 @@ def test_an_emptied_log_is_refused(tmp_path: Path) -> None:
     error = refusal(path)
     assert str(error) == "records 1 to 12 are missing at the end"
     assert error.seq == 1
-    make_log(path, 1, accept_gap=True)
-    assert verify(path).is_sound
-    assert records(path)[0]["seq"] == 13
 
 
 def test_a_recomputed_chain_is_refused(tmp_path: Path) -> None:
@@ -198,11 +127,8 @@ def test_a_recomputed_chain_is_refused(tmp_path: Path) -> None:
     replace_lines(path, restamp(edit(read_lines(path))))
     error = refusal(path)
     assert str(error) == "record 12 does not match its checkpoint"
-    assert error.seq == 1  # nothing before it is proven
+    assert error.seq == 12
     assert kinds(path) == ["restamped"]
-    make_log(path, 1, accept_gap=True)
-    assert verify(path).is_sound
-    assert [problem.is_accepted for problem in verify(path).problems] == [True]
 
 
 def test_a_log_without_its_checkpoints_is_refused(tmp_path: Path) -> None:
@@ -213,9 +139,6 @@ def test_a_log_without_its_checkpoints_is_refused(tmp_path: Path) -> None:
     assert str(error) == "there are records, but no checkpoint of them that was sealed with this key"
     assert error.seq == 1
     assert kinds(path) == ["unsealed"]
-    make_log(path, 1, accept_gap=True)
-    assert verify(path).is_sound
-    assert records(path)[12]["good"] == 0
 
 
 def test_checkpoints_of_another_key_are_refused(tmp_path: Path) -> None:
@@ -225,23 +148,18 @@ def test_checkpoints_of_another_key_are_refused(tmp_path: Path) -> None:
     error = refusal(path)
     assert str(error) == "its checkpoints were changed, or sealed with another key"
     assert kinds(path) == ["forged", "forged", "unsealed"]
-    make_log(path, 1, accept_gap=True)
-    assert verify(path).is_sound
-    with seals(path).open("ab") as file:
-        file.write(b"{}\n")
-    assert kinds(path) == ["forged"]
-    error = refusal(path)
-    assert (str(error), error.seq) == ("its checkpoints were changed, or sealed with another key", 17)
 
 
-def test_a_log_that_is_gone_with_its_key_begins_with_record_one(tmp_path: Path) -> None:
+def test_a_log_that_was_moved_away_with_its_checkpoints_begins_anew(tmp_path: Path) -> None:
     path = tmp_path / "audit.db"
     make_log(path, 10)
     path.unlink()
     path.with_name("audit.db.key").write_text("another key that is long enough to be one\n")
     assert str(refusal(path)) == "its checkpoints were changed, or sealed with another key"
-    make_log(path, 1, accept_gap=True)
-    assert [record["seq"] for record in records(path)] == [1, 2, 3, 4]
+    path.unlink()
+    seals(path).unlink()
+    make_log(path, 1)
+    assert [record["seq"] for record in records(path)] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in DAMAGE if kind != "garbage at the end"])
@@ -253,10 +171,6 @@ def test_a_short_log_that_was_changed_after_closing_is_refused(tmp_path: Path, k
     before = read_lines(path)
     refusal(path)
     assert read_lines(path) == before
-    make_log(path, 3, accept_gap=True)
-    make_log(path, 3)  # what was accepted is accepted for good
-    assert verify(path).is_sound
-    assert verify(path).problems
 
 
 def test_recovery_of_a_long_log_looks_at_what_came_after_the_last_checkpoint_only(
@@ -269,38 +183,6 @@ def test_recovery_of_a_long_log_looks_at_what_came_after_the_last_checkpoint_onl
     make_log(path, 1)  # opens: that takes no time, however long the log is
     assert kinds(path) == ["edited"]
     assert verify(path).problems[0].seq == 5
-
-
-@pytest.mark.parametrize("left", [8, 31])
-def test_the_accepted_end_of_a_long_log_stays_accepted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: int
-) -> None:
-    monkeypatch.setattr("toolcrib.policy.audit.writer.FULL_CHECK_RECORDS", 5)
-    path = tmp_path / "audit.db"
-    make_log(path, 30)  # 32 records
-    replace_lines(path, read_lines(path)[:left])
-    make_log(path, 1, accept_gap=True)
-    assert records(path)[left]["good"] == left
-    assert verify(path).is_sound
-    make_log(path, 1)
-    assert kinds(path) == ["missing"]
-    replace_lines(path, edit(read_lines(path)))
-    assert [problem.is_accepted for problem in verify(path).problems] == [False, True]
-
-
-def test_of_a_long_log_only_the_damaged_records_are_accepted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("toolcrib.policy.audit.writer.FULL_CHECK_RECORDS", 5)
-    path = tmp_path / "audit.db"
-    make_log(path, 30)
-    make_log(path, 30)
-    replace_lines(path, [*read_lines(path)[:-1], b"nothing"])
-    make_log(path, 1, accept_gap=True)
-    assert verify(path).is_sound
-    assert records(path)[63]["good"] == 32  # the last record before it that a checkpoint covers
-    replace_lines(path, edit(read_lines(path)))
-    assert not verify(path).is_sound
 
 
 def test_a_log_is_short_when_few_records_are_left_of_it(
@@ -373,30 +255,6 @@ def change(path: Path, seq: int) -> None:
     replace_lines(path, lines)
 
 
-@pytest.mark.parametrize(("seq", "good"), [(5, 0), (12, 0), (13, 12), (20, 12), (25, 24), (35, 24)])
-def test_records_covered_by_a_checkpoint_before_the_damage_stay_good(
-    tmp_path: Path, seq: int, good: int
-) -> None:
-    path = tmp_path / "audit.db"
-    for _ in range(3):
-        make_log(path, 10)  # the last of them are sealed: 12, 24 and 36
-    change(path, seq)
-    error = refusal(path)
-    assert (error.seq, f"record {seq} does not match" in str(error)) == (good + 1, True)
-    make_log(path, 1, accept_gap=True)
-    assert next(each for each in records(path) if each["kind"] == "recovered")["good"] == good
-    assert verify(path).is_sound
-
-
-def test_nothing_is_good_without_a_checkpoint_before_the_damage(tmp_path: Path) -> None:
-    path = tmp_path / "audit.db"
-    make_log(path, 10)
-    last = seals(path).read_bytes().splitlines(keepends=True)[-1]
-    seals(path).write_bytes(last)  # the one of the empty log is gone
-    change(path, 5)
-    assert refusal(path).seq == 1
-
-
 def test_the_remaining_record_of_a_truncated_log_is_good(tmp_path: Path) -> None:
     path = tmp_path / "audit.db"
     make_log(path, 10)
@@ -412,16 +270,6 @@ def test_a_log_with_a_broken_end_and_no_checkpoints_is_not_taken_for_a_new_one(t
     for _ in range(2):
         error = refusal(path)
         assert (str(error), error.seq) == (NO_CHECKPOINT, 1)
-
-
-def test_an_accepted_gap_says_how_many_records_there_were(tmp_path: Path) -> None:
-    path = tmp_path / "audit.db"
-    make_log(path, 10, is_closed=False)
-    change(path, 5)
-    make_log(path, 1, accept_gap=True)
-    found = [json.loads(line) for line in seals(path).read_bytes().splitlines()]
-    accepted = next(each for each in found if each["kind"] == "accepted")
-    assert (accepted["count"], accepted["seq"], accepted["good"]) == (11, 11, 4)
 
 
 def test_records_that_another_process_removes_while_a_log_is_opened_are_no_damage(
@@ -508,7 +356,6 @@ def test_an_invalid_last_row_is_refused(tmp_path: Path, change: str) -> None:
     db.close()
     assert refusal(path).seq == 11
     assert not verify(path).is_sound
-    make_log(path, 1, accept_gap=True) if "line" in change else None
 
 
 @pytest.mark.parametrize("seq", [0, -5, -(2**63)])
@@ -590,36 +437,6 @@ def test_a_log_that_was_changed_from_its_first_record_on_is_refused(tmp_path: Pa
         writer.write(entries(1))
     writer.release()
     assert not open_log(path).verify().is_sound
-
-
-def test_a_gap_accepted_after_our_last_record_does_not_cover_it(tmp_path: Path) -> None:
-    path, clocks = tmp_path / "audit.db", ManualClocks()
-    writer = make_writer(path, clocks)
-    writer.write(entries(3))
-    clocks.advance(60)
-    writer.run_maintenance()  # sealed: what is accepted begins behind it
-    make_log(path, 3)
-    lines = read_lines(path)
-    replace_lines(path, [*lines[:6], lines[6].replace(b"c2", b"c7"), *lines[7:]])
-    make_log(path, 1, accept_gap=True)
-    assert open_log(path).verify().is_sound
-    lines = read_lines(path)
-    lines[3:4] = stamp_anew([lines[3].replace(b"c3", b"c9")], lines[2][-66:-2])
-    replace_lines(path, lines)
-    with pytest.raises(DamagedError, match="record 4 was changed or removed"):
-        writer.write(entries(1, start=4))
-
-
-def test_the_log_continues_after_an_accepted_gap_with_our_record(tmp_path: Path) -> None:
-    path = tmp_path / "audit.db"
-    writer = make_writer(path, accept_gap=True)
-    writer.write(())
-    replace_lines(path, stamp_anew([line.replace(b"shop", b"the shop") for line in read_lines(path)]))
-    with pytest.raises(DamagedError):
-        writer.write(entries(1))
-    writer.write(entries(1))
-    writer.close()
-    assert open_log(path).verify().is_sound
 
 
 def test_what_is_sealed_already_is_not_sealed_again(tmp_path: Path) -> None:

@@ -14,22 +14,18 @@ from tests.support.audit_logs import (
     ManualClocks,
     calls,
     entries,
-    gap_counts,
-    kinds,
-    make_audit,
     make_log,
     make_writer,
     read_lines,
     records,
-    refusal,
     sealed,
     seals,
     verify,
 )
 from toolcrib.errors import ConfigurationError
-from toolcrib.policy.audit import AuditLog, open_log
+from toolcrib.policy.audit import open_log
 from toolcrib.policy.audit.store import DamagedError, RemovedError, SQLiteStore, StoreError
-from toolcrib.policy.audit.writer import FOREIGN_CHECKPOINTS, RecordWriter
+from toolcrib.policy.audit.writer import RecordWriter
 
 
 def delete(path: Path) -> None:
@@ -71,7 +67,6 @@ def test_a_file_that_is_there_is_not_gone(tmp_path: Path) -> None:
     writer.check_file()  # nothing is open yet
     writer.start()
     writer.check_file()
-    assert not writer.is_removed
     writer.close()
 
 
@@ -87,7 +82,9 @@ def test_the_last_record_of_a_removed_file_is_sealed(tmp_path: Path) -> None:
     error = lose(writer)
     assert (error.seq, error.head.hash) == (7, last[-66:-2])
     assert (sealed(path)[-1].seq, sealed(path)[-1].hash) == (7, last[-66:-2].decode())
-    assert writer.is_removed
+    with pytest.raises(DamagedError, match="the log file was deleted"):
+        writer.write(entries(1))
+    assert not path.exists()
     writer.release()
 
 
@@ -136,65 +133,10 @@ def test_a_removed_database_may_be_unreadable(tmp_path: Path, monkeypatch: pytes
     store.close()
 
 
-# --- going on ---
+# --- an older copy ---
 
 
-def test_the_log_continues_after_a_loss_that_nobody_accepted(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = tmp_path / "audit.db"
-    writer = begin(path)
-    delete(path)
-    lose(writer)
-    writer.write(entries(2, start=4))
-    assert [each["seq"] for each in records(path)] == [5, 6, 7, 8]
-    assert [each["kind"] for each in records(path)] == ["recovered", "gap", "call", "call"]
-    assert (records(path)[0]["missing"], records(path)[0]["good"]) == (
-        "records 1 to 4 are missing at the end",
-        0,
-    )
-    assert gap_counts(path) == [(0, 4)]
-    assert writer.gap.lost == 4
-    expected = f"audit: {path}: the log file was deleted: records 1 to 4 are missing at the end; "
-    assert caplog.messages == [f"{expected}the log continues after record 4"]
-    writer.run_maintenance()
-    assert sealed(path)[-1].seq == 8  # at once
-    writer.close()
-    assert kinds(path) == ["missing"]
-    assert {each.kind for each in sealed(path)} == {"checkpoint"}
-    assert str(refusal(path)) == "records 1 to 4 are missing"
-    make_log(path, 1, accept_gap=True)
-    assert verify(path).is_sound
-    assert [problem.is_accepted for problem in verify(path).problems] == [True]
-
-
-def test_accept_gap_does_not_accept_a_loss_while_serving(tmp_path: Path) -> None:
-    path = tmp_path / "audit.db"
-    writer = begin(path, accept_gap=True)
-    delete(path)
-    lose(writer)
-    writer.close()  # nothing is open
-    assert not verify(path).is_sound
-
-
-def test_a_continued_log_can_fail_and_be_deleted_again(tmp_path: Path) -> None:
-    path = tmp_path / "audit.db"
-    writer = begin(path)
-    for _ in range(2):
-        delete(path)
-        lose(writer)
-        for _ in range(2):  # opened anew after another failure: the loss is not found again
-            writer.write(entries(1))
-            writer.release()
-        writer.write(())
-        assert [each["kind"] for each in records(path)] == ["recovered", "gap", "call", "call"]
-    assert [each["seq"] for each in records(path)] == [9, 10, 11, 12]
-    assert writer.gap.lost == 4 + 3  # the gap and the calls; the first record is not counted
-    writer.close()
-    assert kinds(path) == ["missing"]
-
-
-def test_the_log_continues_in_an_older_copy(tmp_path: Path) -> None:
+def test_an_older_copy_of_the_log_is_not_continued(tmp_path: Path) -> None:
     path, copy = tmp_path / "audit.db", tmp_path / "copy"
     make_log(path, 3)
     shutil.copy(path, copy)
@@ -202,98 +144,18 @@ def test_the_log_continues_in_an_older_copy(tmp_path: Path) -> None:
     delete(path)
     copy.rename(path)
     lose(writer, "the log file was replaced by another file")
-    writer.write(entries(1))
-    writer.close()
-    assert [each["seq"] for each in records(path)] == [1, 2, 3, 4, 5, 10, 11, 12, 13]
-    assert [problem.words for problem in verify(path).problems] == ["records 6 to 9 are missing"]
-    assert gap_counts(path) == [(0, 4)]
-
-
-def test_checkpoints_deleted_with_the_log_are_created_again(tmp_path: Path) -> None:
-    path = tmp_path / "audit.db"
-    writer = begin(path)
-    delete(path)
-    seals(path).unlink()
-    lose(writer)
-    writer.write(())
-    writer.close()
-    assert [problem.words for problem in verify(path).problems] == ["records 1 to 4 are missing"]
-
-
-def test_the_log_does_not_continue_with_changed_checkpoints(tmp_path: Path) -> None:
-    path = tmp_path / "audit.db"
-    writer = begin(path)
-    delete(path)
-    lose(writer)
-    with seals(path).open("ab") as file:
-        file.write(b"{}\n")
-    with pytest.raises(DamagedError, match=FOREIGN_CHECKPOINTS):
-        writer.write(())
-
-
-def test_processes_that_continue_at_once_use_no_number_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "audit.db"
-    ours, theirs = begin(path), make_writer(path)
-    theirs.start()
-    delete(path)
-    lose(ours)
-    lose(theirs)
-    append = RecordWriter._append_after
-
-    def meanwhile(*arguments: Any) -> None:
-        monkeypatch.setattr(RecordWriter, "_append_after", append)
-        theirs.write(())
-        append(*arguments)
-
-    monkeypatch.setattr(RecordWriter, "_append_after", meanwhile)
-    with pytest.raises(StoreError, match="another process has continued the log meanwhile"):
-        ours.write(())
-    ours.write(())
-    ours.close()
-    theirs.close()
-    numbers = [each["seq"] for each in records(path)]
-    assert numbers == list(range(6, 6 + len(numbers)))
-    assert [problem.words for problem in verify(path).problems] == ["records 1 to 5 are missing"]
-    assert gap_counts(path) == [(0, 1), (0, 4)]
+    for _ in range(2):
+        with pytest.raises(DamagedError, match="records 6 to 9 are missing at the end"):
+            writer.write(entries(1))
+    writer.release()
+    assert [each["seq"] for each in records(path)] == [1, 2, 3, 4, 5]
+    assert [problem.words for problem in verify(path).problems] == ["records 6 to 9 are missing at the end"]
 
 
 # --- the file of a database, and what SQLite keeps beside it ---
 
 
-def test_orphaned_files_of_a_deleted_database_are_removed(
-    tmp_path: Path,
-) -> None:
-    path, shm = tmp_path / "audit.db", tmp_path / "audit.db-shm"
-    writer, other = begin(path), make_writer(path)
-    other.start()
-    path.unlink()
-    lose(writer)
-    left = shm.stat().st_ino
-    writer.write(())
-    assert shm.stat().st_ino != left  # which the other process still uses
-    lose(other, "the log file was replaced by another file")
-    other.write(())
-    other.close()
-    writer.close()
-    assert kinds(path) == ["missing"]
-
-
 # --- ending, and looking at it ---
-
-
-async def test_a_closing_log_writes_its_queue_to_the_new_file(tmp_path: Path, logs: list[AuditLog]) -> None:
-    path = tmp_path / "audit.db"
-    log = make_audit(logs, path)
-    await log.open()
-    delete(path)
-    log.note({"id": "last"})
-    await log.close()
-    assert [each["kind"] for each in records(path)] == ["recovered", "gap", "call", "closed"]
-    assert (log.lost, log.gaps) == (1, 1)
-    with pytest.raises(ConfigurationError, match="the audit log is damaged: record 1 is missing"):
-        await log.open()
 
 
 def test_a_missing_log_is_verified_by_its_checkpoints(tmp_path: Path) -> None:
@@ -324,7 +186,6 @@ def test_a_failing_check_of_the_file_is_no_loss(tmp_path: Path, monkeypatch: pyt
         patch.setattr(os, "stat", fail)
         with pytest.raises(OSError, match="Input/output error"):
             writer.check_file()
-    assert not writer.is_removed
     writer.write(entries(1, start=4))
     writer.close()
     assert verify(path).is_sound

@@ -11,11 +11,9 @@ from tests.support.audit_logs import (
     ManualClocks,
     calls,
     entries,
-    make_log,
     make_writer,
     read_lines,
     records,
-    replace_lines,
     sealed,
     verify,
 )
@@ -151,19 +149,6 @@ def test_the_checkpoint_of_the_last_removed_record_is_kept(
     writer.close()
     assert verify(path).is_sound
     assert verify(path).first_seq == 11
-
-
-def test_old_records_are_removed_although_the_first_is_damaged(tmp_path: Path) -> None:
-    path, clocks = tmp_path / "audit.db", ManualClocks()
-    make_log(path, 1500, batch=1500)
-    replace_lines(path, [b"nothing", *read_lines(path)[1:]])
-    writer = make_writer(path, clocks, keep_records=1000, accept_gap=True)
-    writer.write(entries(500))
-    wait_a_minute(writer, clocks)
-    writer.close()
-    assert words(path) == [(1004, 1004)]
-    assert verify(path).first_seq == 1005
-    assert verify(path).is_sound
 
 
 # --- ended by another process ---

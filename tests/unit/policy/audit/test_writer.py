@@ -133,7 +133,7 @@ def test_failing_checkpoints_do_not_stop_records(tmp_path: Path, caplog: pytest.
 
 
 def test_a_checkpoint_is_only_what_the_key_has_sealed() -> None:
-    made = Checkpoint("accepted", 7, "a" * 64, 5, "2026-05-04T10:00:00.000Z", 99, 3, "b" * 64)
+    made = Checkpoint("pruned", 7, "a" * 64, 5, "2026-05-04T10:00:00.000Z", 99)
     line = made.to_line(SECRET)
     assert parse_checkpoint(line, SECRET) == parse_checkpoint(line, None) == made
     assert parse_checkpoint(line, AuditKey(b"x" * 32)) is None
@@ -209,7 +209,7 @@ def test_a_record_expires_with_the_first_old_checkpoint_after_it() -> None:
     marks = [mark(1, old), mark(3, young)]
     assert expired_through(marks, 10, NOON, NOON) == 1
     assert expired_through([*marks, mark(4, old)], 10, NOON, NOON) == 4
-    others = [mark(4, old, "accepted"), mark(5, old, "pruned")]  # of records that may not exist
+    others = [mark(5, old, "pruned")]
     assert expired_through([*marks, *others], 10, NOON, NOON) == 1
     assert expired_through([], 10, NOON, NOON) == 0
     assert expired_through([*marks, mark(4, old, at=young)], 10, NOON, NOON) == 1  # old by one clock only
@@ -330,27 +330,6 @@ def test_checkpoints_of_removed_records_are_removed(tmp_path: Path, monkeypatch:
     writer.close()
     assert verify(path).is_sound
     assert min(sealed_numbers(path)) > 1
-
-
-def test_records_around_an_accepted_gap_are_removed_in_time(tmp_path: Path) -> None:
-    clocks = ManualClocks()
-    path = tmp_path / "audit.db"
-    writer = make_writer(path, clocks)
-    writer.write(entries(3000))
-    writer.close()
-    replace_lines(path, read_lines(path)[:1500])
-    writer = make_writer(path, clocks, keep_records=1000, accept_gap=True)
-    writer.write(entries(500))
-    clocks.advance(60)
-    tend_all(writer)
-    assert verify(path).first_seq == 1  # the last that might go is in the gap
-    writer.write(entries(600))
-    clocks.advance(60)
-    tend_all(writer)
-    assert verify(path).first_seq == 3_105
-    writer.close()
-    assert verify(path).is_sound
-    assert verify(path).problems == []
 
 
 def said(path: Path) -> list[str]:
@@ -529,31 +508,6 @@ def test_our_last_record_is_sealed_once_when_it_is_gone(tmp_path: Path) -> None:
     assert [each.seq for each in sealed(path)].count(1205) == 1
     verdict = verify(path)
     assert [(each.seq, each.kind) for each in verdict.problems] == [(1205, "truncated")]
-
-
-def test_accept_gap_continues_after_lost_records(tmp_path: Path) -> None:
-    path = tmp_path / "audit.db"
-    writer = make_writer(path, accept_gap=True)
-    cut(path, writer)
-    with pytest.raises(DamagedError):
-        writer.write(entries(1, start=4))
-    writer.write(entries(1, start=4))
-    writer.close()
-    assert calls(path) == ["c1", "c2", "c4"]
-    verdict = verify(path)
-    assert verdict.is_sound
-    assert [(each.seq, each.kind, each.is_accepted) for each in verdict.problems] == [(4, "missing", True)]
-
-
-def test_accept_gap_continues_after_an_invalid_first_row(tmp_path: Path) -> None:
-    path = tmp_path / "audit.db"
-    make_log(path, 3)
-    replace_lines(path, [b"nothing", *read_lines(path)[1:]])
-    writer = make_writer(path, accept_gap=True)
-    writer.write(entries(1, start=4))
-    writer.write(entries(1, start=5))
-    writer.close()
-    assert calls(path) == ["c1", "c2", "c3", "c4", "c5"]
 
 
 def calls_failing(path: Path) -> list[str]:
