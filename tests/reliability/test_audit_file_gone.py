@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.audit_logs import make_log, records
-from tests.support.serve_process import Serving, start
+from tests.support.serve_process import Serving, start, wait_until
 
 TOOLS = """\
 from toolcrib import tool
@@ -102,11 +102,13 @@ def test_a_log_that_is_deleted_is_not_continued(
     last = sealed + 3
     with serve(path) as server:
         assert [server.call("look"), server.call("look")] == ["seen", "seen"]
+        assert server.is_ready()
         remove(path)
         server.wait_for("the log file was deleted")
         assert server.call("look") == "seen"
         assert "must be recorded" in server.call("wipe")
         assert not path.exists()
+        wait_until(lambda: not server.is_ready(), lambda: "it is not ready")
         assert server.end() == 0
         assert "records are lost" in server.errors
     assert_missing(path, 1, last)

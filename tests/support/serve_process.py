@@ -14,6 +14,7 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import urljoin
 
 from tests.support.fork_server import launch
 
@@ -118,6 +119,15 @@ class Serving:
         """Call a tool and return the text of its result."""
         text: str = self.ask("tools/call", name=name, arguments=arguments)["content"][0]["text"]
         return text
+
+    def is_ready(self) -> bool:
+        """Whether a load balancer may send requests here."""
+        try:
+            with urllib.request.urlopen(urljoin(self.address, "/ready"), timeout=TIMEOUT_S) as answer:
+                return bool(answer.status == 200)
+        except urllib.error.HTTPError as error:
+            with error:
+                return False
 
     def names(self) -> list[str]:
         return [tool["name"] for tool in self.ask("tools/list")["tools"]]

@@ -55,6 +55,10 @@ class PolicyEnforcer:
             self.telemetry.gauge("audit_queue", lambda: audit.waiting)
         self._warned: set[str] = set()
 
+    def is_healthy(self) -> bool:
+        """Whether calls that require a record can be recorded, or could be soon."""
+        return self.audit is None or not self.audit.is_damaged
+
     def pipeline(self, added: Iterable[Middleware] = ()) -> Pipeline:
         """Return the middleware of a server with this policy. `added` runs innermost."""
         observers: list[Middleware] = []

@@ -195,6 +195,7 @@ class Transports:
         from toolcrib.transports.http.hosts import HostCheck
 
         hosts = HostCheck(bound, options.allowed_hosts, options.allowed_origins, local_only=local_only)
+        enforcer = self._enforcer
         return Endpoint(
             self.engine,
             hosts,
@@ -202,6 +203,7 @@ class Transports:
             legacy_sse=options.pair,
             auth=self._auth(options),
             mounts=self._mounts(),
+            is_healthy=lambda: enforcer is None or enforcer.is_healthy(),
         )
 
     def _auth(self, options: HTTPOptions) -> AuthMiddleware | None:

@@ -190,6 +190,11 @@ class AuditLog:
         return self._thread.is_failing
 
     @property
+    def is_damaged(self) -> bool:
+        """Whether the log was deleted or changed: nothing is written before the next start."""
+        return self._writer.damage is not None
+
+    @property
     def gaps(self) -> int:
         """Records whose reply did not wait for them, including lost ones."""
         return self._writer.gap.late + self._writer.gap.lost

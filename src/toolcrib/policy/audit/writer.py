@@ -180,7 +180,7 @@ class RecordWriter:
         self._ages_checked_at = float("-inf")
         self._is_sealing_failing = False
         self._removed = 0
-        self._damage: DamagedError | None = None
+        self.damage: DamagedError | None = None
         """The damage that was found in a log that was open: it is not continued before the next start."""
 
     # --- opening ---
@@ -195,13 +195,13 @@ class RecordWriter:
 
     def open(self) -> SQLiteStore:
         """Raises ConfigurationError for what an operator has to solve, and STORE_ERRORS."""
-        if self._damage is not None:
-            raise self._damage
+        if self.damage is not None:
+            raise self.damage
         if self._store is not None:
             return self._store
         if self._is_announced and not self.path.exists():
-            self._damage = DamagedError(DELETED, self._written.seq)
-            raise self._damage
+            self.damage = DamagedError(DELETED, self._written.seq)
+            raise self.damage
         self.load_key()
         store = self._store = SQLiteStore(self.path, sync=self._options.sync, wait_s=self._options.wait_s)
         try:
@@ -212,7 +212,7 @@ class RecordWriter:
                 # A server that is killed repeatedly before it seals would have more to check every time.
                 self._seal(store)
         except BaseException as error:
-            self._damage = error if isinstance(error, DamagedError) else None
+            self.damage = error if isinstance(error, DamagedError) else None
             self.release()
             raise
         self._written = NO_RECORD  # it was checked
@@ -363,7 +363,7 @@ class RecordWriter:
         if isinstance(error, RemovedError):
             self._written = max(self._written, error.head)
         elif isinstance(error, DamagedError):
-            self._damage = error
+            self.damage = error
         if isinstance(error, DamagedError) and self._written.seq > self._sealed_seq:
             # Nothing but this process knows that these records existed.
             count = self._written.seq - self._first_seq + 1
@@ -390,7 +390,7 @@ class RecordWriter:
         finally:
             self.release()
             self._attempt, self._skip, self._written = None, 0, NO_RECORD
-            self._damage = None
+            self.damage = None
             self._notes = [note for note in self._notes if b'"kind":"gap"' in note]  # still to be reported
             self._is_announced = False
 

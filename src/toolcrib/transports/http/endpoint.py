@@ -7,7 +7,7 @@ the protocol engine. Has no sockets.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 from weakref import WeakSet
@@ -50,11 +50,13 @@ class Endpoint:
         legacy_sse: bool = True,
         auth: AuthMiddleware | None = None,
         mounts: Sequence[Mount] = (),
+        is_healthy: Callable[[], bool] = lambda: True,
     ) -> None:
         if any(mount.path == path for mount in mounts):
             raise ConfigurationError(f"{path} is the path of MCP", key="mount", hint="use another path")
         self.auth = auth
         self.mounts = mounts
+        self._is_healthy = is_healthy
         self._mounted: WeakSet[MountedResponse] = WeakSet()
         self.engine = engine
         self.hosts = hosts
@@ -101,7 +103,8 @@ class Endpoint:
         """Answer a probe. It needs no credentials, and any host name will do: probes use an IP address."""
         if head.path == HEALTH:
             return page(head.method, b'{"status":"ok"}')
-        if self.is_draining or (self.auth is not None and not self.auth.is_ready):
+        is_ready = self._is_healthy() and (self.auth is None or self.auth.is_ready)
+        if self.is_draining or not is_ready:
             return page(head.method, b'{"status":"not ready"}', status=503)
         return page(head.method, b'{"status":"ready"}')
 
