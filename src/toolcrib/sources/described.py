@@ -5,11 +5,13 @@ A described tool has a definition like any other, for lists, exports, locks and 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from toolcrib.definition import OptionFields, ToolDefinition, ToolOptions
-from toolcrib.errors import ToolError
+from toolcrib.errors import Location, ToolError
+from toolcrib.registry.prompts import PromptTemplate
 from toolcrib.schema.function import ToolParts, build_handler
 from toolcrib.schema.parameters import HandlerInfo
 from toolcrib.tool import Tool
@@ -75,3 +77,31 @@ def _build(definition: ToolDefinition, info: HandlerInfo, name: str, options: To
     parts.annotations = dict(definition.annotations)
     parts.returns, parts.raises = definition.returns, definition.raises
     return parts
+
+
+def describe_prompt(name: str, facts: Mapping[str, Any], source: Location) -> PromptTemplate:
+    """Return a prompt of this name, with a title, a description and arguments as MCP writes them."""
+    info = HandlerInfo(MissingHandler(name))
+    info.source = source
+    arguments = [
+        item for item in facts.get("arguments") or () if isinstance(item, Mapping) and "name" in item
+    ]
+    schema = {
+        "type": "object",
+        "properties": {
+            item["name"]: {
+                "type": "string",
+                **({"description": item["description"]} if item.get("description") else {}),
+            }
+            for item in arguments
+        },
+        "required": [item["name"] for item in arguments if item.get("required")],
+    }
+    given: OptionFields = {
+        "title": facts.get("title"),
+        "description": facts.get("description") or "",
+        "input_schema": schema,
+    }
+    made = PromptTemplate(info, name, ToolOptions(**given), facts)
+    made._build = build_handler
+    return made

@@ -126,7 +126,7 @@ class Classes:
             raise Unresolved(f"class '{node.name}' has too many members", node.lineno)
         bases = tuple(base for item in node.bases for base in self._base(item, site, entry))
         keywords = self._options(node.keywords, site, entry)
-        if entry.scope.kind == "module" and node.name in entry.scope.file.changed:
+        if entry.scope.kind == "module" and entry.scope.file.changes(node.name):
             entry.doubt("attributes of it are set from outside")
         is_enum = any(isinstance(base, type) and issubclass(base, enum.Enum) for base in bases)
         for statement in node.body:

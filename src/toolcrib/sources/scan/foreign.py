@@ -18,13 +18,13 @@ from toolcrib.definition import OptionFields, ToolDefinition, ToolOptions
 from toolcrib.errors import DefinitionError, Finding, Location
 from toolcrib.schema.function import ToolParts, build_function, build_handler
 from toolcrib.schema.parameters import EMPTY, VARIABLE_KINDS, HandlerInfo, check_parameters, docstring_of
-from toolcrib.sources.described import ANNOTATION_OPTIONS, describe
+from toolcrib.sources.described import ANNOTATION_OPTIONS, describe, describe_prompt
 from toolcrib.sources.foreign.reading import is_any_list, plain_words
 from toolcrib.sources.foreign.recognition import PACKAGES
-from toolcrib.sources.scan.patterns import Registration, placed
+from toolcrib.sources.scan.patterns import Record, placed
 from toolcrib.sources.scan.resolve import Resolver
-from toolcrib.sources.scan.source_file import Guess, Scope, defaults_of, show, words_in
-from toolcrib.sources.scan.things import Arguments, Data, Function, Known, Server, Thing
+from toolcrib.sources.scan.source_file import Scope, SourceFile, defaults_of, show, words_in
+from toolcrib.sources.scan.things import UNKNOWN, Arguments, Data, Function, Known, Registration, Server
 from toolcrib.sources.scan.values import Unresolved
 from toolcrib.tool import Tool, merge_options
 
@@ -44,7 +44,7 @@ _SPELLINGS = {
 }
 OPEN_SCHEMA: dict[str, Any] = {"type": "object", "properties": {}}
 UNREAD = (Unresolved, RecursionError)
-_RECORDS = frozenset({"Annotations", "Icon", "ToolAnnotations"})
+_RECORDS = frozenset({"Annotations", "Icon", "PromptArgument", "ToolAnnotations"})
 
 
 @dataclass(slots=True)
@@ -72,14 +72,16 @@ def read_ours(resolver: Resolver, call: Arguments) -> tuple[OptionFields, list[F
 def read_options(resolver: Resolver, call: Arguments, places: tuple[str, ...]) -> Options:
     """Return all arguments of a call by name; `places` are the names of positional ones."""
     read = Options()
-    given = [Data(node, call.scope, call.frame) for node in call.args]
-    starred = [position for position, node in enumerate(call.args) if isinstance(node, ast.Starred)]
-    written = list(zip(places, given[: starred[0] if starred else None], strict=False))
+    written = [
+        (name, Data(node, call.scope))
+        for name, node in zip(places, call.args, strict=False)
+        if not isinstance(node, ast.Starred)
+    ]
     for keyword in call.keywords:
         if keyword.arg is not None:
-            written.append((keyword.arg, Data(keyword.value, call.scope, call.frame)))
+            written.append((keyword.arg, Data(keyword.value, call.scope)))
         else:
-            items = resolver.items(keyword.value, call.scope, call.frame)
+            items = resolver.items(keyword.value, call.scope)
             written += [(str(getattr(item.key, "value", "**")), item) for item in items]
     for name, item in written:
         try:
@@ -97,11 +99,11 @@ def _read_value(resolver: Resolver, item: Data) -> Any:
     node = item.node
     if isinstance(node, ast.List | ast.Tuple) and any(isinstance(part, ast.Call) for part in node.elts):
         return [_read_value(resolver, replace(item, node=part)) for part in node.elts]
-    made = resolver.of(item)
+    made = UNKNOWN if item.is_open else resolver.resolve(node, item.scope)
     call = made.call if isinstance(made, Known) and made.last in _RECORDS else None
     if call is None or call.args:
         return resolver.data_of(item)
-    facts = {str(each.arg): resolver.data(each.value, call.scope, call.frame) for each in call.keywords}
+    facts = {str(each.arg): resolver.data_of(Data(each.value, call.scope)) for each in call.keywords}
     return {key: value for key, value in _respelled(facts).items() if value is not None}
 
 
@@ -140,88 +142,88 @@ _CONTENT = words_in(
 )
 _PRIMITIVES = (str, int, float, bool, bytes, type(None))
 _UNDESCRIBED = (*_PRIMITIVES, Any, object)
-_OTHER = Guess("guessed-condition", "another one of its name may be registered instead")
 _OUR_OPTIONS = words_in("aliases destructive group idempotent input_schema open_world read_only scopes")
 
 
 def read_server(maker: ToolMaker, server: Server) -> list[Tool]:
     """Return the tools of a server: of one name and version, mcp keeps the first, fastmcp the last."""
-    found: dict[tuple[str, str | None], Tool] = {}
-    for registration in server.registrations:
-        tool = _read_one(maker, server, registration)
+    found: dict[tuple[str, str | None], tuple[Tool, Registration]] = {}
+    for item in server.registrations:
+        tool = _read_one(maker, server, item) if item.method in ("tool", "add_tool", "add") else None
         if tool is None:
             continue
         key = (tool.name, tool.version)
-        earlier = found.setdefault(key, tool)
-        before, note = maker.note(earlier.origin), maker.note(tool.origin)
-        if before is note or before.key == note.key != ():  # one function, reached in several ways
-            found[key] = tool if len(note.guesses) < len(before.guesses) else earlier
-        elif is_uncertain([*before.guesses, *note.guesses]):
-            maker.note(earlier.origin, guesses=[_OTHER])
-        else:
+        earlier, place = found.setdefault(key, (tool, item))
+        keys = maker.note(earlier.origin).key, maker.note(tool.origin).key
+        if place is not item and keys[0] != keys[1] and maker.collide(place, item):
             which = "last" if server.library == "fastmcp" else "first"
             words = f"Tool '{tool.name}' is registered twice on one server: the {which} one counts"
             hint = f"the first one is at {earlier.source}; rename one"
-            place = (str(registration.call.file.path), tool.source.line)
-            maker.findings.append(Finding("duplicate-name", "error", words, tool.name, None, *place, hint))
-            found[key] = tool if server.library == "fastmcp" else earlier
-    for mount in server.mounts:
-        for tool in maker.tools_of(mount.server):
-            maker.note(tool.origin, guesses=[*mount.guesses, *server.guesses])
-            name = f"{mount.prefix}_{tool.name}" if mount.prefix else tool.name
-            renamed = tool.with_options(name=name) if name != tool.name else tool
-            found.setdefault((name, tool.version), renamed)
-    return list(found.values())
+            line = (item.options.path, tool.source.line)
+            maker.findings.append(Finding("duplicate-name", "error", words, tool.name, None, *line, hint))
+            found[key] = (tool, item) if server.library == "fastmcp" else (earlier, place)
+    tools = [tool for tool, _ in found.values()]
+    return (
+        [tool.with_options(name=f"{server.prefix}_{tool.name}") for tool in tools] if server.prefix else tools
+    )
 
 
-def is_uncertain(guesses: Iterable[Guess]) -> bool:
-    """Return whether a tool may be missing, or be on another server or under another name."""
-    return any(guess.code not in ("guessed-decorator", "guessed-result") for guess in guesses)
-
-
-def _read_one(maker: ToolMaker, server: Server, registration: Registration) -> Tool | None:
-    thing, call = registration.thing, registration.call
-    guesses = [*registration.guesses, *server.guesses]
+def _read_one(maker: ToolMaker, server: Server, item: Registration) -> Tool | None:
+    thing, call = item.thing, item.options
     if not isinstance(thing, Function):
-        made = maker.make(thing, guesses)
+        made = maker.make(thing)
     else:
         call = maker.patterns.options.get(id(thing.node), call)
-        library = library_of(server)
-        if library == "mcp" == server.library and not call.is_called:
-            guesses.append(Guess("guessed-decorator", "the tool() of mcp has to be called: @mcp.tool()"))
+        library = library_of(maker, server)
         try:
             made = adopt(maker, thing, call, library)
         except DefinitionError as error:
-            if any("wraps" in show(item) for item in thing.node.decorator_list):
-                maker.refuse_unknown(registration)  # it has the parameters of another function
+            if any("wraps" in show(decorator) for decorator in thing.node.decorator_list):
+                maker.refuse_unknown(item)  # it has the parameters of another function
             else:
-                maker.findings.append(placed(error.finding, call.file, call.line))
+                maker.findings.append(placed(error.finding, call.scope.file, call.line))
             return None
+    if made is None:
+        maker.refuse_unknown(item)
     if not isinstance(made, Tool):
-        maker.refuse_unknown(registration)
         return None
-    maker.note(made.origin, guesses=guesses)
+    maker.note(made.origin).spot = item.spot
     return made
 
 
-def library_of(server: Server) -> str:
+def library_of(maker: ToolMaker, server: Server) -> str:
     """Return whose rules hold. For a server from elsewhere, its use tells, and the imports beside it."""
     if server.library != "unknown" or not server.registrations:
         return server.library
-    calls = [item.call for item in server.registrations]
+    calls = [item.options for item in server.registrations]
     if any(len(call.args) > 1 or {item.arg for item in call.keywords} & _OUR_OPTIONS for call in calls):
         return "toolcrib"
-    scope = calls[0].file.scope
-    imports = [*scope.stars, *(item for bindings in scope.names.values() for item in bindings)]
-    packages = {item.module.partition(".")[0] for item in imports if not item.level}
-    return next((name for name in ("fastmcp", "mcp", "toolcrib") if name in packages), "mcp")
+    near = server.registrations[0].spot.scope.file
+    files = [near, *(file for file in maker.resolver.files if file.path.parent == near.path.parent)]
+    for packages in map(_packages, files):
+        for name in ("fastmcp", "mcp", "toolcrib"):
+            if name in packages:
+                return name
+    return next(
+        (name for file in maker.resolver.files for name in ("fastmcp", "mcp") if name in _packages(file)),
+        "mcp",
+    )
+
+
+def _packages(file: SourceFile) -> set[str]:
+    """Return the packages that the imports of a file name."""
+    found = {
+        node.module or "" for node in file.imports if isinstance(node, ast.ImportFrom) and not node.level
+    }
+    found |= {alias.name for node in file.imports if isinstance(node, ast.Import) for alias in node.names}
+    return {name.partition(".")[0] for name in found}
 
 
 # --- one function ------------------------------------------------------------------------------------
 
 
 def adopt(maker: ToolMaker, function: Function, call: Arguments, library: str) -> Tool:
-    """Return the tool that adopting makes of a function. Raises DefinitionError where that fails."""
+    """Return the tool that adopting makes of a function. Raise DefinitionError where that fails."""
     read = read_options(maker.resolver, call, _SDK if library == "mcp" else ("name",))
     given, stated = read.given, read.given.get("output_schema")
     made = maker.make_stub(function, drops={*filled(maker, function), *(given.get("exclude_args") or ())})
@@ -234,12 +236,11 @@ def adopt(maker: ToolMaker, function: Function, call: Arguments, library: str) -
     is_described = is_described and given.get("structured_output") is not False
     if names or not is_described or _is_undescribed(returns, library):
         stub.__annotations__.pop("return", None)
-    guesses = maker.guesses_about(function)
-    if strange:
-        words = f"its result is described by {strange[0]} of the other library"
-        guesses.append(Guess("guessed-result", words))
-    maker.note(stub, [*findings, *read.findings], guesses, maker.key_of(function))
     name = given.get("name") or function.node.name
+    if strange:
+        words = f"The result of '{name}' is described by {strange[0]} of the other library"
+        findings.append(Finding("guessed-result", "advice", words, name, None, call.path, function.line))
+    maker.note(stub, [*findings, *read.findings], maker.key_of(function))
     options = ToolOptions(**_their_options(read) | {"name": name})
     said = given.get("description")
     if said and plain_words(said) not in plain_words(docstring_of(stub)):
@@ -317,69 +318,64 @@ def _is_undescribed(hint: Any, library: str) -> bool:
     return not any(map(inspect.get_annotations, bare.__mro__))  # nothing says what is in it
 
 
-# --- low-level servers -------------------------------------------------------------------------------
+# --- records -----------------------------------------------------------------------------------------
 
 
-def record_call(thing: Thing) -> Arguments | None:
-    """Return the call `Tool(name=..., inputSchema=...)` of the official SDK."""
-    is_record = isinstance(thing, Known) and thing.package in ("mcp", "mcp_types") and thing.last == "Tool"
-    return thing.call if is_record else None  # type: ignore[attr-defined]
-
-
-def read_record(maker: ToolMaker, call: Arguments) -> dict[str, Any]:
-    """Return the literal parts of a record; parts that are computed are findings."""
+def read_facts(maker: ToolMaker, call: Arguments) -> dict[str, Any]:
+    """Return the literal parts of `Tool(...)`; parts that are computed are findings."""
     read = read_options(maker.resolver, call, ())
     maker.findings += [replace(item, tool=str(read.given.get("name", "?"))) for item in read.findings]
     facts = _respelled(read.given)
     return {key: value.value if isinstance(value, enum.Enum) else value for key, value in facts.items()}
 
 
-def read_low_level(maker: ToolMaker, server: Server) -> list[Tool]:
-    """Return the tools in the literal list of a low-level server's `list_tools` handler."""
-    resolver, listers = maker.resolver, list(server.listers)
-    if server.call is not None and (given := server.call.keyword("on_list_tools")) is not None:
-        thing = resolver.resolve(given, server.call.scope, server.call.frame)
-        listers += [thing] if isinstance(thing, Function) else []
-    found: dict[str, Tool] = {}
-    is_whole = bool(listers)
-    for lister in listers:
-        made = resolver.returned(lister, None)
-        items = resolver.returned_items(lister, None)
-        if isinstance(made, Known) and made.call is not None and made.last == "ListToolsResult":
-            tools = made.call.keyword("tools")
-            items = items if tools is None else resolver.items(tools, made.call.scope, made.call.frame)
-        described = [_described(maker, item, server) for item in items]
-        is_whole = is_whole and None not in described
-        for tool in filter(None, described):
-            found.setdefault(tool.name, tool)
-    line = listers[0].line if listers else server.call.line if server.call is not None else None
-    words = f"'{server.label}' is a low-level server of mcp: its own handlers answer calls"
-    hint = "serve the file that starts it; the server is then asked for its tools, which may be others"
-    maker.report("low-level-server", "advice", words, server.file.scope, line, hint)
-    if not is_whole:
-        words = f"The tools of the low-level server '{server.label}' cannot all be read"
-        hint = "serving it lists them all; to scan them, return a list of Tool(name=..., inputSchema={...})"
-        maker.report("guessed-list", "warning", words, server.file.scope, line, hint)
-    return list(found.values())
-
-
-def _described(maker: ToolMaker, item: Data, server: Server) -> Tool | None:
-    call = record_call(maker.resolver.of(item))
-    facts = {} if call is None else read_record(maker, call)
-    if call is None or not isinstance(facts.get("name"), str):
+def read_record(maker: ToolMaker, record: Record) -> Tool | None:
+    """Return the tool or prompt that a record describes."""
+    read = read_options(maker.resolver, record.call, ())
+    facts = _respelled(read.given)
+    name = facts.get("name")
+    name = name.value if isinstance(name, enum.Enum) else name
+    if not isinstance(name, str):
+        text = f"The name of a {record.kind} is computed here, so it is not listed"
+        hint = "write it as a literal, or as a constant of the module"
+        maker.report("unresolved-tool", "warning", text, record.call.scope, record.call.line, hint)
         return None
-    schema, output = facts.get("inputSchema"), facts.get("outputSchema")
-    definition = ToolDefinition(
-        name=facts["name"],
-        description=str(facts.get("description") or ""),
-        input_schema=schema if isinstance(schema, dict) else dict(OPEN_SCHEMA),
-        output_schema=output if isinstance(output, dict) else None,
-        title=facts.get("title"),
-        annotations=_respelled(facts.get("annotations")),
-        icons=facts.get("icons") or (),
-        meta=facts.get("_meta") or facts.get("meta") or {},
-        source=Location(str(call.file.path), call.line),
-    )
-    tool = describe(definition)
-    maker.note(tool.origin, (), [*item.guesses, *server.guesses], (call.key,))
-    return tool
+    source = Location(record.call.path, record.call.line)
+    if record.kind == "prompt":
+        made: Tool = describe_prompt(name, facts, source)
+    else:
+        schema, output = facts.get("inputSchema") or facts.get("parameters"), facts.get("outputSchema")
+        definition = ToolDefinition(
+            name=name,
+            description=str(facts.get("description") or ""),
+            input_schema=schema if isinstance(schema, dict) else dict(OPEN_SCHEMA),
+            output_schema=output if isinstance(output, dict) else None,
+            title=facts.get("title"),
+            annotations=_respelled(facts.get("annotations")),
+            icons=facts.get("icons") or (),
+            meta=facts.get("_meta") or facts.get("meta") or {},
+            source=source,
+        )
+        made = describe(definition)
+    maker.note(made.origin, read.findings, (id(record.node),))
+    return made
+
+
+def find_gaps(maker: ToolMaker, listers: Iterable[Function]) -> None:
+    """Report the handlers of `list_tools` whose list is not written down."""
+    records = {id(record.node) for several in maker.patterns.records.values() for record in several}
+    for lister in listers:
+        items = list(maker.resolver.returned_items(lister))
+        if all(not item.is_open and _is_record(maker, item, records) for item in items):
+            continue
+        text = f"{lister.node.name}() builds its list in a way that cannot be followed to its end"
+        hint = "list the running server; to scan it, return a list of Tool(name=..., inputSchema={...})"
+        maker.report("guessed-list", "warning", text, lister.scope, lister.line, hint)
+
+
+def _is_record(maker: ToolMaker, item: Data, records: set[int]) -> bool:
+    node: ast.expr = item.node
+    thing = maker.resolver.resolve(node, item.scope)
+    if isinstance(thing, Known) and thing.call is not None:
+        return thing.last in ("Tool", "Prompt")
+    return id(getattr(thing, "node", node)) in records

@@ -1,7 +1,7 @@
 """Make tools of what the patterns found: stubs for functions, stand-ins for what holds tools.
 
 Tool objects, applications, tables of definitions and servers become what importing would find, with stubs for
-functions, so that the ordinary code reads them. Findings and guesses about a tool are kept with its origin.
+functions, so that the ordinary code reads them. Findings about a tool are kept with its origin.
 """
 
 from __future__ import annotations
@@ -22,11 +22,21 @@ from toolcrib.sources import objects as strict
 from toolcrib.sources.applications import APIApplication, Application
 from toolcrib.sources.scan import foreign
 from toolcrib.sources.scan.foreign import UNREAD, read_options, read_ours, unread
-from toolcrib.sources.scan.patterns import Patterns, Registration, placed
+from toolcrib.sources.scan.patterns import Patterns, placed
 from toolcrib.sources.scan.resolve import Resolver, first_parameter
-from toolcrib.sources.scan.source_file import FUNCTIONS, Guess, show
+from toolcrib.sources.scan.source_file import FUNCTIONS, Spot, show
 from toolcrib.sources.scan.stubs import Stub
-from toolcrib.sources.scan.things import Arguments, Class, Data, Function, Instance, Known, Server, Thing
+from toolcrib.sources.scan.things import (
+    Arguments,
+    Class,
+    Data,
+    Function,
+    Instance,
+    Known,
+    Registration,
+    Server,
+    Thing,
+)
 from toolcrib.sources.tables import HANDLER_TABLE
 from toolcrib.tool import MARK, SPELLINGS, Tool
 
@@ -40,13 +50,13 @@ _NOT_LITERAL = (*UNREAD, DefinitionError, TypeError)
 
 @dataclass(slots=True)
 class Note:
-    """Findings and guesses about the tools of one origin, which is kept so that its id is not used again.
-    Equal keys mean one function or object."""
+    """Findings about the tools of one origin, which is kept so that its id is not used again. Equal keys mean
+    one function or object."""
 
     origin: Any
     key: tuple[int, ...] = ()
     findings: list[Finding] = field(default_factory=list)
-    guesses: list[Guess] = field(default_factory=list)
+    spot: Spot | None = None
 
 
 class ToolMaker:
@@ -57,55 +67,21 @@ class ToolMaker:
         self.patterns = patterns
         self.findings = patterns.findings
         self.report = patterns.report
-        self.folders = 0  # that were listed
+        self.read_records: set[int] = set()  # those in tables
         self._notes: dict[int, Note] = {}
         self._stubs: dict[tuple[int, int], Any] = {}
         self._made: dict[Instance, Any] = {}
         self._registries: dict[Server, ToolRegistry] = {}
         self._foreign: dict[Server, list[Tool]] = {}
-        self._places: set[tuple[int, int]] = set()  # the calls and functions of registrations
 
-    # --- notes ---
-
-    def note(
-        self,
-        origin: Any,
-        findings: Sequence[Finding] = (),
-        guesses: Sequence[Guess] = (),
-        key: tuple[int, ...] = (),
-    ) -> Note:
-        """Keep findings and guesses about the tools of an origin; return all that are known."""
+    def note(self, origin: Any, findings: Iterable[Finding] = (), key: tuple[int, ...] = ()) -> Note:
+        """Keep findings about the tools of an origin; return all that is known."""
         known = self._notes.get(id(origin))
         if known is None:
             known = self._notes[id(origin)] = Note(origin)
         known.key = known.key or key
         known.findings += findings
-        if guesses:
-            known.guesses += [guess for guess in guesses if guess not in known.guesses]
         return known
-
-    def guesses_about(self, thing: Class | Function) -> list[Guess]:
-        """Return what is uncertain about a function or class wherever it is used."""
-        own = thing.guesses if isinstance(thing, Function) else ()
-        return [*own, *self.patterns.doubts.get(id(thing.node), ())]
-
-    def reach(self, instance: Instance) -> Iterator[Guess]:
-        """Yield the guess that there is no object of a class, where it needs arguments and none is made."""
-        cls = instance.cls
-        yield from cls.file.spots[id(cls.node)].guesses
-        if instance.call is None and self.needs_arguments(cls):
-            words = f"{cls.node.name} cannot be created without arguments, so it is not served"
-            yield Guess("guessed-instance", words)
-
-    def needs_arguments(self, cls: Class) -> bool:
-        init = self.resolver.member(cls, "__init__")
-        if isinstance(init, Function):
-            arguments = init.node.args
-            places = [*arguments.posonlyargs, *arguments.args][1:]
-            return len(places) > len(arguments.defaults) or None in arguments.kw_defaults
-        called = (item.func if isinstance(item, ast.Call) else item for item in cls.node.decorator_list)
-        is_record = any(self.resolver.full_name(item, cls.scope).endswith("dataclass") for item in called)
-        return (is_record or self.resolver.is_model(cls)) and None in self.resolver.fields(cls).values()
 
     # --- stubs ---
 
@@ -116,22 +92,16 @@ class ToolMaker:
             return self._stubs[key]
         made = self.make_stub(function, keeps_contexts=True)
         stub = self._stubs[key] = made.function
-        guesses = self.guesses_about(function)
-        owner = function.owner
-        if stub.__doc__ is None and isinstance(owner, Instance):
-            stub.__doc__ = self._inherited_docstring(function, owner.cls)
-            unread = self.resolver.unread_bases(owner.cls)
-            if stub.__doc__ is None and unread:
-                guesses.append(guess_base(unread, "its description"))
+        self.note(stub, made.findings, key)
+        if stub.__doc__ is None and function.owner is not None:
+            stub.__doc__ = self._inherited_docstring(function, function.owner)
         mark = self.patterns.marks.get(id(function.node))
-        self.note(stub, made.findings, (*guesses, *(mark.guesses if mark is not None else ())), key)
         if mark is not None:
             setattr(stub, MARK, self.mark(mark, stub))
         return stub
 
     def key_of(self, function: Function) -> tuple[int, int]:
-        owner = function.owner
-        return (id(owner) if isinstance(owner, Instance) else 0), id(function.node)
+        return id(function.owner), id(function.node)
 
     def make_stub(
         self, function: Function, *, drops: Collection[str] = (), keeps_contexts: bool = False
@@ -145,7 +115,7 @@ class ToolMaker:
                 source=Location(str(scope.file.path), function.line),
                 hint="take one object with fields",
             )
-        is_in_class = function.owner is not None or scope is not scope.file.scope
+        is_in_class = function.owner is not None or scope.kind == "class"
         kinds = self.resolver.kinds(function.node, scope) if is_in_class else ()
         if "static" not in kinds and (function.owner is not None or "class" in kinds):
             drops = {*drops, first_parameter(function.node)}
@@ -172,7 +142,7 @@ class ToolMaker:
         try:
             return NO_OPTIONS.override(options)
         except DefinitionError as error:
-            self.findings.append(placed(error.finding, call.file, call.line))
+            self.findings.append(placed(error.finding, call.scope.file, call.line))
             return NO_OPTIONS
 
     def unknown_handler(self, item: Data) -> Any:
@@ -183,21 +153,17 @@ class ToolMaker:
 
         path, line = str(item.scope.file.path), item.node.lineno
         handler.__code__ = handler.__code__.replace(co_filename=path, co_firstlineno=line)
-        self.note(handler, (), [Guess("guessed-handler", "its handler cannot be followed")])
         return handler
 
     # --- things ---
 
-    def make(self, thing: Thing, guesses: Sequence[Guess] = ()) -> Any:
+    def make(self, thing: Thing) -> Any:
         """Return what `collect` would be given for a thing: None where that is not known, or a list."""
         try:
-            made = self._make(thing)
+            return self._make(thing)
         except DefinitionError as error:
             self.findings.append(error.finding)
             return []
-        for origin in (made if isinstance(made, list) else [made]) if guesses else ():
-            self.note(origin.origin if isinstance(origin, Tool) else origin, guesses=guesses)
-        return made
 
     def _make(self, thing: Thing) -> Any:
         match thing:
@@ -207,12 +173,12 @@ class ToolMaker:
                 return self._make(self.resolver.instance(thing))
             case Instance():
                 if thing not in self._made:
-                    is_app, is_one = is_application(self, thing.cls), is_tool_object(self, thing)
+                    is_app, is_one = is_application(self, thing.cls), is_tool_object(self, thing.cls)
                     build = build_application if is_app else build_object if is_one else None
-                    self._made[thing] = None if build is None else build(self, thing)
+                    self._made[thing] = None if build is None else build(self, thing.cls)
                 return self._made[thing]
             case Server():
-                is_ours = foreign.library_of(thing) == "toolcrib"
+                is_ours = foreign.library_of(self, thing) == "toolcrib"
                 return self.registry(thing) if is_ours else self.tools_of(thing)
             case Known() if thing.call is not None:
                 return self._tool(thing.name, thing.call)
@@ -223,41 +189,42 @@ class ToolMaker:
         package, parts = name.partition(".")[0], name.split(".")
         if parts[-2:-1] and (parts[-2] not in _TOOL_CLASSES or not parts[-1].startswith("from_")):
             return None
-        first = self.resolver.first(call)
+        first, options = self.resolver.first(call), call.without_first()
         if package in ("mcp", "fastmcp"):
-            rest = call.after_first()
-            return foreign.adopt(self, first, rest, package) if isinstance(first, Function) else None
+            if not call.args and (handler := call.keyword("fn")) is not None:
+                first = self.resolver.resolve(handler, call.scope)
+            return foreign.adopt(self, first, options, package) if isinstance(first, Function) else None
         origin = self.make(first) if package == "toolcrib" else None
         if origin is None:
             return None
-        options, findings = read_ours(self.resolver, call.after_first())
+        given, findings = read_ours(self.resolver, options)
         self.note(origin, findings)
         make = Tool.from_object if parts[-1] == "from_object" else Tool.from_function
-        return make(origin, **options)
+        return make(origin, **given)
 
-    def refuse_unknown(self, registration: Registration) -> None:
-        thing, call = registration.thing, registration.call
-        what = f"`{show(thing.node)}`" if isinstance(thing, Data) else "The tool"
-        words = f"{what} is put on the server here, and cannot be told without running the code"
+    def collide(self, one: Registration, other: Registration) -> bool:
+        return collide(one, other)
+
+    def refuse_unknown(self, item: Registration) -> None:
+        what = f"`{show(item.thing.node)}`" if isinstance(item.thing, Data) else "Something"
+        text = f"{what} is put on the server here, and cannot be told without running the code"
         hint = "register functions by their names"
-        self.report("unresolved-tool", "warning", words, call.scope, call.line, hint)
+        self.report("unresolved-tool", "warning", text, item.spot.scope, item.options.line, hint)
 
     # --- servers ---
 
     def tools_of(self, server: Server) -> list[Tool]:
-        """Return the tools of a server of another library, those of servers mounted in it included."""
+        """Return the tools of a server of another library."""
         if server not in self._foreign:
-            self._foreign[server] = []  # it may be mounted in itself, by a detour
-            read = foreign.read_low_level if server.library == "low-level" else foreign.read_server
-            self._foreign[server] = read(self, server)
+            self._foreign[server] = foreign.read_server(self, server)
         return self._foreign[server]
 
     def registry(self, server: Server) -> ToolRegistry:
+        """Return a registry with the tools of a server of ours."""
         if server in self._registries:
             return self._registries[server]
         read = foreign.Options() if server.call is None else read_options(self.resolver, server.call, ())
         settings = {key: value for key, value in read.given.items() if key in _SETTINGS}
-        switches = read.given.get("switches") or {}
         if read.unresolved & {*_SETTINGS, "switches"}:
             self.findings += read.findings
         try:
@@ -266,43 +233,61 @@ class ToolMaker:
             self.findings.append(finding_of(server, error))
             registry = ToolRegistry()
         self._registries[server] = registry
+        places: dict[str, Registration] = {}
         for item in server.registrations:
-            try:
-                self._register(registry, item, server, switches)
-            except Exception as error:  # options of any type may have been written
-                self.findings.append(placed(finding_of(item.thing, error), item.call.file, item.call.line))
+            if item.method not in FEATURES:
+                try:
+                    self._register(registry, item, read.given.get("switches") or {}, places)
+                except Exception as error:  # options of any type may have been written
+                    place = item.options.scope.file, item.options.line
+                    self.findings.append(placed(finding_of(item.thing, error), *place))
         return registry
 
     def _register(
-        self, registry: ToolRegistry, item: Registration, server: Server, switches: dict[str, bool]
+        self,
+        registry: ToolRegistry,
+        item: Registration,
+        switches: dict[str, bool],
+        places: dict[str, Registration],
     ) -> None:
-        call, guesses = item.call, [*item.guesses, *server.guesses]
-        thing = self.make(item.thing, guesses)
+        call, thing = item.options, self.make(item.thing)
         if thing is None:
             self.refuse_unknown(item)
             return
-        if item.method == "register_tool":
+        if item.method == "register_tool" and thing != []:
             strict.check_object(thing, registry.check_free)
             registry.add(Tool.from_object(thing), on_duplicate="error", rule=STRICT)
             return
         options, findings = read_ours(self.resolver, call)
         given: dict[str, Any] = dict(options)
         words = {key: given.pop(key) for key in _ADD_OPTIONS if key in given}
-        if words.get("namespace") is True and "name" not in vars(type(thing)):
-            guesses.append(Guess("guessed-name", "the name of the application may be set elsewhere"))
         batch = collect(thing, namespace=words.get("namespace"), **given)
         for tool in batch.tools:
-            self.note(tool.origin, findings, guesses)
+            self.note(tool.origin, findings).spot = item.spot
         batch.switch({**switches, **(words.get("switches") or {})})
-        self.findings += [placed(finding, call.file, call.line) for finding in batch.findings]
+        file = call.scope.file
+        self.findings += [placed(finding, file, call.line) for finding in batch.findings]
         batch.tools = select(batch.tools, words.get("include") or (), words.get("exclude") or ())
-        every = [*guesses, *(guess for tool in batch.tools for guess in self.note(tool.origin).guesses)]
-        place = (call.key, id(getattr(item.thing, "node", item.thing)))
-        if foreign.is_uncertain(every) or place in self._places:
-            batch.tools = [tool for tool in batch.tools if tool.name not in registry]  # one of them is enough
-        self._places.add(place)
+        for tool in list(batch.tools):
+            other = places.setdefault(tool.name, item)
+            if other is not item and not collide(other, item):
+                batch.tools.remove(tool)
         report = registry.add_all(batch.tools, on_duplicate=words.get("on_duplicate"))
-        self.findings += [placed(finding, call.file, call.line) for finding in report.findings]
+        self.findings += [placed(finding, file, call.line) for finding in report.findings]
+
+
+FEATURES = frozenset({"resource", "prompt", "add_resource", "add_skills"})
+"""The methods of a server that take no tools."""
+
+
+def collide(one: Registration, other: Registration) -> bool:
+    """Return whether two registrations certainly happen together, so that one name is refused the second."""
+    spots = (one.spot, other.spot)
+    is_direct = all(
+        not isinstance(item.thing, Function) or item.thing.scope.function in (None, item.spot.scope.function)
+        for item in (one, other)
+    )
+    return is_direct and not any(spot.guards for spot in spots) and one.spot.scope is other.spot.scope
 
 
 # --- tables ------------------------------------------------------------------------------------------
@@ -321,19 +306,22 @@ def read_table(maker: ToolMaker, name: str, item: Data) -> Any:
 def _read_part(maker: ToolMaker, name: str, item: Data, depth: int) -> Any:
     """Return a table, an entry of it, or a part of an entry."""
     resolver = maker.resolver
-    thing = resolver.of(item)
+    if item.is_open:
+        raise TypeError(name)
+    thing = resolver.resolve(item.node, item.scope)
     node = thing.node if isinstance(thing, Data) and depth < 2 else None
     if isinstance(thing, Function):
         return maker.stub(thing)
-    if (call := foreign.record_call(thing)) is not None:
-        return SimpleNamespace(**foreign.read_record(maker, call))
+    if isinstance(thing, Known) and thing.call is not None and thing.last == "Tool":
+        maker.read_records.add(id(thing.call.keywords))
+        return SimpleNamespace(**foreign.read_facts(maker, thing.call))
     if not isinstance(node, ast.Dict | ast.List | ast.Tuple | ast.Set | ast.BinOp):
         return resolver.data_of(thing)
     made: dict[Any, Any] = {}
-    for position, part in enumerate(resolver.items(item.node, item.scope, item.frame)):
+    for position, part in enumerate(resolver.items(item.node, item.scope)):
         key: Any = position
         try:
-            key = position if part.key is None else resolver.data(part.key, part.scope, part.frame)
+            key = position if part.key is None else resolver.data_of(Data(part.key, part.scope))
             made[key] = _read_part(maker, name, part, depth + 1)
         except _NOT_LITERAL:
             if part.key is not None and (key == "handler" or name == HANDLER_TABLE):
@@ -354,13 +342,13 @@ def _report_entry(maker: ToolMaker, name: str, item: Data) -> None:
 # --- tool objects ------------------------------------------------------------------------------------
 
 
-def is_tool_object(maker: ToolMaker, instance: Instance) -> bool:
-    return all(_find(maker, instance, spellings) for spellings in SPELLINGS.values())
+def is_tool_object(maker: ToolMaker, cls: Class) -> bool:
+    return all(_find(maker, cls, spellings) for spellings in SPELLINGS.values())
 
 
-def _find(maker: ToolMaker, instance: Instance, spellings: Sequence[str]) -> str | None:
+def _find(maker: ToolMaker, cls: Class, spellings: Sequence[str]) -> str | None:
     """Return the attribute that holds a part of a tool object."""
-    resolver, cls = maker.resolver, instance.cls
+    resolver = maker.resolver
     fields = resolver.fields(cls)
     for name in spellings:
         if name in fields or resolver.member(cls, name) is not None or resolver.assigned(cls, name):
@@ -368,13 +356,13 @@ def _find(maker: ToolMaker, instance: Instance, spellings: Sequence[str]) -> str
     return None
 
 
-def build_object(maker: ToolMaker, instance: Instance) -> Any:
+def build_object(maker: ToolMaker, cls: Class) -> Any:
     """Return a stand-in with the parts of a tool object; None where its name or handler cannot be read."""
     findings: list[Finding] = []
-    cls = instance.cls
+    instance = maker.resolver.instance(cls)
     made = type(cls.node.name, (), {})()
     for part, spellings in (*SPELLINGS.items(), ("output_schema", ("output_schema", "OutputSchema"))):
-        name = _find(maker, instance, spellings)
+        name = _find(maker, cls, spellings)
         if name is None:
             continue
         thing = maker.resolver.attribute(instance, name)
@@ -386,15 +374,13 @@ def build_object(maker: ToolMaker, instance: Instance) -> Any:
             findings.append(unread(what, cls.scope, cls.line, "unresolved-part", _AS_ATTRIBUTE))
             if part in ("name", "execute"):
                 maker.findings += findings
-                return None
+                return []
             if part != "output_schema":
                 setattr(made, part, dict(foreign.OPEN_SCHEMA) if part == "input_schema" else "")
     mark = maker.patterns.marks.get(id(cls.node))
     if mark is not None:
         setattr(type(made), MARK, maker.mark(mark, made))
-    note = maker.note(made.execute)
-    guesses = [*maker.guesses_about(cls), *maker.reach(instance), *note.guesses]
-    maker.note(made, [*findings, *note.findings], guesses, (id(instance),))
+    maker.note(made, [*findings, *maker.note(made.execute).findings], (id(cls),))
     return made
 
 
@@ -438,7 +424,7 @@ def _is_abstract(maker: ToolMaker, cls: Class) -> bool:
     resolver = maker.resolver
     ancestors = resolver.ancestors(cls)
     metas = [keyword.value for item in ancestors if isinstance(item, Class) for keyword in item.node.keywords]
-    insists = any(ast.unparse(item).endswith("ABCMeta") for item in metas)
+    insists = any(show(item).endswith("ABCMeta") for item in metas)
     if not insists and not {"abc.ABC", "typing.Protocol"} & {getattr(item, "name", "") for item in ancestors}:
         return False
     names = {name for item in resolver.classes(cls) for name in item.body.names}
@@ -447,66 +433,67 @@ def _is_abstract(maker: ToolMaker, cls: Class) -> bool:
     return any("abstract" in resolver.kinds(member.node, member.scope) for member in functions)
 
 
-def guess_base(unread: list[str], what: str) -> Guess:
-    return Guess("guessed-base", f"{what} may come from {unread[0]}, which was not read")
-
-
-def build_application(maker: ToolMaker, instance: Instance) -> Any:
+def build_application(maker: ToolMaker, cls: Class) -> Any:
     """Return a stand-in whose `list_tools` returns stubs of the methods."""
-    cls, resolver = instance.cls, maker.resolver
-    lister = resolver.member(cls, "list_tools")
-    guesses = [*maker.guesses_about(cls), *maker.reach(instance)]
-    unread, is_ours = resolver.unread_bases(cls), _is_ours(maker, cls)
-    if unread and not isinstance(lister, Function) and not is_ours:
-        guesses.append(guess_base(unread, "its list of tools"))
-    if unread and instance.call is None and resolver.member(cls, "__init__") is None:
-        guesses.append(guess_base(unread, "how it is made"))
-    listed = _marked(maker, instance)
+    resolver = maker.resolver
+    lister, is_ours = resolver.member(cls, "list_tools"), _is_ours(maker, cls)
+    unread_bases = resolver.unread_bases(cls)
+    if unread_bases and not isinstance(lister, Function) and not is_ours:
+        text = f"Tools of {cls.node.name} may come from {unread_bases[0]}, which is not read"
+        maker.report("guessed-base", "advice", text, cls.scope, cls.line, "scan it too")
+    listed = _marked(maker, cls)
     if isinstance(lister, Function):
-        listed = _listed(maker, resolver.function(lister.node, lister.scope, instance), instance)
+        listed = _listed(maker, resolver.function(lister.node, lister.scope, cls), cls)
     made: list[Any] = []
     is_whole = True
-    for thing, doubts in listed:
-        found = None if thing is None else maker.make(thing, (*guesses, *doubts))
+    for thing in listed:
+        if isinstance(thing, Function) and thing.owner is not None:  # it may be overridden
+            thing = resolver.attribute(resolver.instance(cls), thing.node.name)
+        found = maker.make(thing) if isinstance(thing, Function | Instance) else None
         is_whole &= found is not None
         made += found if isinstance(found, list) else [] if found is None else [found]
-    if not is_whole and (is_ours or made):
-        words = f"{cls.node.name}.list_tools() builds its list in a way that cannot be followed to its end"
+    if not is_whole and (is_ours or made or _names_methods(maker, cls)):
+        text = f"{cls.node.name}.list_tools() builds its list in a way that cannot be followed to its end"
         hint = "return a list of methods: [self.first, self.second]"
-        maker.report("guessed-list", "warning", words, cls.scope, cls.line, hint)
-    return _stand_in(maker, instance, made, is_ours=is_ours) if made or is_whole else []
+        line = lister.line if isinstance(lister, Function) else cls.line
+        maker.report("guessed-list", "warning", text, cls.scope, line, hint)
+    return _stand_in(maker, cls, made, is_ours=is_ours) if made or is_whole else []
 
 
-_Listed = Iterable[tuple[Thing | None, tuple[Guess, ...]]]
-
-
-def _listed(maker: ToolMaker, lister: Function, instance: Instance) -> _Listed:
-    for item in maker.resolver.returned_items(lister, None):
+def _listed(maker: ToolMaker, lister: Function, cls: Class) -> Iterator[Thing]:
+    for item in maker.resolver.returned_items(lister):
         function = item.node.func if isinstance(item.node, ast.Call) else None
         if not item.is_open and getattr(function, "attr", "") != "list_tools":
-            yield maker.resolver.of(item), item.guesses
-        elif item.is_open or not _is_ours(maker, instance.cls):
-            yield None, item.guesses
+            yield maker.resolver.resolve(item.node, item.scope)
+        elif item.is_open or not _is_ours(maker, cls):
+            yield item
         else:  # super().list_tools()
-            yield from _marked(maker, instance)
+            yield from _marked(maker, cls)
 
 
-def _marked(maker: ToolMaker, instance: Instance) -> _Listed:
+def _names_methods(maker: ToolMaker, cls: Class) -> bool:
+    """Return whether `list_tools` names methods of its class, and does not just hand on what it was given."""
+    lister = maker.resolver.member(cls, "list_tools")
+    names = {item.attr for item in ast.walk(lister.node) if isinstance(item, ast.Attribute)}  # type: ignore[union-attr]
+    return any(isinstance(maker.resolver.member(cls, name), Function) for name in names - {"list_tools"})
+
+
+def _marked(maker: ToolMaker, cls: Class) -> Iterator[Thing]:
     """The public methods that `@tool` marks: inherited ones first, each where it is first defined."""
-    classes = reversed(maker.resolver.classes(instance.cls))
+    classes = reversed(maker.resolver.classes(cls))
     names = {name: several[-1] for item in classes for name, several in item.body.names.items()}
+    instance = maker.resolver.instance(cls)
     for name, binding in names.items():
         if name[0] != "_" and id(binding.node) in maker.patterns.marks:
-            yield maker.resolver.attribute(instance, name), ()
+            yield maker.resolver.attribute(instance, name)
 
 
-def _stand_in(maker: ToolMaker, instance: Instance, listed: list[Any], *, is_ours: bool) -> Any:
-    cls, resolver = instance.cls, maker.resolver
+def _stand_in(maker: ToolMaker, cls: Class, listed: list[Any], *, is_ours: bool) -> Any:
     facts: dict[str, Any] = {"list_tools": lambda _: list(listed)}
     for key in ("name", "namespace"):
-        thing = resolver.attribute(instance, key)
+        thing = maker.resolver.attribute(maker.resolver.instance(cls), key)
         try:
-            if isinstance(thing, Data) and (value := resolver.data_of(thing)) is not None:
+            if isinstance(thing, Data) and (value := maker.resolver.data_of(thing)) is not None:
                 facts[key] = value
         except UNREAD:
             if key == "namespace":

@@ -17,7 +17,6 @@ from toolcrib.sources.scan.things import Known, Module
 
 _MAX_FOLLOWED = 40
 _UNCERTAIN = ("attempt", "fallback", "maybe")
-_AT_TOP = "import it at the top of the module, at run time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +34,8 @@ Meaning = Known | BoundName | Module
 class Site:
     """Where an expression stands, and when it would be evaluated.
 
-    `lazy`: as text, when the module is complete and only its own names are seen. `is_field`: in the body of a
-    class, whose own names are then seen as well. `made` are names whose values are known already.
+    `lazy`: as text, when the module is complete. `is_field`: in the body of a class. `made` are names whose
+    values are known already.
     """
 
     scope: Scope
@@ -64,7 +63,6 @@ class Names:
     def __init__(self, library: Library) -> None:
         self.library = library
         self._following: set[tuple[int, str]] = set()
-        self._kept: dict[tuple[int, str, bool, bool], tuple[int, Found]] = {}
 
     def find(self, node: ast.expr, site: Site) -> Found:
         """Return the meaning of a name, or of an attribute of one."""
@@ -89,60 +87,31 @@ class Names:
     # --- names -----------------------------------------------------------------------------------
 
     def _name(self, name: str, line: int, site: Site) -> Found:
-        """Return the meaning of a name in a line; the same for all lines below everything that binds it."""
-        key = (id(site.scope), name, site.lazy, site.is_field)
-        kept = self._kept.get(key)
-        if kept is not None and line >= kept[0]:
-            return kept[1]
-        found = self._look_up(name, line, site)
-        last = 0 if site.lazy else last_binding([name], site.scope)
-        if line >= last:
-            self._kept[key] = (last, found)
-        return found
-
-    def _look_up(self, name: str, line: int, site: Site) -> Found:
         for scope in site.scope.visible():
             if bindings := scope.names.get(name):
-                found = self._choose(name, bindings, scope, line, site)
-                if found is None:
-                    continue
-                if site.lazy and scope.kind != "module" and not site.is_field:
-                    words = f"'{name}' is local to a {scope.kind} and not seen by annotations that are text"
-                    hint = "define it in the module itself"
-                    found.doubts.append((f"{words}, so registering fails", hint))
-                return found
+                at_once = not site.lazy and scope.function is site.scope.function
+                made = [item for item in bindings if item.line <= line] if at_once else bindings
+                if made or scope.kind != "class":
+                    return self._choose(name, made or bindings, scope)
             if scope.stars and (found := self._starred(name, scope)).meaning is not None:
                 return found
         is_built_in = known.find(f"builtins.{name}") is not known.MISSING
         return Found(Known(f"builtins.{name}") if is_built_in else None)
 
-    def _choose(self, name: str, several: list[Binding], scope: Scope, line: int, site: Site) -> Found | None:
-        """Return the meaning that the bindings of one scope give; None where none of them is made yet."""
-        doubts: list[tuple[str, str]] = []
-        live = [item for item in several if item.situation.isdisjoint(("checking", "main"))]
-        live = live or [item for item in several if "main" in item.situation]
-        if not live:
-            live = several
-            doubts.append((f"'{name}' is there for type checkers only, so registering fails", _AT_TOP))
-        runs_at_once = scope.function is site.scope.function  # while the names of the scope are made
-        if not site.lazy and scope.file is site.scope.file and runs_at_once:
-            made = [binding for binding in live if binding.line <= line]
-            if not made and scope.kind == "class":
-                return None
-            if not made:
-                words = f"'{name}' is defined below its use, in line {live[0].line}, so importing fails"
-                doubts.append((words, "define it above, or put the annotation into quotes"))
-            live = made or live
+    def _choose(self, name: str, several: list[Binding], scope: Scope) -> Found:
+        """Return the meaning that the bindings of one scope give."""
+        if len(several) == 1:
+            return self._meaning(several[0], scope)
+        live = [item for item in several if item.situation.isdisjoint(("checking", "main"))] or several
         sure = [index for index, binding in enumerate(live) if binding.situation.isdisjoint(_UNCERTAIN)]
         live = live[sure[-1] :] if sure else live
-        if len(live) > 1:
-            live.sort(key=lambda item: ("attempt" not in item.situation, "fallback" in item.situation))
+        live.sort(key=lambda item: ("attempt" not in item.situation, "fallback" in item.situation))
         found = self._meaning(live[0], scope)
         is_tried = "attempt" in live[0].situation and _is_there(found.meaning)
         if len(live) > 1 and not is_tried:  # else it does not come to the fallback
             words = f"'{name}' is defined in several ways, depending on conditions; the first was taken"
-            doubts.append((words, "define it in one way"))
-        return Found(found.meaning, [*doubts, *found.doubts])
+            found.doubts.append((words, "define it in one way"))
+        return found
 
     def _meaning(self, binding: Binding, scope: Scope) -> Found:
         if binding.kind == "import":
@@ -176,11 +145,9 @@ class Names:
         """Return the meaning that a name has by `from module import *`."""
         for star in reversed(scope.stars):
             origin = self._imported_from(star, scope.file)
-            if isinstance(origin, Known):
-                outside = Known(f"{origin.name}.{name}")
-                if _is_there(outside):
-                    return Found(outside)
-            elif isinstance(origin, Module):
+            if isinstance(origin, Known) and _is_there(outside := Known(f"{origin.name}.{name}")):
+                return Found(outside)
+            if isinstance(origin, Module):
                 file = origin.file
                 if name in public_names(file) or (not name.startswith("_") and file.scope.stars):
                     found = self.member(origin, name)
@@ -202,34 +169,35 @@ class Names:
             return Found()
         self._following.add(key)
         try:
-            is_module = isinstance(owner, Module)
-            return self._member_of_module(owner.file, name) if is_module else self._member_of(owner, name)  # type: ignore[union-attr,arg-type]
+            return (
+                self._member_of_module(owner.file, name)
+                if isinstance(owner, Module)
+                else self._inner(owner, name)
+            )
         finally:
             self._following.discard(key)
 
     def _member_of_module(self, file: SourceFile, name: str) -> Found:
-        found: Found | None = None
-        if bindings := file.scope.names.get(name):
-            found = self._choose(name, bindings, file.scope, 0, Site(file.scope, lazy=True))
-        if (found is None or found.meaning is None) and file.scope.stars:
+        bindings = file.scope.names.get(name)
+        found = self._choose(name, bindings, file.scope) if bindings else Found()
+        if found.meaning is None and file.scope.stars:
             found = self._starred(name, file.scope)
-        if found is None or found.meaning is None:
+        if found.meaning is None:
             below = self.library.module(f"{file.name}.{name}", file)
             return Found(None if below is None else Module(below))
         return found
 
-    def _member_of(self, owner: BoundName, name: str) -> Found:
+    def _inner(self, owner: BoundName, name: str) -> Found:
         node, value = owner.binding.node, owner.binding.value
         if isinstance(node, ast.ClassDef):
             scope = owner.scope.file.scope_in(node)
             if bindings := scope.names.get(name):
-                return self._choose(name, bindings, scope, 0, Site(scope, lazy=True)) or Found()
+                return self._choose(name, bindings, scope)
             bases = [self.find(base, Site(owner.scope)).meaning for base in node.bases]
             found = (self.member(base, name) for base in bases if isinstance(base, BoundName))
             return next((each for each in found if each.meaning is not None), Found())
-        meaning = None
-        if isinstance(value, ast.Name | ast.Attribute):
-            meaning = self.find(value, Site(owner.scope)).meaning
+        is_alias = isinstance(value, ast.Name | ast.Attribute)
+        meaning = self.find(value, Site(owner.scope)).meaning if is_alias else None  # type: ignore[arg-type]
         return Found() if meaning is None else self.member(meaning, name)
 
 
@@ -237,13 +205,6 @@ def _is_there(meaning: Meaning | None) -> bool:
     if isinstance(meaning, Known):
         return known.find(known.canonical(meaning.name)) is not known.MISSING
     return isinstance(meaning, Module)
-
-
-def last_binding(names: list[str], scope: Scope) -> int:
-    """Return the last line that binds one of these names, as far as they are visible in a scope."""
-    visible = list(scope.visible())
-    lines = (item.line for name in names for place in visible for item in place.names.get(name, ()))
-    return max(lines, default=0)
 
 
 def qualname_in(scope: Scope, name: str) -> str:

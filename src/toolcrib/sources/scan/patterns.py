@@ -1,7 +1,7 @@
-"""The patterns that register tools: decorators, calls of servers, marks; and code that is only announced.
+"""The patterns that register tools, resources and prompts: decorators, calls of servers, marks, records.
 
-Each pattern ends in a `Registration` on a server, or in a mark on a function. Guards and calls that are
-uncertain travel along as guesses; code that cannot be followed is a finding.
+No call is followed: a function that decorates others counts wherever it is written. Code that puts something
+on a server in another way is one finding, at its line.
 """
 
 from __future__ import annotations
@@ -12,72 +12,47 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from toolcrib.errors import Finding, Level
-from toolcrib.sources.scan.resolve import MARKS, Resolver
-from toolcrib.sources.scan.source_file import (
-    CallAt,
-    Definition,
-    Guess,
-    Scope,
-    SourceFile,
-    Spot,
-    first_line,
-    show,
-    words_in,
-)
+from toolcrib.sources.scan.names import BoundName, Site
+from toolcrib.sources.scan.resolve import MARKS, OWN_PACKAGES, Resolver, first_parameter
+from toolcrib.sources.scan.source_file import Definition, Scope, SourceFile, Spot, show, words_in
 from toolcrib.sources.scan.things import (
-    ROOT,
     UNKNOWN,
     Arguments,
     Data,
-    Frame,
     Function,
+    Kind,
     Known,
-    Marker,
-    Method,
+    Registration,
     Server,
     Thing,
     Written,
-    call_at,
 )
 
-MAX_REGISTRATIONS = 1_000
-"""Tools that are taken from one server; one with more is generated."""
-_HARMLESS = words_in(
+KINDS: tuple[Kind, ...] = ("tool", "resource", "prompt")
+_OWN = re.compile(r"(?:\w*_)?(tool|resource|prompt)")
+"""Names of decorators that authors write themselves."""
+_OTHERS = words_in(
     """
-    abc.abstractmethod builtins.classmethod builtins.property builtins.staticmethod dataclasses.dataclass
-    functools.cache functools.cached_property functools.lru_cache functools.total_ordering functools.wraps
-    typing.final typing.no_type_check typing.overload typing.override typing.runtime_checkable
-    typing_extensions.deprecated typing_extensions.final typing_extensions.override warnings.deprecated
+    agents agno autogen autogen_core click crewai crewai_tools dspy flask flask_restx google haystack
+    langchain langchain_core langgraph livekit llama_index openai pydantic_ai semantic_kernel smolagents
+    strands typer vanna
     """
 )
-_ONE = frozenset({"add_tool", "register_tool", "replace"})
-_MANY = frozenset({"add_all", "register_all_tools"})
-_MOUNTS = frozenset({"mount", "import_server"})
-_CHANGES = words_in("add_provider add_tool_transformation add_transform disable enable remove remove_tool")
-_FIXED = frozenset({"add_resource", "add_skills"})
-_OFTEN_ON_PARAMETERS = frozenset({"add", "mount", "import_server", "register_tool"}) | _MANY | _FIXED
-FEATURES = _FIXED | {"prompt", "resource"}
-_METHODS = _ONE | _MANY | _MOUNTS | _CHANGES | _FIXED | {"add", "prompt", "tool"}
-_REGISTERING = re.compile(r"tool|regist|setup|mount|publish|^(?:setattr|delattr)$", re.IGNORECASE)
+"""Packages whose objects have decorators of these names for something else."""
+_ADDING = words_in("add add_all add_tool register_all_tools register_tool replace")
+_FIXED = words_in("add_resource add_skills")
+_CHANGES = words_in("add_provider add_tool_transformation add_transform disable remove remove_tool")
+_LISTERS = words_in("list_tools list_prompts")
+_CHANGED = re.compile(r"\.__(?:annotations|defaults|doc|kwdefaults|name|signature)__\b")
 
 
 @dataclass(eq=False, slots=True)
-class Registration:
-    """One thing that is put on a server."""
+class Record:
+    """`Tool(name="...", ...)` or `Prompt(name="...", ...)` of a server that lists its tools itself."""
 
-    thing: Thing
+    kind: str
     call: Arguments
-    method: str
-    guesses: tuple[Guess, ...]
-
-
-@dataclass(eq=False, slots=True)
-class Mount:
-    """A server inside another, and the prefix that its tools get."""
-
-    server: Server
-    prefix: str
-    guesses: tuple[Guess, ...]
+    node: ast.Call
 
 
 def placed(finding: Finding, file: SourceFile, line: int | None) -> Finding:
@@ -85,276 +60,329 @@ def placed(finding: Finding, file: SourceFile, line: int | None) -> Finding:
     return finding if finding.file is not None else replace(finding, file=str(file.path), line=line)
 
 
+def last_name(node: ast.expr) -> str:
+    """Return `tool` of `server.tool(...)`, `tool` and `server.tool`."""
+    while isinstance(node, ast.Call):
+        node = node.func
+    return str(getattr(node, "attr", getattr(node, "id", "")))
+
+
+def _usual(options: Arguments) -> Arguments:
+    """Return the options of an author's own decorator that mean what they mean elsewhere."""
+    texts = [
+        node for node in options.args[:1] if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    usual = [item for item in options.keywords if item.arg in ("name", "title", "description", "annotations")]
+    return replace(options, args=texts, keywords=usual)
+
+
 class Patterns:
-    """Finds the registrations in surveyed files. `marks` are those of `@tool`, `options` those of fastmcp's,
-    `doubts` the guesses about a function or class wherever it is used; all by the id of the node."""
+    """Finds what surveyed files register. `marks` are the options of `@tool`, by the id of the definition."""
 
     def __init__(self, resolver: Resolver, findings: list[Finding]) -> None:
         self.resolver = resolver
         self.findings = findings
         self.marks: dict[int, Arguments] = {}
-        self.options: dict[int, Arguments] = {}
         self.marked: dict[SourceFile, list[Definition]] = {}
-        self.doubts: dict[int, tuple[Guess, ...]] = {}
+        self.records: dict[SourceFile, list[Record]] = {}
+        self.listers: list[Function] = []
+        self.options: dict[int, Arguments] = {}  # of fastmcp's decorator without a server
+        self._registered: set[int] = set()
+        self._own: set[int] = set()  # the decorators that authors wrote, by id
 
-    def find(self, found: SourceFile) -> None:
-        """Find what one file registers."""
-        steps: list[Any] = [(self._decorators, *item) for item in found.decorated]
-        steps += [(self._call, at.node, at) for at in found.calls]
-        steps += [(self._stored, target, spot) for target, _, spot in found.stored]
-        for take, node, *rest in steps:
-            try:
-                take(node, *rest)
-            except RecursionError:
-                text = f"The code here in {found.path.name} is too deeply nested to be read"
-                hint = "there may be more tools in it; split it"
-                self.report("guessed-end", "warning", text, found.scope, node.lineno, hint)
+    def find_decorated(self, file: SourceFile) -> None:
+        for node, spot in file.decorated:
+            for decorator in reversed(node.decorator_list):
+                self._guarded(self._decorate, node, decorator, spot)
+
+    def find_called(self, file: SourceFile) -> None:
+        for call in file.calls:
+            self._guarded(self._call, *call)
+        if "_handlers[" in file.text:
+            for scope in (file.scope, *file.scopes.values()):
+                for statement, _ in scope.statements:
+                    match statement:
+                        case ast.Assign([ast.Subscript(ast.Attribute(attr=name))], value) if name.endswith(
+                            "_handlers"
+                        ):
+                            self._note_lister(self.resolver.resolve(value, scope))
+
+    def find_changes(self, file: SourceFile) -> None:
+        """Report `function.__doc__ = ...` and the like for functions that are registered."""
+        for scope in (file.scope, *file.scopes.values()) if _CHANGED.search(file.text) else ():
+            for statement, _ in scope.statements:
+                targets = statement.targets if isinstance(statement, ast.Assign) else ()
+                for target in targets:
+                    part = target.value if isinstance(target, ast.Subscript) else target
+                    if not isinstance(part, ast.Attribute) or not _CHANGED.fullmatch(f".{part.attr}"):
+                        continue
+                    thing = self.resolver.resolve(part.value, scope)
+                    if isinstance(thing, Function) and id(thing.node) in self._registered | self.marks.keys():
+                        text = f"{part.attr} of '{thing.node.name}' is changed here, after it is made"
+                        hint = "write it in the definition"
+                        self.report("guessed-change", "advice", text, scope, statement.lineno, hint)
+
+    def _guarded(self, take: Any, node: Any, *rest: Any) -> None:
+        try:
+            take(node, *rest)
+        except RecursionError:
+            spot: Spot = rest[-1]
+            text = f"The code here in {spot.scope.file.path.name} is too deeply nested to be read"
+            hint = "there may be more tools in it; split it"
+            self.report("guessed-end", "warning", text, spot.scope, node.lineno, hint)
 
     def report(self, code: str, level: Level, text: str, scope: Scope, line: int | None, hint: str) -> None:
         self.findings.append(Finding(code, level, text, None, None, str(scope.file.path), line, hint))
 
     # --- decorators ----------------------------------------------------------------------------------
 
-    def _decorators(self, node: Definition, spot: Spot) -> None:
-        for decorator in reversed(node.decorator_list):
-            called = decorator.func if isinstance(decorator, ast.Call) else decorator
-            name = str(getattr(called, "attr", None) or getattr(called, "id", ""))
-            is_often = spot.function is not None and ("tool" in name.lower() or name in FEATURES)
-            for frame in self.resolver.frames(spot) if is_often else [ROOT]:
-                call = call_at(decorator, spot, frame)
-                if isinstance(called, ast.Attribute) and name == "list_tools":
-                    self._handler(node, called, call)
-                else:
-                    self._decorate(node, decorator, called, call)
-
-    def _decorate(self, node: Definition, decorator: ast.expr, called: ast.expr, call: Arguments) -> None:
-        scope, resolver = call.scope, self.resolver
+    def _decorate(self, node: Definition, decorator: ast.expr, spot: Spot) -> None:
+        scope, resolver = spot.scope, self.resolver
+        options = Arguments.of(decorator, scope)
+        called: Any = decorator.func if isinstance(decorator, ast.Call) else decorator
         if not isinstance(called, ast.Name | ast.Attribute):
-            self._doubt(node, called)
-            text = f"Whether '{node.name}' is a tool cannot be told without running @{show(decorator)}"
-            hint = "decorate it with @tool itself"
-            self.report("unresolved-tool", "warning", text, scope, decorator.lineno, hint)
+            self._refuse_decorator(node, decorator, scope)
             return
-        thing = resolver.resolve(called, scope, call.frame)
-        if isinstance(thing, Function) and call.is_called:
-            made = resolver.resolve(decorator, scope, call.frame)
-            thing = made if isinstance(made, Marker) else thing
-        match thing:
-            case Method(name="tool" | "resource" | "prompt"):
-                self._register(thing.server, self._defined(node, scope), call, thing.name)
-            case Marker():
-                self._apply(thing, self._defined(node, scope), call)
-            case Known() if thing.name in MARKS:
-                self._mark(node, call, call.file)
-            case Known() if thing.name in _HARMLESS or thing.last in ("setter", "deleter"):
-                pass
-            case Known(package="fastmcp") if thing.last == "tool" and thing.call is None:
-                self.options[id(node)] = call
-                somewhere = resolver.unknown_server(called, scope, "fastmcp")
-                self._register(somewhere, self._defined(node, scope), call, "tool")
-            case Known() if thing.last == "tool" and thing.call is None:
-                self._note_other(node, thing, call)
-            case Function() if self._keeps(thing):
-                pass
-            case _:
-                self._doubt(node, called)
+        meaning = resolver.names.find(called, Site(scope)).meaning
+        alias = meaning.binding.value if isinstance(meaning, BoundName) else None
+        # `search = server.tool(...)`
+        if isinstance(alias, ast.Attribute | ast.Call) and last_name(alias) in KINDS:
+            scope = meaning.scope  # type: ignore[union-attr]
+            options = Arguments.of(alias, scope) if isinstance(alias, ast.Call) else options
+            called = alias.func if isinstance(alias, ast.Call) else alias
+        thing = resolver.resolve(called, scope)
+        if isinstance(thing, Known) and thing.name in MARKS:
+            self._mark(node, options, spot.scope.file)
+            return
+        name = last_name(called)
+        made = (resolver.cls if isinstance(node, ast.ClassDef) else resolver.function)(node, spot.scope)  # type: ignore[arg-type]
+        if isinstance(called, ast.Attribute) and name in _LISTERS:
+            self._note_lister(made)
+        elif isinstance(thing, Known) and thing.package == "fastmcp" and name in KINDS:
+            self.options[id(node)] = options
+            self._register(self._named("fastmcp", thing.name, scope), made, options, name, spot)
+        elif isinstance(called, ast.Attribute) and name in KINDS and not isinstance(thing, Function):
+            if self._is_other(called, scope):
+                self._note_other(node, show(called), scope)
+            else:
+                self._register(resolver.server(called.value, scope), made, options, name, spot)
+        elif isinstance(thing, Known) and name == "tool":
+            self._note_other(node, thing.name, scope)
+        elif not isinstance(thing, Known) and (kind := self.own_kind(thing, name)):
+            if id(node) not in self._registered:
+                key = "@" + name
+                if isinstance(thing, Function):
+                    self._own.add(id(thing.node))
+                    key = f"@{name} {thing.file.path}"
+                self._register(self._named("unknown", key, scope), made, _usual(options), kind, spot)
+        elif any(
+            last_name(item) in KINDS and isinstance(item, ast.Attribute | ast.Call) for item in options.args
+        ):
+            self._refuse_decorator(node, decorator, scope)
 
-    def _defined(self, node: Definition, scope: Scope) -> Thing:
-        is_class = isinstance(node, ast.ClassDef)
-        return (self.resolver.cls if is_class else self.resolver.function)(node, scope)  # type: ignore[arg-type]
+    def _named(self, library: Any, name: str, scope: Scope) -> Server:
+        return self.resolver.servers.setdefault(name, Server(library, name.partition(" ")[0], scope.file))
 
-    def _doubt(self, node: ast.AST, called: ast.expr) -> None:
-        self._guess(node, Guess("guessed-decorator", f"@{show(called)} may change it"))
+    def own_kind(self, decorator: Thing, name: str) -> str:
+        """Return what a decorator that an author wrote registers, "" where it only wraps."""
+        by_name = match[1] if (match := _OWN.fullmatch(name)) else ""
+        if not isinstance(decorator, Function):
+            return by_name if name in KINDS else ""
+        lines = decorator.file.lines[decorator.node.lineno - 1 : decorator.node.end_lineno]
+        text, first = "\n".join(lines), first_parameter(decorator.node) or "\\W"
+        if found := re.search(rf"\.(tool|resource|prompt)\(|\.add(?:_tool)?\({first}\b", text):
+            return by_name or found[1] or "tool"
+        keeps = (
+            name in KINDS or "wraps" not in text or "setattr" in text or ".append(" in text or "] = " in text
+        )
+        return by_name if keeps else ""
 
-    def _guess(self, node: ast.AST, guess: Guess) -> None:
-        self.doubts[id(node)] = (*self.doubts.get(id(node), ()), guess)
+    def _refuse_decorator(self, node: Definition, decorator: ast.expr, scope: Scope) -> None:
+        text = f"Whether '{node.name}' is a tool cannot be told without running @{show(decorator)}"
+        hint = "decorate it with @tool itself"
+        self.report("unresolved-tool", "warning", text, scope, decorator.lineno, hint)
 
-    def _mark(self, node: Definition, call: Arguments, file: SourceFile) -> None:
+    def _mark(self, node: Definition, options: Arguments, file: SourceFile) -> None:
         if id(node) not in self.marks:
-            self.marks[id(node)] = call
+            self.marks[id(node)] = options
             self.marked.setdefault(file, []).append(node)
+            self._note_guards(file.spots[id(node)])
 
-    def _apply(self, marker: Marker, thing: Thing, call: Arguments) -> None:
-        """Do what the decorator that a call returned does to a function."""
-        if marker.server is not None:
-            self._register(marker.server, thing, marker.call, "tool", call)
-        elif isinstance(thing, Written):
-            guesses = (*call.frame.guesses, *thing.file.spots[id(thing.node)].guesses)
-            self._mark(thing.node, replace(marker.call, guesses=guesses), thing.file)
+    def _is_other(self, called: ast.Attribute, scope: Scope) -> bool:
+        """Return whether `@name.tool` is that of a library for something else."""
+        base = self.resolver.resolve(called.value, scope)
+        if not isinstance(base, Known) or base.package in OWN_PACKAGES:
+            return False
+        root = called.value.id if isinstance(called.value, ast.Name) else ""
+        bindings = next((place.names[root] for place in scope.visible() if root in place.names), [])
+        return base.package in _OTHERS or any(item.kind == "import" for item in bindings)
 
-    def _keeps(self, decorator: Function) -> bool:
-        """Return whether a decorator of the scanned files returns the function, or one that `wraps` it."""
-        names = {item.arg for item in (*decorator.node.args.posonlyargs, *decorator.node.args.args)}
-        returns = decorator.file.returns.get(id(decorator.node), [])
-        if returns and all(getattr(value, "id", "") in names for value, _ in returns):
-            return True
-        made = [
-            self.resolver.resolve(value.func, at.scope)
-            for value, at in returns
-            if isinstance(value, ast.Call)
-        ]
-        if any(isinstance(each, Function) and each is not decorator and self._keeps(each) for each in made):
-            return True
-        inner = ast.walk(decorator.node)
-        return any("wraps" in (getattr(item, "id", ""), getattr(item, "attr", "")) for item in inner)
+    def _note_other(self, node: Definition, name: str, scope: Scope) -> None:
+        text = f"'{name}' makes no tool for MCP"
+        if not any(item.message == text and item.file == str(scope.file.path) for item in self.findings):
+            hint = "mark its functions with toolcrib.tool to offer them"
+            self.report("other-decorator", "advice", text, scope, node.decorator_list[0].lineno, hint)
 
-    def _note_other(self, node: Definition, maker: Known, call: Arguments) -> None:
-        self._guess(node, Guess("guessed-decorator", f"{maker.name} makes something else of it"))
-        if not isinstance(node, ast.ClassDef):
-            text = f"'{node.name}' is decorated with {maker.name}, which makes no tool for MCP"
-            hint = "mark it with toolcrib.tool to offer it"
-            path, line = str(call.file.path), first_line(node)
-            found = Finding("other-decorator", "advice", text, node.name, None, path, line, hint)
-            self.findings.append(found)
-
-    def _handler(self, node: Definition, called: ast.Attribute, call: Arguments) -> None:
-        """`@server.list_tools()` of a low-level server."""
-        base = self.resolver.resolve(called.value, call.scope, call.frame)
-        server = base if isinstance(base, Server) else self.resolver.unknown_server(called.value, call.scope)
-        thing = self._defined(node, call.scope)
-        if not isinstance(thing, Function) or server.library not in ("low-level", "unknown"):
-            return  # a method of that name, and no decorator
-        server.library = "low-level"
-        if thing not in server.listers:
-            server.listers.append(thing)
-            server.guesses += [guess for guess in call.guesses if guess not in server.guesses]
+    def _note_lister(self, thing: Thing) -> None:
+        if isinstance(thing, Function) and thing not in self.listers:
+            self.listers.append(thing)
 
     # --- calls ---------------------------------------------------------------------------------------
 
-    def _call(self, node: ast.Call, at: CallAt) -> None:
-        function = node.func
-        frames: list[Frame] | None = None
-        if any(item.arg == "tools" for item in node.keywords):
-            pass  # a server may be given its tools when it is made
+    def _call(self, node: ast.Call, spot: Spot) -> None:
+        function, scope = node.func, spot.scope
+        call, name = Arguments.of(node, scope), last_name(function)
+        for keyword in ("on_list_tools", "on_list_prompts"):
+            if (given := call.keyword(keyword)) is not None:
+                self._note_lister(self.resolver.resolve(given, scope))
+        if (tools := call.keyword("tools")) is not None:
+            server = self.resolver.resolve(node, scope)
+            if isinstance(server, Server) and server.library in ("mcp", "fastmcp"):
+                self._register_items(server, tools, call, "add_tool", spot)
+        if isinstance(function, ast.Call):
+            if name in KINDS and call.args:
+                self._apply(function.func, Arguments.of(function, scope), call, name, spot)
+        elif name in ("Tool", "Prompt") and not node.args:
+            self._record(node, function, call, name, spot)
         elif isinstance(function, ast.Attribute):
-            if getattr(function.value, "attr", "") in ("__annotations__", "__dict__"):
-                self._stored(function.value, at.spot)
-            if function.attr not in _METHODS:
-                if not _REGISTERING.search(function.attr):
-                    return
-                frames = [ROOT]  # a server may be handed over
-            elif function.attr not in ("tool", "add_tool") and not self._may_be_server(function, at):
-                return
-        elif isinstance(function, ast.Name):
-            if at.spot.function is not None and not _REGISTERING.search(function.id):
-                return
-            callee = self.resolver.resolve(function, at.spot.scope)
-            if not isinstance(callee, Method | Marker) and getattr(callee, "name", "") not in MARKS:
-                frames = [ROOT]
-        elif not isinstance(function, ast.Call) or "tool" not in show(function.func).lower():
-            return
-        for frame in self.resolver.frames(at.spot) if frames is None else frames:
-            self._called(at, frame)
+            self._method(function, call, name, spot)
+        elif self._is_mark(function, scope) and call.args:
+            self._apply(function, call.bare(), call, name, spot)
 
-    def _may_be_server(self, function: ast.Attribute, at: CallAt) -> bool:
-        """Return whether a method such as `add` or `remove`, which many objects have, may be a server's."""
-        if not isinstance(function.value, ast.Name | ast.Attribute) or len(at.node.args) > 2:
-            return False
-        base = self.resolver.resolve(function.value, at.spot.scope)
-        is_parameter = isinstance(base, Data) and isinstance(base.node, ast.Name)
-        return isinstance(base, Server) or (is_parameter and function.attr in _OFTEN_ON_PARAMETERS)
+    def _is_mark(self, node: ast.expr, scope: Scope) -> bool:
+        thing = self.resolver.resolve(node, scope) if isinstance(node, ast.Name | ast.Attribute) else UNKNOWN
+        return isinstance(thing, Known) and thing.name in MARKS
 
-    def _called(self, at: CallAt, frame: Frame) -> None:
-        node, call = at.node, call_at(at.node, at.spot, frame)
-        bare = replace(call, args=(), keywords=(), is_called=False)
-        callee = self.resolver.resolve(node.func, call.scope, frame)
-        tools = call.keyword("tools")
-        if tools is not None and self.resolver.library_of(callee) in ("mcp", "fastmcp"):
-            server: Any = self.resolver.resolve(node, call.scope, frame)
-            self._register_items(server, tools, bare, "add_tool")
-        match callee:
-            case Method():
-                self._method(callee, call)
-            case Marker():
-                self._apply(callee, self.resolver.first(call), call)
-            case Known() if callee.name in MARKS:
-                self._apply(Marker(bare), self.resolver.first(call), call)
-            case Known(name="builtins.setattr" | "builtins.delattr") if len(node.args) >= 2:
-                name = str(getattr(node.args[1], "value", "__dict__"))
-                self._doubt_change(self.resolver.first(call), name)
-            case Written() if not callee.file.is_followed:
-                given = (*call.args, *(item.value for item in call.keywords))
-                if any(
-                    isinstance(self.resolver.resolve(each, call.scope, call.frame), Server) for each in given
-                ):
-                    self.resolver.add(callee.file)
+    def _apply(self, function: ast.expr, options: Arguments, call: Arguments, name: str, spot: Spot) -> None:
+        """`server.tool(...)(function)`, and the same with a mark."""
+        thing = self.resolver.first(call)
+        if self._is_mark(function, spot.scope):
+            if isinstance(thing, Written):
+                self._mark(thing.node, options, thing.file)
+        elif isinstance(function, ast.Attribute) and not self._is_other(function, spot.scope):
+            self._register(self.resolver.server(function.value, spot.scope), thing, options, name, spot)
 
-    def _method(self, method: Method, call: Arguments) -> None:
+    def _method(self, function: ast.Attribute, call: Arguments, name: str, spot: Spot) -> None:
         """Do what calling a method of a server does."""
-        server, name, resolver = method.server, method.name, self.resolver
-        first = resolver.first(call)
-        if name in _FIXED and server.library == "toolcrib":
-            self._register(server, UNKNOWN, call, name)
-        elif name in ("tool", "prompt"):
-            if isinstance(first, Written) or (call.args and isinstance(call.args[0], ast.Lambda)):
-                self._register(server, first, call.after_first(), name)
-        elif name in _ONE:
-            node = call.args[0] if call.args else next((item.value for item in call.keywords), None)
-            thing = resolver.resolve(node, call.scope, call.frame) if node is not None else UNKNOWN
-            self._register(server, thing, call.after_first(), name)
-        elif name == "add" and server.library == "toolcrib":
+        scope, resolver = spot.scope, self.resolver
+        if name in KINDS:
+            self._kind(function, call, name, spot)
+            return
+        base = resolver.resolve(function.value, scope)
+        if name == "add_tool" and not self._is_other(function, scope):
+            base = resolver.server(function.value, scope)
+        elif name == "add" and isinstance(base, Data) and isinstance(base.node, ast.Name):  # a parameter
+            is_one = len(call.args) == 1 and isinstance(resolver.first(call), Function)
+            uses_ours = any("toolcrib" in file.text for file in resolver.files)
+            base = resolver.server(function.value, scope) if is_one and uses_ours else base
+            if isinstance(base, Server):
+                base.library = "toolcrib"
+        if not isinstance(base, Server):
+            return
+        if name in ("add", "add_all", "register_all_tools") and base.library == "toolcrib":
             for node in call.args:
-                self._add(server, node, replace(call, args=()))
-        elif name in _MANY and call.args:
-            self._register_items(server, call.args[0], replace(call, args=()), name)
-        elif name in _MOUNTS:
-            self._mount(server, call)
+                self._add(base, node, call, name, spot)
+        elif name in _ADDING and (call.args or call.keywords) and name != "add":
+            node = call.args[0] if call.args else call.keywords[0].value
+            self._register(base, resolver.resolve(node, scope), call.without_first(), name, spot)
+        elif name in _FIXED and base.library == "toolcrib":
+            self._register(base, UNKNOWN, call, name, spot)
+        elif name in ("mount", "import_server"):
+            self._mount(base, call, spot)
         elif name in _CHANGES:
-            server.guesses.append(Guess("guessed-server", f"the server's {name}() may change it"))
+            text = (
+                f"{name}() may change or remove tools of '{base.label}', which are listed as they are written"
+            )
+            self.report("guessed-server", "advice", text, scope, call.line, "list the running server")
 
-    def _add(self, server: Server, node: ast.expr, call: Arguments) -> None:
+    def _kind(self, function: ast.Attribute, call: Arguments, name: str, spot: Spot) -> None:
+        """`server.tool(f)` and `server.prompt(f)`."""
+        scope, resolver = spot.scope, self.resolver
+        is_function = call.args and not isinstance(call.args[0], ast.Constant | ast.JoinedStr)
+        if is_function and self._is_mark(function, scope):
+            self._apply(function, call.bare(), call, name, spot)
+        elif is_function and not self._is_other(function, scope) and name != "resource":
+            thing = resolver.first(call)
+            is_known = isinstance(resolver.resolve(function.value, scope), Server)
+            if is_known or isinstance(thing, Written | Known):  # else a name, computed
+                self._register(
+                    resolver.server(function.value, scope), thing, call.without_first(), name, spot
+                )
+
+    def _add(self, server: Server, node: ast.expr, call: Arguments, method: str, spot: Spot) -> None:
         """`server.add(...)` takes functions, objects, and lists of either."""
+        options = replace(call, args=())
         value = node.value if isinstance(node, ast.Starred) else node
-        thing = self.resolver.resolve(value, call.scope, call.frame)
+        thing = self.resolver.resolve(value, spot.scope)
         written = thing.node if isinstance(thing, Data) else None
-        if isinstance(node, ast.Starred) or isinstance(written, ast.List | ast.Tuple | ast.Set | ast.BinOp):
-            self._register_items(server, value, call, "add")
+        is_list = isinstance(written, ast.List | ast.Tuple | ast.Set | ast.BinOp)
+        if isinstance(node, ast.Starred) or is_list or method != "add":
+            self._register_items(server, value, options, "register_tool" if method[0] == "r" else "add", spot)
         else:
-            self._register(server, thing, call, "add")
+            self._register(server, thing, options, "add", spot)
 
-    def _register_items(self, server: Server, node: ast.expr, call: Arguments, method: str) -> None:
-        for item in self.resolver.items(node, call.scope, call.frame):
-            guesses = (*call.guesses, *item.guesses)
-            self._register(server, self.resolver.of(item), replace(call, guesses=guesses), method)
-
-    def _register(
-        self, server: Server, thing: Thing, call: Arguments, method: str, at: Arguments | None = None
+    def _register_items(
+        self, server: Server, node: ast.expr, call: Arguments, method: str, spot: Spot
     ) -> None:
-        """Register a thing. `at` is the call that does it, if not the one with the options."""
-        at = at or call
-        found = server.features if method in FEATURES else server.registrations
-        if len(found) >= MAX_REGISTRATIONS:
-            guess = Guess("guessed-more", f"only the first {MAX_REGISTRATIONS} tools of the server are read")
-            server.guesses += [guess] if guess not in server.guesses else []
-            return
-        doubts = thing.guesses if isinstance(thing, Function) else ()
-        guesses = tuple(dict.fromkeys((*at.guesses, *doubts)))
-        found.append(Registration(thing, call, method, guesses))
+        for item in self.resolver.items(node, spot.scope):
+            thing = UNKNOWN if item.is_open else self.resolver.resolve(item.node, item.scope)
+            self._register(
+                server,
+                thing,
+                replace(call.bare(), keywords=call.keywords if method == "add" else ()),
+                method,
+                spot,
+            )
 
-    def _mount(self, server: Server, call: Arguments) -> None:
+    def _register(self, server: Server, thing: Thing, options: Arguments, method: str, spot: Spot) -> None:
+        if not isinstance(thing, Written | Known) and self._is_passed_on(spot.scope):
+            return
+        if isinstance(thing, Written):
+            self._registered.add(id(thing.node))
+        server.registrations.append(Registration(thing, options, method, spot))
+        self._note_guards(spot)
+
+    def _is_passed_on(self, scope: Scope | None) -> bool:
+        """Return whether code stands in a decorator, or a method of a server, that an author wrote: whatever
+        is registered there is found where that is used."""
+        scope = scope and scope.function
+        while scope is not None:
+            if id(scope.node) in self._own or scope.node.name in (*KINDS, "add_tool"):
+                return True
+            scope = scope.parent and scope.parent.function
+        return False
+
+    def _note_guards(self, spot: Spot) -> None:
+        for guard in spot.guards:
+            text = f"What is registered here {guard.message}"
+            found = Finding(
+                "guessed-condition", "advice", text, file=str(spot.scope.file.path), line=guard.line
+            )
+            if found not in self.findings:
+                self.findings.append(found)
+
+    def _mount(self, server: Server, call: Arguments, spot: Spot) -> None:
+        """Give the tools of a mounted server their prefix."""
         nodes = [*call.args, *filter(None, [call.keyword("server")])]
-        things = [self.resolver.resolve(node, call.scope, call.frame) for node in nodes]
-        inner = next((thing for thing in things if isinstance(thing, Server)), None)
-        if inner is None or inner is server:
-            server.guesses.append(Guess("guessed-more", "another server is mounted in it"))
-            return
+        inner = next(
+            (item for node in nodes if isinstance(item := self.resolver.resolve(node, spot.scope), Server)),
+            None,
+        )
         texts = [item for item in call.args if isinstance(item, ast.Constant) and isinstance(item.value, str)]
-        prefix = call.keyword("namespace") or call.keyword("prefix") or next(iter(texts), None)
-        guesses = call.guesses
-        if prefix is not None and not isinstance(prefix, ast.Constant):
-            text = "the prefix of the server it is mounted in is not known"
-            guesses = (*guesses, Guess("guessed-name", text))
-        server.mounts.append(Mount(inner, str(getattr(prefix, "value", None) or ""), guesses))
+        prefix = call.keyword("namespace", "prefix") or next(iter(texts), None)
+        if inner is None or not isinstance(prefix, ast.Constant | None) or inner.prefix:
+            text = f"Tools of a server mounted in '{server.label}' may be missing, or have other names"
+            self.report("guessed-server", "advice", text, spot.scope, call.line, "list the running server")
+        else:
+            inner.prefix = str(getattr(prefix, "value", None) or "")
 
-    # --- changes of functions ------------------------------------------------------------------------
+    # --- records -------------------------------------------------------------------------------------
 
-    def _stored(self, target: ast.expr, spot: Spot) -> None:
-        """`function.__doc__ = ...`, `function.__annotations__[...] = ...` and calls of its methods."""
-        part = target.value if isinstance(target, ast.Subscript) else target
-        if isinstance(part, ast.Attribute) and part.attr.startswith("__"):
-            self._doubt_change(self.resolver.resolve(part.value, spot.scope), part.attr)
-
-    def _doubt_change(self, thing: Thing, name: str) -> None:
-        if isinstance(thing, Written) and name.startswith("__"):
-            code = "guessed-name" if name == "__name__" else "guessed-change"
-            self._guess(thing.node, Guess(code, f"its {name} is changed after it is made"))
+    def _record(self, node: ast.Call, function: ast.expr, call: Arguments, name: str, spot: Spot) -> None:
+        thing = self.resolver.resolve(function, spot.scope)
+        is_theirs = isinstance(thing, Known) and thing.package in OWN_PACKAGES - {"toolcrib"}
+        has_schema = call.keyword("inputSchema", "input_schema") is not None
+        if is_theirs or (name == "Tool" and has_schema and not isinstance(thing, Known)):
+            kind = name.lower()
+            self.records.setdefault(spot.scope.file, []).append(Record(kind, call, node))
+            self._note_guards(spot)

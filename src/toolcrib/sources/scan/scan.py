@@ -18,35 +18,23 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from toolcrib.config import Config, load_config, switches_from
-from toolcrib.definition import URI
+from toolcrib.definition import URI, NameRule
 from toolcrib.errors import DefinitionError, Finding, Level, SourceError
 from toolcrib.registry.index import report_shortened
 from toolcrib.registry.registry import ToolRegistry, finding_of
 from toolcrib.sources import collect, tables
 from toolcrib.sources.base import Batch, ReadOptions
-from toolcrib.sources.foreign.entry_point import find_start
 from toolcrib.sources.loading import find_import_root, imports_forbidden
 from toolcrib.sources.modules import GROUP
-from toolcrib.sources.scan.features import read_features
 from toolcrib.sources.scan.files import Library, ScanTarget, find_target
-from toolcrib.sources.scan.foreign import is_uncertain
+from toolcrib.sources.scan.foreign import find_gaps, library_of, read_record
 from toolcrib.sources.scan.making import ToolMaker, is_application, is_complete, is_tool_object, read_table
 from toolcrib.sources.scan.names import public_names
-from toolcrib.sources.scan.patterns import Patterns, placed
+from toolcrib.sources.scan.patterns import KINDS, Patterns, last_name, placed
 from toolcrib.sources.scan.resolve import MARKS, Resolver
-from toolcrib.sources.scan.source_file import FUNCTIONS, Binding, Guess, SourceFile
-from toolcrib.sources.scan.things import (
-    Class,
-    Data,
-    Function,
-    Instance,
-    Known,
-    Marker,
-    Method,
-    Module,
-    Server,
-    Thing,
-)
+from toolcrib.sources.scan.resources import read_features
+from toolcrib.sources.scan.source_file import FUNCTIONS, Binding, SourceFile
+from toolcrib.sources.scan.things import Class, Data, Function, Instance, Known, Module, Server, Thing
 from toolcrib.sources.source_text import read_words
 from toolcrib.sources.tables import DEFINITION_TABLES, HANDLER_TABLE, add_locations
 from toolcrib.sources.targets import default_target, parse_target
@@ -55,6 +43,8 @@ from toolcrib.tool import Tool
 Progress = Callable[[str, int, int], None]
 """Called with a step (`files`, `modules` or `tools`), how many of them are done, and how many there are."""
 _TABLES = (GROUP, *DEFINITION_TABLES, HANDLER_TABLE)
+_ANY_NAME = NameRule("any", re.compile(r"[^\x00-\x1f]+"), 8192, "must be printable")
+"""The rule for prompts of other libraries, which have none."""
 
 
 @dataclass(eq=False, slots=True)
@@ -63,18 +53,6 @@ class Group:
 
     server: Server | None
     tools: list[Tool]
-
-
-@dataclass(slots=True)
-class Content:
-    """What a file holds: marked functions, objects and classes; servers; tables."""
-
-    file: SourceFile
-    things: list[Thing] = field(default_factory=list)
-    servers: list[Server] = field(default_factory=list)
-    tables: list[Any] = field(default_factory=list)
-    handlers: dict[str, Any] = field(default_factory=dict)
-    group: str | None = None
 
 
 class _Scanner:
@@ -93,8 +71,8 @@ class _Scanner:
         self.patterns = Patterns(self.resolver, self.findings)
         self.maker = ToolMaker(self.resolver, self.patterns)
         self.files: dict[Path, SourceFile] = {}
-        self._claimed: set[Server] = set()
-        self._offered: set[int] = set()
+        self.imported: dict[Path, list[Path]] = {}
+        self._claimed: set[Any] = set()
         self._read()
         self._has_findings = bool(self.findings)
 
@@ -110,23 +88,19 @@ class _Scanner:
             else:
                 skipped.append(path)
         # A file may use a server, or an application, without any word that gives it away.
-        done = -1
-        while skipped and done < (done := len(self.files)):
-            names, homes = self._words()
-            for path in skipped:
-                words = set(re.findall(rb"\w+", read_words(path) or b""))
-                if not names.isdisjoint(words) and not homes.isdisjoint(words):
-                    self._open(path)
-            skipped = [path for path in skipped if path not in self.files]
-        for position, file in enumerate(self.resolver.files):  # others are added meanwhile
-            self.files[file.path] = file
-            self.progress("modules", position, len(self.resolver.files))
-            self.patterns.find(file)
-        for server in self.resolver.servers.values():  # in the order in which they run, nearly
-            server.registrations.sort(key=lambda item: (item.call.file.name, item.call.line))
-        for path in self.paths:
-            if path in self.files:
-                self._report_start(self.files[path])
+        names, homes = self._words()
+        for path in skipped:
+            words = set(re.findall(rb"\w+", read_words(path) or b"")) if names else set()
+            if not names.isdisjoint(words) and not homes.isdisjoint(words):
+                self._open(path)
+        files = list(self.files.values())
+        for position, file in enumerate(files):
+            self.progress("modules", position, len(files))
+            self.patterns.find_decorated(file)
+        for find in (self.patterns.find_called, self.patterns.find_changes):
+            for file in files:
+                find(file)
+        find_gaps(self.maker, self.patterns.listers)
 
     def _open(self, path: Path) -> None:
         """Survey a file, and the files that it imports if they could hold tools."""
@@ -141,46 +115,36 @@ class _Scanner:
                 self.findings.append(error.finding)
                 continue
             self.files[path] = file
-            self.resolver.add(file)
+            self.resolver.files.append(file)
             others = {other for item in file.imports for other in self.library.imported(item, file)}
-            waiting += sorted(filter(self.library.mentions_tools, others - self.files.keys()))
+            self.imported[path] = sorted(filter(self.library.mentions_tools, others))
+            waiting += self.imported[path]
 
     def _words(self) -> tuple[set[bytes], set[bytes]]:
-        """Return the names of servers, of classes with tools and of functions that register tools, and words
-        of which one is in each file that imports them."""
-        names: set[str] = set()
-        homes: set[str] = set()
+        """Return the names of servers and of what registers, and the modules that hold them."""
+        names, homes = set[str](), set[str]()
         for file in self.resolver.files:
-            calls = [(item, at) for node, at in file.decorated for item in node.decorator_list]
-            adding = {"add", *_REGISTERING} if "toolcrib" in file.text else _REGISTERING
-            found: set[str] = set()
-            for node, at in (*calls, *(at[:2] for at in file.calls)):
-                if at.function and getattr(getattr(node, "func", node), "attr", "") in adding:
-                    found.add(at.function.name)
-            classes = [(node.name, self.resolver.cls(node, at.scope)) for node, at in file.classes]
-            things = [(name, self.resolver.instance(cls)) for name, cls in classes]
-            for name, item in _last_bindings(file):
-                if isinstance(item.value, ast.Attribute | ast.Call | ast.Name):
-                    things.append((name, self.resolver.resolve(item.value, file.scope)))
-            found |= {name for name, thing in things if self._holds_tools(thing)}
+            found = {name for name, binding in _last_bindings(file) if self._registers(file, name, binding)}
             names |= found
             if found:
                 homes.add("import" if file.path.stem == "__init__" else file.path.stem)
         return {name.encode() for name in names}, {home.encode() for home in homes}
 
-    def _holds_tools(self, thing: Thing) -> bool:
-        if isinstance(thing, Instance):
-            return is_application(self.maker, thing.cls) or is_tool_object(self.maker, thing)
-        return isinstance(thing, Server | Method | Marker) or getattr(thing, "name", "") in MARKS
+    def _registers(self, file: SourceFile, name: str, binding: Binding) -> bool:
+        if isinstance(binding.value, ast.Attribute) and last_name(binding.value) in KINDS:
+            return True
+        if binding.kind in ("import", "from", "unknown") or isinstance(binding.value, ast.Constant):
+            return False
+        thing = self.resolver.bound(binding, file.scope)
+        if isinstance(thing, Function):
+            return bool(self.patterns.own_kind(thing, name))
+        thing = self.resolver.instance(thing) if isinstance(thing, Class) else thing
+        return self._lists(thing) or isinstance(thing, Server) or getattr(thing, "name", "") in MARKS
 
-    def _report_start(self, file: SourceFile) -> None:
-        if file.path.name == "__main__.py" or ("run" not in file.text and file.text.isascii()):
-            return  # it is there to be run; and every way to start a server has this in it
-        line = find_start(file.tree)
-        if line is not None:
-            words = f"{file.path.name} starts its server when it is imported"
-            hint = 'put it below `if __name__ == "__main__":`'
-            self.patterns.report("starts-server", "warning", words, file.scope, line, hint)
+    def _lists(self, thing: Thing) -> bool:
+        if isinstance(thing, Instance):
+            return is_application(self.maker, thing.cls) or is_tool_object(self.maker, thing.cls)
+        return False
 
     # --- what importing would find ---
 
@@ -202,101 +166,121 @@ class _Scanner:
         return groups
 
     def _modules(self, files: Sequence[SourceFile]) -> list[Group]:
-        contents = [self._content(file) for file in files]
-        every = [item.thing for server in self.resolver.servers.values() for item in server.registrations]
-        self._offered |= {id(thing.node) for thing in every if isinstance(thing, Function)}
-        for content in contents:
-            content.things += self._marked_inside(content.file)
-        servers = dict.fromkeys(server for content in contents for server in content.servers)
-        self._claimed |= servers.keys()
-        inner = {mount.server for server in servers for mount in server.mounts}
-        # Not the classes whose object is on a server of toolcrib already:
+        reached = self._reach(files)
+        servers = [server for server in self.resolver.servers.values() if server not in self._claimed]
+        servers = [
+            server
+            for server in servers
+            if any(item.spot.scope.file in reached for item in server.registrations)
+        ]
+        servers += [server for file in files for server in self._servers_in(file) if server not in servers]
+        self._claimed.update(servers)
         ours = [item.thing for each in servers if each.library == "toolcrib" for item in each.registrations]
-        classes = [thing.cls if isinstance(thing, Instance) else thing for thing in ours]
-        owned = {cls for cls in classes if isinstance(cls, Class) and is_application(self.maker, cls)}
-        made = {thing.cls for content in contents for thing in content.things if isinstance(thing, Instance)}
-        owned |= {cls for cls in made if self.maker.needs_arguments(cls)}
-        handlers: dict[str, Any] = {}
-        for content in contents:
-            handlers |= content.handlers
+        owned = {self.resolver.instance(thing) if isinstance(thing, Class) else thing for thing in ours}
+        owned = {thing for thing in owned if isinstance(thing, Instance)}
+        handlers = {
+            name: each for file in files for name, each in self._table(file, HANDLER_TABLE, {}).items()
+        }
         options = ReadOptions(lambda target, _: collect(target))
         groups: list[Group] = []
-        for content in contents:
-            batch = self._each([thing for thing in content.things if thing not in owned], content.file)
-            for table in content.tables:
-                batch.extend(tables.read_table(table, handlers).make_tools(options))
+        for file in files:
+            batch = self._each([thing for thing in self._offered(file) if thing not in owned], file)
+            for name in DEFINITION_TABLES:
+                if (table := self._table(file, name, None)) is not None:
+                    batch.extend(tables.read_table(table, handlers).make_tools(options))
             self.findings += _located(batch.findings, files)
-            own = [item for item in content.servers if item not in inner and servers.pop(item, 0) is None]
-            found = [Group(None, batch.tools)]
-            found += [group for server in own for group in self._groups_of(server, content.file)]
-            for group in found if content.group is not None else ():
-                group.tools = [
-                    tool if tool.options.group is not None else tool.with_options(group=content.group)
-                    for tool in group.tools
-                ]
-            groups += found
+            own = [
+                Group(server, tools)
+                for server in servers
+                if server.file is file
+                for tools in self._tools_of(server)
+            ]
+            if (name := self._table(file, GROUP, None)) is not None:
+                for group in (grouped := [*own, Group(None, batch.tools)]):
+                    group.tools = [
+                        tool if tool.options.group else tool.with_options(group=name) for tool in group.tools
+                    ]
+                groups += grouped
+            else:
+                groups += [Group(None, batch.tools), *own]
+        groups += [
+            Group(server, tools)
+            for server in servers
+            if server.file not in files
+            for tools in self._tools_of(server)
+        ]
         if not any(finding.code == "guessed-table" for finding in self.findings):
             self.findings += _located(tables.find_unused(handlers, options.used_handlers), files)
-        return [*groups, *self._servers_elsewhere(files)]
+        return groups + [group for file in reached for group in self._recorded(file)]
 
-    def _content(self, file: SourceFile) -> Content:
-        """Return everything in a file that is a tool or holds tools, in the order of its lines."""
-        found = Content(file)
-        self._find_tables(found)
-        public = public_names(file) if "__all__" in file.scope.names else frozenset()
-        instances: set[Class] = set()
-        classes: dict[Class, None] = {}
-        for name, binding in _last_bindings(file):
-            if name in _TABLES or name.startswith("__"):
-                continue
-            thing = self._member(file, name, binding)
-            is_imported = binding.kind in ("import", "from") and name not in public
-            if isinstance(thing, Class):
-                if thing.file is file and is_complete(self.maker, thing):
-                    classes[thing] = None
-            elif isinstance(thing, Server):
-                found.servers.append(thing)
-            elif thing is not None and not is_imported and self._is_offered(thing):
-                found.things.append(thing)
-                instances |= {thing.cls} if isinstance(thing, Instance) else set()
-        found.things += [cls for cls in classes if cls not in instances]
+    def _reach(self, files: Sequence[SourceFile]) -> dict[SourceFile, None]:
+        """Return some files, and those that they import."""
+        found: dict[SourceFile, None] = {}
+        waiting = list(reversed(files))
+        while waiting:
+            file = waiting.pop()
+            if file not in found:
+                found[file] = None
+                waiting += [self.files[path] for path in self.imported[file.path] if path in self.files]
         return found
 
-    def _is_offered(self, thing: Thing) -> bool:
-        """Return whether a name of a module that stands for this offers tools."""
-        if isinstance(thing, Function):
-            self._offered.add(id(thing.node))
-            return id(thing.node) in self.patterns.marks
-        if isinstance(thing, Instance):
-            return is_application(self.maker, thing.cls) or is_tool_object(self.maker, thing)
-        return isinstance(thing, Known) and thing.call is not None and thing.package == "toolcrib"
+    def _recorded(self, file: SourceFile) -> Iterator[Group]:
+        """Yield the tools, and the prompts, of a server that lists them itself."""
+        records = self.patterns.records.get(file, ()) if file not in self._claimed else ()
+        self._claimed.add(file)
+        found: dict[tuple[str, str], Tool] = {}
+        for record in records:
+            if id(record.node.keywords) not in self.maker.read_records:
+                tool = read_record(self.maker, record)
+                if tool is not None:
+                    found.setdefault((tool.kind, tool.name), tool)
+        for kind in ("tool", "prompt"):
+            yield Group(None, [tool for tool in found.values() if tool.kind == kind])
 
-    def _member(self, file: SourceFile, name: str, binding: Binding) -> Thing | None:
-        """Return what a name of a module stands for; names of files that are not surveyed are left alone."""
-        if binding.kind == "function" and len(file.scope.names[name]) == 1:  # nearly always
-            is_marked = id(binding.node) in self.patterns.marks
-            return self.resolver.bound(binding, file.scope) if is_marked else None
-        is_followed = binding.kind not in ("import", "from") or any(
-            path in self.files for path in self.library.imported(binding.node, file)
-        )
-        return self.resolver.attribute(Module(file), name) if is_followed else None
+    def _servers_in(self, file: SourceFile) -> Iterator[Server]:
+        for _, binding in _last_bindings(file):
+            if binding.kind == "value" and isinstance(binding.value, ast.Call | ast.Name):
+                thing = self.resolver.bound(binding, file.scope)
+                if isinstance(thing, Server) and thing not in self._claimed:
+                    yield thing
 
-    def _find_tables(self, found: Content) -> None:
-        file = found.file
-        for name in _TABLES:
-            if name not in file.scope.names:
+    def _offered(self, file: SourceFile) -> list[Thing]:
+        """Return what a file offers itself: marked functions, applications, tool objects."""
+        found: dict[Thing, None] = {}
+        public = public_names(file) if "__all__" in file.scope.names else frozenset()
+        classes: dict[Thing, None] = {}
+        for name, binding in _last_bindings(file):
+            is_imported = binding.kind in ("import", "from")
+            if name in _TABLES or name.startswith("__") or (is_imported and name not in public):
                 continue
-            node = ast.Name(name, ast.Load(), lineno=10**9, col_offset=0)
-            value = read_table(self.maker, name, Data(node, file.scope))
-            if name == GROUP:
-                found.group = value
-            elif name != HANDLER_TABLE:
-                found.tables += [value] if value is not None else []
-            elif isinstance(value, dict):
-                found.handlers = value
-            elif value is not None:
-                words = f"{HANDLER_TABLE} must be a dict, got {type(value).__name__}"
-                self.findings.append(Finding("table-mismatch", "error", words, file=str(file.path)))
+            if binding.kind == "function" and id(binding.node) not in self.patterns.marks:
+                continue
+            thing = self.resolver.attribute(Module(file), name)
+            if isinstance(thing, Class):
+                if thing.file is file and is_complete(self.maker, thing):
+                    classes[self.resolver.instance(thing)] = None
+            elif isinstance(thing, Function):
+                found |= {thing: None} if id(thing.node) in self.patterns.marks else {}
+            elif self._lists(thing) or (
+                isinstance(thing, Known) and thing.call is not None and thing.package == "toolcrib"
+            ):
+                found[thing] = None
+        for node in self.patterns.marked.get(file, ()):
+            scope = file.spots[id(node)].scope
+            if scope.function is not None and isinstance(node, FUNCTIONS) and scope.kind == "function":
+                found[self.resolver.function(node, scope)] = None
+        return list(found | classes)
+
+    def _table(self, file: SourceFile, name: str, default: Any) -> Any:
+        if name not in file.scope.names:
+            return default
+        node = ast.Name(name, ast.Load(), lineno=10**9, col_offset=0)
+        value = read_table(self.maker, name, Data(node, file.scope))
+        if name == HANDLER_TABLE and value is not None and not isinstance(value, dict):
+            text = f"{HANDLER_TABLE} of {file.path.name} is not a dict"
+            self.findings.append(Finding("table-mismatch", "error", text, file=str(file.path)))
+            return default
+        return default if value is None else value
 
     def _each(self, things: Iterable[Thing], file: SourceFile) -> Batch:
         batch = Batch()
@@ -312,39 +296,12 @@ class _Scanner:
                 batch.findings.append(placed(found, file, getattr(thing, "line", None)))
         return batch
 
-    def _groups_of(self, server: Server, file: SourceFile) -> list[Group]:
+    def _tools_of(self, server: Server) -> list[list[Tool]]:
         """Return the tools of a server, its resources and its prompts: each have names of their own."""
-        batch = self._each([server], file)
+        batch = self._each([server], server.file)
         self.findings += batch.findings
         features = (list(read_features(self.maker, server, kind)) for kind in ("resource", "prompt"))
-        return [Group(server, batch.tools), *(Group(server, tools) for tools in features if tools)]
-
-    def _servers_elsewhere(self, files: Sequence[SourceFile]) -> list[Group]:
-        """Return the tools on servers that no module holds: they come from elsewhere, or from a function."""
-        groups: list[Group] = []
-        for server in list(self.resolver.servers.values()):
-            if server in self._claimed or not (
-                server.registrations or server.features or server.listers or server.mounts
-            ):
-                continue
-            sites = [item.call.file for item in (*server.registrations, *server.features)]
-            sites += [handler.file for handler in server.listers]
-            if any(site in files for site in (*sites, server.file)):
-                self._claimed.add(server)
-                is_held = server.call is not None and server.call.scope.kind == "module"
-                if not is_held and not all(item.guesses for item in server.registrations):
-                    words = "the server it is put on is not known here"
-                    server.guesses.append(Guess("guessed-server", words))
-                groups += self._groups_of(server, sites[0] if sites else files[0])
-        return groups
-
-    def _marked_inside(self, file: SourceFile) -> Iterator[Function]:
-        """Yield marked functions inside functions, which are registered only if those are called."""
-        for node in self.patterns.marked.get(file, ()):
-            scope = file.spots[id(node)].scope
-            if scope.kind == "function" and isinstance(node, FUNCTIONS) and id(node) not in self._offered:
-                guess = Guess("guessed-call", f"it is registered when {scope.node.name}() is called")
-                yield Function(node, scope, guesses=(guess,))
+        return [tools for tools in (batch.tools, *features) if tools]
 
     def _object(self, target: ScanTarget, files: Sequence[SourceFile]) -> list[Group]:
         """`file.py:name`; dots reach into it."""
@@ -355,7 +312,7 @@ class _Scanner:
                     raise SourceError(f"There is no '{target.name}' in {target.label.rpartition(':')[0]}")
                 thing = self.resolver.attribute(thing, part)
             if isinstance(thing, Server):
-                return self._groups_of(thing, file)
+                return [Group(thing, tools) for tools in self._tools_of(thing)]
             batch = self._each([thing], file)
             self.findings += batch.findings
             if not batch.tools and not batch.findings:
@@ -368,18 +325,25 @@ class _Scanner:
 
     def _make_registry(self, group: Group) -> ToolRegistry:
         """Return a registry with the rules of a group's server, or of the one that the targets name."""
-        server = group.server
-        if group.tools[0].kind == "resource":
+        server, kind = group.server, group.tools[0].kind
+        if kind == "resource":
             return ToolRegistry(name_rule=URI)
-        if server is None or server.library != "toolcrib":
-            named = [each for each in self.targets if not each.is_folder and not each.name]
-            files = [self.files[path] for each in named for path in each.files[:1] if path in self.files]
-            found = {item for file in files for item in self._content(file).servers if item.is_ours}
+        if server is None or library_of(self.maker, server) != "toolcrib":
+            if kind == "prompt":
+                return ToolRegistry(name_rule=_ANY_NAME)
+            named = [path for each in self.targets if not each.is_folder for path in each.files[:1]]
+            files = [self.files[path] for path in named if path in self.files]
+            found = {item for file in files for item in self._servers_in_all(file)}
             server = next(iter(found)) if len(found) == 1 else None
         if server is None:
             return ToolRegistry()
         rules = self.maker.registry(server)
         return ToolRegistry(name_rule=rules.rule, separator=rules.separator)
+
+    def _servers_in_all(self, file: SourceFile) -> Iterator[Server]:
+        for server in self.resolver.servers.values():
+            if server.file is file and server.library == "toolcrib" and server.call is not None:
+                yield server
 
     def scan(self) -> Scan:
         """Return the tools of all targets, built, and what is to be said about them."""
@@ -387,9 +351,9 @@ class _Scanner:
         groups = [group for config, several in self.plans for group in self._choose(config, several)]
         order = {str(path): position for position, path in enumerate(self.paths)}
 
-        def place_of(entry: tuple[Tool, bool, str | None]) -> tuple[int, int]:
+        def place_of(entry: tuple[Tool, bool, str | None]) -> tuple[int, str, int]:
             source = entry[0].source
-            return order.get(source.file or "", len(order)), source.line or 0
+            return order.get(source.file or "", len(order)), source.file or "", source.line or 0
 
         entries = [
             (tool, is_listed, group.server.label if group.server is not None else None)
@@ -401,9 +365,6 @@ class _Scanner:
             self.progress("tools", position, len(entries))
             note = self.maker.note(tool.origin)
             result.findings += [replace(finding, tool=tool.name) for finding in note.findings]
-            for code, words in note.guesses:
-                text = f"{tool.label} is a guess: {words}"
-                result.findings.append(_about(tool, code, "advice", text))
             try:
                 tool.check_definition()
             except DefinitionError as error:
@@ -491,19 +452,14 @@ class _Scanner:
         if not group.tools:
             return
         registry = self._make_registry(group)
-        guessed = [tool for tool in group.tools if is_uncertain(self.maker.note(tool.origin).guesses)]
-        certain = [tool for tool in group.tools if tool not in guessed]
-        self.findings += registry.add_all(certain).findings
-        for tool in guessed:
-            # Of two that exclude each other, one is enough; a finding says that it depends.
-            if tool.name not in registry:
+        for tool in group.tools:
+            spot = self.maker.note(tool.origin).spot
+            # Of two that may exclude each other, one is enough.
+            if spot is None or spot.is_certain or tool.name not in registry:
                 self.findings += registry.add_all([tool]).findings
         listed = set(map(id, registry.get_all()))
         for entry in registry.entries():
             yield entry.tool, id(entry.tool) in listed
-
-
-_REGISTERING = {"add_tool", "list_tools", "prompt", "resource", "tool"}
 
 
 def _last_bindings(file: SourceFile) -> list[tuple[str, Binding]]:

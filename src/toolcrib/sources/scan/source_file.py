@@ -1,8 +1,7 @@
 """A source file: its scopes and the names that they bind, and the statements in it that may register tools.
 
-One pass over the statements finds decorated definitions, calls, returns and assignments, each with what
-guards it. Conditions, loops and early returns are not interpreted: a statement below one carries a guess,
-which becomes a finding about the tools that it registers.
+One pass over the statements collects them, each with the conditions and loops around it, which are not
+interpreted.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,7 +19,6 @@ from typing import Any, Literal, NamedTuple
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 Definition = FunctionNode | ast.ClassDef
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_MAX_NESTED_CALLS = 4
 _MAX_SHOWN = 60
 _REBINDING = re.compile(r"^[ \t]+global[ \t]+([\w, \t]+)|^\S.*?\b(\w+)[ \t]*:=", re.MULTILINE)
 
@@ -185,35 +184,32 @@ def defaults_of(arguments: ast.arguments) -> list[tuple[str, ast.expr]]:
 # --- files -------------------------------------------------------------------------------------------
 
 
-class Guess(NamedTuple):
-    """Why a tool may be missing, or different, when the code runs."""
+class Guard(NamedTuple):
+    """A condition or loop around statements: what stands below it may be missing when the code runs."""
 
-    code: str
+    line: int
     words: str
+    test: ast.expr | None = None
 
-
-class Loop(NamedTuple):
-    """A `for` around a statement, or the one in a comprehension."""
-
-    target: ast.expr
-    items: ast.expr
+    @property
+    def message(self) -> str:
+        return self.words if self.test is None else f"{self.words} `{show(self.test)}`"
 
 
 class Spot(NamedTuple):
-    """Where a statement stands: its scope, and the guards and loops around it in that function."""
+    """Where a statement stands: its scope, and the conditions and loops around it in that function."""
 
     scope: Scope
-    guesses: tuple[Guess, ...] = ()
-    loops: tuple[Loop, ...] = ()
+    guards: tuple[Guard, ...] = ()
     situation: Situation = _ALWAYS
 
     @property
-    def function(self) -> FunctionNode | None:
-        """The function whose call runs the statement; None for one that importing runs."""
-        return None if self.scope.function is None else self.scope.function.node
+    def is_certain(self) -> bool:
+        """Whether importing the file runs the statement, in any case."""
+        return not self.guards and self.scope.function is None
 
-    def guarded(self, guess: Guess, situation: str = "maybe") -> Spot:
-        return Spot(self.scope, (*self.guesses, guess), self.loops, self.situation | {situation})
+    def guarded(self, guard: Guard, situation: str = "maybe") -> Spot:
+        return Spot(self.scope, (*self.guards, guard), self.situation | {situation})
 
 
 class CallAt(NamedTuple):
@@ -221,24 +217,15 @@ class CallAt(NamedTuple):
 
     node: ast.Call
     spot: Spot
-    is_awaited: bool = False
-
-
-class Stored(NamedTuple):
-    """`name[key] = value`, `name += value` or `holder.name = value`: a change of something that exists."""
-
-    target: ast.expr
-    value: ast.expr
-    spot: Spot
 
 
 @dataclass(eq=False)
 class SourceFile:
     """One file. `name` is the dotted name that importing it gives, `base` the folder it is imported from.
 
-    `spots` and `scopes` are those in which each definition stands and which its body makes, `returns` the
-    values that a function returns, all by the id of the node; `attributes` are the assignments to attributes
-    by name.
+    `calls` are those whose name may register something. `spots` and `scopes` are those in which each
+    definition stands and which its body makes, `returns` the values that a function returns, all by the id of
+    the node.
     """
 
     path: Path
@@ -249,31 +236,22 @@ class SourceFile:
     decorated: list[tuple[Definition, Spot]] = field(default_factory=list)
     classes: list[tuple[ast.ClassDef, Spot]] = field(default_factory=list)
     calls: list[CallAt] = field(default_factory=list)
-    stored: list[Stored] = field(default_factory=list)
-    attributes: dict[str, list[Stored]] = field(default_factory=dict)
     returns: dict[int, list[tuple[ast.expr, Spot]]] = field(default_factory=dict)
     imports: list[ast.Import | ast.ImportFrom] = field(default_factory=list)
     spots: dict[int, Spot] = field(default_factory=dict)
     scopes: dict[int, Scope] = field(default_factory=dict)
-    is_followed: bool = False
 
     def __post_init__(self) -> None:
         self.scope = Scope("module", self.tree, self)
-        spot = Spot(self.scope)
-        if self.path.name == "__main__.py":
-            guess = Guess("guessed-main", "it is registered when the package is run as a program")
-            spot = Spot(self.scope, (guess,))
+        self.text = self.text.replace("\r\n", "\n").replace("\r", "\n")
+        self.lines = self.text.split("\n")
         walker = _Walker(self)
-        for statement in self.tree.body:
-            walker.block([statement], spot)
-
-    @cached_property
-    def _lines(self) -> list[str]:
-        return re.split(r"\r\n?|\n", self.text) if "\r" in self.text else self.text.split("\n")
+        for statement in self.tree.body:  # whatever one of them raises
+            walker.block([statement], Spot(self.scope))
 
     def text_of(self, node: ast.expr) -> str | None:
         """Return an expression as it is written, if it is on one line; unparsing takes much longer."""
-        line = self._lines[node.lineno - 1] if node.end_lineno == node.lineno else ""
+        line = self.lines[node.lineno - 1] if node.end_lineno == node.lineno else ""
         return line[node.col_offset : node.end_col_offset] if line and line.isascii() else None
 
     @cached_property
@@ -282,43 +260,27 @@ class SourceFile:
         imports = [item for item in self.imports if getattr(item, "module", "") == "__future__"]
         return any(alias.name == "annotations" for item in imports for alias in item.names)
 
-    @cached_property
-    def changed(self) -> frozenset[str]:
-        """The names of the module whose objects are changed somewhere in the file."""
-        return frozenset(_changed_names(self.tree))
+    def changes(self, name: str) -> bool:
+        """Return whether the object of a name is changed somewhere in the file."""
+        method = "add|append|clear|extend|insert|pop|popitem|remove|reverse|setdefault|sort|update"
+        part = r"(?:\[[^\]\n]*\]|\.\w+)"
+        changed = (
+            rf"\b{name}(?:{part}+[ \t]*[-+|]?=(?!=)|[ \t]*[-+|]=|{part}*\.(?:{method})\(|\[.*\][ \t]*=(?!=))"
+        )
+        return re.search(rf"{changed}|\b(?:global[ \t].*|del[ \t]+|attr\(){name}\b", self.text) is not None
 
     def scope_in(self, node: Definition) -> Scope:
         """Return the scope that the body of a definition makes."""
         return self.scopes[id(node)]
 
 
-GROWING = words_in("add append extend insert update")
-SHRINKING = words_in("clear pop popitem remove setdefault")
-_CHANGING = GROWING | SHRINKING | {"discard", "reverse", "sort"}
-
-
-def _changed_names(tree: ast.Module) -> Iterator[str]:
-    """Yield the names whose objects are changed after they were made, somewhere in the file."""
-    for node in ast.walk(tree):
-        changed: ast.expr | None = None
-        match node:
-            case ast.Subscript(ctx=ast.Store() | ast.Del()) | ast.Attribute(ctx=ast.Store() | ast.Del()):
-                changed = node.value
-            case ast.AugAssign():
-                changed = node.target
-            case ast.Global():
-                yield from node.names
-            case ast.Call(func=ast.Attribute(value=value, attr=name)) if name in _CHANGING:
-                changed = value
-            case ast.Call(func=ast.Name(id="setattr" | "delattr"), args=[value, *_]):
-                changed = value
-        while isinstance(changed, ast.Attribute | ast.Subscript):
-            changed = changed.value
-        if isinstance(changed, ast.Name):
-            yield changed.id
-
-
 # --- statements --------------------------------------------------------------------------------------
+
+_REGISTERING = re.compile(
+    r"(?:tool|Tool|[pP]rompt|resource|mount|import_server|remove|disable|\badd(?:_\w+)?|_all_tools|_handler)\b|"
+    r"\b(?:tools|on_list_\w+)[ \t]*="
+)
+"""What a line has that may register something, or change what is registered."""
 
 
 def _decide(test: ast.expr) -> bool | Literal["main", "checking"] | None:
@@ -337,164 +299,103 @@ def _decide(test: ast.expr) -> bool | Literal["main", "checking"] | None:
     return None
 
 
-_STOP = Guess("stop", "the statements below are not reached")
-_GUARDS = {
-    "main": Guess(
-        "guessed-main", "it is registered when the file is run as a program, not when it is imported"
-    ),
-    "checking": Guess("guessed-condition", "it is registered for type checkers only"),
-}
-
-
 class _Walker:
-    """Looks through blocks of statements. Each method returns the guess about the statements that follow:
-    None if they are reached, _STOP if they are not."""
+    """Looks through blocks of statements. Conditions and loops are not interpreted."""
 
     def __init__(self, found: SourceFile) -> None:
         self.found = found
+        self.marked: list[int] = []
+        line, last = 1, 0
+        for match in _REGISTERING.finditer(found.text):
+            line, last = line + found.text.count("\n", last, match.start()), match.start()
+            self.marked.append(line)
 
-    def block(self, body: Sequence[ast.stmt], spot: Spot) -> Guess | None:
-        last: Guess | None = None
+    def block(self, body: Sequence[ast.stmt], spot: Spot) -> None:
         for statement in body:
             spot.scope.statements.append((statement, spot.situation))
             take = _STATEMENTS.get(type(statement))
-            left = None if take is None else take(self, statement, spot)
-            if left is _STOP:
-                return left
-            if left is not None:
-                last = left
-                spot = Spot(spot.scope, (*spot.guesses, left), spot.loops, spot.situation)
-        return last
+            if take is not None:
+                take(self, statement, spot)
+            if isinstance(statement, ast.Return | ast.Raise | ast.Break | ast.Continue):
+                return
 
     def _import(self, node: ast.Import | ast.ImportFrom, spot: Spot) -> None:
         self.found.imports.append(node)
         if any(alias.name == "*" for alias in node.names):
             spot.scope.stars += [binding for _, binding in _bindings(node, spot.situation)]
 
-    def _end(self, node: ast.stmt, spot: Spot) -> Guess:
-        if isinstance(node, ast.Return) and node.value is not None:
-            self._expression(node.value, spot)
-            self.found.returns.setdefault(id(spot.scope.node), []).append((node.value, spot))
-        return _STOP
-
     def _definition(self, node: Definition, spot: Spot) -> None:
         self.found.spots[id(node)] = spot
         if node.decorator_list:
             self.found.decorated.append((node, spot))
-        kind: Any = "class" if isinstance(node, ast.ClassDef) else "function"
-        scope = self.found.scopes[id(node)] = Scope(kind, node, self.found, spot.scope)
         if isinstance(node, ast.ClassDef):
-            self.block(node.body, Spot(scope, spot.guesses, spot.loops))
+            scope = Scope("class", node, self.found, spot.scope)
             self.found.classes.append((node, spot))
         else:
-            self.block(node.body, Spot(scope))
+            scope = Scope("function", node, self.found, spot.scope)
+        self.found.scopes[id(node)] = scope
+        self.block(node.body, Spot(scope, spot.guards if isinstance(node, ast.ClassDef) else ()))
 
-    def _assignment(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign, spot: Spot) -> None:
-        if node.value is None:
-            return
-        self._expression(node.value, spot)
-        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-            if isinstance(node, ast.AugAssign) or isinstance(target, ast.Attribute | ast.Subscript):
-                stored = Stored(target, node.value, spot)
-                self.found.stored.append(stored)
-                if isinstance(target, ast.Attribute):
-                    self.found.attributes.setdefault(target.attr, []).append(stored)
+    def _plain(self, node: ast.stmt, spot: Spot) -> None:
+        """Note the calls in a statement without a body."""
+        if isinstance(node, ast.Return) and node.value is not None:
+            self.found.returns.setdefault(id(spot.scope.node), []).append((node.value, spot))
+        self._calls_in(node, spot)
 
-    def _expression(self, node: ast.expr, spot: Spot, depth: int = 0, *, is_awaited: bool = False) -> None:
-        """Note the calls in an expression that stands by itself; hardly any argument is looked into."""
-        kind = type(node)
-        if kind is ast.Constant or kind is ast.Name or kind is ast.JoinedStr:
-            return
-        if isinstance(node, ast.Await):
-            self._expression(node.value, spot, depth, is_awaited=True)
-        elif isinstance(node, ast.Call):
-            self.found.calls.append(CallAt(node, spot, is_awaited))
-            if depth < _MAX_NESTED_CALLS:
-                runs = getattr(node.func, "attr", "") == "run"
-                if isinstance(node.func, ast.Call):
-                    self._expression(node.func, spot, depth + 1)
-                elif isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call):
-                    self._expression(node.func.value, spot, depth + 1)
-                for argument in node.args:
-                    if isinstance(argument, ast.Call):
-                        self._expression(argument, spot, depth + 1, is_awaited=runs)
-        elif isinstance(node, ast.ListComp | ast.GeneratorExp) and depth == 0:
-            loops = [Loop(item.target, item.iter) for item in node.generators]
-            self._expression(node.elt, spot._replace(loops=(*spot.loops, *loops)), 1)
+    def _calls_in(self, node: ast.stmt | ast.expr, spot: Spot) -> None:
+        position = bisect_left(self.marked, node.lineno)
+        if self.marked[position : position + 1] and self.marked[position] <= (node.end_lineno or 0):
+            calls = (item for item in ast.walk(node) if isinstance(item, ast.Call))
+            self.found.calls += [CallAt(item, spot) for item in calls]
 
     # --- guards ---
 
-    def _if(self, node: ast.If, spot: Spot) -> Guess | None:
-        written = self.found.text_of(node.test)
-        shown = written if written is not None and len(written) <= _MAX_SHOWN else show(node.test)
-        doubt = Guess("guessed-condition", f"whether it is registered depends on `{shown}`")
-        left: Guess | None = None
-        guarded = spot  # with a doubt, once an earlier condition that is not known may hold
-        current: ast.If | None = node
-        while current is not None:
-            truth = _decide(current.test)
-            if truth == "main" or truth == "checking":
-                self.block(current.body, spot.guarded(_GUARDS[truth], truth))
-            elif truth:
-                after = self.block(current.body, guarded)
-                return (left or doubt) if after is _STOP and guarded is not spot else after
-            elif truth is None:
-                guarded = spot.guarded(doubt)
-                left = left or self._perhaps(current.body, guarded, doubt)
-            rest = current.orelse
-            current = rest[0] if len(rest) == 1 and isinstance(rest[0], ast.If) else None
-            if current is None and rest:
-                if guarded is spot:
-                    return self.block(rest, spot)
-                left = left or self._perhaps(rest, guarded, doubt)
-        return left
+    def _if(self, node: ast.If, spot: Spot) -> None:
+        truth = _decide(node.test)
+        if truth == "main":
+            guard = Guard(node.lineno, "is registered when the file is run as a program, not on import")
+        elif truth == "checking":
+            guard = Guard(node.lineno, "is registered for type checkers only")
+        else:
+            guard = Guard(node.lineno, "depends on", node.test)
+        self._calls_in(node.test, spot)
+        if truth is not False:
+            self.block(node.body, spot if truth is True else spot.guarded(guard, str(truth or "maybe")))
+        if truth is None:
+            self.block(node.orelse, spot.guarded(guard))
+        elif truth is not True:
+            self.block(node.orelse, spot)
 
-    def _perhaps(self, body: Sequence[ast.stmt], spot: Spot, doubt: Guess) -> Guess | None:
-        """Look through a block that runs perhaps: it may return, or raise as Python would anyway."""
-        after = self.block(body, spot)
-        is_left = any(isinstance(item, ast.Return) for item in body)
-        return (doubt if is_left else None) if after is _STOP else after
-
-    def _try(self, node: ast.Try | ast.TryStar, spot: Spot) -> Guess | None:
-        tried = spot
-        if node.handlers:
-            tried = spot._replace(situation=spot.situation | {"attempt"})
-        after = self.block(node.body, tried)
-        failed = Guess("guessed-condition", "it is registered if something fails")
+    def _try(self, node: ast.Try | ast.TryStar, spot: Spot) -> None:
+        tried = spot._replace(situation=spot.situation | {"attempt"}) if node.handlers else spot
+        self.block(node.body, tried)
         for handler in node.handlers:
-            self.block(handler.body, spot.guarded(failed, "fallback"))
-        if after is not _STOP:
-            self.block(node.orelse, spot._replace(situation=tried.situation))
+            guard = Guard(handler.lineno, "is registered if something fails")
+            self.block(handler.body, spot.guarded(guard, "fallback"))
+        self.block(node.orelse, tried)
         self.block(node.finalbody, spot)
-        return None if after is _STOP and node.handlers else after
 
-    def _with(self, node: ast.With | ast.AsyncWith, spot: Spot) -> Guess | None:
+    def _with(self, node: ast.With | ast.AsyncWith, spot: Spot) -> None:
         for item in node.items:
-            self._expression(item.context_expr, spot)
-        return self.block(node.body, spot)
+            self._calls_in(item.context_expr, spot)
+        self.block(node.body, spot)
 
     def _match(self, node: ast.Match, spot: Spot) -> None:
-        guess = Guess("guessed-condition", "it is registered in one case of several")
+        guard = Guard(node.lineno, "depends on", node.subject)
         for case in node.cases:
-            self.block(case.body, spot.guarded(guess))
+            self.block(case.body, spot.guarded(guard))
 
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While, spot: Spot) -> None:
-        inner, words = spot, "it is registered in a loop"
-        if not isinstance(node, ast.While):
-            inner = spot._replace(loops=(*spot.loops, Loop(node.target, node.iter)))
-            is_left = any(isinstance(item, ast.Break | ast.Continue) for item in ast.walk(node))
-            words = "it is registered in a loop that may be left early" if is_left else ""
-        maybe = inner._replace(situation=spot.situation | {"maybe"})
-        self.block(node.body, maybe.guarded(Guess("guessed-loop", words)) if words else maybe)
+        guard = Guard(node.lineno, "stands in a loop")
+        self._calls_in(node.test if isinstance(node, ast.While) else node.iter, spot)
+        self.block(node.body, spot.guarded(guard))
         self.block(node.orelse, spot)
 
 
 _STATEMENTS: dict[type[ast.stmt], Any] = {
-    ast.Expr: lambda walker, node, spot: walker._expression(node.value, spot),
     **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef), _Walker._definition),
-    **dict.fromkeys((ast.Assign, ast.AnnAssign, ast.AugAssign), _Walker._assignment),
+    **dict.fromkeys((ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return), _Walker._plain),
     **dict.fromkeys((ast.Import, ast.ImportFrom), _Walker._import),
-    **dict.fromkeys((ast.Return, ast.Raise, ast.Break, ast.Continue), _Walker._end),
     ast.If: _Walker._if,
     **dict.fromkeys((ast.Try, ast.TryStar), _Walker._try),
     **dict.fromkeys((ast.With, ast.AsyncWith), _Walker._with),

@@ -18,7 +18,7 @@ from toolcrib.errors import Finding
 from toolcrib.schema.converters import UNKNOWN_DEFAULT
 from toolcrib.sources.scan.classes import Classes
 from toolcrib.sources.scan.files import Library
-from toolcrib.sources.scan.names import Site, last_binding, qualname_in
+from toolcrib.sources.scan.names import Site, qualname_in
 from toolcrib.sources.scan.source_file import (
     Definition,
     FunctionNode,
@@ -32,7 +32,6 @@ from toolcrib.sources.scan.source_file import (
 from toolcrib.sources.scan.values import HINT, Trail, Unresolved, is_foreign_context
 
 _ITERATORS = ("Generator", "Iterable", "Iterator")
-_WORD = re.compile(r"[^\W\d]\w*")
 _BODIES = {"nothing": "return None", "something": "return 0", "items": "return\n yield"}
 _CODES: dict[tuple[bool, str], CodeType] = {
     (is_async, gives): compile(f"{'async ' * is_async}def stub():\n {body}", "", "exec").co_consts[0]
@@ -98,14 +97,6 @@ class Stub(NamedTuple):
     findings: list[Finding]
 
 
-class _Read(NamedTuple):
-    """An annotation that was read for certain, which holds for the lines from `since` on."""
-
-    hint: Any
-    is_context: bool
-    since: int
-
-
 class Stubs:
     """Makes stubs of the functions of one library."""
 
@@ -113,7 +104,7 @@ class Stubs:
         self.classes = Classes(library)
         self.names = self.classes.names
         # The functions of a file have much the same annotations: each is read once.
-        self._read: dict[Scope, tuple[Site, dict[str, _Read]]] = {}
+        self._read: dict[Scope, tuple[Site, dict[str, tuple[Any, bool]]]] = {}
 
     def value(self, node: ast.expr, site: Site) -> Any:
         """Return the value of an expression. Raise Unresolved where it is not known for certain."""
@@ -163,30 +154,33 @@ class Stubs:
     ) -> tuple[dict[str, Any], tuple[str, ...]]:
         """Return the annotations as hints, and the parameters that are contexts."""
         file = scope.file
-        if scope not in self._read:
-            self._read[scope] = (Site(scope, lazy=file.is_lazy), {})
-        site, known = self._read[scope]
+        site, known = self._read.setdefault(scope, (Site(scope, lazy=file.is_lazy), {}))
         hints: dict[str, Any] = {}
         contexts: tuple[str, ...] = ()
         found = [(item.arg, item.annotation) for item in arguments_of(node.args)]
         for name, annotation in (*found, ("return", node.returns)):
             if annotation is None or name in dropped:
                 continue
-            text = annotation.id if type(annotation) is ast.Name else file.text_of(annotation) or ""
-            read = known.get(text)
-            if read is None or annotation.lineno < read.since:
+            text = file.text_of(annotation) or ""
+            if text not in known:
                 trail = Trail()
-                since = 0 if site.lazy else last_binding(_WORD.findall(text), scope)
                 hint = self.classes.evaluator.permit(annotation, site, trail)
-                read = _Read(hint, is_foreign_context(hint), since)
-                if not read.is_context:
-                    findings += [replace(item, tool=node.name, parameter=name) for item in trail.findings]
-                is_certain = not trail.findings and annotation.lineno >= since
-                if is_certain and text and "(" not in text:  # calls make something new
-                    known[text] = read
-            hints[name] = read.hint
-            if read.is_context and name != "return":
+                is_context = is_foreign_context(hint)
+                findings += [
+                    replace(item, tool=node.name, parameter=name) for item in trail.findings if not is_context
+                ]
+                words = re.findall(r"\w+", text)
+                is_stable = all(
+                    len(place.names.get(word, ())) < 2 for word in words for place in scope.visible()
+                )
+                if trail.findings or not is_stable or "(" in text:  # calls make something new
+                    known.pop("", None)
+                    text = ""
+                known[text] = (hint, is_context)
+            hints[name], is_context = known[text]
+            if is_context and name != "return":
                 contexts += (name,)
+            known.pop("", None)
         return hints, contexts
 
 

@@ -12,10 +12,9 @@ import enum
 import operator
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache, reduce
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from toolcrib.context import Depends
@@ -36,9 +35,7 @@ MAX_STEPS = 20_000
 MAX_DEPTH = 60
 MAX_MEMBERS = 500
 """Members of a union: typing compares each with each."""
-MAX_VALUES = 10_000
 _SCAN_TOO = "scan the package too, or register the tool at run time"
-_QUIET = ("builtins", "typing", "collections", "collections.abc")
 _WRITE_LITERAL = "write a literal, or register the tool at run time"
 
 
@@ -92,9 +89,7 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.BitOr: operator.or_,
 }
 _VARIABLES = frozenset({"typing.NewType", "typing.TypeVar", "typing_extensions.TypeVar"})
-_MUTABLE = (list, dict, set, bytearray)
 _FIELDS = frozenset({"pydantic.Field", "dataclasses.field"})
-_GENERATORS = "pydantic.alias_generators."
 
 
 class Evaluator:
@@ -103,19 +98,16 @@ class Evaluator:
     def __init__(self, names: Names, make_class: Callable[[ast.ClassDef, Scope, Trail], Any]) -> None:
         self.names = names
         self.make_class = make_class
-        self._variables: dict[int, Any] = {}
+        self._made: dict[int, Any] = {}
 
     def value(self, node: ast.expr, site: Site, trail: Trail) -> Any:
-        """Return the value of an expression. Raises Unresolved."""
+        """Return the value of an expression. Raise Unresolved where it is not known."""
         if isinstance(node, ast.Constant):
             return node.value
-        evaluate = _VALUES.get(type(node))
-        if evaluate is None:
-            raise _computed(node)
         trail.step(node)
         trail.depth += 1
         try:
-            made = evaluate(self, node, site, trail)
+            made = self._evaluate(node, site, trail)
         except Unresolved:
             raise
         except Exception as error:  # constructors refuse in many ways, `re.error` among them
@@ -126,48 +118,53 @@ class Evaluator:
             raise Unresolved(f"'{show(node)}' is too large", node.lineno)
         return made
 
-    def _unary(self, node: ast.UnaryOp, site: Site, trail: Trail) -> Any:
-        if not isinstance(node.op, ast.USub):
-            raise _computed(node)
-        return -self.value(node.operand, site, trail)
+    def _evaluate(self, node: ast.expr, site: Site, trail: Trail) -> Any:
+        match node:
+            case ast.Name() | ast.Attribute():
+                return self._named(node, site, trail)
+            case ast.Call():
+                return self._call(node, site, trail)
+            case ast.UnaryOp(op=ast.USub()):
+                return -self.value(node.operand, site, trail)
+            case ast.BinOp() if type(node.op) in _OPERATORS:
+                left, right = self.value(node.left, site, trail), self.value(node.right, site, trail)
+                if isinstance(node.op, ast.Mult) and not all(
+                    isinstance(item, int | float) for item in (left, right)
+                ):
+                    raise _computed(node)
+                return _OPERATORS[type(node.op)](left, right)
+            case ast.List() | ast.Tuple() | ast.Set():
+                made: list[Any] = []
+                for item in node.elts:
+                    if isinstance(item, ast.Starred):
+                        made += self.value(item.value, site, trail)
+                    else:
+                        made.append(self.value(item, site, trail))
+                trail.steps += len(made)
+                return (
+                    made
+                    if isinstance(node, ast.List)
+                    else (tuple if isinstance(node, ast.Tuple) else set)(made)
+                )
+            case ast.Dict():
+                entries: dict[Any, Any] = {}
+                for key, value in zip(node.keys, node.values, strict=True):
+                    if key is None:
+                        entries |= self.value(value, site, trail)
+                    else:
+                        entries[self.value(key, site, trail)] = self.value(value, site, trail)
+                return entries
+            case ast.JoinedStr():
+                return "".join(self._text(part, site, trail) for part in node.values)
+        raise _computed(node)
 
-    def _binary(self, node: ast.BinOp, site: Site, trail: Trail) -> Any:
-        left, right = self.value(node.left, site, trail), self.value(node.right, site, trail)
-        are_numbers = isinstance(left, int | float) and isinstance(right, int | float)
-        if type(node.op) not in _OPERATORS or (isinstance(node.op, ast.Mult) and not are_numbers):
-            raise _computed(node)
-        return _OPERATORS[type(node.op)](left, right)
-
-    def _items(self, node: ast.List | ast.Tuple | ast.Set, site: Site, trail: Trail) -> Any:
-        made: list[Any] = []
-        for item in node.elts:
-            if isinstance(item, ast.Starred):
-                made += self.value(item.value, site, trail)
-            else:
-                made.append(self.value(item, site, trail))
-        trail.steps += len(made)
-        return made if isinstance(node, ast.List) else (tuple if isinstance(node, ast.Tuple) else set)(made)
-
-    def _dict(self, node: ast.Dict, site: Site, trail: Trail) -> Any:
-        made: dict[Any, Any] = {}
-        for key, value in zip(node.keys, node.values, strict=True):
-            if key is None:
-                made |= self.value(value, site, trail)
-            else:
-                made[self.value(key, site, trail)] = self.value(value, site, trail)
-        return made
-
-    def _text(self, node: ast.JoinedStr, site: Site, trail: Trail) -> Any:
-        parts: list[str] = []
-        for part in node.values:
-            if not isinstance(part, ast.FormattedValue):
-                parts.append(str(self.value(part, site, trail)))
-                continue
-            value = self.value(part.value, site, trail)
-            if part.format_spec is not None or not isinstance(value, str | int | float | None):
-                raise _computed(node)
-            parts.append(repr(value) if part.conversion == ord("r") else format(value))
-        return "".join(parts)
+    def _text(self, part: ast.expr, site: Site, trail: Trail) -> str:
+        if not isinstance(part, ast.FormattedValue):
+            return str(self.value(part, site, trail))
+        value = self.value(part.value, site, trail)
+        if part.format_spec is not None or not isinstance(value, str | int | float | None):
+            raise _computed(part)
+        return repr(value) if part.conversion == ord("r") else format(value)
 
     def _named(self, node: ast.Name | ast.Attribute, site: Site, trail: Trail) -> Any:
         if site.made and isinstance(node, ast.Name) and node.id in site.made:
@@ -177,81 +174,51 @@ class Evaluator:
             raise Unresolved(words, node.lineno, hint=hint)
         meaning = found.meaning
         if meaning is None:
-            return self._member(node, site, trail)
+            if isinstance(node, ast.Attribute) and node.attr in ("value", "name"):
+                owner = self.value(node.value, site, trail)
+                if isinstance(owner, enum.Enum):
+                    return getattr(owner, node.attr)
+            raise Unresolved(f"'{show(node)}' is not defined where it can be read", node.lineno)
         if isinstance(meaning, Known):
             dotted = known.canonical(meaning.name)
             thing = known.find(dotted)
-            is_code = callable(thing) and not isinstance(thing, type) and not dotted.startswith(_GENERATORS)
+            is_code = (
+                callable(thing) and not isinstance(thing, type) and not dotted.startswith("pydantic.alias_")
+            )
             if thing is known.MISSING or is_code:
                 words = f"'{show(node)}' is {meaning.name}, which is not known without importing it"
                 raise Unresolved(words, node.lineno)
             return thing
-        if isinstance(meaning, Module) or meaning.binding.kind != "value":
+        if isinstance(meaning, Module) or meaning.binding.value is None:
             raise _computed(node)
         binding, scope = meaning.binding, meaning.scope
-        value: Any = binding.value
         if scope.kind == "class" and scope is not site.scope:
-            return self._of_class(scope, binding.name, value, node, trail)
-        made = self.value(value, Site(scope), trail)
-        if isinstance(made, _MUTABLE) and binding.name in scope.file.changed:
+            cls = self.make_class(scope.node, scope.parent or scope, trail)
+            if isinstance(cls, enum.EnumMeta) and binding.name in cls.__members__:
+                return cls.__members__[binding.name]
+        made = self.value(binding.value, Site(scope), trail)  # type: ignore[arg-type]
+        if isinstance(made, list | dict | set) and scope.file.changes(binding.name):
             raise Unresolved(f"'{show(node)}' is changed after it is made", node.lineno)
         return made
 
-    def _of_class(self, scope: Scope, name: str, value: ast.expr, node: ast.expr, trail: Trail) -> Any:
-        """Return a member of an enum, or a constant of a plain class."""
-        cls = self.make_class(scope.node, scope.parent or scope, trail)
-        if isinstance(cls, enum.EnumMeta):
-            if name in cls.__members__:
-                return cls.__members__[name]
-        elif type(cls) is type and len(scope.names[name]) == 1 and not isinstance(value, ast.Call):
-            return self.value(value, Site(scope), trail)
-        raise _computed(node)
-
-    def _member(self, node: ast.Name | ast.Attribute, site: Site, trail: Trail) -> Any:
-        """Return the path of the file, or an attribute of an enum's member or of a path."""
-        if isinstance(node, ast.Name) and node.id == "__file__":
-            return site.path
-        if isinstance(node, ast.Attribute) and node.attr in ("value", "name", "parent"):
-            owner = self.value(node.value, site, trail)
-            if isinstance(owner, Path if node.attr == "parent" else enum.Enum):
-                return getattr(owner, node.attr)
-        raise Unresolved(f"'{show(node)}' is not defined where it can be read", node.lineno)
-
     def _call(self, node: ast.Call, site: Site, trail: Trail) -> Any:
         dotted = self.names.qualify(node.func, site)
-        if dotted in known.CALLS:
-            return self._construct(node, dotted, site, trail)
-        if dotted in _VARIABLES:
-            return self._variable(node, dotted, replace(site, lazy=True), trail)
         if dotted in known.TAKES_CODE and len(node.args) == 1 and not node.keywords:
             return known.find(dotted)(inert)
         method = node.func
-        if isinstance(method, ast.Attribute) and method.attr == "model_json_schema" and not node.args:
+        if isinstance(method, ast.Attribute) and method.attr == "model_json_schema":
             model = self.permit(method.value, site, trail)
-            if isinstance(model, type) and hasattr(model, "model_json_schema") and not node.keywords:
+            if hasattr(model, "model_json_schema") and not node.args and not node.keywords:
                 return model.model_json_schema()
-        if isinstance(method, ast.Attribute) and method.attr in ("absolute", "resolve") and not node.args:
-            path = self.value(method.value, site, trail)
-            if isinstance(path, Path) and path.is_absolute():  # `__file__` has no links in it
-                return path
-        raise _computed(node)
-
-    def _variable(self, node: ast.Call, dotted: str, site: Site, trail: Trail) -> Any:
-        """Return a TypeVar or NewType, once for all who use it."""
-        if id(node) not in self._variables:
-            hints = [self.permit(part, site, trail) for part in node.args[1:]]
-            options = {str(item.arg): self.permit(item.value, site, trail) for item in node.keywords}
-            name = self.value(node.args[0], site, trail)
-            self._variables[id(node)] = known.find(dotted)(name, *hints, **options)
-        return self._variables[id(node)]
-
-    def _construct(self, node: ast.Call, dotted: str, site: Site, trail: Trail) -> Any:
-        """Call one of the constructors that are known."""
+        if dotted in _VARIABLES:
+            return self._variable(node, dotted, replace(site, lazy=True), trail)
+        if dotted not in known.CALLS:
+            raise _computed(node)
         places: list[Any] = []
         keywords: dict[str, Any] = {}
-        given = [("", item) for item in node.args]
-        given += [(item.arg or "**", item.value) for item in node.keywords]
-        for name, item in given:
+        for name, item in [("", item) for item in node.args] + [
+            (item.arg or "**", item.value) for item in node.keywords
+        ]:
             if name == "**":
                 keywords |= self.value(item, site, trail)
             elif dotted in _FIELDS:
@@ -262,8 +229,18 @@ class Evaluator:
                 places.append(self.value(item, site, trail))
         return known.call(dotted, places, keywords)
 
+    def _variable(self, node: ast.Call, dotted: str, site: Site, trail: Trail) -> Any:
+        """Return a TypeVar or NewType, once for all who use it."""
+        if id(node) not in self._made:
+            hints = [self.permit(part, site, trail) for part in node.args[1:]]
+            options = {str(item.arg): self.permit(item.value, site, trail) for item in node.keywords}
+            self._made[id(node)] = known.find(dotted)(
+                self.value(node.args[0], site, trail), *hints, **options
+            )
+        return self._made[id(node)]
+
     def _take(self, name: str, node: ast.expr, site: Site, trail: Trail, keywords: dict[str, Any]) -> None:
-        """Take an argument of `Field(...)`; one that cannot be known is left out, with a remark."""
+        """Take an argument of `Field(...)`; one that cannot be known is left out, with a finding."""
         if name == "default_factory":
             dotted = self.names.qualify(node, site)
             keywords[name] = known.find(dotted) if dotted in known.GATHERING else inert
@@ -283,32 +260,11 @@ class Evaluator:
             return self.value(node, site, trail)
         except (Unresolved, RecursionError) as error:
             reason = error if isinstance(error, Unresolved) else Unresolved("it is nested too deeply")
-            shown = f"'{show(node)}'"
-            words = reason.message if shown in reason.message else f"{shown}: {reason.message}"
-            text = f"The default of '{name}' is not known, so it is not shown: {words}"
+            text = f"The default of '{name}' is not known, so it is not shown: {_explain(show(node), reason)}"
             trail.note(DEFAULT, text, site.path, reason.line or node.lineno, reason.hint or _WRITE_LITERAL)
             return unknown
 
     # --- annotations ---
-
-    def hint(self, node: ast.expr, site: Site, trail: Trail) -> Any:
-        """Return the hint. Raise Unresolved where it cannot be known, or where a part is too large; any other
-        part that cannot be known is Any."""
-        trail.step(node)
-        evaluate = _HINTS.get(type(node))
-        if evaluate is None:
-            raise Unresolved(f"'{show(node)}' is no annotation that can be read", node.lineno)
-        trail.depth += 1
-        try:
-            made = evaluate(self, node, site, trail)
-        except TypeError as error:
-            words = str(error).partition("\n")[0]
-            raise Unresolved(f"'{show(node)}' is refused at run time: {words}", node.lineno) from None
-        finally:
-            trail.depth -= 1
-        if isinstance(made, str):  # `typing` would evaluate it: no text of a file ever is
-            raise Unresolved(f"'{show(node)}' is text that is made when the code runs", node.lineno)
-        return made
 
     def permit(self, node: ast.expr, site: Site, trail: Trail) -> Any:
         """Return the hint, or Any with a finding."""
@@ -318,97 +274,102 @@ class Evaluator:
             if trail.depth and type(error) is not Unresolved:
                 raise
             reason = error if isinstance(error, Unresolved) else Unresolved("it is nested too deeply")
-            self.report(reason, node, site, trail)
+            self._report(reason, node, site, trail)
             return Any
 
-    def report(self, error: Unresolved, node: ast.expr, site: Site, trail: Trail) -> None:
-        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
-        shown = show(node).strip("'\"") if is_text else show(node)
-        why = error.message if f"'{shown}'" in error.message else f"'{shown}': {error.message}"
-        words = f"The annotation cannot be resolved, so anything is accepted: {why}"
+    def _report(self, error: Unresolved, node: ast.expr, site: Site, trail: Trail) -> None:
+        shown = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else show(node)
+        words = f"The annotation cannot be resolved, so anything is accepted: {_explain(shown, error)}"
         trail.note(HINT, words, site.path, error.line or node.lineno, error.hint or _SCAN_TOO)
 
-    def _hint_constant(self, node: ast.Constant, site: Site, trail: Trail) -> Any:
-        if isinstance(node.value, str):
-            inner = parse_annotation(node.value, node.lineno)
-            if inner is None:
-                raise Unresolved(f"{show(node)} is text that is no annotation", node.lineno)
-            return self.hint(inner, replace(site, lazy=True), trail)
-        return node.value  # None, `...`, or what building refuses as it would at run time
+    def hint(self, node: ast.expr, site: Site, trail: Trail) -> Any:
+        """Return the hint. Raise Unresolved where it cannot be known, or where a part is too large; any other
+        part that cannot be known is Any."""
+        trail.step(node)
+        trail.depth += 1
+        try:
+            with known.quiet():  # pydantic's classes warn about some arguments
+                made = self._read(node, site, trail)
+        except Unresolved:
+            raise
+        except Exception as error:  # each kind of class refuses its arguments in its own way
+            words = str(error).partition("\n")[0]
+            raise Unresolved(f"'{show(node)}' is refused at run time: {words}", node.lineno) from None
+        finally:
+            trail.depth -= 1
+        if isinstance(made, str):  # `typing` would evaluate it: no text of a file ever is
+            raise Unresolved(f"'{show(node)}' is text that is made when the code runs", node.lineno)
+        return made
 
-    def _hint_named(self, node: ast.Name | ast.Attribute, site: Site, trail: Trail) -> Any:
+    def _read(self, node: ast.expr, site: Site, trail: Trail) -> Any:
+        match node:
+            case ast.Constant(value=str(text)):
+                inner = parse_annotation(text, node.lineno)
+                if inner is None:
+                    raise Unresolved(f"{show(node)} is text that is no annotation", node.lineno)
+                return self.hint(inner, replace(site, lazy=True), trail)
+            case ast.Constant():
+                return node.value  # None, `...`, or what building refuses as it would at run time
+            case ast.Name() | ast.Attribute():
+                return self._named_hint(node, site, trail)
+            case ast.Subscript():
+                return self._subscript(node, site, trail)
+            case ast.BinOp(op=ast.BitOr()):
+                return _join([self.permit(item, site, trail) for item in _members(node)], node)
+            case ast.List():  # the parameters of a Callable
+                return [self.permit(item, site, trail) for item in node.elts]
+            case ast.Call():
+                return self.value(node, site, trail)
+        raise Unresolved(f"'{show(node)}' is no annotation that can be read", node.lineno)
+
+    def _named_hint(self, node: ast.Name | ast.Attribute, site: Site, trail: Trail) -> Any:
         found = self.names.find(node, site)
-        if found.meaning is None:
+        meaning = found.meaning
+        if meaning is None:
             raise Unresolved(f"'{show(node)}' is not defined where it can be read", node.lineno)
         for words, hint in found.doubts:
             trail.note(HINT, words, site.path, node.lineno, hint)
-        meaning = found.meaning
         if isinstance(meaning, Known):
             return self._outside(known.canonical(meaning.name), node, site, trail)
-        if not isinstance(meaning, BoundName) or meaning.binding.kind in ("function", "unknown"):
-            raise Unresolved(f"'{show(node)}' is no type", node.lineno)
-        binding = meaning.binding
-        if isinstance(binding.node, ast.ClassDef):
-            return self.make_class(binding.node, meaning.scope, trail)
-        return self.hint(binding.value, Site(meaning.scope), trail)  # type: ignore[arg-type]
+        if isinstance(meaning, BoundName) and isinstance(meaning.binding.node, ast.ClassDef):
+            return self.make_class(meaning.binding.node, meaning.scope, trail)
+        if isinstance(meaning, BoundName) and meaning.binding.value is not None:
+            return self.hint(meaning.binding.value, Site(meaning.scope), trail)
+        raise Unresolved(f"'{show(node)}' is no type", node.lineno)
 
     def _outside(self, dotted: str, node: ast.expr, site: Site, trail: Trail) -> Any:
         thing = known.find(dotted)
         if thing is not known.MISSING:
             return thing
         module, _, name = dotted.rpartition(".")
-        words = f"'{show(node)}' comes from {module or 'a module'}, which is not read"
-        unread = Unresolved(words, node.lineno)
+        unread = Unresolved(
+            f"'{show(node)}' comes from {module or 'a module'}, which is not read", node.lineno
+        )
         if module.partition(".")[0] not in PACKAGES or site.is_field:
             raise unread
         if name != "Context":
-            self.report(unread, node, site, trail)
+            self._report(unread, node, site, trail)
         return foreign_class(module, name)
 
-    def _hint_union(self, node: ast.BinOp, site: Site, trail: Trail) -> Any:
-        if not isinstance(node.op, ast.BitOr):
-            raise Unresolved(f"'{show(node)}' is no annotation", node.lineno)
-        members = _members(node)
-        first = members[:2]
-        if not site.lazy and any(isinstance(item, ast.Constant) and item.value is not None for item in first):
-            words = f"'{show(node)}' joins text to a type, which fails at run time in most cases"
-            trail.note(HINT, words, site.path, node.lineno, "put the whole of it into quotes")
-        hints = [self.permit(item, site, trail) for item in members]
-        _check_count(hints, node)
-        try:
-            return reduce(operator.or_, hints)
-        except TypeError:
-            return typing.Union[tuple(hints)]  # noqa: UP007 - built from a tuple
-
-    def _hint_subscript(self, node: ast.Subscript, site: Site, trail: Trail) -> Any:
+    def _subscript(self, node: ast.Subscript, site: Site, trail: Trail) -> Any:
         base = self.hint(node.value, site, trail)
         parts = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
-        if len(parts) > MAX_VALUES or any(isinstance(part, ast.Starred | ast.Slice) for part in parts):
+        if any(isinstance(part, ast.Starred | ast.Slice) for part in parts):
             raise Unresolved(f"'{show(node)}' cannot be read", node.lineno)
         if _is(base, "Literal"):
             return Literal[tuple(self.value(part, site, trail) for part in parts)]
-        if _is(base, "Annotated"):
-            return self._annotated(node, parts, site, trail)
+        if _is(base, "Annotated") and len(parts) > 1:
+            return self._annotated(parts, site, trail)
         if _is(base, "ClassVar"):
             return typing.ClassVar
         arguments = tuple(self.permit(part, site, trail) for part in parts)
         if base is typing.Union:
-            _check_count(arguments, node)
-            return typing.Union[arguments]  # noqa: UP007 - built from a tuple
+            return _join(list(arguments), node, is_written_out=True)
         if base in (Any, typing.NoReturn):
             return base  # something unknown, of whatever kind
-        argument = arguments if isinstance(node.slice, ast.Tuple) else arguments[0]
-        try:
-            if getattr(base, "__module__", "") in _QUIET:
-                return base[argument]
-            with known.quiet():  # pydantic's classes warn about some arguments
-                return base[argument]
-        except Exception as error:  # each kind of class refuses in its own way
-            raise TypeError(str(error)) from None
+        return base[arguments if isinstance(node.slice, ast.Tuple) else arguments[0]]
 
-    def _annotated(self, node: ast.Subscript, parts: list[ast.expr], site: Site, trail: Trail) -> Any:
-        if len(parts) < 2:
-            raise Unresolved(f"'{show(node)}' has no metadata", node.lineno)
+    def _annotated(self, parts: list[ast.expr], site: Site, trail: Trail) -> Any:
         metadata: list[Any] = []
         for part in parts[1:]:
             try:
@@ -422,33 +383,12 @@ class Evaluator:
         return Annotated[(inner, *metadata)] if metadata else inner
 
 
-_VALUES: dict[type[ast.expr], Callable[[Evaluator, Any, Site, Trail], Any]] = {
-    ast.UnaryOp: Evaluator._unary,
-    ast.BinOp: Evaluator._binary,
-    **dict.fromkeys((ast.List, ast.Tuple, ast.Set), Evaluator._items),
-    ast.Dict: Evaluator._dict,
-    ast.JoinedStr: Evaluator._text,
-    **dict.fromkeys((ast.Name, ast.Attribute), Evaluator._named),
-    ast.Call: Evaluator._call,
-}
-_HINTS: dict[type[ast.expr], Callable[[Evaluator, Any, Site, Trail], Any]] = {
-    ast.Constant: Evaluator._hint_constant,
-    **dict.fromkeys((ast.Name, ast.Attribute), Evaluator._hint_named),
-    ast.Subscript: Evaluator._hint_subscript,
-    ast.BinOp: Evaluator._hint_union,
-    # The parameters of a Callable:
-    ast.List: lambda self, node, site, trail: [self.permit(item, site, trail) for item in node.elts],
-    ast.Call: Evaluator.value,
-}
-
-
 def _computed(node: ast.expr) -> Unresolved:
     return Unresolved(f"'{show(node)}' is computed when the code runs", node.lineno, hint=_WRITE_LITERAL)
 
 
-def _check_count(members: Sequence[Any], node: ast.expr) -> None:
-    if len(members) > MAX_MEMBERS:
-        raise Unresolved("the union has too many members", node.lineno)
+def _explain(shown: str, error: Unresolved) -> str:
+    return error.message if f"'{shown}'" in error.message else f"'{shown}': {error.message}"
 
 
 def _members(node: ast.expr) -> list[ast.expr]:
@@ -458,6 +398,15 @@ def _members(node: ast.expr) -> list[ast.expr]:
         found.append(node.right)
         node = node.left
     return [node, *reversed(found)]
+
+
+def _join(members: list[Any], node: ast.expr, *, is_written_out: bool = False) -> Any:
+    if len(members) > MAX_MEMBERS:
+        raise Unresolved("the union has too many members", node.lineno)
+    try:
+        return typing.Union[tuple(members)] if is_written_out else reduce(operator.or_, members)  # noqa: UP007
+    except TypeError:
+        return typing.Union[tuple(members)]  # noqa: UP007 - built from a tuple
 
 
 def _is(thing: Any, name: str) -> bool:

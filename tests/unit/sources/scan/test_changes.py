@@ -15,12 +15,8 @@ OURS = "from toolcrib import MCPServer, tool\nserver = MCPServer('x')\n"
 ADD = f"{OURS}\n@tool\ndef add(a: int): 'Add.'\n\n"
 SAID = {
     "a hint": ("guessed-change", f"{ADD}add.__annotations__['a'] = str\n"),
-    "hints": ("guessed-change", f"{ADD}add.__annotations__.update(a=str)\n"),
-    "words": ("guessed-change", f"{ADD}setattr(add, '__doc__', 'Others.')\n"),
-    "something": ("guessed-change", f"{ADD}for key in input():\n    setattr(add, key, 'Others.')\n"),
-    "less": ("guessed-change", f"{ADD}delattr(add, '__wrapped__')\n"),
     "a name": (
-        "guessed-name",
+        "guessed-change",
         f"{OURS}def make(n):\n    def f(x: int): 'F.'\n    f.__name__ = n\n    return tool(f)\n"
         "a = make('one')\n",
     ),
@@ -62,7 +58,7 @@ def test_tools_of_a_factory_that_gives_names_are_no_duplicates(tmp_path: Path) -
     text = f"{OURS}def make(n):\n    def f(x: int): 'F.'\n    f.__name__ = n\n    return f\n"
     found = read(tmp_path, f"{text}server.add(make('one'))\nserver.add(make('two'))\n")
     assert not found.errors
-    assert "guessed-name" in {finding.code for finding in found.findings}
+    assert "guessed-change" in {finding.code for finding in found.findings}
 
 
 def test_what_follows_a_raise_is_not_reached(tmp_path: Path) -> None:

@@ -150,89 +150,17 @@ def test_a_computed_uri_is_announced_and_hides_nothing_else(tmp_path: Path) -> N
                 """Beg."""
         ''',
     )
-    assert named(found) == ["resource:shop://docs", "resource:shop://files", "prompt:beg"]
+    assert named(found) == ["prompt:beg"]
     messages = {finding.code: finding for finding in found.findings}
     assert "Option 'uri' (os.environ['URI']) cannot be told" in [
         finding.message.partition(" without")[0] for finding in found.findings
     ]
     assert messages["invalid-tool"].line == 12
-    assert messages["guessed-more"].tool == "shop://files"
-    assert messages["guessed-condition"].message.startswith("Prompt 'beg' is a guess")
+    assert messages["guessed-condition"].line == 19
     assert any("Option 'content'" in finding.message for finding in found.findings)
 
 
-FILES = """
-    from pathlib import Path
-    from toolcrib import MCPServer
-
-    HERE = Path(__file__).resolve().parent
-    server = MCPServer("shop")
-    server.add_resource("shop://docs", HERE / "docs", description="The manual.")
-    server.add_resource("shop://start", Path(__file__).parent / "docs" / "start.md")
-    server.add_skills(HERE / "skills")
-    server.add_skills(str(HERE / "skills"), "acme")
-"""
-
-
-def write_files(folder: Path) -> None:
-    for name, text in {
-        "docs/start.md": "# Start",
-        "docs/more/table.csv": "a,b",
-        "skills/tea/SKILL.md": "---\nname: tea\ndescription: Make tea.\n---\nBoil water.",
-        "skills/tea/notes.md": "Green tea needs less heat.",
-        "skills/wrong/SKILL.md": "---\nname: other\ndescription: In another folder.\n---\n",
-    }.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-
-
-def test_files_folders_and_skills_are_listed_as_the_server_lists_them(tmp_path: Path) -> None:
-    write_files(tmp_path)
-    found = scan_text(tmp_path, FILES)
-    imported = {tool.reference: tool for tool in collect(load_file(tmp_path / "shop.py")).resources}
-    assert sorted(named(found)) == sorted(imported)
-    assert "resource:shop://docs/{+path}" in imported
-    assert "resource:skill://acme/tea/notes.md" in imported
-    for tool in found.features:
-        assert tool.to_wire() == imported[tool.reference].to_wire()
-        assert (tool.source, tool.digest) == (
-            imported[tool.reference].source,
-            imported[tool.reference].digest,
-        )
-    assert set(codes(found)) == {"invalid-skill"}
-    assert found.features[0].source.line == 7
-
-
-def test_a_folder_that_is_computed_missing_or_elsewhere_is_a_finding(tmp_path: Path) -> None:
-    write_files(tmp_path)
-    (tmp_path / "app").mkdir()
-
-    def messages_with(parent: str) -> list[str]:
-        found = scan_text(tmp_path / "app", FILES.replace("resolve().parent\n", f"{parent}\n"))
-        assert named(found) == ["resource:shop://docs", "resource:shop://start"]
-        assert {finding.line for finding in found.findings} == {7, 8, 9, 10}
-        return [finding.message for finding in found.findings]
-
-    computed = messages_with("resolve().parents[1]")
-    assert "Option 'folder' (HERE / 'skills') cannot be told without running the code" in computed
-    missing = messages_with("resolve().parent")
-    assert f"Skills are not listed: '{tmp_path / 'app' / 'skills'}' does not exist here" in missing
-    above = messages_with("resolve().parent.parent")
-    assert f"Skills are not listed: '{tmp_path / 'skills'}' is not beside the scanned files" in above
-    place = f"a folder is a resource for each file, and '{tmp_path / 'docs'}' is not beside the scanned files"
-    assert f"Resource 'shop://docs' is a guess: {place}" in above
-
-
-def test_skills_above_the_code_are_listed_if_the_scanned_folder_has_both(tmp_path: Path) -> None:
-    write_files(tmp_path)
-    (tmp_path / "src").mkdir()
-    code = FILES.replace("resolve().parent\n", "resolve().parent.parent\n")
-    assert "resource:skill://tea/SKILL.md" not in named(scan_text(tmp_path / "src", code))
-    assert "resource:skill://tea/SKILL.md" in named(scan(tmp_path))
-
-
-def test_what_a_function_adds_to_the_server_that_it_is_passed_is_listed(tmp_path: Path) -> None:
-    write_files(tmp_path)
+def test_skills_files_and_folders_are_one_finding_each(tmp_path: Path) -> None:
     found = scan_text(
         tmp_path,
         """
@@ -240,33 +168,15 @@ def test_what_a_function_adds_to_the_server_that_it_is_passed_is_listed(tmp_path
         from toolcrib import MCPServer
 
         server = MCPServer("shop")
-
-        def register(server):
-            server.add_resource("shop://tea", "tea")
-            server.add_skills(Path(__file__).parent / "skills")
-
-        register(server)
+        server.add_skills(Path(__file__).parent / "skills")
+        server.add_resource("shop://docs", Path(__file__).parent / "docs")
         """,
     )
-    assert {"resource:shop://tea", "resource:skill://tea/SKILL.md"} <= set(named(found))
-
-
-def test_a_link_out_of_the_scanned_folder_is_not_followed(tmp_path: Path) -> None:
-    write_files(tmp_path)
-    (tmp_path / "app").mkdir()
-    for name in ("docs", "skills"):
-        (tmp_path / "app" / name).symlink_to(tmp_path / name)
-    found = scan_text(tmp_path / "app", FILES)
-    assert named(found) == ["resource:shop://docs", "resource:shop://start"]
-    assert sum("is not beside the scanned files" in item.message for item in found.findings) == 4
-
-
-def test_only_so_many_folders_are_listed(tmp_path: Path) -> None:
-    write_files(tmp_path)
-    calls = "".join(f"    server.add_resource('shop://{n}', HERE / 'docs')\n" for n in range(30))
-    found = scan_text(tmp_path, FILES + calls)
-    assert sum(name.endswith("{+path}") for name in named(found)) == 18  # and two of skills
-    assert any("only 20 folders are read" in finding.message for finding in found.findings)
+    assert not found.features
+    assert [(finding.code, finding.line) for finding in found.findings] == [
+        ("guessed-more", 6),
+        ("unresolved-option", 7),
+    ]
 
 
 def test_a_prompt_and_a_tool_may_share_a_name_but_two_prompts_may_not(tmp_path: Path) -> None:

@@ -16,12 +16,12 @@ CASES = {
     "a wrapper that nobody knows": (
         f"from elsewhere import retry\n{F}server.add(retry(f))\n",
         ["f"],
-        {"guessed-decorator"},
+        set(),
     ),
     "a wrapper out of a factory that nobody knows": (
         f"from elsewhere import retry\n{F}server.tool()(retry('x')(f))\n",
         ["f"],
-        {"guessed-decorator"},
+        set(),
     ),
     "a lambda": ("server.add(lambda a: a, name='x')\n", [], {"unresolved-tool"}),
     "a partial": (
@@ -38,8 +38,8 @@ CASES = {
     "a local name that is certain": (
         f"{F}def register(s, name='a', *, title='T'):\n    s.add(f, name=name, title=title)\n"
         "register(server)\nregister(server, 'b', title='U')\n",
-        ["a", "b"],
-        set(),
+        ["f"],
+        {"unresolved-option"},
     ),
     "a local name that changes": (
         f"{F}def register(s):\n    name = 'a'\n    s.add(f, name=name)\n    name = 'b'\n    s.add(f, name=name)\n"
@@ -49,28 +49,23 @@ CASES = {
     ),
     "a loop inside a function": (
         f"{F}def register(s):\n    for name in ('a', 'b'):\n        s.tool(name=name)(f)\nregister(server)\n",
-        ["a", "b"],
-        set(),
-    ),
-    "keywords that are passed on": (
-        f"{F}def put(s, fn, **more):\n    s.add(fn, **more)\nput(server, f, name='x')\n",
         ["f"],
-        {"unresolved-option"},
+        {"guessed-condition", "unresolved-option"},
     ),
     "places that are passed on": (
         f"{F}def put(*functions):\n    for fn in functions:\n        server.add(fn)\nput(f)\n",
         [],
-        {"unresolved-tool"},
+        {"guessed-condition", "unresolved-tool"},
     ),
     "a table of functions": (
         f"{F}TOOLS = {{'x': f, 'y': f}}\nfor name, fn in TOOLS.items():\n    server.add(fn, name=name)\n",
-        ["x", "y"],
-        set(),
+        [],
+        {"guessed-condition", "unresolved-tool"},
     ),
     "a loop that nobody can follow": (
         f"import os\n{F}for name in os.listdir():\n    server.add(f, name=name)\n",
         ["f"],
-        {"guessed-loop", "unresolved-option"},
+        {"guessed-condition", "unresolved-option"},
     ),
     "both sides of a condition": (
         "import os\nif os.sep == '/':\n    @tool\n    def g(a: int):\n        '''One.'''\nelse:\n"
@@ -89,12 +84,12 @@ CASES = {
         "class Desk:\n    def register(self, s: MCPServer):\n        @s.tool\n        def inner(a: int):\n"
         "            '''Inner.'''\n",
         ["inner"],
-        {"guessed-call"},
+        set(),
     ),
     "a mark in a function that nobody calls": (
         "def make():\n    @tool\n    def inner(a: int):\n        '''Inner.'''\n",
         ["inner"],
-        {"guessed-call"},
+        set(),
     ),
     "a server of a class of one's own": (
         f"class Mine(MCPServer):\n    pass\nmine = Mine('m')\n{F}mine.add(f)\n",
@@ -104,12 +99,12 @@ CASES = {
     "a server that chooses its tools": (
         f"class Mine(MCPServer):\n    def list_tools(self): ...\nmine = Mine('m')\n{F}mine.add(f)\n",
         ["f"],
-        {"guessed-server"},
+        set(),
     ),
     "a server from a subscript": (
         f"SERVERS = {{'a': server}}\n{F}SERVERS['a'].tool()(f)\n",
         ["f"],
-        {"guessed-server"},
+        set(),
     ),
     "tools that are taken back": (
         f"{F}server.add(f)\nserver.add(f, name='gone')\nserver.registry.remove('gone')\n",
@@ -129,7 +124,7 @@ CASES = {
     "a decorator from nowhere": (
         "from elsewhere import *\n@tool_of_ours\n@tool\ndef g(a: int):\n    '''Words.'''\n",
         ["g"],
-        {"guessed-decorator"},
+        set(),
     ),
     "an async function that is run": (
         f"import asyncio\n{F}async def main():\n    server.add(f)\nasyncio.run(main())\n",
@@ -139,7 +134,7 @@ CASES = {
     "an async function that is not": (
         f"{F}async def main():\n    server.add(f)\nmain()\n",
         ["f"],
-        {"guessed-call"},
+        set(),
     ),
     "a list that holds itself": (
         "TOOL_DEFINITIONS = []\nTOOL_DEFINITIONS.append(TOOL_DEFINITIONS)\nTOOL_DEFINITIONS += TOOL_DEFINITIONS\n",
@@ -156,12 +151,6 @@ CASES = {
         "    def m(self) -> int:\n        '''Words.'''\n        return 1\n",
         ["m"],
         {"guessed-list"},
-    ),
-    "an application that its constructor names": (
-        "class A(Application):\n    def __init__(self):\n        super().__init__(name='b')\n"
-        "    @tool\n    def m(self) -> int:\n        '''Words.'''\n        return 1\nserver.add(A(), namespace=True)\n",
-        ["a_m"],
-        {"guessed-name"},
     ),
     "a thousand parameters": (
         f"@tool\ndef g({', '.join(f'a{n}' for n in range(1000))}):\n    '''Words.'''\n",
@@ -208,13 +197,12 @@ def test_an_unknown_server_keeps_to_the_rules_of_what_is_imported_beside_it(tmp_
     assert found.tools[0].definition.input_schema == {"type": "object", "properties": {}}
 
 
-def test_a_guess_says_why(tmp_path: Path) -> None:
-    text = "import os\nif os.environ.get('X'):\n    @tool\n    def g(a: int):\n        '''Words.'''\n"
+def test_a_condition_is_one_finding_at_its_line(tmp_path: Path) -> None:
+    text = "import os\nif os.environ.get('X'):\n"
+    text += "".join(f"    @tool\n    def {name}(a: int):\n        '''Words.'''\n" for name in "gh")
     (finding,) = scanned(tmp_path, HEAD + text).findings
-    assert finding.message == (
-        "Tool 'g' is a guess: whether it is registered depends on `os.environ.get('X')`"
-    )
-    assert (finding.level, finding.line) == ("advice", 5)
+    assert finding.message == "What is registered here depends on `os.environ.get('X')`"
+    assert (finding.level, finding.line, finding.tool) == ("advice", 4, None)
 
 
 def test_two_servers_of_other_libraries_keep_their_own_rule_for_one_name_twice(tmp_path: Path) -> None:
@@ -271,14 +259,35 @@ def test_functions_that_may_never_meet_are_no_duplicates(tmp_path: Path) -> None
     [
         "def tool(context=None):\n    return lambda f: f\n@tool(context='x')\n",
         "def tool(f):\n    TOOLS.append(f)\n    return f\nTOOLS = []\n@tool\n",
-        "from smolagents import tool\n@tool\n",
-        "from elsewhere import *\n@tool(context='x')\n",
+        "from .elsewhere import *\n@tool(context='x')\n",
+        "def register_tool(name):\n    return lambda g: server.tool(g, name=name)\n@register_tool('f')\n",
+        "def later(f):\n    server.tool(f)\n    return f\n@later\n",
     ],
 )
-def test_a_decorator_called_tool_of_somebody_else_marks_nothing(tmp_path: Path, own: str) -> None:
-    found = scanned(tmp_path, f"from toolcrib import MCPServer\n{own}def f(*args):\n    '''Words.'''\n")
+@pytest.mark.parametrize("library", ["fastmcp import FastMCP", "toolcrib import MCPServer"])
+def test_a_decorator_that_the_author_wrote_registers(tmp_path: Path, own: str, library: str) -> None:
+    head = f"from {library} as Server\nserver = Server('x')\n"
+    found = scanned(tmp_path, f"{head}{own}def f(a: int):\n    '''Words.'''\n")
+    assert [tool.name for tool in found.tools] == ["f"]
+    assert not found.findings
+
+
+def test_a_decorator_that_only_wraps_registers_nothing(tmp_path: Path) -> None:
+    text = "import functools\nfrom fastmcp import FastMCP\nmcp = FastMCP('x')\ndef log_tool(f):\n"
+    text += "    @functools.wraps(f)\n    def inner(*args):\n        return f(*args)\n    return inner\n"
+    text += "@log_tool\ndef g(a: int):\n    '''Words.'''\n@mcp.tool()\n@log_tool\ndef h(a: int):\n    '''Words.'''\n"
+    assert [tool.name for tool in scanned(tmp_path, text).tools] == ["h"]
+
+
+@pytest.mark.parametrize(
+    "text", ["from smolagents import tool\n@tool\n", "import pydantic_ai\na = pydantic_ai.Agent()\n@a.tool\n"]
+)
+def test_a_decorator_of_a_library_for_something_else_is_one_finding(tmp_path: Path, text: str) -> None:
+    decorator = text.splitlines()[-1]
+    text += f"def f(a: int):\n    '''Words.'''\n{decorator}\ndef g(a: int):\n    '''Words.'''\n"
+    found = scanned(tmp_path, f"from toolcrib import MCPServer\n{text}")
     assert not found.tools
-    assert not found.errors or {finding.code for finding in found.errors} == {"no-marked-tools"}
+    assert [finding.code for finding in found.findings] == ["other-decorator"]
 
 
 def test_the_decorator_of_fastmcp_gives_its_options_to_add_tool(tmp_path: Path) -> None:
@@ -296,8 +305,8 @@ def test_a_wrapper_of_a_function_that_is_not_known_is_not_refused(tmp_path: Path
     assert not scanned(tmp_path, text).errors
 
 
-def test_a_file_that_is_given_a_server_is_read(tmp_path: Path) -> None:
-    (tmp_path / "more.py").write_text("def f(a: int):\n    '''Words.'''\ndef fill(s):\n    s.add(f)\n")
+def test_a_file_that_registers_on_what_it_is_given_is_read(tmp_path: Path) -> None:
+    (tmp_path / "more.py").write_text("def fill(s):\n    @s.tool\n    def f(a: int):\n        '''Words.'''\n")
     text = "from toolcrib import MCPServer\nfrom more import fill\nserver = MCPServer('x')\nfill(server)\n"
     (tmp_path / "app.py").write_text(text)
     assert [tool.name for tool in scan(tmp_path).tools] == ["f"]

@@ -86,12 +86,10 @@ def test_a_catalog_of_two_servers_can_be_built() -> None:
 # --- classes -----------------------------------------------------------------------------------------
 
 
-def test_a_class_that_needs_arguments_is_read_and_the_reason_given() -> None:
+def test_a_class_that_needs_arguments_is_read() -> None:
     found = scan(SAMPLES / "needing.py")
     assert names(found) == ["send_mail"]
-    (finding,) = found.findings
-    assert "MailApp cannot be created without arguments" in finding.message
-    assert finding.tool == "send_mail"
+    assert not found.findings
 
 
 def test_a_method_with_keywords_takes_further_properties_in_the_scan_and_when_imported() -> None:
@@ -119,7 +117,7 @@ def test_a_method_with_keywords_takes_further_properties_in_the_scan_and_when_im
 def test_tools_that_a_server_class_registers_on_itself_are_found() -> None:
     found = scan(SAMPLES / "own_server.py")
     assert names(found) == ["close_desk", "open_desk", "ring", "ring_twice"]
-    assert codes(found) == {"guessed-server"}
+    assert not found.findings
 
 
 # --- low-level servers -------------------------------------------------------------------------------
@@ -130,7 +128,7 @@ def test_the_literal_list_of_a_low_level_server_is_read() -> None:
     assert names(found) == ["convert_time", "get_time"]
     assert schema(found, "get_time")["required"] == ["zone"]
     assert schema(found, "convert_time")["properties"]["time"]["description"] == "Which time"
-    assert codes(found) == {"low-level-server"}
+    assert not found.findings
 
 
 LOW_LEVEL = """
@@ -179,40 +177,78 @@ def test_a_list_in_a_constant_or_built_by_appending_is_read(tmp_path: Path) -> N
 # --- functions that register -------------------------------------------------------------------------
 
 
-def test_factories_and_registering_functions_are_followed() -> None:
+def test_tools_in_functions_are_listed_whoever_calls_them() -> None:
     found = scan(SAMPLES / "factories.py")
-    assert names(found) == ["double", "halve", "negate", "never_called"]
-    assert [finding.tool for finding in found.findings] == ["never_called"]
+    assert names(found) == ["negate", "never_called"]
+    assert codes(found) == {"guessed-condition", "unresolved-tool"}  # a loop over functions
 
 
-def test_a_guard_before_a_registration_is_announced() -> None:
+def test_a_condition_around_a_registration_is_announced() -> None:
     found = scan(SAMPLES / "guards.py")
     assert names(found) == ["debug", "delete_everything", "status"]
-    assert sorted(finding.tool or "" for finding in found.findings) == ["debug", "delete_everything"]
+    assert [(finding.code, finding.line) for finding in found.findings] == [("guessed-condition", 22)]
 
 
-GUARDS = {
-    "a loop that skips": (
-        "for f in [work]:\n    if not os.environ.get('X'):\n        continue\n    mcp.add_tool(f)\n"
-    ),
-    "a call below a condition": (
-        "def register(m):\n    m.add_tool(work)\nif os.environ.get('X'):\n    register(mcp)\n"
-    ),
-    "an early return of the caller": (
-        "def register(m):\n    m.add_tool(work)\n"
-        "def setup():\n    if os.sep:\n        return\n    register(mcp)\nsetup()\n"
-    ),
-}
+RECORDS = """
+from mcp import types
+from mcp.types import Prompt, PromptArgument
+NAME = "second"
+def describe():
+    return types.Tool(name="first", description="Is first.", inputSchema={"type": "object", "properties": {}})
+def other(name):
+    yield types.Tool(name=NAME, inputSchema=compute())
+    yield types.Tool(name=name, inputSchema={})
+    yield Prompt(name="plan a trip", arguments=[PromptArgument(name="to", required=True)])
+class Tool:
+    pass
+MINE = Tool(name="third", description="Is third.", inputSchema={"type": "object", "properties": {"a": {}}})
+LETTER = Tool(name="no tool")
+"""
 
 
-@pytest.mark.parametrize("name", GUARDS)
-def test_whatever_may_skip_a_registration_is_announced(tmp_path: Path, name: str) -> None:
-    head = (
-        "import os\nfrom fastmcp import FastMCP\nmcp = FastMCP('x')\ndef work(a: int) -> int:\n    'Work.'\n"
+def test_records_with_a_name_are_listed_wherever_they_are_written(tmp_path: Path) -> None:
+    found = scan(lay(tmp_path, server=RECORDS))
+    assert names(found) == ["first", "second", "third"]
+    assert [(item.code, item.tool, item.line) for item in found.findings] == [
+        ("unresolved-tool", None, 9),
+        ("unresolved-option", "second", 8),
+    ]
+    (prompt,) = found.features
+    assert prompt.to_wire() == {
+        "name": "plan a trip",
+        "arguments": [{"name": "to", "required": True}],
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "server.request_handlers[types.ListToolsRequest] = handle",
+        "other = Server('y', on_list_tools=handle)",
+    ],
+)
+def test_a_handler_that_is_set_is_looked_at_like_a_decorated_one(tmp_path: Path, text: str) -> None:
+    head = "from mcp import types\nfrom mcp.server import Server\nserver = Server('x')\n"
+    head += "async def handle(request):\n"
+    found = scan(lay(tmp_path, server=f"{head}    return types.ListToolsResult(tools=load())\n{text}\n"))
+    assert [(finding.code, finding.line) for finding in found.findings] == [("guessed-list", 4)]
+
+
+def test_a_mounted_server_gives_its_tools_a_prefix(tmp_path: Path) -> None:
+    head = "from fastmcp import FastMCP\nfrom elsewhere import other\na, b = FastMCP('a'), FastMCP('b')\n"
+    mounts = "a.mount(b, namespace='in')\na.mount(other)\n"
+    found = scan(lay(tmp_path, server=head + TOOL.format(server="b", name="echo") + mounts))
+    assert names(found) == ["in_echo"]
+    assert [(finding.code, finding.line) for finding in found.findings] == [("guessed-server", 10)]
+
+
+def test_what_may_take_tools_back_is_one_finding(tmp_path: Path) -> None:
+    head = "from fastmcp import FastMCP\nmcp = FastMCP('a')\n"
+    found = scan(
+        lay(tmp_path, server=head + TOOL.format(server="mcp", name="echo") + "mcp.remove_tool('echo')\n")
     )
-    found = scan(lay(tmp_path, server=head + GUARDS[name]))
-    assert names(found) == ["work"]
-    assert codes(found) & {"guessed-condition", "guessed-loop"}
+    assert names(found) == ["echo"]
+    assert [(finding.code, finding.line) for finding in found.findings] == [("guessed-server", 8)]
 
 
 def test_registering_functions_of_other_modules_are_followed(tmp_path: Path) -> None:
@@ -248,9 +284,8 @@ def test_registering_functions_of_other_modules_are_followed(tmp_path: Path) -> 
             """,
     )
     found = scan(tmp_path / "desk")
-    assert names(found) == ["my_note", "search"]
-    assert not found.findings
-    assert set(found.servers.values()) == {"desk"} or len(found.servers) == 2
+    assert names(found) == ["note", "search"]
+    assert codes(found) == {"unresolved-option"}  # the prefix of a name
 
 
 # --- files -------------------------------------------------------------------------------------------
@@ -261,7 +296,7 @@ def test_the_program_of_a_package_is_scanned(tmp_path: Path) -> None:
     lay(tmp_path, app__slash____init__="", app__slash____main__=main + "\nmcp.run()\n")
     found = scan(tmp_path / "app")
     assert names(found) == ["echo"]
-    assert codes(found) == {"guessed-main"}  # it is there to be run, so it may start its server
+    assert not found.findings
 
 
 def test_relative_imports_of_a_package_file_are_followed(tmp_path: Path) -> None:

@@ -257,5 +257,4 @@ def test_a_generated_file_with_thousands_of_tools_ends(folder: Path) -> None:
     body = "".join(f"@s.tool\ndef f{n}(): '''W.'''\n" for n in range(3_000))
     write(folder / "a.py", f"from toolcrib import MCPServer\ns = MCPServer('x')\n{body}")
     found = scan(folder)
-    assert len(found.tools) == 1_000
-    assert "guessed-more" in codes(found)
+    assert len(found.tools) == 3_000
