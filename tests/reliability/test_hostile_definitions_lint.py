@@ -165,7 +165,7 @@ def test_the_usual_orders_are_pointed_at(text: str) -> None:
     assert codes_of(place(text, "parameter"))
 
 
-def test_no_rule_for_planted_text_reports_an_honest_definition() -> None:
+def test_no_rule_for_injected_text_reports_an_honest_definition() -> None:
     tools = [describe(definition) for definition in benign_definitions()]
     codes = {rule.code for rule in SUSPICION_RULES}
     assert len(tools) >= 400

@@ -18,7 +18,7 @@ import pytest
 from tests.support.small_tools import named, names
 from tests.support.source_folders import forgotten_imports, write
 from toolcrib import Context, MCPServer, Tool, ToolRegistry, collect
-from toolcrib.catalog.lint import advise
+from toolcrib.catalog.lint import inspect_tools
 from toolcrib.errors import InvalidNameError, RegistrationClosedError, ToolTimeoutError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -110,7 +110,7 @@ def test_a_16_names_are_short_lower_case_and_plain(tools: ToolRegistry) -> None:
             tools.add(named(wrong))
     for name, advised in (("FindOrders", True), ("find-orders", True), ("find_orders", False)):
         tool = named(name)
-        assert ("name-style" in {finding.code for finding in advise(tool.definition, tool)}) is advised
+        assert ("name-style" in {finding.code for finding in inspect_tools([tool]).findings}) is advised
 
 
 def test_a_17_every_parameter_should_have_type_and_description() -> None:
@@ -123,7 +123,7 @@ def test_a_17_every_parameter_should_have_type_and_description() -> None:
         return str(text)
 
     tool = Tool.from_function(find)
-    said = {(finding.code, finding.parameter) for finding in advise(tool.definition, tool)}
+    said = {(finding.code, finding.parameter) for finding in inspect_tools([tool]).findings}
     assert {
         ("untyped-parameter", "text"),
         ("undocumented-parameter", "text"),

@@ -85,8 +85,7 @@ def test_t_25_parameters_have_words_defaults_and_rules_that_agree() -> None:
 
     found = codes(handle, name="find_orders", description="Find the orders.", input_schema=schema)
     assert {
-        ("other-default", "limit"),
-        ("repeated-choice", "state"),
+        ("duplicate-choice", "state"),
         ("impossible-limits", "page"),
         ("unknown-required", "missing"),
     } <= found
@@ -126,15 +125,10 @@ def test_c_19_docstrings_have_an_example_where_a_call_is_not_plain_and_simple_an
         """Send a note."""
         return ""
 
-    def nest(deep: dict[str, list[dict[str, list[dict[str, list[int]]]]]]) -> str:
-        """Take something deep."""
-        return ""
-
     assert ("no-example", None) in codes(send_letter)
     assert ("no-example", None) not in codes(send_card)
     assert ("no-example", None) not in codes(find_orders)
     assert ("no-example", None) not in codes(send_note)
-    assert ("deep-parameter", "deep") in codes(nest)
 
 
 def test_g_14_metadata_is_linted_in_a_pipeline_with_codes_json_and_exit_code(
@@ -144,14 +138,14 @@ def test_g_14_metadata_is_linted_in_a_pipeline_with_codes_json_and_exit_code(
     Path("orders.py").write_text(
         "from toolcrib import tool\n\n\n@tool\ndef delete_order(number):\n    '''Delete it for good.'''\n"
     )
-    done = CliRunner().invoke(app, ["lint", "--static", "orders.py", "--json"])
+    done = CliRunner().invoke(app, ["check", "--static", "--strict", "orders.py", "--json"])
     found = json.loads(done.stdout)["findings"]
     assert done.exit_code == 1
     assert {finding["code"]: (finding["level"], finding["line"]) for finding in found} == {
-        "unmarked-risk": ("warning", 4),
+        "missing-destructive-hint": ("warning", 4),
         "undocumented-parameter": ("advice", 5),
         "untyped-parameter": ("warning", 5),
     }
     text = Path("orders.py").read_text()
     Path("orders.py").write_text(text.replace("(number):", "(number):  # toolcrib: ignore"))
-    assert CliRunner().invoke(app, ["lint", "--static", "orders.py"]).exit_code == 0
+    assert CliRunner().invoke(app, ["check", "--static", "--strict", "orders.py"]).exit_code == 0

@@ -14,7 +14,7 @@ import pytest
 from tests.support.document_t import ADD, HELLO, SAMPLES, handle_add, handle_hello, sample_entry
 from tests.support.source_folders import forgotten_imports, write
 from toolcrib import Context, MCPServer, ToolError, collect, validate_tool_definition, validate_tool_schema
-from toolcrib.catalog.lint import advise
+from toolcrib.catalog.lint import inspect_tools
 
 
 @pytest.fixture
@@ -173,7 +173,7 @@ def test_t_24_t_25_advice_on_names_descriptions_and_parameters_is_given() -> Non
         return customer
 
     made = [found.tools[0] for found in (collect(DoStuff), collect(find_orders))]
-    codes = [{finding.code for finding in advise(item.definition, item)} for item in made]
+    codes = [{finding.code for finding in inspect_tools([item]).findings} for item in made]
     assert {"name-style", "short-description", "undocumented-parameter", "untyped-parameter"} <= codes[0]
     assert codes[1] == set()
 

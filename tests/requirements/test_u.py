@@ -19,7 +19,7 @@ from tests.support.document_u import (
     without_output,
 )
 from toolcrib import APIApplication, MCPServer, Tool, ToolAlreadyExistsError, ToolRegistry
-from toolcrib.catalog.lint import advise
+from toolcrib.catalog.lint import inspect_tools
 from toolcrib.errors import SourceError
 from toolcrib.schema.docstrings import parse_docstring
 
@@ -136,10 +136,10 @@ def test_u_31_the_documents_advice_is_given() -> None:
         """Search."""
 
     tool = Tool.from_function(search_repos)
-    found = {finding.code for finding in advise(tool.definition, tool)}
+    found = {finding.code for finding in inspect_tools([tool]).findings}
     good = Tool.from_function(GitHubApp().create_issue)
     assert found
-    assert not {finding.code for finding in advise(good.definition, good)} & found
+    assert not {finding.code for finding in inspect_tools([good]).findings} & found
 
 
 def test_u_32_the_recipe_for_debugging_finds_nothing_to_debug() -> None:

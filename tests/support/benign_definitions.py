@@ -1,4 +1,4 @@
-"""Honest definitions that come close to planted ones: no rule for planted text may report one of them.
+"""Honest definitions that come close to injected ones: no rule for injected text may report one of them.
 
 All were written for the tests, in the manner of public servers: name, description, parameters.
 """

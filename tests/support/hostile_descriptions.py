@@ -1,4 +1,4 @@
-"""Planted instructions in whole descriptions: a harmless sentence, then the order. The rules were extended with them.
+"""Injected instructions in whole descriptions: a harmless sentence, then the order. The rules were extended with them.
 
 Before that, they reported 37 of the first 62, 9 of the next 40 and 9 of the last 32.
 """

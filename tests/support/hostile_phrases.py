@@ -1,4 +1,4 @@
-"""Planted instructions as lists of sentences, by their goal. All were written for the tests."""
+"""Injected instructions as lists of sentences, by their goal. All were written for the tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A second set of planted instructions. The rules missed a third of them and were extended since."""
+"""A second set of injected instructions. The rules missed a third of them and were extended since."""
 
 from __future__ import annotations
 

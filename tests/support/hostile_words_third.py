@@ -1,4 +1,4 @@
-"""A third set of planted instructions. The rules caught a sixth of them and were extended since."""
+"""A third set of injected instructions. The rules caught a sixth of them and were extended since."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fourth set of planted instructions, written after the rules, for which no rule was written.
+"""A fourth set of injected instructions, written after the rules, for which no rule was written.
 
 It measures the rules on unexpected phrasings. A rule must never be changed to catch one of these: extend the
 rules with a new set instead.

@@ -186,7 +186,7 @@ def test_a_switch_given_with_a_source_must_fit_a_group_of_it(
     for things in ([named("a", group="math")], named("b")):
         caplog.clear()
         (finding,) = server.add(things, switches={"enable_maths_tools": True}).findings
-        assert (finding.code, finding.level) == ("idle-switch", "warning")
+        assert (finding.code, finding.level) == ("unused-switch", "warning")
         assert "'enable_maths_tools' matches no group" in finding.message
         assert caplog.messages == [str(finding)]
 

@@ -10,12 +10,21 @@ from toolcrib.tool import Tool
 
 @dataclass(slots=True)
 class Catalog:
-    """Components whose definitions are built, and findings about them and the rest. `label` says where they
-    are from, for people."""
+    """Components that are listed, those that are `hidden` because they are disabled or older versions, and
+    findings about all of them and the rest. `label` says where they are from, for people."""
 
     components: list[Tool] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     label: str = ""
+    hidden: list[Tool] = field(default_factory=list)
+    servers: dict[int, str] = field(default_factory=dict)
+    """The names of the servers in source files, by the ids of their tools."""
+    files: int = 0
+    """The number of source files that were read."""
+
+    @property
+    def everything(self) -> list[Tool]:
+        return [*self.components, *self.hidden]
 
     @property
     def tools(self) -> list[Tool]:
@@ -34,7 +43,7 @@ class Catalog:
         """Keep the first component of each kind, name and version, and report the others as errors. A scan
         finds several that are on different servers."""
         first: dict[tuple[str, str | None], Tool] = {}
-        for tool in self.components:
+        for tool in self.everything:
             other = first.setdefault((tool.reference, tool.version), tool)
             if other is not tool:
                 text = f"{tool.label} is defined twice: at {other.source} and at {tool.source}"
@@ -43,4 +52,6 @@ class Catalog:
                 self.findings.append(
                     Finding("duplicate-name", "error", text, tool.reference, None, *place, hint)
                 )
-        self.components = list(first.values())
+        kept = set(map(id, first.values()))
+        self.components = [tool for tool in self.components if id(tool) in kept]
+        self.hidden = [tool for tool in self.hidden if id(tool) in kept]

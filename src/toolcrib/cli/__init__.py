@@ -18,7 +18,6 @@ Examples:
   toolcrib check tools.py             check the tools of a file
   toolcrib list                       list the tools of toolcrib.toml
   toolcrib scan servers/              find tools in source files
-  toolcrib lint --static servers/     lint tools without running them
   toolcrib call math_add a=10 b=5     call a tool
   toolcrib read -t shop.py shop://x   read a resource
   toolcrib export --to openai .       export tools for a model provider
@@ -42,7 +41,6 @@ COMMANDS = {
     "export": "toolcrib.cli.export:export",
     "connect": "toolcrib.cli.connect.command:connect",
     "publish": "toolcrib.cli.publish:publish",
-    "lint": "toolcrib.cli.lint:lint",
     "lock": "toolcrib.cli.lock:lock",
     "diff": "toolcrib.cli.diff:diff",
     "keys": "toolcrib.cli.keys:keys",

@@ -83,22 +83,45 @@ class ToolSource:
                 raise CommandError(f"{option} requires a running server", "give its URL, or --command")
         return None
 
-    def collect(self, terminal: Terminal, *, with_unlisted: bool = False) -> Catalog:
-        """Return the tools; `with_unlisted` adds disabled tools and older versions."""
-        remote = self.remote
-        label = ", ".join(self.targets)
-        if remote is not None:
-            return _collect_remote(remote, self.command or label, terminal)
-        if self.static:
-            found = scan_targets(self.targets, terminal)
-            every = [*found.tools, *found.features, *(found.unlisted if with_unlisted else ())]
-            return Catalog(every, list(found.findings), label)
-        loaded = load(self.targets, terminal)
-        if with_unlisted:
-            every = loaded.build_tools(terminal, [entry.tool for entry in loaded.everything])
-        else:
-            every = [*loaded.build_tools(terminal), *loaded.build_features(terminal)]
-        return Catalog(every, loaded.findings, label)
+    def open(self, terminal: Terminal) -> Catalog:
+        if self.remote is not None:
+            return open_catalog(self.targets, terminal, how="remote", remote=self.remote)
+        return open_catalog(self.targets, terminal, how="static" if self.static else "import")
+
+
+def open_catalog(
+    targets: Sequence[str],
+    terminal: Terminal,
+    *,
+    how: Literal["import", "static", "remote", "lock"],
+    remote: Remote | None = None,
+) -> Catalog:
+    """Return the catalog of targets that are imported or read, of a running server, or of a lock file."""
+    label = ", ".join(targets)
+    if how == "lock":
+        from toolcrib.catalog.lock import Lock  # delayed: most commands use no lock
+
+        return Catalog(Lock.load(targets[0]).tools, label=label)
+    if how == "remote" and remote is not None:
+        return _list_remote(remote, label or " ".join(remote.target), terminal)
+    if how == "static":
+        scanned = scan_targets(targets, terminal)
+        return Catalog(
+            [*scanned.tools, *scanned.features],
+            list(scanned.findings),
+            label,
+            list(scanned.unlisted),
+            scanned.servers,
+            len(scanned.files),
+        )
+    loaded = load(targets, terminal)
+    listed = [*loaded.build_tools(terminal), *loaded.build_features(terminal)]
+    server = loaded.server
+    published = {
+        id(tool) for registry in (server.registry, server.resources, server.prompts) for tool in registry
+    }
+    others = [entry.tool for entry in loaded.everything if id(entry.tool) not in published]
+    return Catalog(listed, loaded.findings, label, loaded.build_tools(terminal, others))
 
 
 def source_options(*, target: bool = False, static: bool = True) -> Callable[[F], F]:
@@ -449,7 +472,7 @@ def find_search_tool(names: Iterable[str]) -> str | None:
     return found.get(SEARCH) if CALL in found else None
 
 
-def _collect_remote(remote: Remote, label: str, terminal: Terminal) -> Catalog:
+def _list_remote(remote: Remote, label: str, terminal: Terminal) -> Catalog:
     async def list_all(client: Client) -> tuple[list[RemoteTool], list[Tool]]:
         return (await list_remote_tools(client))[1], await list_remote_features(client)
 

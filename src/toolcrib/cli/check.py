@@ -1,18 +1,21 @@
-"""`toolcrib check`: check tools and report problems."""
+"""`toolcrib check`: check tools, resources and prompts, and report problems."""
 
 from __future__ import annotations
 
-import ast
-import inspect
-import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from types import CodeType
+from pathlib import Path
 from typing import NamedTuple
 
 import click
 
-from toolcrib.catalog.lint import advise
+from toolcrib import __version__
+from toolcrib.catalog.lint import OTHERS, Choice, inspect_tools
+from toolcrib.catalog.lint.code import inspect_code
+from toolcrib.catalog.lint.run import find_unknown_codes, to_sarif
+from toolcrib.catalog.lint.table import describe_other, is_known, load_rules
+from toolcrib.cli.catalog import ToolSource, source_options
 from toolcrib.cli.load import (
     Loaded,
     build_tools,
@@ -23,21 +26,25 @@ from toolcrib.cli.load import (
     load,
     registries_of,
 )
-from toolcrib.cli.options import Command, json_option, name_rule_option, targets_argument
+from toolcrib.cli.options import Command, CommandError, exclusive, json_option, name_rule_option
 from toolcrib.cli.output import Progress, Terminal, format_source
 from toolcrib.cli.table import Column, print_findings, print_table
-from toolcrib.cli.text import NAME_STYLE, STATE_STYLES, count_findings, safe
-from toolcrib.context import find_attribute
+from toolcrib.cli.text import NAME_STYLE, STATE_STYLES, count_findings, safe, suggest
+from toolcrib.config import FILE_NAME, Config, load_config
 from toolcrib.definition import SKILLS
 from toolcrib.errors import ConfigurationError, Finding
 from toolcrib.registry.selection import count_kinds, label_of
 from toolcrib.tool import Tool
 
 EXAMPLES = """
-toolcrib check                    the targets of toolcrib.toml
-toolcrib check tools.py more/     a file and a folder
-toolcrib check --strict --json .  in a pipeline: warnings fail it too
-toolcrib check server.py -- -v    a server of mcp or fastmcp, run with -v
+toolcrib check                     the targets of toolcrib.toml
+toolcrib check tools.py more/      a file and a folder
+toolcrib check --static servers/   without importing them
+toolcrib check --command 'npx some-server'
+toolcrib check --strict --json .   in a pipeline: warnings fail it too
+toolcrib check . --sarif           for code hosts
+toolcrib check --explain near-duplicate
+toolcrib check server.py -- -v     a server of mcp or fastmcp, run with -v
 """
 
 
@@ -61,50 +68,152 @@ class Row(NamedTuple):
 
 
 @click.command(cls=Command, examples=EXAMPLES)
-@targets_argument
+@source_options()
 @json_option
 @name_rule_option
+@click.option("--advice", is_flag=True, help="Show suggestions too, not only their number.")
 @click.option("--strict", is_flag=True, help="Exit with 1 on warnings too.")
+@click.option("--sarif", "as_sarif", is_flag=True, help="Print SARIF 2.1.0 for code hosts and editors.")
+@click.option("--ignore", multiple=True, metavar="CODE", help="Ignore CODE, or CODE:TOOL with a glob.")
+@click.option("--no-ignore", is_flag=True, help="Disregard ignores in source and configuration.")
+@click.option("--explain", metavar="CODE", help="Explain a finding and exit.")
 def check(
-    terminal: Terminal, targets: Sequence[str], as_json: bool, name_rule: str | None, strict: bool
+    terminal: Terminal,
+    source: ToolSource,
+    as_json: bool,
+    name_rule: str | None,
+    advice: bool,
+    strict: bool,
+    as_sarif: bool,
+    ignore: Sequence[str],
+    no_ignore: bool,
+    explain: str | None,
 ) -> int:
     """Check tools, resources and prompts, and report problems.
 
-    Builds every one of them, so that problems show up now and not at the first call. Each problem is reported
-    with file, line and a fix. Exit code 0: no errors. 1: errors. 2: wrong usage.
+    Builds every one of them, so that problems show up now and not at the first call; checks names, texts,
+    parameters and hints, finds tools that are hard to tell apart, and looks for injected instructions,
+    secrets and hidden text. Each problem is reported with file, line and a fix.
 
-    A TARGET is a Python file, folder, module, module:object, toolcrib.toml or an installed command. A program
-    that starts a server of mcp or fastmcp is run, with the arguments after --.
+    Ignore a finding with `# toolcrib: ignore[CODE]` on its line or that of the def, or with
+    `[lint] ignore = ["CODE", "CODE:TOOL"]` in toolcrib.toml.
+
+    Exit code 0: no errors. 1: errors. 2: wrong usage.
+
+    A TARGET is a Python file, folder, module, module:object, toolcrib.toml, the URL of an MCP server or an
+    installed command. A program that starts a server of mcp or fastmcp is run, with the arguments after --.
     """
-    loaded = load(targets, terminal, name_rule=name_rule)
+    if explain is not None:
+        return _explain(explain, terminal)
+    if as_json and as_sarif:
+        raise exclusive("--json", "--sarif")
+    ignored = [_parse_choice(text) for text in ignore]
+    raised: list[Choice] = []
+    if source.static or source.remote is not None:
+        found = source.open(terminal)
+        listed, findings = found.components, [*found.findings, *find_skill_problems(found.components)]
+        rows = [
+            Row("ok", safe(tool.reference), format_source(tool.source), "", label_of(tool)) for tool in listed
+        ]
+        rows += _list_refused(found.errors)
+    else:
+        loaded = load(source.targets, terminal, name_rule=name_rule)
+        every, findings = _build(loaded, terminal)
+        rows = list(_list_tools(loaded, every, [item for item in findings if item.level == "error"]))
+        findings += _inspect(loaded, every)
+        listed = [*loaded.build_tools(terminal), *loaded.build_features(terminal)]
+    for config in () if no_ignore else _read_configs(source.targets):
+        for key, given, choices in (
+            ("lint.ignore", config.lint.ignore, ignored),
+            ("lint.error", config.lint.error, raised),
+        ):
+            parsed = [Choice.parse(text) for text in given]
+            choices += parsed
+            codes = [choice.code for choice in parsed]
+            findings += find_unknown_codes(codes, str(config.file), config.lines.get(key))
+    with Progress(terminal, "inspecting tools") as progress:
+        inspection = inspect_tools(
+            [tool for tool in listed if tool.extension != SKILLS],
+            found=findings,
+            ignore=ignored,
+            error=raised,
+            use_comments=not no_ignore,
+            progress=progress,
+        )
+    findings = inspection.findings
+    if as_sarif:
+        terminal.json(to_sarif(findings, version=__version__, ignored=inspection.ignored))
+    elif as_json:
+        terminal.json(catalog_json(listed, findings))
+    else:
+        if rows:
+            print_table(_COLUMNS, [row[:4] for row in rows], terminal)
+            terminal.echo("")
+        print_findings([item for item in findings if advice or item.level != "advice"], terminal)
+        hidden = [] if advice or not any(item.level == "advice" for item in findings) else ["see --advice"]
+        hidden += [f"{len(inspection.ignored)} ignored"] if inspection.ignored else []
+        notes = f" ({', '.join(hidden)})" if hidden else ""
+        terminal.echo(f"{_count_rows(rows)}; {count_findings(findings)}{notes}.")
+    levels = ("error", "warning") if strict else ("error",)
+    return 1 if any(finding.level in levels for finding in findings) else 0
+
+
+def _build(loaded: Loaded, terminal: Terminal) -> tuple[list[Tool], list[Finding]]:
+    """Return every tool that can be built, disabled ones included, and what is wrong with any of them."""
     with terminal.log.muted(), Progress(terminal, "building tools") as progress:
         every = build_tools(progress.track([entry.tool for entry in loaded.everything]), [])
         findings = list(loaded.findings)
         for registry in registries_of(loaded.server).values():
             findings += registry.check()
         findings = list(dict.fromkeys([*findings, *find_unused_policy(loaded.server)]))
-    errors = [finding for finding in findings if finding.level == "error"]
-    findings += [*_check_key_file(loaded), *loaded.server.dispatcher.find_app_problems()]
-    for tool in every:
-        findings += [*_find_context_misuse(tool), *_find_forgotten_awaits(tool)]
-    findings += _find_overlaps(every)
-    with Progress(terminal, "inspecting tools") as progress:
-        for tool in progress.track(every):
-            findings += () if tool.extension == SKILLS else advise(tool.definition, tool)
-    findings += find_skill_problems(every)
-    findings.sort(key=_place)
-    if as_json:
-        listed = [*loaded.build_tools(terminal), *loaded.build_features(terminal)]
-        terminal.json(catalog_json(listed, findings))
+    return every, findings
+
+
+def _inspect(loaded: Loaded, tools: Sequence[Tool]) -> Iterator[Finding]:
+    """Yield what is wrong with tools that can be built, apart from what lint rules find."""
+    yield from _check_key_file(loaded)
+    yield from loaded.server.dispatcher.find_app_problems()
+    for tool in tools:
+        yield from inspect_code(tool)
+    yield from _find_overlaps(tools)
+    yield from find_skill_problems(tools)
+
+
+def _parse_choice(text: str) -> Choice:
+    choice = Choice.parse(text)
+    if not is_known(choice.code):
+        raise CommandError(
+            f"--ignore: unknown rule '{choice.code}'", suggest(choice.code, [*load_rules(), *OTHERS])
+        )
+    return choice
+
+
+def _read_configs(targets: Sequence[str]) -> Iterator[Config]:
+    """Yield the configuration files among the targets, or else the one of the current folder."""
+    named = [target for target in targets if target.endswith(".toml") and os.path.isfile(target)]
+    for file in named or ([FILE_NAME] if os.path.isfile(FILE_NAME) else []):
+        try:
+            yield load_config(Path(file), os.environ)
+        except ConfigurationError:
+            if not named and targets:
+                raise  # otherwise it is among the findings already
+
+
+def _explain(code: str, terminal: Terminal) -> int:
+    code = code.strip().lower()
+    rule = load_rules().get(code)
+    other = describe_other(code)
+    if rule is not None:
+        terminal.echo(
+            f"{rule.code} ({rule.level})\n\n  {rule.summary}.\n  {rule.why}\n\n  Fix: {rule.fix}.\n"
+            f"  Ignore: `# toolcrib: ignore[{rule.code}]` on the line of the def or of the finding, or\n"
+            f'  `[lint] ignore = ["{rule.code}"]` in toolcrib.toml, or --ignore {rule.code}.'
+        )
+    elif other is not None:
+        terminal.echo(f"{code}\n\n  {other}.")
     else:
-        rows = list(_list_tools(loaded, every, errors))
-        if rows:
-            print_table(_COLUMNS, [row[:4] for row in rows], terminal)
-            terminal.echo("")
-        print_findings(findings, terminal)
-        terminal.echo(_summarize(rows, findings))
-    levels = ("error", "warning") if strict else ("error",)
-    return 1 if any(finding.level in levels for finding in findings) else 0
+        raise CommandError(f"Unknown rule '{code}'", suggest(code, [*load_rules(), *OTHERS]))
+    return 0
 
 
 def _check_key_file(loaded: Loaded) -> Iterator[Finding]:
@@ -119,75 +228,6 @@ def _check_key_file(loaded: Loaded) -> Iterator[Finding]:
     except ConfigurationError as error:
         for found in config_findings(policy.error_from("auth.keys", error)):
             yield replace(found, level="warning", message=f"{found.message}: serve will not start")
-
-
-def _find_context_misuse(tool: Tool) -> Iterator[Finding]:
-    """Report what the code of a function uses of its Context that a Context does not have: `ctx.elicit`."""
-    import dis  # delayed: no other command needs it
-
-    name, code = tool.arguments.context, getattr(tool.info.function, "__code__", None)
-    waiting = [] if code is None or name not in code.co_varnames else [code]
-    while waiting:
-        code = waiting.pop()
-        inner = [item for item in code.co_consts if isinstance(item, CodeType)]
-        waiting += [item for item in inner if name in item.co_freevars]
-        line, loaded = code.co_firstlineno, None
-        for step in dis.get_instructions(code):
-            line = getattr(step.positions, "lineno", None) or line
-            if loaded == name and step.opname in ("LOAD_ATTR", "LOAD_METHOD"):
-                hint = find_attribute(str(step.argval))
-                if hint is not None:
-                    message = f"The code uses {name}.{step.argval}, which a Context does not have"
-                    place = (code.co_filename, line, hint)
-                    yield Finding("unknown-context", "warning", message, tool.name, name, *place)
-            loaded = step.argval if step.opname.startswith(("LOAD_FAST", "LOAD_DEREF")) else None
-
-
-_ASKING = ("ask", "ask_all", "ask_to_visit", "folders", "sample")
-_USES = (ast.Assert, ast.Attribute, ast.BinOp, ast.Compare, ast.Expr, ast.For, ast.FormattedValue, ast.If)
-_USES_OF_ANSWERS = (*_USES, ast.Subscript, ast.UnaryOp, ast.While)
-"""Where an answer can stand, and a question that still has to be awaited cannot."""
-
-
-def _find_forgotten_awaits(tool: Tool) -> Iterator[Finding]:
-    """Report questions of an async function that are used like their answers: `ctx.ask` without `await`."""
-    name = tool.arguments.context
-    if name is None or not tool.is_async:
-        return
-    try:
-        lines, first = inspect.getsourcelines(tool.info.function)
-        pending: list[ast.AST] = [ast.parse(textwrap.dedent("".join(lines))).body[0]]
-    except (OSError, TypeError, SyntaxError):
-        return
-    parents: dict[ast.AST, ast.AST] = {}
-    while pending:
-        for child in ast.iter_child_nodes(node := pending.pop()):
-            if not isinstance(child, ast.FunctionDef | ast.Lambda):  # these may run on a thread
-                parents[child] = node
-                pending.append(child)
-    for node in parents:
-        match node:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=found), attr=attr)) if found == name:
-                if attr in _ASKING and _is_forgotten(node, parents):
-                    message = f"The code uses the answer of {name}.{attr} without awaiting it"
-                    place = (tool.source.file, first + node.lineno - 1, f"write `await {name}.{attr}(...)`")
-                    yield Finding("not-awaited", "error", message, tool.name, name, *place)
-
-
-def _is_forgotten(node: ast.AST, parents: Mapping[ast.AST, ast.AST]) -> bool:
-    """Return whether a question, or every use of the variable that holds it, stands for its answer."""
-    is_question, parent = isinstance(node, ast.Call), parents[node]
-    while isinstance(parent, ast.BoolOp | ast.IfExp):
-        is_last = node is not parent.test if isinstance(parent, ast.IfExp) else node is parent.values[-1]
-        if not is_last:
-            return True  # whether it is true is asked of the answer
-        node, parent = parent, parents[parent]
-    match parent:
-        case ast.Assign(targets=[ast.Name(id=variable)]) | ast.AnnAssign(target=ast.Name(id=variable)):
-            names = [item for item in parents if isinstance(item, ast.Name) and item.id == variable]
-            uses = [item for item in names if isinstance(item.ctx, ast.Load)]
-            return is_question and all(_is_forgotten(item, parents) for item in uses)
-    return isinstance(parent, _USES_OF_ANSWERS)
 
 
 def _find_overlaps(tools: Sequence[Tool]) -> Iterator[Finding]:
@@ -215,14 +255,18 @@ def _list_tools(loaded: Loaded, built: Sequence[Tool], errors: Sequence[Finding]
             how = "" if tool.adoption is None else f"{_WAYS[tool.adoption.way]}: {tool.adoption.reason}"
             state = "ok" if entry.enabled else "off"
             yield Row(state, safe(name), format_source(tool.source), how, label_of(tool))
+    yield from _list_refused(errors)
+
+
+def _list_refused(errors: Sequence[Finding]) -> Iterator[Row]:
     named = [(error.tool, error.where) for error in sorted(errors, key=_place) if error.tool]
     for refused, where in dict.fromkeys(named):
         yield Row("refused", safe(refused), format_source(where))
 
 
-def _summarize(rows: list[Row], findings: list[Finding]) -> str:
+def _count_rows(rows: list[Row]) -> str:
     states = [row.state for row in rows]
     valid = count_kinds(row.label for row in rows if row.state == "ok")
     tools = [f"{valid} ok" if states else "no tools"]
     tools += [f"{states.count(state)} {state}" for state in ("refused", "off") if state in states]
-    return f"{', '.join(tools)}; {count_findings(findings)}."
+    return ", ".join(tools)

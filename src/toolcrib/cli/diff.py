@@ -22,8 +22,7 @@ from toolcrib.catalog.catalog import Catalog
 from toolcrib.catalog.diff import GRADES, Change
 from toolcrib.catalog.diff.compare import Comparison, compare
 from toolcrib.catalog.features import describe_feature
-from toolcrib.catalog.lock import Lock
-from toolcrib.cli.catalog import ToolSource, scan_targets, static_option
+from toolcrib.cli.catalog import ToolSource, open_catalog, scan_targets, static_option
 from toolcrib.cli.git import Repository
 from toolcrib.cli.options import Command, CommandError, exclusive, json_option
 from toolcrib.cli.output import Progress, Terminal, format_source
@@ -91,7 +90,7 @@ def diff(
     after = read_side(sides[1], sides[0], source, terminal)  # a missing target comes before a missing lock
     before = read_side(sides[0], sides[1], source, terminal)
     with Progress(terminal, "comparing tools") as progress:
-        comparison = compare(before.components, after.components, progress)
+        comparison = compare(before.everything, after.everything, progress)
     report(comparison, before, after, terminal, as_json=as_json, markdown=markdown)
     return 1 if after.errors and fail_on != "never" else exit_code(comparison, fail_on)
 
@@ -251,10 +250,10 @@ def read_side(side: Side, other: Side, source: ToolSource, terminal: Terminal) -
     if isinstance(side, Commit):
         return read_commit(side, other if isinstance(other, str) else "", terminal)
     if isinstance(side, Path):
-        return Catalog(Lock.load(side).tools, [], str(side))
+        return open_catalog([str(side)], terminal, how="lock")
     if not is_address(side):
         source = replace(source, headers=(), protocol=None)
-    return replace(source, targets=(side,)).collect(terminal, with_unlisted=True)
+    return replace(source, targets=(side,)).open(terminal)
 
 
 def read_commit(commit: Commit, other: str, terminal: Terminal) -> Catalog:

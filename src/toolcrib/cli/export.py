@@ -66,7 +66,7 @@ def export(
         raise CommandError("Missing option '--to'", f"available: {', '.join(EXPORTERS)}")
     exporter = find_exporter(to)
     _check_output(output, source.targets or (FILE_NAME,))
-    found = source.collect(terminal)
+    found = source.open(terminal)
     found.drop_duplicates()
     files = [tool.source.file for tool in found.components]
     _check_output(output, [file for file in files if file is not None])

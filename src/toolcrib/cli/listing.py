@@ -7,17 +7,19 @@ from typing import Any
 
 import click
 
+from toolcrib.catalog.catalog import Catalog
 from toolcrib.cli.catalog import (
+    Remote,
     ToolSource,
     check_remote_tools,
     complete_names,
     find_remote,
     list_remote_features,
     list_remote_tools,
-    scan_targets,
+    open_catalog,
     source_options,
 )
-from toolcrib.cli.load import catalog_json, load, load_named, tool_json
+from toolcrib.cli.load import catalog_json, load_named, tool_json
 from toolcrib.cli.options import Command, CommandError, json_option, targets_argument
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.table import print_feature, print_features, print_findings, print_tool, print_tools
@@ -30,7 +32,8 @@ from toolcrib.cli.text import (
 )
 from toolcrib.client import Client, RemoteTool
 from toolcrib.client.client import DEFAULT_TIMEOUT_S
-from toolcrib.errors import ConfigurationError
+from toolcrib.definition import ToolDefinition
+from toolcrib.errors import ConfigurationError, Finding
 from toolcrib.registry.selection import count_kinds, label_of, select, tags_of
 from toolcrib.sources.described import describe
 from toolcrib.tool import Tool
@@ -38,6 +41,7 @@ from toolcrib.tool import Tool
 LIST = """
 toolcrib list                  the targets of toolcrib.toml
 toolcrib list tools.py --json  for programs
+toolcrib list --static servers/  without importing them
 toolcrib list shop.api --tag public --exclude 'admin_*'
 toolcrib list http://127.0.0.1:8000/mcp
 toolcrib list --command 'python server.py'
@@ -63,7 +67,7 @@ toolcrib scan                     the targets of toolcrib.toml
 
 
 @click.command("list", cls=Command, examples=LIST)
-@source_options(static=False)
+@source_options()
 @json_option
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only tools with one of these tags.")
 @click.option(
@@ -80,47 +84,86 @@ def list_tools(
 ) -> int:
     """List tools, resources and prompts.
 
+    With --static, source files are read and not imported, as `toolcrib scan` does.
+
     A TARGET is a Python file, folder, module, module:object, toolcrib.toml or the URL of an MCP server.
     """
-    remote = source.remote
-    features: list[Tool] = []
-    if remote is not None:
-        server, listed, others = remote.run(_list_remote, terminal)
-        by_tool = {describe(tool.definition): tool for tool in listed}
-        selected = _select([*by_tool, *others], tags, include, exclude)
-        chosen = [by_tool[tool] for tool in selected if tool in by_tool]
-        features = [tool for tool in selected if tool not in by_tool]
-        findings = list(check_remote_tools(listed))
-        if as_json:
-            document = catalog_json(features, findings)
-            terminal.json({**document, "tools": [_remote_json(tool) for tool in chosen]})
-            return 0
-        definitions = [tool.definition for tool in chosen]
-        notes = [server if selected else f"{server}: no tools"]
-    else:
-        loaded = load(source.targets, terminal)
-        built = [*loaded.build_tools(terminal), *loaded.build_features(terminal)]
-        tools = _select(built, tags, include, exclude)
-        if as_json:
-            terminal.json(catalog_json(tools, loaded.findings))
-            return 1 if loaded.errors else 0
-        definitions = [tool.definition for tool in tools if tool.kind == "tool"]
-        features, findings = [tool for tool in tools if tool.kind != "tool"], loaded.errors
-        disabled = [entry.tool for entry in loaded.everything if not entry.enabled]
-        notes = []
-        if disabled and not (tags or include or exclude):
-            names = shorten_list([tool.name for tool in disabled])
-            notes.append(f"{count_kinds(map(label_of, disabled))} disabled: {names}")
-        if not tools and not findings:
-            notes.append("no tools, resources or prompts found")
+    if source.remote is not None:
+        return _list_remotely(source.remote, terminal, as_json, tags, include, exclude)
+    found = source.open(terminal)
+    is_selected = bool(tags or include or exclude)
+    found.components = _select(found.components, tags, include, exclude)
+    if source.static:
+        return _print_scan(found, terminal, as_json)
+    if as_json:
+        terminal.json(catalog_json(found.components, found.findings))
+        return 1 if found.errors else 0
+    notes = []
+    disabled = [tool for tool in found.hidden if not tool.options.enabled]
+    if disabled and not is_selected:
+        names = shorten_list([tool.name for tool in disabled])
+        notes.append(f"{count_kinds(map(label_of, disabled))} disabled: {names}")
+    if not found.components and not found.errors:
+        notes.append("no tools, resources or prompts found")
+    return _print_list([tool.definition for tool in found.tools], found.others, found.errors, notes, terminal)
+
+
+def _list_remotely(
+    remote: Remote,
+    terminal: Terminal,
+    as_json: bool,
+    tags: Sequence[str],
+    include: Sequence[str],
+    exclude: Sequence[str],
+) -> int:
+    """List what a server sends, also tools that toolcrib would refuse."""
+    server, listed, others = remote.run(_list_remote, terminal)
+    by_tool = {describe(tool.definition): tool for tool in listed}
+    selected = _select([*by_tool, *others], tags, include, exclude)
+    chosen = [by_tool[tool] for tool in selected if tool in by_tool]
+    features = [tool for tool in selected if tool not in by_tool]
+    findings = list(check_remote_tools(listed))
+    if as_json:
+        document = catalog_json(features, findings)
+        terminal.json({**document, "tools": [_remote_json(tool) for tool in chosen]})
+        return 0
+    notes = [server if selected else f"{server}: no tools"]
+    return _print_list([tool.definition for tool in chosen], features, findings, notes, terminal)
+
+
+def _print_list(
+    definitions: Sequence[ToolDefinition],
+    others: Sequence[Tool],
+    findings: Sequence[Finding],
+    notes: Sequence[str],
+    terminal: Terminal,
+) -> int:
     if definitions:
         print_tools(definitions, terminal)
-    print_features(features, terminal, is_first=not definitions)
+    print_features(others, terminal, is_first=not definitions)
     for finding in findings:
         terminal.finding(finding)
     for note in notes:
         terminal.message("note", note)
     return 1 if any(finding.level == "error" for finding in findings) else 0
+
+
+def _print_scan(found: Catalog, terminal: Terminal, as_json: bool) -> int:
+    if as_json:
+        terminal.json(catalog_json(found.components, found.findings, found.servers))
+        return 1 if found.errors else 0
+    if found.tools:
+        print_tools([tool.definition for tool in found.tools], terminal, with_source=True)
+        terminal.echo("")
+    if found.others:
+        print_features(found.others, terminal, is_first=True)
+        terminal.echo("")
+    print_findings(sorted(found.findings, key=lambda item: (LEVELS.index(item.level), item.code)), terminal)
+    more = f" and {len(found.hidden)} disabled or older" if found.hidden else ""
+    kinds = count_kinds(map(label_of, found.components))
+    tools = f"{kinds}{more} in {count(found.files, 'file')}"
+    terminal.echo(f"{tools}; {count_findings(found.findings)}. Nothing was imported.")
+    return 1 if found.errors else 0
 
 
 async def _list_remote(client: Client) -> tuple[str, list[RemoteTool], list[Tool]]:
@@ -210,7 +253,7 @@ def show(terminal: Terminal, name: str, source: ToolSource, as_json: bool) -> in
 @targets_argument
 @json_option
 def scan(terminal: Terminal, targets: Sequence[str], as_json: bool) -> int:
-    """Find tools, resources and prompts in source files without importing them.
+    """Find tools, resources and prompts in source files without importing them: `list --static`.
 
     Finds what an import would register: decorated functions, applications, tool objects and tables, for
     toolcrib, mcp and fastmcp. Code that has to run to define a tool is reported with file and line. Exit
@@ -218,19 +261,4 @@ def scan(terminal: Terminal, targets: Sequence[str], as_json: bool) -> int:
 
     A TARGET is a Python file, folder, module, module:object, file.py:object or toolcrib.toml.
     """
-    found = scan_targets(targets, terminal)
-    if as_json:
-        terminal.json(catalog_json([*found.tools, *found.features], found.findings, found.servers))
-        return 1 if found.errors else 0
-    if found.tools:
-        print_tools([tool.definition for tool in found.tools], terminal, with_source=True)
-        terminal.echo("")
-    if found.features:
-        print_features(found.features, terminal, is_first=True)
-        terminal.echo("")
-    print_findings(sorted(found.findings, key=lambda item: (LEVELS.index(item.level), item.code)), terminal)
-    more = f" and {len(found.unlisted)} disabled or older" if found.unlisted else ""
-    kinds = count_kinds(map(label_of, (*found.tools, *found.features)))
-    tools = f"{kinds}{more} in {count(len(found.files), 'file')}"
-    terminal.echo(f"{tools}; {count_findings(found.findings)}. Nothing was imported.")
-    return 1 if found.errors else 0
+    return _print_scan(open_catalog(targets, terminal, how="static"), terminal, as_json)

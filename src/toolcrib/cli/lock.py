@@ -72,16 +72,16 @@ def lock(
     old = Lock.load(file) if file.exists() else None
     if old is None and update:
         raise CommandError(f"Cannot update {file}: no such file", "write it first, without --update")
-    found = source.collect(terminal, with_unlisted=True)
+    found = source.open(terminal)
     found.drop_duplicates()
-    if found.errors and not (partial and found.components):
+    if found.errors and not (partial and found.everything):
         for error in found.errors:
             terminal.finding(error)
-        hint = "fix them, or lock the others with --partial" if found.components else None
+        hint = "fix them, or lock the others with --partial" if found.everything else None
         terminal.message("error", f"Not locked: {count(len(found.errors), 'problem')}", hint)
         return 1
     with Progress(terminal, "locking tools") as progress:
-        new = Lock.of(progress.track(found.components), file)
+        new = Lock.of(progress.track(found.everything), file)
     if old is not None and check and source.remote is not None:
         new = _without_unknown(new, old)
     elif old is not None and update:
@@ -135,12 +135,12 @@ def _compare_with(
         raise CommandError(f"{base} is not a lock file or a commit", "compare targets with toolcrib diff")
     if not isinstance(side, Path) and source.remote is None:
         source = replace(source, static=True)  # a commit is never run, so that the other side is not either
-    new = source.collect(terminal, with_unlisted=True)
+    new = source.open(terminal)
     target = source.targets[0] if len(source.targets) == 1 else ""
     old = read_side(side, target, source, terminal)
     new.label = new.label or "current tools"
     with Progress(terminal, "comparing tools") as progress:
-        comparison = compare(old.components, new.components, progress)
+        comparison = compare(old.everything, new.everything, progress)
     report(comparison, old, new, terminal, as_json=as_json, markdown=markdown)
     return 1 if new.errors and fail_on != "never" else exit_code(comparison, fail_on)
 

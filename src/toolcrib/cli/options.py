@@ -40,6 +40,7 @@ _LAST_S = 253_402_300_799.0  # the end of the year 9999, the last that datetime 
 
 
 REMOVED_COMMANDS = {
+    "lint": "`lint` is now part of `check`",
     "agent": "use toolcrib.agents.AgentRunner in Python, as examples/agent.py does",
     "bundle": "use toolcrib publish, then npx @anthropic-ai/mcpb pack",
 }

@@ -58,7 +58,7 @@ def search(terminal: Terminal, words: Sequence[str], source: ToolSource, limit: 
         hits = [_match(tool, query) for tool in build_tools(tools, found.findings)]
         among = f"the tools of {found.label}"
     else:
-        found = source.collect(terminal)
+        found = source.open(terminal)
         index = SearchIndex(found.tools)
         similar = _correct(split_words(query), index, found.tools)
         hits = index.search(" ".join(similar.get(word, word) for word in split_words(query)), limit)
@@ -66,7 +66,7 @@ def search(terminal: Terminal, words: Sequence[str], source: ToolSource, limit: 
     if as_json:
         findings = [finding.to_json() for finding in found.findings]
         found_tools = [_hit_json(hit, similar) for hit in hits]
-        terminal.json({"tools": found_tools, "near": list(similar.values()), "findings": findings})
+        terminal.json({"tools": found_tools, "similar": list(similar.values()), "findings": findings})
         return 0 if hits else 1
     for hit in hits:
         _print_hit(hit, similar, terminal)

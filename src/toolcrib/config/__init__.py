@@ -89,7 +89,7 @@ class SearchConfig(Settings):
 
 @dataclass(frozen=True, slots=True)
 class LintConfig(Settings):
-    """Findings that `toolcrib lint` leaves out or turns into errors: `CODE`, or `CODE:TOOL` with a glob."""
+    """Findings that `toolcrib check` leaves out or turns into errors: `CODE`, or `CODE:TOOL` with a glob."""
 
     ignore: tuple[str, ...] = ()
     error: tuple[str, ...] = ()
@@ -213,7 +213,7 @@ class Config(Settings):
             key = f"tools.{switch}"
             if switch not in known and key in self.lines:
                 hint = suggest(switch, known, "give tools a group: @tool(group=...)")
-                yield self._finding("idle-switch", "warning", key, "no tool is in that group", hint)
+                yield self._finding("unused-switch", "warning", key, "no tool is in that group", hint)
 
     def _finding(self, code: str, level: Level, key: str, problem: str, hint: str | None) -> Finding:
         line = self.lines.get(key)

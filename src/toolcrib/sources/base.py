@@ -142,4 +142,4 @@ class MemorySource:
 def report_unused_switch(name: str) -> Finding:
     """Return the finding about a switch that turns nothing on or off."""
     hint = "give tools a group: @tool(group=...), TOOL_GROUP"
-    return Finding("idle-switch", "warning", f"Switch '{name}' matches no group of tools", hint=hint)
+    return Finding("unused-switch", "warning", f"Switch '{name}' matches no group of tools", hint=hint)

@@ -122,7 +122,7 @@ IN_SOURCE = [
             return 4.5
         ''',
         """\
-        tools.py:4: warning[untyped-parameter] Parameter 'article' of 'find_price' has no type: any value is accepted
+        tools.py:5: warning[untyped-parameter] Parameter 'article' of 'find_price' has no type: any value is accepted
             hint: add a type hint: `article: str`
         """,
     ),

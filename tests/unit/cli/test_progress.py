@@ -108,7 +108,7 @@ def test_a_call_of_a_local_tool_shows_its_progress_and_clears_it(folder: Path) -
         (["list", "tools"], ["importing files", "building tools"]),
         (["check", "tools"], ["importing files", "building tools", "inspecting tools"]),
         (["scan", "tools"], ["reading files", "building tools"]),
-        (["lint", "--static", "tools"], ["reading files", "building tools", "inspecting tools"]),
+        (["check", "--static", "tools"], ["reading files", "building tools", "inspecting tools"]),
         (["export", "--to", "openai", "tools"], ["importing files", "exporting tools"]),
         (["lock", "tools"], ["importing files", "building tools", "locking tools"]),
         (["diff", "old.lock", "tools"], ["importing files", "building tools", "comparing tools"]),

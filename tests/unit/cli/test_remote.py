@@ -257,7 +257,7 @@ def test_stderr_of_a_server_that_exits_is_shown(cli: CommandLine) -> None:
         (["call", "x", "--protocol", "2025-11-25"], "--protocol requires a running server"),
         (["list", "http://127.0.0.1:1/", "--header", "nonsense"], "--header must be 'NAME: VALUE'"),
         (["list", "http://127.0.0.1:1/", "--protocol", "1999"], "'1999' is not one of"),
-        (["check", "http://127.0.0.1:1/"], "it is a running server"),
+        (["scan", "http://127.0.0.1:1/"], "it is a running server"),
     ],
 )
 def test_wrong_usage_exits_with_2(cli: CommandLine, arguments: list[str], words: str) -> None:

@@ -68,13 +68,13 @@ def test_no_match_exits_with_1(cli: CommandLine) -> None:
 def test_the_json_has_definitions_scores_and_reasons(cli: CommandLine) -> None:
     cli.write("tools.py", TOOLS)
     document = cli.json("search", "-t", "tools.py", "--json", "erase")
-    assert document.keys() == {"tools", "near", "findings"}
+    assert document.keys() == {"tools", "similar", "findings"}
     [tool] = document["tools"]
     assert (tool["name"], tool["inputSchema"]["required"]) == ("delete_file", ["path"])
     assert tool["score"] > 0
     assert tool["matched"] == {"erase": {"word": "erase", "in": ["description"]}}
     typo = cli.json("search", "-t", "tools.py", "--json", "lettr")
-    assert typo["near"] == ["letter"]
+    assert typo["similar"] == ["letter"]
     assert typo["tools"][0]["matched"] == {"lettr": {"word": "letter", "in": ["name"]}}
 
 

@@ -52,8 +52,7 @@ def test_targets_are_relative_to_the_configuration_file(cli: CommandLine) -> Non
         ("show", "echo"),
         ("call", "echo", "message=x"),
         ("search", "echo"),
-        ("lint",),
-        ("lint", "--static"),
+        ("check", "--static"),
         ("scan",),
         ("lock",),
         ("export", "--to", "openai"),
@@ -164,7 +163,7 @@ def test_a_switch_for_an_unknown_group_is_a_warning(cli: CommandLine) -> None:
     cli.write("toolcrib.toml", SAMPLES + "[tools]\nenable_maths_tools = true\n")
     document = cli.json("check", "--json")
     [finding] = document["findings"]
-    assert (finding["code"], finding["level"], finding["line"]) == ("idle-switch", "warning", 5)
+    assert (finding["code"], finding["level"], finding["line"]) == ("unused-switch", "warning", 5)
     assert "enable_math_tools" in finding["hint"]
 
 

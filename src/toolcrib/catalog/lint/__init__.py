@@ -1,4 +1,4 @@
-"""Lint rules: whether tools are fit for a model, and whether something was planted in them.
+"""Lint rules: whether tools are fit for a model, and whether something was injected into them.
 
     from toolcrib.catalog.lint import inspect_tools
 
@@ -6,12 +6,11 @@
         print(finding)
 
 Rules have stable codes and only report; the caller decides what fails. `data/rules.toml` lists them. The
-modules `descriptions` and `parameters` are about quality; `planted` looks for planted text.
+modules `descriptions` and `parameters` are about quality; `injected` looks for injected text.
 """
 
-from toolcrib.catalog.lint.parameters import list_choices
 from toolcrib.catalog.lint.rule import LintedTool, Problem, Rule
-from toolcrib.catalog.lint.run import Choice, Ignored, Inspection, advise, inspect_tools
+from toolcrib.catalog.lint.run import Choice, Ignored, Inspection, inspect_tools
 from toolcrib.catalog.lint.table import OTHERS, RULES, SUSPICIONS, render_table
 
 __all__ = [
@@ -24,8 +23,6 @@ __all__ = [
     "LintedTool",
     "Problem",
     "Rule",
-    "advise",
     "inspect_tools",
-    "list_choices",
     "render_table",
 ]

@@ -8,20 +8,14 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
-from toolcrib.catalog.lint.rule import LintedTool, Problem, word_set
+from toolcrib.catalog.lint.rule import LintedTool, Problem
 from toolcrib.definition import STRICT
 from toolcrib.schema.parameters import docstring_of
 
-SAME = 0.6
-"""The share of words in common from which on the descriptions of tools with the same name say the same."""
-
-_STOP_WORDS = word_set(
-    "a an the this that these those of to for in on at by with and or is are be it its as from into your"
-    " you given specified using use tool function method returns return will can"
-)
+_SIMILAR = 0.7
+"""The share of longer words in common, verbs apart, from which on two descriptions say the same."""
 _SAME_VERBS = {
     verb: group.split()[0]
     for group in (
@@ -32,8 +26,9 @@ _SAME_VERBS = {
     )
     for verb in group.split()
 }
-_ENDINGS = (("ies", "y"), ("sses", "ss"), ("ing", ""), ("es", ""), ("ed", ""), ("s", ""))
+_VERBS = tuple(_SAME_VERBS)
 _WORD = re.compile(r"\w+")
+_LONG_WORD = re.compile(r"\w{4,}")
 
 
 def find_same_descriptions(tools: Sequence[LintedTool]) -> Iterator[tuple[LintedTool, Problem]]:
@@ -70,32 +65,17 @@ def find_near_duplicates(tools: Sequence[LintedTool]) -> Iterator[tuple[LintedTo
 
 
 def _say_the_same(one: LintedTool, other: LintedTool) -> bool:
-    has_same_parameters = one.parameters.keys() == other.parameters.keys()
-    return has_same_parameters and _similarity(_stems_of(one), _stems_of(other)) >= SAME
-
-
-def _stems_of(tool: LintedTool) -> frozenset[str]:
-    words = _WORD.findall(tool.description.lower()[:2_000])
-    return frozenset(_stem(word) for word in words if word not in _STOP_WORDS)
+    words, others = (
+        {word for word in _LONG_WORD.findall(tool.description.lower()[:2_000]) if not word.startswith(_VERBS)}
+        for tool in (one, other)
+    )
+    is_similar = 2 * len(words & others) >= _SIMILAR * (len(words) + len(others))
+    return one.parameters.keys() == other.parameters.keys() and is_similar
 
 
 def _near_duplicate(earlier: LintedTool, later: LintedTool) -> Problem:
     where = _location(earlier, later)
     return Problem(f"The names of '{later.name}' and '{earlier.name}' are nearly the same{where}")
-
-
-@lru_cache(maxsize=65_536)
-def _stem(word: str) -> str:
-    for ending, replacement in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
-            word = word[: len(word) - len(ending)] + replacement
-            break
-    return _SAME_VERBS.get(word, word.removesuffix("e") if len(word) > 3 else word)
-
-
-def _similarity(one: frozenset[str], other: frozenset[str]) -> float:
-    shared = len(one & other)
-    return shared / (len(one) + len(other) - shared) if shared else 0.0
 
 
 def _location(earlier: LintedTool, later: LintedTool) -> str:

@@ -30,21 +30,9 @@ _RISKY_ALONE = _DESTRUCTIVE | {"send", "pay", "exec", "eval"}
 _RISKY_AFTER_NAMESPACE = _DESTRUCTIVE | {"send", "pay", "execute", "publish", "deploy"}
 _RISKY_AT_END = _DESTRUCTIVE - {"reset"}
 _NOUNS_AT_END = frozenset({"status", "history", "list", "info", "count", "schema"})
-_READS_ONLY = word_set(
-    "get list find search read show describe count lookup view inspect browse peek summarize"
-)
-_READS = _READS_ONLY | {"query", "check", "fetch"}  # the last three may do more
-_SURELY_ACTS = word_set(
-    "delete destroy erase purge wipe uninstall unlink revoke terminate send publish deploy pay refund"
-)
-_ONLY_SHOWS = re.compile(
-    r"\b(?:preview|dry|simulat|plan|estimat|validat|draft|status|history|count|list|cost|not\b|without|would"
-    r"|only|copy of|returns? (?:the|a) (?:new )?(?:text|string))"
-)
-_SURELY_READS = word_set("get list search describe count")
-_ALSO_ACTS = re.compile(
-    r"\b(?:acknowledg|archiv|book|chang|clear|consum|creat|delet|down\b|execut|lock|mark|modif|mov|overwrit|pop\b"
-    r"|remov|replac|reset|run|sale|set\b|sets\b|trigger|updat|writ)"
+_READS = word_set(
+    "get list find search read show describe count lookup view inspect browse peek summarize query check"
+    " fetch"
 )
 
 
@@ -59,39 +47,6 @@ def find_unmarked_risk(tool: LintedTool) -> Iterator[Problem]:
             if tool.has_own_schema
             else None,
         )
-
-
-def find_doubtful_hints(tool: LintedTool) -> Iterator[Problem]:
-    """Report only verbs that cannot mean anything else: `remove_background` and `format_code` may read."""
-    is_read_only = tool.definition.annotations.get("readOnlyHint") is True
-    is_destructive = tool.definition.annotations.get("destructiveHint") is True
-    verb = next(iter(tool.name_words), "")
-    if is_read_only and is_destructive:
-        yield Problem(f"'{tool.name}' is marked both read-only and destructive", "remove one of the two")
-    elif is_read_only and verb in _SURELY_ACTS and _begins_with(tool, _SURELY_ACTS, _ONLY_SHOWS):
-        yield Problem(
-            f"'{tool.name}' is marked read-only, but '{verb}' suggests otherwise",
-            "remove read_only, or rename the tool",
-        )
-    elif (
-        is_destructive and verb in _SURELY_READS and _begins_with(tool, _READS_ONLY | {"return"}, _ALSO_ACTS)
-    ):
-        mark = 'annotations {"readOnlyHint": true}' if tool.has_own_schema else "read_only=True"
-        yield Problem(
-            f"'{tool.name}' is marked destructive, but '{verb}' suggests that it only reads",
-            f"set {mark}, or choose a name that says what it destroys",
-        )
-
-
-def _begins_with(tool: LintedTool, verbs: frozenset[str], unless: re.Pattern[str]) -> bool:
-    """Tell whether the description begins with one of the verbs, too, or is missing.
-
-    `send_rate` may return a rate. `unless` is looked for in the description and in the name without its verb.
-    """
-    text = tool.description.lower()
-    first = re.match(r"[a-z]+", text)
-    is_verb = first is None or not verbs.isdisjoint({first[0], first[0][:-1], first[0][:-2]})
-    return is_verb and not unless.search(f"{' '.join(tool.name_words[1:])}. {text}")
 
 
 def find_invalid_annotations(tool: LintedTool) -> Iterator[Problem]:
@@ -113,8 +68,6 @@ def _risky_verb(tool: LintedTool) -> str | None:
     return words[-1] if len(words) > 1 and words[-1] in _RISKY_AT_END else None
 
 
-MAX_DEPTH = 4
-"""Objects within objects; models often get deeper ones wrong."""
 _NOT_A_TYPE = frozenset({"description", "default", "title", "examples"})
 
 
@@ -151,30 +104,6 @@ def find_missing_required(tool: LintedTool) -> Iterator[Problem]:
         return
     if not any("default" in schema for schema in tool.parameter_schemas.values()):
         yield Problem(f"The schema of '{tool.name}' does not say which parameters are required")
-
-
-def find_deep_parameters(tool: LintedTool) -> Iterator[Problem]:
-    for name, schema in tool.parameter_schemas.items():
-        depth = _depth_of(schema)
-        if depth > MAX_DEPTH:
-            yield Problem(
-                f"Parameter '{name}' of '{tool.name}' is nested {depth} levels deep", parameter=name
-            )
-
-
-def _depth_of(schema: Any, level: int = 0) -> int:
-    """Return how deep objects and arrays are nested. `$ref` is not followed: it may be recursive."""
-    if not isinstance(schema, Mapping) or level > 30:
-        return 0
-    properties = schema.get("properties")
-    children: list[Any] = list(properties.values()) if isinstance(properties, Mapping) else []
-    children += [schema[key] for key in ("items", "additionalProperties") if key in schema]
-    depth = max((1 + _depth_of(child, level + 1) for child in children), default=0)
-    for key in ("anyOf", "oneOf", "allOf"):
-        choices = schema.get(key)
-        for choice in choices if isinstance(choices, list | tuple) else ():
-            depth = max(depth, _depth_of(choice, level + 1))
-    return depth
 
 
 # --- choices listed in prose --------------------------------------------------------------------------
@@ -275,23 +204,6 @@ def _has_fields(schema: Mapping[str, Any]) -> bool:
 _LIMITS = tuple((f"min{noun}", f"max{noun}") for noun in ("imum", "Length", "Items", "Properties"))
 _CHECKED = frozenset({"type", "enum", *(key for pair in _LIMITS for key in pair)})
 """The keywords that a default is checked against; types in compositions may depend on other parameters."""
-_VALUE = (
-    r"(?P<value>\"[^\"\s]{1,60}\"|'[^'\s]{1,60}'|`[^`\s]{1,60}`|-?\d{1,3}(?:[,_]\d{3})+|-?\d+(?:\.\d+)?"
-    r"|true|false)"
-)
-# Only a value that stands alone counts: "30 seconds", "10 for lists" and "the server's default is 5" do not.
-_DEFAULT_BEFORE = re.compile(
-    r"(?:^|[.,;:(\[\u2013\u2014-]|\n|\b(?:which|it|and))\s*(?:the )?defaults?(?: value)?"
-    r"(?: is|\s*[:=]|s? to|(?=\s))"
-    rf"\s*[:=]?\s*{_VALUE}(?=\s*(?:$|\n|[.;)\]](?!\w)))",
-    re.IGNORECASE,
-)
-_DEFAULT_AFTER = re.compile(
-    rf"(?:^|[,;(]\s*){_VALUE},?\s{{1,9}}\(?by default(?=\s*(?:$|[.;)\]]))", re.IGNORECASE
-)
-_NAME_OF_VALUE = re.compile(r"[A-Z][A-Z0-9]*_\w+|[^\d.][^.]*[.(\[{$<].*|.*\\.*")
-_OPTIONAL = re.compile(r"\s*[(\[]?optional\b", re.IGNORECASE)
-_REQUIRED = re.compile(r"\s*(?:[(\[]required[)\]]|required[.:])", re.IGNORECASE)
 
 
 def find_unknown_required(tool: LintedTool) -> Iterator[Problem]:
@@ -355,56 +267,3 @@ def find_impossible_limits(tool: LintedTool) -> Iterator[Problem]:
             if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
                 limits = f"{low_key} {low} and {high_key} {high}"
                 yield Problem(f"No value of '{name}' of '{tool.name}' satisfies {limits}", parameter=name)
-
-
-def find_other_defaults(tool: LintedTool) -> Iterator[Problem]:
-    """Compare where the description names one value, and the default is no stand-in for "not given"."""
-    for name, schema in tool.parameter_schemas.items():
-        description, default = schema.get("description"), schema.get("default")
-        if not isinstance(description, str) or description.lower().count("default") != 1:
-            continue
-        found = _DEFAULT_BEFORE.search(description) or _DEFAULT_AFTER.search(description)
-        if found is None or (default in ("", 0, -1, None) and not isinstance(default, bool)):
-            continue
-        described = _parse_value(found["value"])
-        if isinstance(described, str) and (
-            described in tool.parameters or _NAME_OF_VALUE.fullmatch(described)
-        ):
-            continue
-        if found["value"].replace(".", "") == str(default):  # 30.000 is 30,000 in some countries
-            continue
-        same_type = type(described) is type(default) or {type(described), type(default)} == {int, float}
-        if same_type and _normalise(described) != _normalise(default):
-            shown = json.dumps(default, default=str)
-            yield Problem(
-                f"The description of '{name}' of '{tool.name}' gives the default {found['value']}, its schema"
-                f" {shown}",
-                parameter=name,
-            )
-
-
-def _parse_value(text: str) -> Any:
-    bare = text.strip("\"'`")
-    if bare.lower() in ("true", "false"):
-        return bare.lower() == "true"
-    if bare != text:
-        return bare
-    number = text.replace(",", "").replace("_", "")
-    return float(number) if "." in number else int(number)
-
-
-def _normalise(value: Any) -> Any:
-    return value.strip("\"'`/").casefold() if isinstance(value, str) else value
-
-
-def find_other_required(tool: LintedTool) -> Iterator[Problem]:
-    for name, schema in tool.parameter_schemas.items():
-        description = schema.get("description")
-        if not isinstance(description, str):
-            continue
-        if name in tool.required and _OPTIONAL.match(description):
-            message = f"The description calls '{name}' of '{tool.name}' optional, but its schema requires it"
-            yield Problem(message, "give it a default, or remove the word", name)
-        elif name not in tool.required and "default" not in schema and _REQUIRED.match(description):
-            message = f"The description calls '{name}' of '{tool.name}' required, but its schema does not"
-            yield Problem(message, parameter=name)

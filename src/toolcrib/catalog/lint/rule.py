@@ -260,8 +260,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A lint rule for tools, or for what `kinds` names: `tool`, `resource`, `prompt`. Rules with `in_check`
-    are also run by `toolcrib check`."""
+    """A lint rule for tools, or for what `kinds` names: `tool`, `resource`, `prompt`."""
 
     code: str
     level: Level
@@ -270,7 +269,6 @@ class Rule:
     fix: str
     check: Callable[[LintedTool], Iterable[Problem]] | None = None
     check_all: Callable[[Sequence[LintedTool]], Iterable[tuple[LintedTool, Problem]]] | None = None
-    in_check: bool = False
     kinds: Sequence[str] = ("tool",)
 
     def finding(self, tool: LintedTool, problem: Problem) -> Finding:

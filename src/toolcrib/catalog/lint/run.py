@@ -27,7 +27,6 @@ from urllib.parse import quote
 
 from toolcrib.catalog.lint.rule import LintedTool, Problem, Rule
 from toolcrib.catalog.lint.table import RULES, describe_other, is_known, load_rules
-from toolcrib.definition import ToolDefinition
 from toolcrib.errors import DefinitionError, Finding, suggest
 from toolcrib.tool import Tool
 from toolcrib.validation import codec
@@ -213,7 +212,7 @@ class IgnoreComments:
 
     def find_problems(self) -> Iterator[Finding]:
         """Yield findings about the comments: unknown codes, and codes that ignore nothing."""
-        rule = RULES["idle-ignore"]
+        rule = RULES["unused-ignore"]
         for file, comments in self._files.items():
             for comment in comments.values():
                 yield from find_unknown_codes(sorted(comment.codes), file, comment.line)
@@ -269,20 +268,6 @@ class Inspection:
     ignored: list[Ignored] = field(default_factory=list)
 
 
-def advise(definition: ToolDefinition, tool: Tool) -> list[Finding]:
-    """Return what `toolcrib check` reports about one tool: first the tool, then parameter by parameter."""
-    linted = LintedTool(tool, definition)
-    problems = [
-        (problem, rule)
-        for rule in RULES.values()
-        if rule.in_check and rule.check is not None and tool.kind in rule.kinds
-        for problem in rule.check(linted)
-    ]
-    order = {name: number for number, name in enumerate(linted.parameters, 1)}
-    problems.sort(key=lambda item: order.get(item[0].parameter or "", 0))
-    return [rule.finding(linted, problem) for problem, rule in problems]
-
-
 def inspect_tools(
     tools: Iterable[Tool],
     *,
@@ -300,7 +285,7 @@ def inspect_tools(
         ignore: Findings to leave out
         error: Findings to raise to errors
         use_comments: Whether comments in the source may ignore findings. False for untrusted code, whose
-            author may have written the comment next to a planted text.
+            author may have written the comment next to an injected text.
         progress: Called now and then with the number of tools that were inspected, and of all
     """
     linted, refused = _build(tools)

@@ -1,6 +1,6 @@
-"""Lint of skills: planted text in SKILL.md, and links that lead nowhere or out of the skill.
+"""Lint of skills: injected text in SKILL.md, and links that lead nowhere or out of the skill.
 
-Models follow what a skill says, so the rules for planted text in tools hold for its text, too.
+Models follow what a skill says, so the rules for injected text in tools hold for its text, too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 
 
 class LintedSkill(LintedTool):
-    """A skill as the rules for planted text see it: a name, a description, and the text of SKILL.md."""
+    """A skill as the rules for injected text see it: a name, a description, and the text of SKILL.md."""
 
     def __init__(self, skill: Skill, tool: Tool) -> None:
         super().__init__(tool, ToolDefinition(skill.name, skill.description, source=skill.source))
@@ -62,11 +62,11 @@ def inspect_skills(tools: Iterable[Tool]) -> Iterator[Finding]:
     for tool in tools:
         skill: Skill | None = getattr(tool, "skill", None)
         if skill is not None:
-            yield from _find_planted(LintedSkill(skill, tool))
+            yield from _find_injected(LintedSkill(skill, tool))
             yield from _find_dead_links(skill)
 
 
-def _find_planted(linted: LintedSkill) -> Iterator[Finding]:
+def _find_injected(linted: LintedSkill) -> Iterator[Finding]:
     for rule in SUSPICION_RULES:
         if rule.check is not None and rule.code in SUSPICIONS:
             for problem in rule.check(linted):

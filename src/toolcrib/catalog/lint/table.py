@@ -15,14 +15,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from toolcrib.catalog.lint import descriptions, parameters, planted
+from toolcrib.catalog.lint import descriptions, injected, parameters
 from toolcrib.catalog.lint.rule import Rule
 from toolcrib.errors import ConfigurationError
 from toolcrib.registry.plugins import load_plugins
 from toolcrib.registry.selection import KINDS
 
 ENTRY_POINTS = "toolcrib.lint"
-_MODULES = {"descriptions": descriptions, "parameters": parameters, "planted": planted}
+_MODULES = {"descriptions": descriptions, "parameters": parameters, "injected": injected}
 
 
 def _read_rule(entry: dict[str, Any]) -> Rule:
@@ -41,10 +41,10 @@ RULES: Mapping[str, Rule] = MappingProxyType({rule.code: rule for rules in GROUP
 """The built-in rules by code."""
 
 SUSPICION_RULES = tuple(
-    rule for group in ("Planted instructions", "Secrets", "URLs", "Hidden text") for rule in GROUPS[group]
+    rule for group in ("Injected instructions", "Secrets", "URLs", "Hidden text") for rule in GROUPS[group]
 )
-"""The rules for text that somebody may have planted."""
-SUSPICIONS = frozenset(rule.code for rule in SUSPICION_RULES) - {"pushes-itself"}
+"""The rules for text that somebody may have injected."""
+SUSPICIONS = frozenset(rule.code for rule in SUSPICION_RULES) - {"self-promotion"}
 """The codes that point at an attack. Honest servers promote themselves too."""
 
 OTHERS: Mapping[str, str] = MappingProxyType(_DATA["other_codes"])

@@ -8,7 +8,8 @@ import pytest
 from pydantic import BaseModel
 
 from toolcrib import Finding, Tool, samples, tool
-from toolcrib.catalog.lint import advise, list_choices
+from toolcrib.catalog.lint import inspect_tools
+from toolcrib.catalog.lint.parameters import list_choices
 from toolcrib.sources import collect
 
 
@@ -18,7 +19,7 @@ class Order(BaseModel):
 
 def advice(function: Any, **options: Any) -> list[Finding]:
     made = Tool.from_function(function, **options)
-    return advise(made.definition, made)
+    return inspect_tools([made]).findings
 
 
 def codes(function: Any, **options: Any) -> list[str]:
@@ -44,7 +45,7 @@ def test_a_well_documented_function_gets_no_advice() -> None:
 
 def test_the_sample_tools_get_no_advice() -> None:
     for made in collect(samples).tools:
-        assert advise(made.definition, made) == []
+        assert inspect_tools([made]).findings == []
 
 
 def test_every_finding_has_a_place_a_tool_and_a_hint() -> None:
@@ -99,7 +100,7 @@ def test_a_name_in_another_style_gets_a_suggestion(name: str, better: str) -> No
         ("Short", ["short-description"]),
         ("x" * 500, []),
         ("x" * 501, ["long-description"]),
-        ("word " * 2000, ["huge-description"]),
+        ("word " * 2000, ["costly-tool", "huge-description"]),
         ("Find order", ["repeats-name"]),
         ("find_order", ["repeats-name"]),
         ("This tool is for the order: find", []),
@@ -138,10 +139,10 @@ def test_a_parameter_needs_a_description_and_a_type() -> None:
         """
 
     found = [(finding.code, finding.parameter, finding.level) for finding in advice(look_up)]
-    assert found == [
+    assert sorted(found) == [
+        ("undocumented-parameter", "other", "advice"),
         ("undocumented-parameter", "word", "advice"),
         ("untyped-parameter", "word", "warning"),
-        ("undocumented-parameter", "other", "advice"),
     ]
 
 
@@ -163,13 +164,14 @@ def test_an_explicit_schema_is_checked_in_the_same_way() -> None:
         return {}
 
     found = advice(handle, name="paint_it", description="Paint the thing in a colour", input_schema=schema)
-    assert [(finding.code, finding.parameter) for finding in found] == [
+    assert {(finding.code, finding.parameter) for finding in found} == {
+        ("could-be-literal", "b"),
+        ("required-unsaid", None),
         ("undocumented-parameter", "a"),
         ("untyped-parameter", "a"),
-        ("could-be-literal", "b"),
-    ]
-    assert found[2].hint is not None
-    assert '"enum": ["red", "blue"]' in found[2].hint
+    }
+    (literal,) = (finding for finding in found if finding.code == "could-be-literal")
+    assert '"enum": ["red", "blue"]' in (literal.hint or "")
 
 
 @pytest.mark.parametrize(
@@ -286,8 +288,9 @@ def test_a_tool_object_is_checked_too() -> None:
             return {"content": []}
 
     made = Tool.from_object(Remember())
-    assert [finding.code for finding in advise(made.definition, made)] == [
+    assert [finding.code for finding in inspect_tools([made]).findings] == [
         "repeats-name",
+        "required-unsaid",
         "undocumented-parameter",
     ]
 

@@ -41,18 +41,20 @@ def write(decorator: str = "", head: str = "", words: str = "") -> str:
 
 
 def test_nothing_is_ignored_without_a_comment(tmp_path: Path) -> None:
-    assert codes(lint(tmp_path, write())) == ["unmarked-risk", "untyped-parameter"]
+    assert codes(lint(tmp_path, write())) == ["missing-destructive-hint", "untyped-parameter"]
 
 
 @pytest.mark.parametrize("place", ["decorator", "head"])
 def test_a_comment_at_the_head_of_a_tool_ignores_a_code(tmp_path: Path, place: str) -> None:
-    found = lint(tmp_path, write(**{place: "  # toolcrib: ignore[unmarked-risk]"}))
+    found = lint(tmp_path, write(**{place: "  # toolcrib: ignore[missing-destructive-hint]"}))
     assert codes(found) == ["untyped-parameter"]
-    assert [(item.finding.code, item.by) for item in found.ignored] == [("unmarked-risk", "source")]
+    assert [(item.finding.code, item.by) for item in found.ignored] == [
+        ("missing-destructive-hint", "source")
+    ]
 
 
 def test_several_codes_may_be_given(tmp_path: Path) -> None:
-    found = lint(tmp_path, write(head="  # toolcrib: ignore[untyped-parameter, unmarked-risk]"))
+    found = lint(tmp_path, write(head="  # toolcrib: ignore[untyped-parameter, missing-destructive-hint]"))
     assert codes(found) == []
 
 
@@ -83,41 +85,41 @@ def test_a_comment_on_the_line_of_the_finding_ignores_it(tmp_path: Path) -> None
 
 def test_a_docstring_that_shows_the_comment_ignores_nothing(tmp_path: Path) -> None:
     found = lint(tmp_path, write(words=": `# toolcrib: ignore`"))
-    assert codes(found) == ["unmarked-risk", "untyped-parameter"]
+    assert codes(found) == ["missing-destructive-hint", "untyped-parameter"]
 
 
 def test_an_unknown_code_is_reported_with_a_suggestion(tmp_path: Path) -> None:
-    found = lint(tmp_path, write(head="  # toolcrib: ignore[unmarked-risks]"))
+    found = lint(tmp_path, write(head="  # toolcrib: ignore[missing-destructive-hints]"))
     [finding] = [finding for finding in found.findings if finding.code == "unknown-rule"]
     assert finding.line == 6
-    assert finding.hint == "did you mean 'unmarked-risk'?"
-    assert "unmarked-risk" in codes(found)
+    assert finding.hint == "did you mean 'missing-destructive-hint'?"
+    assert "missing-destructive-hint" in codes(found)
 
 
 def test_a_comment_that_ignores_nothing_is_reported(tmp_path: Path) -> None:
-    found = lint(tmp_path, write(head="  # toolcrib: ignore[unmarked-risk, long-name]"))
-    [finding] = [finding for finding in found.findings if finding.code == "idle-ignore"]
+    found = lint(tmp_path, write(head="  # toolcrib: ignore[missing-destructive-hint, long-name]"))
+    [finding] = [finding for finding in found.findings if finding.code == "unused-ignore"]
     assert finding.message == "There are no long-name findings to ignore here"
 
 
 def test_comments_of_untrusted_code_can_be_disregarded(tmp_path: Path) -> None:
     found = lint(tmp_path, write(decorator="  # toolcrib: ignore"), use_comments=False)
-    assert codes(found) == ["unmarked-risk", "untyped-parameter"]
+    assert codes(found) == ["missing-destructive-hint", "untyped-parameter"]
 
 
 def test_settings_ignore_a_code_everywhere_or_for_some_tools(tmp_path: Path) -> None:
-    everywhere = lint(tmp_path, write(), ignore=[Choice.parse("unmarked-risk")])
-    here = lint(tmp_path, write(), ignore=[Choice.parse("unmarked-risk:delete_*")])
-    elsewhere = lint(tmp_path, write(), ignore=[Choice.parse("unmarked-risk:shop_*")])
+    everywhere = lint(tmp_path, write(), ignore=[Choice.parse("missing-destructive-hint")])
+    here = lint(tmp_path, write(), ignore=[Choice.parse("missing-destructive-hint:delete_*")])
+    elsewhere = lint(tmp_path, write(), ignore=[Choice.parse("missing-destructive-hint:shop_*")])
     assert codes(everywhere) == codes(here) == ["untyped-parameter"]
-    assert codes(elsewhere) == ["unmarked-risk", "untyped-parameter"]
+    assert codes(elsewhere) == ["missing-destructive-hint", "untyped-parameter"]
     assert [item.by for item in everywhere.ignored] == ["settings"]
 
 
 def test_settings_make_a_finding_an_error(tmp_path: Path) -> None:
-    found = lint(tmp_path, write(), error=[Choice.parse("unmarked-risk")])
+    found = lint(tmp_path, write(), error=[Choice.parse("missing-destructive-hint")])
     assert {finding.code: finding.level for finding in found.findings} == {
-        "unmarked-risk": "error",
+        "missing-destructive-hint": "error",
         "untyped-parameter": "warning",
     }
 

@@ -101,6 +101,6 @@ def test_a_package_adds_rules_by_an_entry_point(tmp_path: Path) -> None:
 
 def test_a_broken_plugin_is_an_error_that_names_it(tmp_path: Path) -> None:
     install_plugin(tmp_path, "toolcrib.lint", "house", "rule = 5", "rule")
-    run = run_with_plugin(tmp_path, "-m", "toolcrib", "lint", "--samples")
+    run = run_with_plugin(tmp_path, "-m", "toolcrib", "check", "--samples")
     assert run.returncode == 2
     assert "The plugin 'house' (toolcrib.lint) is not a Rule" in run.stderr

@@ -18,7 +18,7 @@ from toolcrib import tool
 Path(__file__).with_name("trace").write_text("ran")
 
 @tool
-def planted(): "Is here."
+def injected(): "Is here."
 """
 OURS = "from toolcrib import MCPServer, tool\nserver = MCPServer('x')\n"
 THAT_NAME_A_FILE = {

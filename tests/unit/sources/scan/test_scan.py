@@ -136,7 +136,7 @@ def test_settings_are_honoured(folder: Path) -> None:
     found = scan("toolcrib.toml")
     assert names(found) == []
     assert [tool.name for tool in found.unlisted] == ["shop_first"]
-    assert codes(found) == ["unreadable-source", "idle-switch"]
+    assert codes(found) == ["unreadable-source", "unused-switch"]
     assert found.findings[0].line == 3
     assert scan().unlisted[0].name == "shop_first"  # the toolcrib.toml here is what none means
 

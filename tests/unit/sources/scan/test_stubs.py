@@ -11,7 +11,7 @@ import pytest
 from tests.support import snippets
 from tests.support.scanned_snippet import definition_of, facts_of, imported, read, stub_in
 from toolcrib import Tool
-from toolcrib.catalog.lint import advise
+from toolcrib.catalog.lint import inspect_tools
 from toolcrib.errors import InvalidSignatureError
 
 
@@ -203,8 +203,8 @@ class TestOfAFunction:
         stub = Tool.from_function(stub_in(tmp_path, source).function)
         with imported(tmp_path, source) as module:
             real = Tool.from_function(module.tool)
-            expected = [item.code for item in advise(real.definition, real)]
-        assert [item.code for item in advise(stub.definition, stub)] == expected
+            expected = [item.code for item in inspect_tools([real]).findings]
+        assert [item.code for item in inspect_tools([stub]).findings] == expected
 
     def test_nothing_happens_when_it_is_called(self, tmp_path: Path) -> None:
         source = "def tool(x: int) -> int:\n    open('trace', 'w')\n"

@@ -1,4 +1,4 @@
-"""Lint rules for text that somebody may have planted: instructions, links, credentials and hidden text.
+"""Lint rules for text that somebody may have injected: instructions, links, credentials and hidden text.
 
 The phrases and patterns are in `data/`; see `phrases`. These rules only report: a person decides. Invisible
 characters in names, descriptions and schemas are refused when a tool is built; these rules also cover
