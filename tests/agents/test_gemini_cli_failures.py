@@ -134,8 +134,6 @@ async def test_endless_output_and_calls_are_stopped(manner: str, words: str) -> 
     assert failure.kind == "limit"
     assert words in failure.message
     assert failure.hint is not None
-    if manner == "asks_for_ever":
-        assert failure.hint.startswith("it called 'add' 5 times")
 
 
 async def test_an_endless_line_is_stopped() -> None:

@@ -21,7 +21,6 @@ from toolcrib.agents.provider import (
     providers,
 )
 from toolcrib.agents.runner import AgentRunner
-from toolcrib.agents.toolbox import Toolbox
 from toolcrib.errors import AgentError
 
 __all__ = [
@@ -39,6 +38,5 @@ __all__ = [
     "ToolAnswer",
     "ToolCall",
     "ToolResult",
-    "Toolbox",
     "providers",
 ]

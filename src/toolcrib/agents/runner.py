@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Iterable, Sequence
 from contextlib import aclosing
 from types import TracebackType
@@ -72,7 +71,6 @@ class Exchange:
         self._answer_left_s = self._limits.answer_s
         self._turn_left_s = self._limits.turn_s
         self._chars = 0
-        self._requested: Counter[str] = Counter()
         self._running: list[asyncio.Task[Result]] = []
         self._has_ended = False
         self.is_idle = False
@@ -138,7 +136,8 @@ class Exchange:
                 yield ToolResult(call.id, call.name, not sent.is_error, result_text(sent), sent is not result)
             self._turn_left_s = self._limits.turn_s
             await self._wait(self._provider.answer(answers), "does not accept the results")
-        raise self._out_of_turns()
+        message = f"{self._name} has no answer after {self._limits.turns} turns"
+        raise AgentError(message, kind="limit", hint="raise the limit turns")
 
     # --- the model ---
 
@@ -199,13 +198,6 @@ class Exchange:
         hint = getattr(self._provider, "stall_hint", None) or "raise the limit turn_s"
         return AgentError(message, kind="stalled", hint=hint)
 
-    def _out_of_turns(self) -> AgentError:
-        message = f"{self._name} has no answer after {self._limits.turns} turns"
-        hint = "raise the limit turns"
-        if self._requested and (often := self._requested.most_common(1)[0])[1] > 2:
-            hint = f"it called '{often[0]}' {often[1]} times; {hint}"
-        return AgentError(message, kind="limit", hint=hint)
-
     @property
     def _name(self) -> str:
         return getattr(self._provider, "label", None) or f"the provider '{self._session.provider}'"
@@ -214,7 +206,6 @@ class Exchange:
 
     async def _call_tools(self, calls: Sequence[ToolCall]) -> list[Result]:
         """Run all calls of a turn concurrently, and return their results in order."""
-        self._requested.update(call.name for call in calls)
         self._running = [
             asyncio.ensure_future(self._call_tool(call, number)) for number, call in enumerate(calls)
         ]
@@ -305,7 +296,7 @@ class AgentRunner:
         session_id: str | None = None,
         **options: Any,
     ) -> None:
-        self._toolbox: Toolbox = make_toolbox(tools, principal)
+        self._toolbox = make_toolbox(tools, principal)
         self._provider, name = _find_provider(provider, options)
         self.session = SessionCtx(provider=name, instructions=instructions, limits=limits or Limits())
         if session_id is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -28,7 +28,6 @@ from toolcrib.agents import (
 from toolcrib.client import Client
 from toolcrib.content import text_block
 from toolcrib.errors import ConfigurationError, TransportError
-from toolcrib.tool import Tool
 
 
 class Parrot:
@@ -238,31 +237,6 @@ async def test_a_client_of_another_server_is_accepted_as_tools() -> None:
         await AgentRunner(Client(["no-such-server-anywhere"]), Parrot()).start()
 
 
-async def test_failures_of_a_custom_toolbox_become_results() -> None:
-    class Odd:
-        async def open(self) -> None: ...
-        async def close(self) -> None: ...
-        async def list(self) -> tuple[Tool, ...]:
-            return ()
-
-        async def call(self, name: str, arguments: Mapping[str, Any], timeout_s: float) -> Result:
-            if name == "late":
-                raise TimeoutError
-            if name == "broken":
-                raise TransportError("the line is down")
-            raise KeyError("what?")
-
-    calls = [ToolCall(name, name) for name in ("late", "broken", "odd")]
-    parrot = Parrot(calls, [Final("Oh.")])
-    async with AgentRunner(Odd(), parrot) as runner:
-        assert await runner.ask("Try") == "Oh."
-    assert parrot.heard[1] == [
-        "Tool 'late' timed out.",
-        "the line is down",
-        "Tool 'odd' failed unexpectedly.",
-    ]
-
-
 def test_limits_are_checked() -> None:
     for wrong in ({"turns": 0}, {"turn_s": -1}, {"calls_per_turn": 1.5}, {"tool_s": 4000.0}, {"turns": True}):
         with pytest.raises(ConfigurationError, match=next(iter(wrong))):
@@ -277,20 +251,15 @@ async def test_run_is_refused_inside_an_event_loop() -> None:
 
 
 async def test_a_result_with_images_is_cut_to_the_limit() -> None:
-    class Album:
-        async def open(self) -> None: ...
-        async def close(self) -> None: ...
-        async def list(self) -> tuple[Tool, ...]:
-            return ()
+    def album() -> Result:
+        picture = {"type": "image", "mimeType": "image/png", "data": "A" * 500}
+        return Result([text_block("look"), picture, text_block("z" * 90), text_block("more")])
 
-        async def call(self, name: str, arguments: Mapping[str, Any], timeout_s: float) -> Result:
-            if name == "data":
-                return Result([], {"letters": "y" * 500}, is_structured=True)
-            picture = {"type": "image", "mimeType": "image/png", "data": "A" * 500}
-            return Result([text_block("look"), picture, text_block("z" * 90), text_block("more")])
+    def data() -> dict[str, str]:
+        return {"letters": "y" * 500}
 
     parrot = Parrot([ToolCall("1", "album"), ToolCall("2", "data")], [Final("Nice.")])
-    async with AgentRunner(Album(), parrot, limits=Limits(result_chars=80)) as runner:
+    async with AgentRunner([album, data], parrot, limits=Limits(result_chars=80)) as runner:
         results = [event for event in await collect(runner) if isinstance(event, ToolResult)]
     assert results[0].is_cut
     assert results[0].text.startswith("look\n[image image/png, not shown]\nzzz")
