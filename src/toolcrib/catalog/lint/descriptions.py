@@ -14,7 +14,7 @@ from toolcrib.catalog.lint.rule import LintedTool, Problem
 from toolcrib.definition import STRICT
 from toolcrib.schema.parameters import docstring_of
 
-_SIMILAR = 0.7
+_SIMILAR = 0.6
 """The share of longer words in common, verbs apart, from which on two descriptions say the same."""
 _SAME_VERBS = {
     verb: group.split()[0]
