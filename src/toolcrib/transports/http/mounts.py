@@ -217,7 +217,6 @@ def _make_scope(mount: Mount, request: Request) -> Scope:
     path = head.path if given is not None else unquote(head.path)
     own: Scope = {
         "type": "http",
-        "asgi": {"version": "3.0", "spec_version": "2.4"},
         "http_version": "1.1" if head.is_http11 else "1.0",
         "method": head.method,
         "scheme": "http",
@@ -230,6 +229,7 @@ def _make_scope(mount: Mount, request: Request) -> Scope:
     state: Mapping[str, Any] = (given or {}).get("state", {})
     return {
         **(own if given is None else given),
+        "asgi": {"version": "3.0", "spec_version": "2.4"},  # sending to a client that is gone raises OSError
         "path": request.root + path,
         "root_path": request.root + mount.path,
         "state": {**state, "principal": request.principal},
