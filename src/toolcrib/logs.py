@@ -360,8 +360,8 @@ MAX_EXACT_INTEGER = 2**53
 """JSON readers round larger integers."""
 
 _JSON_KEYS = frozenset({"ts", "level", "logger", "process", "message", "trace"})
-_MULTILINE_FIELDS = ("error_type", "errors")
-"""Records with these fields (crashes, refused reloads) have several lines, laid out by toolcrib."""
+_MULTILINE_FIELDS = ("error_type",)
+"""Records with these fields (crashes) have several lines, laid out by toolcrib."""
 _CALL_FIELDS = ("tool_name", "principal", "error_code", "duration_ms", "call_id")
 
 

@@ -28,8 +28,15 @@ MODERN = "2026-07-28"
 class Serving:
     """`toolcrib serve` on a free port. `info` is its start message, `errors` its stderr output so far."""
 
-    def __init__(self, *arguments: str, cwd: Path | None = None, **variables: str) -> None:
-        self.process = start("serve", "--port", "0", "--json", *arguments, cwd=cwd, **variables)
+    def __init__(
+        self,
+        *arguments: str,
+        cwd: Path | None = None,
+        command: Sequence[str] = COMMAND,
+        **variables: str,
+    ) -> None:
+        words = ("serve", "--port", "0", "--json", *arguments)
+        self.process = start(*words, cwd=cwd, command=command, **variables)
         self._lines: list[str] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()

@@ -25,8 +25,7 @@ from typing import Any, Literal
 
 from toolcrib.catalog.diff import GRADES
 from toolcrib.catalog.diff.compare import compare_tools, definition_of
-from toolcrib.catalog.entries import content_of, describe_entry
-from toolcrib.catalog.inputs import LOCK_NAME
+from toolcrib.catalog.features import content_of, describe_feature
 from toolcrib.config.atomic_file import write_file
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import (
@@ -48,7 +47,7 @@ from toolcrib.validation import codec
 Key = tuple[str, str | None]
 """The name and version of a tool; `prompt:NAME` or `resource:URI` for others."""
 OnDrift = Literal["refuse", "quarantine"]
-FILE_NAME = LOCK_NAME
+FILE_NAME = "toolcrib.lock"
 FORMAT = 1
 MAX_BYTES = 256 * 1024 * 1024
 
@@ -109,7 +108,7 @@ class Pin:
         """The tool without its code. Raise DefinitionError where the definition is not valid."""
         wire = self.definition
         if self.kind != "tool":
-            feature = describe_entry(wire, Location(self.source), self.version)
+            feature = describe_feature(wire, Location(self.source), self.version)
             return feature.with_options(scopes=self.scopes) if self.scopes else feature
         definition = ToolDefinition(
             name=self.name,
@@ -256,7 +255,7 @@ class Lock:
         return drift
 
     def guard(self, registry: ToolRegistry, on_drift: OnDrift = "refuse", *, kind: str = "tool") -> Drift:
-        """Hold a registry to this lock from now on, whatever is added, replaced or reloaded. `kind` is the
+        """Hold a registry to this lock from now on, whatever is added or replaced. `kind` is the
         kind of what it holds: "tool", "resource" or "prompt".
 
         Raise BatchError where a registered tool differs or is not locked; with "quarantine" remove it
@@ -268,7 +267,7 @@ class Lock:
             raise BatchError(f"{len(drift.tools)} not as locked: {findings[0].message}", findings)
         registry.guard = Guard(self, on_drift)
         if drift.tools:
-            registry.replace_all(drift.tools, ())
+            registry.remove_tools(drift.tools)
         return drift
 
 

@@ -26,7 +26,7 @@ from toolcrib.registry.index import Entry
 from toolcrib.registry.registry import ToolRegistry
 from toolcrib.registry.selection import KINDS, LIST_NAMES, drop_repeated, label_of, name_kinds
 from toolcrib.server import MCPServer
-from toolcrib.sources import Batch, collect, find_files
+from toolcrib.sources import Batch, collect
 from toolcrib.sources.foreign.entry_point import find_lines
 from toolcrib.sources.foreign.program import find_program, running_programs
 from toolcrib.sources.foreign.recognition import identity_of
@@ -45,8 +45,6 @@ class Loaded:
 
     server: MCPServer
     findings: list[Finding] = field(default_factory=list)
-    paths: list[Path] = field(default_factory=list)
-    """Files and folders to watch, where the tools are reloaded."""
     log_format: str | None = None
 
     @property
@@ -186,7 +184,6 @@ def load_for_serving(
     settings = {key: value for key in _IDENTITY if (value := loader.first_setting(key)) is not None}
     adopted = identity_of(found) if (found := _find_adopted(tools)) is not None else {}
     server.settings = replace(server.settings, **{**adopted, **settings, **identity})
-    server.storage.use(server.settings.state)
     server.dispatcher.keeps_results = server.settings.keeps_sessions
     _configure_search(server, search, loader.configs)
     for kind, registry in registries_of(server).items():
@@ -200,7 +197,6 @@ def load_for_serving(
     if not dynamic and (unused := find_unused_policy(server)):
         raise first_error(unused)
     loaded.findings = list(dict.fromkeys(loaded.findings))
-    loaded.paths = loader.find_paths() if dynamic else []
     loaded.log_format = loader.first_setting("log_format")
     return loaded
 
@@ -236,11 +232,6 @@ class TargetLoader:
         """Return a setting of the first file that has it."""
         return next((value for config in self.configs if (value := getattr(config, key)) is not None), None)
 
-    def find_paths(self) -> list[Path]:
-        """Return the files and folders of everything that was named, configuration files included."""
-        files = [str(config.file) for config in self.configs if config.file is not None]
-        return find_files([*(target for config in self.configs for target in config.targets), *files])
-
     def is_own(self, server: MCPServer) -> bool:
         """Return whether a server comes from the targets and has its tools already."""
         return server in self._servers
@@ -268,8 +259,9 @@ class TargetLoader:
         rule = NAME_RULES[label] if label else None
         if own is None:
             server = MCPServer(dynamic=dynamic)
-        elif tools and not dynamic and rule in (None, own.registry.rule) and _has_exactly(own, tools):
+        elif tools and rule in (None, own.registry.rule) and _has_exactly(own, tools):
             server = own
+            server.dynamic |= dynamic
         else:
             server = _copy_settings(own, dynamic)
         if rule is not None:

@@ -18,7 +18,7 @@ from toolcrib.sources.targets import settings_files
 EXAMPLES = """
 toolcrib serve                       the targets of toolcrib.toml, on HTTP
 toolcrib serve tools.py more/        a file and a folder
-toolcrib serve tools.py --reload     reload tools when files change
+toolcrib serve tools.py --reload     serve new code when files change
 toolcrib serve tools.py --stdio      for a client that starts its servers
 toolcrib serve --port 0 --json       any free port, printed as JSON
 toolcrib serve tools.py --workers 4  several processes
@@ -46,7 +46,7 @@ def _parse_path(_: click.Context, __: click.Parameter, value: str | None) -> str
 @click.option("--path", callback=_parse_path, metavar="PATH", help="Path of the endpoint.  [default: /mcp]")
 @click.option("--workers", type=click.IntRange(1, MAX_WORKERS), metavar="N", help="Number of processes.")
 @click.option(
-    "--reload", is_flag=True, help="Reload when files of tools, skills or published folders change."
+    "--reload", is_flag=True, help="Start a new process when files of tools, skills or settings change."
 )
 @click.option("--allow-host", multiple=True, metavar="NAME", help="Host name to accept; repeatable.")
 @click.option("--allow-origin", multiple=True, metavar="URL", help="Web origin to accept; repeatable.")
@@ -99,4 +99,8 @@ def serve(terminal: Terminal, **given: Any) -> int:
     for field in _HTTP_OPTIONS:
         if getattr(options, field) not in (None, False, ()):
             raise exclusive(f"--{field.removeprefix('as_').replace('_', '-')}", "--stdio")
+    if options.reload:
+        from toolcrib.cli.workers import run_stdio  # delayed: most servers are one process
+
+        return run_stdio(options, terminal)
     return ServeProcess(options, terminal).run_stdio()

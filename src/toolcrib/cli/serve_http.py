@@ -51,7 +51,7 @@ def serve_http(options: ServeOptions, terminal: Terminal) -> int:
     http = _merge_http_configs(configs)
     workers = options.workers or http.workers or 1
     if workers > 1:
-        _check_workers(workers, options, configs, terminal)
+        _check_workers(workers, configs, terminal)
     host = options.host or http.host or "127.0.0.1"
     port = next(port for port in (options.port, http.port, 8000) if port is not None)
     http_options = HTTPOptions(
@@ -80,7 +80,7 @@ def serve_http(options: ServeOptions, terminal: Terminal) -> int:
                 terminal.json_line(json.dumps(_to_json(summary, info)))
 
     try:
-        if workers > 1:
+        if workers > 1 or options.reload:
             from toolcrib.cli.workers import run_workers  # delayed: most servers are one process
 
             warn_unused_policy(options.targets, terminal)
@@ -99,12 +99,7 @@ def _merge_http_configs(configs: Sequence[Config]) -> HTTPConfig:
     return HTTPConfig(**found)
 
 
-def _check_workers(
-    workers: int, options: ServeOptions, configs: Sequence[Config], terminal: Terminal
-) -> None:
-    if options.reload:
-        hint = "drop --workers" if options.workers else "add --workers 1"
-        raise CommandError(f"--reload cannot be combined with {workers} workers", hint)
+def _check_workers(workers: int, configs: Sequence[Config], terminal: Terminal) -> None:
     if sys.platform == "win32":
         raise CommandError("--workers is not supported on Windows", "use one process")
     for policy in [config.policy for config in configs if config.policy is not None]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import json
 import logging
 import os
 import shlex
@@ -16,9 +15,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from textwrap import shorten
@@ -27,7 +26,6 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.cli.load import (
     Loaded,
-    TargetLoader,
     enable_hint,
     is_policy_of,
     load_for_serving,
@@ -102,7 +100,6 @@ class ServeProcess:
     def __init__(self, options: ServeOptions, terminal: Terminal, **identity: Any) -> None:
         self.options = options
         self.terminal = terminal
-        self.lock_file: Path | None = None
         with terminal.log.muted():  # what is logged now is a finding too
             self.loaded = load_for_serving(
                 options.targets,
@@ -115,27 +112,17 @@ class ServeProcess:
                 **identity,
             )
             if options.is_locked:
-                self.lock_file = lock_registry(self.loaded, options)
+                lock_registry(self.loaded, options)
             self.summary = Summary.of(self.loaded)
         if not identity:  # else one of several workers
             warn_unused_policy(options.targets, terminal, self.loaded.server)
 
     def run_stdio(self) -> int:
         """Serve stdin and stdout until stdin is closed."""
-        terminal, summary = self.terminal, self.summary
-        if is_refused(summary, self.options, terminal):
+        terminal = self.terminal
+        if is_refused(self.summary, self.options, terminal):
             return 1
-        is_verbose = self.options.verbose or terminal.err.isatty()
-        if is_verbose:
-            text = f"{summary.headline} on stdin and stdout, until stdin is closed"
-            if terminal.message_format is not None:
-                terminal.message("note", text)
-            else:
-                terminal.echo_err(f"{text}\n")
-                print_tools(summary, terminal)
-        print_problems(summary, terminal)
-        if is_verbose:
-            print_warnings(summary, terminal)
+        if print_stdio_start(self.summary, self.options, terminal):
             self._skip_search_log()
 
         async def serve(server: MCPServer) -> None:
@@ -143,30 +130,31 @@ class ServeProcess:
             os.dup2(terminal.out.fileno(), standard.output)  # the real stdout, which the terminal holds
             await serve_stdio(server.transports.engine, standard)
 
-        return self._run(serve)
+        return self.run(serve)
 
-    def run_http(
-        self, http: HTTPOptions, on_ready: Callable[[Summary], None], shared_folder: str | None = None
-    ) -> int:
-        """Serve on bound sockets. `on_ready` is called when clients can connect; in `shared_folder` several
-        processes combine their metrics and keep what would else be in memory."""
+    def share(self, folder: str | None) -> None:
+        """Use a folder where processes combine their metrics and keep what would else be in memory."""
+        server = self.loaded.server
+        server.storage.share(folder)
+        server.dispatcher.keeps_results = True  # any worker finds them
+        telemetry = None if server.enforcer is None else server.enforcer.telemetry
+        if telemetry is not None and folder is not None and (self.options.workers or 1) > 1:
+            telemetry.share(Path(folder))
+
+    def run_http(self, http: HTTPOptions, on_ready: Callable[[Summary], None]) -> int:
+        """Serve on bound sockets. `on_ready` is called when clients can connect."""
         if is_refused(self.summary, self.options, self.terminal):
             return 1
         workers = self.options.workers or 1
         enforcer = self.loaded.server.enforcer
-        if workers > 1:
-            self.loaded.server.storage.share(shared_folder)
-            self.loaded.server.dispatcher.keeps_results = True  # any worker finds them
         if enforcer is not None:  # the policy of files was checked before, this may be one of the code
             check_workers_policy(enforcer.policy, workers)
-            if enforcer.telemetry is not None and shared_folder is not None:
-                enforcer.telemetry.share(Path(shared_folder))
         self._skip_search_log()
         http = replace(http, ready=lambda _: on_ready(self.summary), catches_signals=False, workers=workers)
         try:
-            return self._run(lambda server: server.transports.serve_http(http))
+            return self.run(lambda server: server.transports.serve_http(http))
         except OSError as error:
-            if error.errno != errno.EADDRINUSE:
+            if error.errno != errno.EADDRINUSE or not http.sockets:
                 raise
             # Another program took the port while the tools were loading.
             from toolcrib.transports.http.server import describe_bind_error  # delayed: not needed for stdio
@@ -179,7 +167,8 @@ class ServeProcess:
         if self.loaded.server.dispatcher.tool_search is not None:
             self.loaded.server.dispatcher.tool_search.skip_log()
 
-    def _run(self, serve: Serve) -> int:
+    def run(self, serve: Serve) -> int:
+        """Serve until a signal, or until `serve` returns."""
         terminal, options, server = self.terminal, self.options, self.loaded.server
 
         def print_running() -> None:
@@ -192,8 +181,7 @@ class ServeProcess:
             return not server._running and not running_programs()
 
         async def run(server: MCPServer) -> None:
-            work = self._serve_with_reload(serve) if options.reload else serve(server)
-            await run_until_signal(work, print_running, is_stopped)
+            await run_until_signal(serve(server), print_running, is_stopped)
 
         # With --reload, the author of the tools wants to see what happens.
         level = options.log_level or ("debug" if terminal.debug else "info" if options.reload else "warning")
@@ -202,45 +190,6 @@ class ServeProcess:
             server.run(run)
             stop_programs()
         return 0
-
-    async def _serve_with_reload(self, serve: Serve) -> None:
-        from toolcrib.sources.reload import Reloader  # delayed: only needed with --reload
-
-        server = self.loaded.server
-
-        programs = running_programs()
-
-        def load_again() -> tuple[Sequence[Any], Sequence[Finding], Sequence[Path]]:
-            for program in running_programs():
-                if program not in programs:  # it belongs to tools that were not used
-                    program.stop()
-            loader = TargetLoader(self.terminal)
-            tools = loader.collect(self.options.targets)
-            paths = loader.find_paths()
-            if self.lock_file is not None:
-                _reread_lock(self.lock_file, server)
-                paths.append(self.lock_file)
-            return tools, loader.findings, paths
-
-        async def open_applications() -> None:
-            replaced = list(programs)
-            programs[:] = [program for program in running_programs() if program not in replaced]
-            await asyncio.gather(server.dispatcher.applications.open_all(), server.dispatcher.renew())
-            for program in replaced:
-                if not program.has_owner:
-                    await asyncio.to_thread(program.stop)
-
-        reloader = Reloader(
-            load_again,
-            server.registry,
-            resources=server.resources,
-            prompts=server.prompts,
-            paths=self.loaded.paths,
-            findings=self.loaded.findings,
-            after_reload=open_applications,
-        )
-        async with reloader:
-            await serve(server)
 
 
 def warn_unused_policy(targets: Sequence[str], terminal: Terminal, server: MCPServer | None = None) -> None:
@@ -281,9 +230,9 @@ def check_workers_policy(policy: Policy, workers: int) -> None:
 # --- the lock file ----------------------------------------------------------------------------------
 
 
-def lock_registry(loaded: Loaded, options: ServeOptions) -> Path:
+def lock_registry(loaded: Loaded, options: ServeOptions) -> None:
     """Hold the registries to the lock file, and add what differs to the findings: as errors where the server
-    must not start. Returns the file; raises ConfigurationError."""
+    must not start. Raises ConfigurationError."""
     from toolcrib.catalog.lock import Lock  # delayed: only needed with --locked
     from toolcrib.cli.catalog import find_lock
 
@@ -297,9 +246,6 @@ def lock_registry(loaded: Loaded, options: ServeOptions) -> Path:
         lock.guard(registry, on_drift, kind=kind)
         registry.subscribe(partial(_warn_missing, registry, kind))
     loaded.findings += drift.findings("warning" if is_accepted else "error")
-    if loaded.paths:
-        loaded.paths.append(file)
-    return file
 
 
 def _warn_missing(registry: ToolRegistry, kind: str, change: Change) -> None:
@@ -309,16 +255,6 @@ def _warn_missing(registry: ToolRegistry, kind: str, change: Change) -> None:
         for pin in registry.guard.lock.pins.values():
             if pin.kind == kind and pin.name in change.names and not registry.snapshot.group_of(pin.name):
                 logger.warning("'%s' is locked but no longer registered", pin.title)
-
-
-def _reread_lock(file: Path, server: MCPServer) -> None:
-    """Use the current content of the file, so that `toolcrib lock` lets reviewed changes through."""
-    from toolcrib.catalog.lock import Guard, Lock
-
-    lock = Lock.load(file)
-    for registry in registries_of(server).values():
-        if isinstance(registry.guard, Guard):
-            registry.guard.lock = replace(lock, targets=registry.guard.lock.targets)
 
 
 # --- the summary ------------------------------------------------------------------------------------
@@ -382,18 +318,33 @@ class Summary:
         problems = [count(len(self.errors), "problem")] if self.errors else []
         problems += [f"{len(self.drifted)} in quarantine"] if self.drifted else []
         suffix = f" ({', '.join(problems)}, see below)" if problems else ""
-        labels = [*("tool" for _ in self.tools), *(label for label, _, _ in self.features)]
-        served = count_kinds(labels)
-        return f"{self.name}: serving {served}{suffix}"
+        return f"{self.name}: serving {self.counts}{suffix}"
 
-    def encode(self) -> bytes:
-        return json.dumps(asdict(self)).encode()
+    @property
+    def counts(self) -> str:
+        """How much is served of each kind."""
+        return count_kinds([*("tool" for _ in self.tools), *(label for label, _, _ in self.features)])
 
     @classmethod
-    def decode(cls, data: bytes) -> Summary:
-        fields = json.loads(data)
-        findings = [Finding(**finding) for finding in fields.pop("findings")]
-        return cls(**fields, findings=findings)
+    def decode(cls, data: Mapping[str, Any]) -> Summary:
+        """Return a summary from its fields, as `asdict` makes them."""
+        return cls(**{**data, "findings": [Finding(**finding) for finding in data["findings"]]})
+
+
+def print_stdio_start(summary: Summary, options: ServeOptions, terminal: Terminal) -> bool:
+    """Print problems, and on a terminal what is served. Return whether that was printed."""
+    is_verbose = options.verbose or terminal.err.isatty()
+    if is_verbose:
+        text = f"{summary.headline} on stdin and stdout, until stdin is closed"
+        if terminal.message_format is not None:
+            terminal.message("note", text)
+        else:
+            terminal.echo_err(f"{text}\n")
+            print_tools(summary, terminal)
+    print_problems(summary, terminal)
+    if is_verbose:
+        print_warnings(summary, terminal)
+    return is_verbose
 
 
 def print_problems(summary: Summary, terminal: Terminal) -> None:

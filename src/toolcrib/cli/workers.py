@@ -1,9 +1,12 @@
-"""`toolcrib serve --workers N`: a supervisor process that holds the sockets, and its worker processes.
+"""`toolcrib serve --workers` and `--reload`: the supervisor, which holds the sockets and starts workers.
 
-The supervisor imports no tool, so no tool can harm it. Each worker is a fresh interpreter that inherits its
-sockets and one end of a channel. Over the channel it gets its configuration (so that it is not visible in the
-process list), and reports when it is ready; when the channel closes, the other side has ended. What workers
-share is in the state of the server. Needs a system where processes inherit file descriptors.
+The supervisor imports no tool, so no tool can harm it. Each worker is a fresh interpreter; its stdin and
+stdout are a channel, one message per line. Over the channel it gets its configuration (so that it is not
+visible in the process list), says what it has loaded, and serves when it is told to. With `--stdio`, the
+messages of MCP go both ways, after a mark. When the channel closes, the other side has ended. What workers
+share is in the state of the server.
+
+To reload, the supervisor starts new workers, and retires the old ones once the new ones serve.
 """
 
 from __future__ import annotations
@@ -16,18 +19,30 @@ import signal
 import socket
 import sys
 import tempfile
-import threading
 import time
-from asyncio.subprocess import DEVNULL, Process
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from types import FrameType
 from typing import Any
 
-from toolcrib.cli.options import Targets, report_error
-from toolcrib.cli.output import Terminal, open_terminal
-from toolcrib.cli.serving import SIGNALS, ServeOptions, ServeProcess, Summary, use_json_messages
+from toolcrib.cli.output import Terminal
+from toolcrib.cli.relay import Relay
+from toolcrib.cli.serving import (
+    SIGNALS,
+    ServeOptions,
+    Summary,
+    print_stdio_start,
+)
+from toolcrib.cli.text import shorten_list
+from toolcrib.cli.watch import WatchedFiles, find_world_writable
+from toolcrib.cli.worker import MAX_LINE_BYTES, MCP
+from toolcrib.processes.child_process import ChildProcess, StartError
+from toolcrib.processes.lines import LineReader
+from toolcrib.registry.registry import is_known_finding
 from toolcrib.transports.serving import HTTPOptions
+from toolcrib.transports.stdio import StandardStreams, StdioConnection
 
 STABLE_S = 10.0
 """A worker that ran this long is replaced at once, others after a growing delay."""
@@ -35,84 +50,88 @@ FIRST_DELAY_S = 0.5
 MAX_DELAY_S = 30.0
 DRAIN_S = 12.0
 """Time for a worker to stop: ten seconds for its calls, and a margin."""
-MAX_REPORT_BYTES = 256 * 1024 * 1024
-_PROGRAM = "from toolcrib.cli.workers import work; work()"
+RETIRE_S = 1.0
+"""Time for a worker to stop accepting connections; a tool may block its event loop."""
+_PROGRAM = "from toolcrib.cli.worker import work; work()"
 _HTTP_FIELDS = ("host", "path", "allowed_hosts", "allowed_origins", "insecure")
 _HAS_REUSEPORT = sys.platform == "linux"
+PASSES_SOCKETS = sys.platform != "win32"
 
 
-@dataclass(eq=False, slots=True)
-class Worker:
-    """One worker process. `report` is what it sent when it was ready; empty if it ended before."""
+class Worker(ChildProcess):
+    """One worker process. `loaded` is what it says about its tools; None if it has ended before."""
 
-    process: Process
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-    report: bytes = b""
+    def __init__(self, number: int, receive: Callable[[Worker, bytes], None]) -> None:
+        super().__init__(f"worker {number}")
+        self.number = number
+        self.loaded: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
+        self.serves: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.retired: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._lines = LineReader(MAX_LINE_BYTES)
+        self._receive = receive
 
-    @classmethod
-    async def start(cls, command: Sequence[str], config: bytes, sockets: Sequence[socket.socket]) -> Worker:
-        """Start a process; its last argument is the descriptor of its channel."""
-        ours, theirs = socket.socketpair()
-        with theirs:
-            try:
-                process = await asyncio.create_subprocess_exec(
-                    *command,
-                    str(theirs.fileno()),
-                    stdin=DEVNULL,
-                    pass_fds=(theirs.fileno(), *(each.fileno() for each in sockets)),
-                    process_group=0,  # Ctrl-C goes to the supervisor, which stops the workers
-                )
-            except BaseException:
-                ours.close()
-                raise
-        worker = cls(process, *await asyncio.open_connection(sock=ours, limit=MAX_REPORT_BYTES))
-        worker.writer.write(config + b"\n")
-        return worker
+    def stdout_received(self, data: bytes) -> None:
+        for line in self._lines.feed(data):
+            if line:
+                self._receive(self, line)
 
-    async def wait_ready(self) -> bool:
-        with suppress(OSError, ValueError):
-            line = await self.reader.readline()
-            self.report = line if line.endswith(b"\n") else b""
-        return bool(self.report)
+    def finished(self) -> None:
+        if not self.loaded.done():
+            self.loaded.set_result(None)
+        if not self.serves.done():
+            self.serves.set_result(False)
+        if not self.retired.done():
+            self.retired.set_result(None)
 
-    async def wait(self) -> int:
-        """Return the exit code, or the negative number of the signal that killed it."""
-        code = await self.process.wait()
-        self.writer.close()
-        return code
+    def send(self, **message: Any) -> None:
+        self._write(json.dumps(message).encode())
 
-    def terminate(self) -> None:
-        with suppress(ProcessLookupError):
-            self.process.send_signal(signal.SIGTERM)
+    def send_message(self, line: bytes) -> None:
+        """Send a message of MCP."""
+        self._write(MCP + line)
 
-    def kill(self) -> None:
-        """Kill the process and its children."""
-        if self.process.returncode is None:
-            with suppress(OSError):
-                os.killpg(self.process.pid, signal.SIGKILL)
+    def _write(self, line: bytes) -> None:
+        if self.stdin is not None:
+            self.stdin.write(line + b"\n")
+
+
+class NotStartedError(Exception):
+    """A set of workers cannot serve. `code` is the exit code of the first."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code if code > 0 else 1
 
 
 @dataclass(eq=False, slots=True)
 class Supervisor:
-    """Keeps `count` workers running.
+    """Keeps `count` workers running, and replaces them when files change, if `files` are given.
 
     `open_sockets` makes the sockets of a new worker, which are closed here once it has them. `make_config`
-    makes its configuration, from the descriptors of its sockets. `warn` gets messages for people.
+    makes its configuration, from its number and the descriptors of its sockets. `check` gets what a worker
+    has loaded after a change, and what the workers before it had; it returns the kinds of lists that differ,
+    or None if the tools must not be served. `on_reload` gets the same when they are served. `warn` gets
+    messages for people. `relay` has the client of a server on stdio.
     """
 
     command: Sequence[str]
     count: int
-    make_config: Callable[[list[int]], bytes]
+    make_config: Callable[[int, list[int]], bytes]
     warn: Callable[[str], None]
     open_sockets: Callable[[], list[socket.socket]] = list
     drain_s: float = DRAIN_S
+    files: WatchedFiles | None = None
+    check: Callable[[Any, Any], Sequence[str] | None] = lambda new, old: ()  # noqa: ARG005
+    on_reload: Callable[[Any, Any], None] = lambda new, old: None  # noqa: ARG005
+    relay: Relay | None = None
     _workers: set[Worker] = field(default_factory=set, init=False)
     _stopping: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _started: int = field(default=0, init=False)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set, init=False)
 
     @property
     def pids(self) -> list[int]:
-        return [worker.process.pid for worker in self._workers]
+        return [worker.pid for worker in self._workers]
 
     @property
     def is_stopping(self) -> bool:
@@ -122,54 +141,107 @@ class Supervisor:
         """Ask all workers to stop; `run` returns when they have."""
         self._stopping.set()
         for worker in self._workers:
-            worker.terminate()
+            if worker.serves.done():
+                worker.close_stdin()
+            else:
+                worker.kill()  # it has no calls yet
 
     def kill(self) -> None:
         for worker in self._workers:
             worker.kill()
 
-    async def run(self, on_ready: Callable[[bytes], None]) -> int:
+    async def run(self, on_ready: Callable[[Any], None]) -> int:
         """Keep the workers running until `stop`, and return an exit code.
 
-        `on_ready` gets the report of the first worker when all are ready. Where the first cannot serve, the
+        `on_ready` gets what the first worker has loaded when all are ready. If the first cannot serve, the
         others are not started.
         """
         try:
-            first = await self._start()
-            if not await first.wait_ready():
-                code = await first.wait()
-                return 0 if self.is_stopping else code if code > 0 else 1
-            workers = [first]
-            while len(workers) < self.count and not self.is_stopping:  # the sockets may be closed then
-                workers.append(await self._start())
-            await asyncio.gather(*(worker.wait_ready() for worker in workers[1:]))
+            try:
+                workers = await self._start_all(None)
+            except NotStartedError as error:
+                return 0 if self.is_stopping else error.code
+            loaded = workers[0].loaded.result()
             if not self.is_stopping:
-                on_ready(first.report)
+                on_ready(loaded)
             async with asyncio.TaskGroup() as group:
-                keepers = [group.create_task(self._keep(worker)) for worker in workers]
+                reloading = group.create_task(self._reload_on_changes(loaded, group))
+                self._tasks = {group.create_task(self._keep(worker)) for worker in workers}
                 await self._stopping.wait()
-                _, late = await asyncio.wait(keepers, timeout=self.drain_s)
+                reloading.cancel()
+                _, late = await asyncio.wait(self._tasks, timeout=self.drain_s)
                 if late:
-                    self.warn(f"killing {len(late)} of {self.count} workers, which did not stop in time")
+                    self.warn(
+                        f"killing {len(late)} of {len(self._workers)} workers, which did not stop in time"
+                    )
                     self.kill()
             return 0
         finally:
             self._stopping.set()
             self.kill()
-            await asyncio.gather(*(worker.wait() for worker in self._workers), return_exceptions=True)
+            await asyncio.gather(*(worker.wait_exit() for worker in self._workers))
+
+    async def _start_all(self, before: Any) -> list[Worker]:
+        """Start workers that serve. Raise NotStartedError if the first cannot, or StartError."""
+        first = await self._start()
+        loaded = await first.loaded
+        changed = None if loaded is None else () if before is None else self.check(loaded, before)
+        if changed is None:
+            first.close_stdin()
+            code = await first.wait_exit()
+            self._workers.discard(first)
+            raise NotStartedError(code)
+        old = self._workers - {first}
+        workers = [first]
+        while len(workers) < self.count and not self.is_stopping:  # the sockets may be closed then
+            workers.append(await self._start())
+        await asyncio.gather(*(worker.loaded for worker in workers))
+        await self._retire(old, changed)  # meanwhile, connections wait at the socket
+        await asyncio.gather(*map(self._let_serve, workers))
+        if not first.serves.result():
+            raise NotStartedError(await first.wait_exit())
+        if self.relay is not None and changed:
+            first.send(announce=list(changed))
+        return workers
 
     async def _start(self) -> Worker:
         sockets = self.open_sockets()
+        self._started += 1
+        worker = Worker(self._started, self._receive)
         try:
-            config = self.make_config([each.fileno() for each in sockets])
-            worker = await Worker.start(self.command, config, sockets)
+            descriptors = [each.fileno() for each in sockets]
+            await worker.start(self.command, keeps_stderr=False, pass_fds=descriptors)
         finally:
             for each in sockets:
                 each.close()
         self._workers.add(worker)
+        worker._write(self.make_config(worker.number, descriptors))
         if self.is_stopping:
             worker.kill()
         return worker
+
+    async def _let_serve(self, worker: Worker) -> None:
+        worker.send(serve=True)
+        if await worker.serves and self.relay is not None:
+            self.relay.switch(worker)
+
+    async def _retire(self, workers: set[Worker], changed: Sequence[str]) -> None:
+        """Let workers accept nothing new, and end after their running calls. The relay ends one that serves a
+        client over stdio."""
+        for worker in workers:
+            if not worker.serves.done():
+                worker.close_stdin()
+                worker.retired.set_result(None)
+            elif self.relay is None and not worker.retired.done():
+                worker.send(retire=list(changed))
+        if self.relay is None and workers:
+            await asyncio.wait([worker.retired for worker in workers], timeout=RETIRE_S)
+
+    async def _reap(self, worker: Worker) -> None:
+        await worker.wait_exit()
+        self._workers.discard(worker)
+        if self.relay is not None:
+            self.relay.lose(worker)
 
     async def _keep(self, worker: Worker | None) -> None:
         """Replace a worker whenever it ends."""
@@ -177,10 +249,14 @@ class Supervisor:
         while not self.is_stopping:
             started = time.monotonic()
             try:
-                worker = worker or await self._start()
-                text = f"worker {worker.process.pid} {_describe_exit(await self._wait_for(worker))}"
-            except OSError as error:
-                text = f"cannot start a worker: {error.strerror}"
+                if worker is None:
+                    worker = await self._start()
+                    await worker.loaded
+                    await self._let_serve(worker)
+                await self._reap(worker)
+                text = f"worker {worker.pid} {_describe_exit(await worker.wait_exit())}"
+            except StartError as error:
+                text = f"cannot start a worker: {error}"
             if self.is_stopping:
                 return
             worker = None
@@ -190,12 +266,42 @@ class Supervisor:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), delay_s)
 
-    async def _wait_for(self, worker: Worker) -> int:
-        if not worker.report:
-            await worker.wait_ready()
-        code = await worker.wait()
-        self._workers.discard(worker)
-        return code
+    async def _reload_on_changes(self, loaded: Any, group: asyncio.TaskGroup) -> None:
+        """Start new workers whenever files change. If they cannot serve, the old ones go on."""
+        while self.files is not None:
+            changed = await self.files.wait_for_change()
+            refused = next(find_world_writable(changed), None)
+            if refused is not None:
+                self.warn(f"not reloaded: every user of this machine can change {refused}")
+                continue
+            try:
+                workers = await self._start_all(loaded)
+            except (NotStartedError, StartError):
+                self.warn("not reloaded, the previous tools stay active")
+                continue
+            loaded, before = workers[0].loaded.result(), loaded
+            self.on_reload(loaded, before)
+            for task in self._tasks:
+                task.cancel()  # those of retired workers must not replace them
+            others = [self._reap(worker) for worker in self._workers if worker not in workers]
+            self._tasks = {group.create_task(work) for work in (*map(self._keep, workers), *others)}
+
+    # --- messages ---
+
+    def _receive(self, worker: Worker, line: bytes) -> None:
+        if line.startswith(MCP):
+            if self.relay is not None:
+                self.relay.receive(worker, line[len(MCP) :])
+            return
+        match json.loads(line):
+            case {"watch": watched} if self.files is not None:
+                self.files.add((kind, path) for kind, path in watched)
+            case {"loaded": loaded}:
+                worker.loaded.set_result(loaded)
+            case {"serves": True}:
+                worker.serves.set_result(True)
+            case {"retired": True} if not worker.retired.done():
+                worker.retired.set_result(None)
 
 
 def _describe_exit(code: int) -> str:
@@ -218,39 +324,138 @@ def run_workers(
     on_ready: Callable[[Summary], None],
 ) -> int:
     """Serve the sockets with worker processes until a signal stops them."""
-    config: dict[str, Any] = {
-        "options": {**asdict(replace(options, workers=workers)), "targets": list(options.targets)},
+    config = {**_make_config(options, terminal), "workers": workers}
+    config["http"] = {key: getattr(http, key) for key in _HTTP_FIELDS}
+    # Connections wait at a socket that is kept. Several processes get one each, which spreads the load.
+    spreads = not options.reload
+
+    def open_sockets() -> list[socket.socket]:
+        return open_worker_sockets(http.sockets, spreads=spreads) if PASSES_SOCKETS else []
+
+    async def supervise() -> int:
+        supervisor = _make_supervisor(config, options, workers, terminal)
+        supervisor.open_sockets = open_sockets
+        with _stopped_by_signals(supervisor, http.sockets):
+            return await supervisor.run(lambda loaded: on_ready(Summary.decode(loaded["summary"])))
+
+    if PASSES_SOCKETS:
+        share_address(http.sockets)
+    else:
+        config["http"]["port"] = http.sockets[0].getsockname()[1]
+        for each in http.sockets:
+            each.close()
+    with _open_shared_folder() as config["shared_folder"]:
+        return asyncio.run(supervise())
+
+
+def run_stdio(options: ServeOptions, terminal: Terminal) -> int:
+    """Serve one client on stdin and stdout with a process that is replaced when files change."""
+    config = {**_make_config(options, terminal), "workers": 1, "http": {}}
+
+    async def supervise() -> int:
+        supervisor = _make_supervisor(config, options, 1, terminal)
+        standard = StandardStreams()
+        os.dup2(terminal.out.fileno(), standard.output)  # the real stdout, which the terminal holds
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        async def end() -> None:
+            supervisor.stop()
+            await asyncio.wait([ended])
+
+        def make_relay(send: Callable[[bytes], None]) -> Relay:
+            supervisor.relay = Relay(send, end)
+            return supervisor.relay
+
+        connection = StdioConnection(standard, make_relay)
+        serving: list[asyncio.Task[None]] = []
+
+        def start(loaded: Any) -> None:
+            print_stdio_start(Summary.decode(loaded["summary"]), options, terminal)
+            serving.append(asyncio.ensure_future(connection.run()))
+
+        with _stopped_by_signals(supervisor, ()):
+            code = await supervisor.run(start)
+        ended.set_result(None)
+        for task in serving:
+            task.cancel()
+            await asyncio.wait([task])
+        return code
+
+    with _open_shared_folder() as config["shared_folder"]:
+        return asyncio.run(supervise())
+
+
+def _make_config(options: ServeOptions, terminal: Terminal) -> dict[str, Any]:
+    return {
+        "options": {**asdict(options), "targets": list(options.targets)},
         "arguments": list(options.targets.arguments),
-        "http": {key: getattr(http, key) for key in _HTTP_FIELDS},
         "key": secrets.token_hex(32),  # all workers seal with the same key
         "debug": terminal.debug,
     }
 
-    async def supervise() -> int:
-        supervisor = Supervisor(
-            [sys.executable, "-P", "-c", _PROGRAM],
-            workers,
-            make_config=lambda descriptors: json.dumps({**config, "sockets": descriptors}).encode(),
-            open_sockets=lambda: open_worker_sockets(http.sockets),
-            warn=lambda text: terminal.message("warning", text),
-        )
 
-        def stop(number: int) -> None:
-            if supervisor.is_stopping:  # the second signal
-                supervisor.kill()  # a tool may keep a worker from handling signals
-                signal.signal(number, signal.SIG_DFL)
-                signal.raise_signal(number)
-            for each in http.sockets:
-                each.close()  # new connections are refused instead of left waiting
-            supervisor.stop()
+def _make_supervisor(
+    config: Mapping[str, Any], options: ServeOptions, count: int, terminal: Terminal
+) -> Supervisor:
+    def make_config(number: int, descriptors: list[int]) -> bytes:
+        return json.dumps({**config, "number": number, "sockets": descriptors}).encode()
 
-        for number in SIGNALS:
-            asyncio.get_running_loop().add_signal_handler(number, stop, number)
-        return await supervisor.run(lambda report: on_ready(Summary.decode(report)))
+    command = [sys.executable, "-P", "-c", _PROGRAM]
+    files = WatchedFiles() if options.reload else None
 
-    share_address(http.sockets)
-    with _open_shared_folder() as config["shared_folder"]:
-        return asyncio.run(supervise())
+    def warn(text: str) -> None:
+        terminal.message("warning", text)
+
+    supervisor = Supervisor(command, count, make_config, warn, files=files)
+    supervisor.check = partial(compare_loaded, terminal=terminal)
+    supervisor.on_reload = partial(print_reload, terminal=terminal)
+    return supervisor
+
+
+@contextmanager
+def _stopped_by_signals(supervisor: Supervisor, sockets: Sequence[socket.socket]) -> Iterator[None]:
+    """Let the first signal stop the workers, and the next one kill them."""
+
+    def stop(number: int) -> None:
+        if supervisor.is_stopping:
+            supervisor.kill()  # a tool may keep a worker from handling signals
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        for each in sockets:
+            each.close()  # new connections are refused instead of left waiting
+        supervisor.stop()
+
+    def stop_soon(number: int, _: FrameType | None) -> None:
+        loop.call_soon_threadsafe(stop, number)
+
+    loop = asyncio.get_running_loop()
+    for number in SIGNALS:
+        try:
+            loop.add_signal_handler(number, stop, number)
+        except NotImplementedError:  # Windows
+            signal.signal(number, stop_soon)
+    yield
+
+
+def compare_loaded(new: Any, old: Any, terminal: Terminal) -> Sequence[str] | None:
+    """Return the kinds of lists that differ after a change, or None if there are errors that are new. Print
+    what is new."""
+    before, after = Summary.decode(old["summary"]), Summary.decode(new["summary"])
+    findings = [found for found in after.findings if not is_known_finding(found, before.findings)]
+    for found in findings:
+        if found.level in ("error", "warning"):
+            terminal.finding(found)
+    if any(found.level == "error" for found in findings):
+        return None
+    return [kind for kind in new["lists"] if new["lists"][kind] != old["lists"][kind]]
+
+
+def print_reload(new: Any, old: Any, terminal: Terminal) -> None:
+    """Print what is served after a change, and the names of what has changed."""
+    lists = [(old["lists"][kind], new["lists"][kind]) for kind in new["lists"]]
+    names = [name for was, is_ in lists for name in {**was, **is_} if was.get(name) != is_.get(name)]
+    changed = f" (changed: {shorten_list(names)})" if names else ""
+    terminal.message("note", f"reloaded {Summary.decode(new['summary']).counts}{changed}")
 
 
 def _open_shared_folder() -> AbstractContextManager[str | None]:
@@ -269,13 +474,13 @@ def share_address(sockets: Sequence[socket.socket]) -> None:
             each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
 
 
-def open_worker_sockets(sockets: Sequence[socket.socket]) -> list[socket.socket]:
+def open_worker_sockets(sockets: Sequence[socket.socket], *, spreads: bool = True) -> list[socket.socket]:
     """Return sockets of the same addresses for one more process.
 
     Where the kernel spreads connections over sockets, each process gets its own: processes that wait on one
     socket are woken in order, so the first would do all the work.
     """
-    if not _HAS_REUSEPORT:
+    if not _HAS_REUSEPORT or not spreads:
         return [each.dup() for each in sockets]
     with ExitStack() as stack:
         opened = [stack.enter_context(socket.socket(each.family, each.type)) for each in sockets]
@@ -288,48 +493,3 @@ def open_worker_sockets(sockets: Sequence[socket.socket]) -> list[socket.socket]
             other.setblocking(False)
         stack.pop_all()  # they stay open, as none has failed
     return opened
-
-
-# --- the worker process ------------------------------------------------------------------------------
-
-
-def work() -> None:
-    """Run a worker; its argument is the descriptor of its channel."""
-    channel = socket.socket(fileno=int(sys.argv[1]))
-    with channel.makefile("rb") as lines:
-        config = json.loads(lines.readline())
-    threading.Thread(target=_stop_with_parent, args=(channel,), daemon=True).start()
-    with open_terminal(debug=config["debug"]) as terminal:
-        try:
-            code = _work(config, channel, terminal)
-        except KeyboardInterrupt:
-            code = 1
-        except Exception as error:
-            code = report_error(error, terminal)
-    channel.detach()  # open until the process ends: else the parent would close its end early
-    sys.exit(code)
-
-
-def _stop_with_parent(channel: socket.socket) -> None:
-    """Stop this process when the other end of the channel closes, as when its owner is killed."""
-    with suppress(OSError):
-        while channel.recv(65_536):
-            pass
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _work(config: dict[str, Any], channel: socket.socket, terminal: Terminal) -> int:
-    for descriptor in (channel.fileno(), *config["sockets"]):
-        os.set_inheritable(descriptor, False)  # not for programs that tools start
-    sockets = [socket.socket(fileno=descriptor) for descriptor in config["sockets"]]
-    options = ServeOptions(**config["options"])
-    options = replace(options, targets=Targets.of(options.targets, config["arguments"]))
-    if options.log_format == "json":
-        use_json_messages(terminal, show_process=True)
-    process = ServeProcess(options, terminal, key=bytes.fromhex(config["key"]), keeps_sessions=False)
-
-    def report(summary: Summary) -> None:
-        channel.sendall(summary.encode() + b"\n")
-
-    http = HTTPOptions(**config["http"], sockets=sockets)
-    return process.run_http(http, report, config["shared_folder"])

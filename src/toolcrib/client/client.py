@@ -13,8 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from toolcrib.client.changes import ChangeWatcher, OnChange, OnUpdate
-from toolcrib.client.http import HttpTransport, LegacySseTransport, argument_headers
-from toolcrib.client.resources import (
+from toolcrib.client.features import (
     PromptResult,
     RemotePrompt,
     RemoteResource,
@@ -31,6 +30,7 @@ from toolcrib.client.resources import (
     write_arguments,
     write_reference,
 )
+from toolcrib.client.http import HttpTransport, LegacySseTransport, argument_headers
 from toolcrib.client.session import (
     LEGACY,
     NO_LISTENERS,

@@ -491,8 +491,6 @@ class Dispatcher:
         clock: Clock | None = None
         stats = plan.stats
         stats.calls += 1
-        if plan.owner is not None:
-            self.applications.enter(plan.owner)
         try:
             if plan.flaw is not None:
                 return failed(plan, plan.flaw, self.crashes, call_id=call_id)
@@ -532,8 +530,6 @@ class Dispatcher:
         finally:
             if context is not None:
                 context.cancel()  # code of the tool that still runs has no caller any more
-            if plan.owner is not None:
-                self.applications.leave(plan.owner)
             # Two lines: in one, another thread could run between reading and writing the sum.
             elapsed = time.perf_counter() - started
             stats.total_s += elapsed
@@ -790,14 +786,6 @@ class Dispatcher:
             for tool, plan in self._plan_of.items()
             if tool in self.registries[tool.kind].versions(tool.name)
         }
-
-    async def renew(self) -> None:
-        """Forget old code, end processes that have loaded it, and close applications without tools, after a
-        reload."""
-        with self._lock:
-            self._drop_plans()
-        self.runner.renew()
-        await self.applications.close_unused()
 
     def close(self) -> None:
         self.runner.close()

@@ -1,9 +1,8 @@
 """The event loop of a server: uvloop where it is installed, else asyncio's own.
 
-Tools run on it and must not end it, so `loop.stop()` has no effect while the server runs. Unhandled errors
-of tasks, callbacks and threads are logged by the logger `toolcrib`, which redacts them. A watchdog reports
-tools that block a loop, and `waker_of` returns the cheapest way to wake a loop from another thread. The only
-module that imports uvloop.
+Unhandled errors of tasks, callbacks and threads are logged by the logger `toolcrib`, which redacts them. A
+watchdog reports tools that block a loop, and `waker_of` returns the cheapest way to wake a loop from another
+thread. The only module that imports uvloop.
 """
 
 from __future__ import annotations
@@ -12,18 +11,14 @@ import asyncio
 import gc
 import logging
 import os
-import signal
 import sys
 import threading
 import time
-import traceback
 import weakref
 from collections import deque
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-
-from toolcrib.dispatch.rate_limit import LogLimiter
 
 if TYPE_CHECKING:
     from toolcrib.dispatch.runners import ToolSlots
@@ -87,97 +82,27 @@ def _log_thread_error(error: threading.ExceptHookArgs) -> None:
     )
 
 
-class ServingLoop(asyncio.AbstractEventLoop):
-    """A mixin for loop classes: while `run_until_complete` runs, `stop` is ignored with a warning, and
-    so are SystemExit and KeyboardInterrupt raised by tasks and callbacks. The server ends when it is
-    cancelled, gets a signal or returns, never because its loop was stopped."""
-
-    _awaited: asyncio.Future[Any] | None = None
-
-    def run_until_complete(self, future: Any) -> Any:
-        if self.is_running():
-            return super().run_until_complete(future)  # raises
-        self._awaited = asyncio.ensure_future(future, loop=self)
-        try:
-            while True:
-                try:
-                    return super().run_until_complete(self._awaited)
-                except (SystemExit, KeyboardInterrupt) as error:
-                    # Raised by a task or callback, unless a signal or the main coroutine did.
-                    if self._awaited.done() or _is_from_signal(error):
-                        raise
-                    _log_exit(error)
-        finally:
-            self._awaited = None
-
-    def stop(self) -> None:
-        if self._awaited is None or self._awaited.done():
-            super().stop()
-        else:
-            _log_stop()
-
-    def default_exception_handler(self, context: dict[str, Any]) -> None:
-        """Log an unhandled error as asyncio does, but redacted."""
-        message = context.get("message") or "Unhandled exception in event loop"
-        details = [f"{key}: {context[key]!r}" for key in _DETAILS if key in context]
-        logger.error("%s", "\n".join([message, *details]), exc_info=context.get("exception"))
-
-
 _DETAILS = ("future", "task", "handle", "protocol", "transport", "socket", "asyncgen")
 """What asyncio may add about the origin of an error."""
 
 
-def _is_from_signal(error: BaseException) -> bool:
-    """Whether a signal handler raised this: one of the program, that of `asyncio.Runner`, or Python's
-    own for Ctrl-C, which leaves no trace in the traceback."""
-    handlers = [signal.getsignal(number) for number in signal.valid_signals()]
-    if isinstance(error, KeyboardInterrupt) and signal.default_int_handler in handlers:
-        return True
-    codes = {getattr(handler, "__code__", None) for handler in handlers}
-    return any(frame.f_code in codes for frame, _ in traceback.walk_tb(error.__traceback__))
-
-
-_EXITS = LogLimiter(10, 60.0)
-_STOPS = LogLimiter(10, 60.0)
-_LOG_LOCK = threading.Lock()
-
-
-def _log_exit(error: BaseException) -> None:
-    if (more := _take(_EXITS)) is not None:
-        text = "a task or callback on the event loop of the server raised %r: ignored%s"
-        logger.error(text, error, more, exc_info=error)
-
-
-def _log_stop() -> None:
-    if (more := _take(_STOPS)) is not None:
-        slots = HERE.marker.slots  # None in a callback or on another thread
-        who, extra = (
-            ("something", {}) if slots is None else (f"tool '{slots.name}'", {"tool_name": slots.name})
-        )
-        logger.warning("%s called stop() on the event loop of the server: ignored%s", who, more, extra=extra)
-
-
-def _take(limiter: LogLimiter) -> str | None:
-    """Return what to append to a log line; None where it must not be logged now."""
-    with _LOG_LOCK:
-        return limiter.take_missed() if limiter.take(time.monotonic()) else None
+def _log_error(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log an unhandled error as asyncio does, but redacted."""
+    message = context.get("message") or "Unhandled exception in event loop"
+    details = [f"{key}: {context[key]!r}" for key in _DETAILS if key in context]
+    logger.error("%s", "\n".join([message, *details]), exc_info=context.get("exception"))
 
 
 def make_loop() -> asyncio.AbstractEventLoop:
     """Return a new event loop for a server."""
-    made: asyncio.AbstractEventLoop = type("ServingLoop", (ServingLoop, _base()), {})()
-    return made
-
-
-def _base() -> type[asyncio.AbstractEventLoop]:
     try:
         import uvloop  # delayed: only what serves needs it
     except ImportError:  # not available on every system
-        if sys.platform == "win32":
-            return asyncio.ProactorEventLoop
-        return asyncio.SelectorEventLoop
-    base: type[asyncio.AbstractEventLoop] = uvloop.Loop
-    return base
+        loop = asyncio.new_event_loop()
+    else:
+        loop = uvloop.new_event_loop()
+    loop.set_exception_handler(_log_error)
+    return loop
 
 
 # --- tools that block a loop -------------------------------------------------------------------------

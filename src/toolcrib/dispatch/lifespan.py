@@ -34,7 +34,6 @@ logger = logging.getLogger("toolcrib")
 
 CLOSE_S = 10.0
 """How long an application may take to close."""
-IDLE_CHECK_S = 0.05
 """How often an application without tools is checked for running calls."""
 
 
@@ -181,10 +180,6 @@ class _State:
     is_open: bool = False
     has_close: bool = False  # determined when it opens: later its tools may be gone
     opening: Future[None] | None = None  # set while it is being opened
-    calls: int = 0
-
-    def is_busy(self) -> bool:
-        return self.calls > 0 or self.opening is not None
 
 
 class Applications:
@@ -216,15 +211,6 @@ class Applications:
             problem = f"{tool.label} is not available: its application cannot be opened"
             raise ToolCrashedError(f"{problem} (reference {reference}).") from None
 
-    def enter(self, application: Any) -> None:
-        """Begin a call of one of its tools: until `leave`, it is not closed for having no tools."""
-        with self._lock:
-            self._find(application).calls += 1
-
-    def leave(self, application: Any) -> None:
-        with self._lock:
-            self._find(application).calls -= 1
-
     async def open_all(self) -> None:
         """Open every application, in order of registration."""
         for application in self._owners():
@@ -238,27 +224,6 @@ class Applications:
         """Close every open application, the last opened first."""
         while self._opened:
             await self._close(self._opened.pop())
-
-    async def close_unused(self) -> None:
-        """Close the applications that have no tools any more, each when its last call has ended."""
-        used = set(map(id, self._owners()))
-        with self._lock:
-            unused = [state for key, state in self._states.items() if key not in used]
-        await asyncio.gather(*map(self._close_unused, unused))
-
-    async def _close_unused(self, state: _State) -> None:
-        while state.is_busy():
-            await asyncio.sleep(IDLE_CHECK_S)
-        if any(owner is state.application for owner in self._owners()):
-            return  # its tools were added again
-        with self._lock:
-            if state.is_busy() or self._states.pop(id(state.application), None) is None:
-                return  # it is called again, or was closed by another task
-            was_open = state in self._opened
-            if was_open:
-                self._opened.remove(state)
-        if was_open:
-            await self._close(state)
 
     async def _close(self, state: _State) -> None:
         state.is_open = False

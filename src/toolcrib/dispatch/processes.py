@@ -11,10 +11,7 @@ untrusted: they are JSON, and nothing that comes back is unpickled.
 
 from __future__ import annotations
 
-import importlib
-import io
 import logging
-import operator
 import os
 import pickle  # for sending only, never for reading
 import subprocess  # no shell is used
@@ -22,7 +19,6 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import FunctionType
 from typing import Any
 
 from toolcrib import errors
@@ -37,7 +33,6 @@ from toolcrib.errors import (
     ToolCrashedError,
 )
 from toolcrib.processes.child_process import HAS_GROUPS, KILL, signal_group
-from toolcrib.sources.loading import OLD_MODULES
 from toolcrib.validation import codec
 
 logger = logging.getLogger("toolcrib")
@@ -110,7 +105,7 @@ class ProcessPool:
             return worker
 
     def give_back(self, worker: _Worker) -> None:
-        if worker.is_outdated or self.is_closed:
+        if self.is_closed:
             worker.kill()
         worker.clean_up()  # not under the lock: it may wait for the end of a process
         with self._changed:
@@ -121,16 +116,6 @@ class ProcessPool:
         """A call that may wait for a worker was given up."""
         with self._changed:
             self._changed.notify_all()
-
-    def renew(self) -> None:
-        """End idle processes now, and busy ones after their call: the code of tools has changed."""
-        with self._changed:
-            for worker in self._workers:
-                worker.is_outdated = True
-            for worker in self._idle:
-                worker.kill()
-            for worker in self._idle:
-                worker.clean_up()
 
     def close(self) -> None:
         with self._changed:
@@ -227,12 +212,12 @@ class ProcessCall:
             (self._function, self._args, dict(self._kwargs)), "an argument", "Take plain values"
         )
         main = self._find_main() if b"__main__" in payload else {}
-        converter = None if self._converter is None else _pickle(self._converter)
+        converter = None if self._converter is None else pickle.dumps(self._converter)
         return pickle.dumps((list(sys.path), list(self._preload), main, payload, converter))
 
     def _pickle(self, value: Any, what: str, advice: str) -> bytes:
         try:
-            return _pickle(value)
+            return pickle.dumps(value)
         except Exception as error:
             raise InvalidToolError(
                 f"Tool '{self.name}' cannot run in a process: {what} cannot be sent there. {advice}. "
@@ -260,7 +245,6 @@ class _Worker:
     `clean_up` are called by one thread at a time, `kill` by any."""
 
     def __init__(self) -> None:
-        self.is_outdated = False
         self._process: subprocess.Popen[bytes] | None = None
         self._is_killed = False
 
@@ -275,7 +259,7 @@ class _Worker:
         self.clean_up()
         # -P: modules of ours beside the program must not hide others of the same name.
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-        self._is_killed = self.is_outdated = False
+        self._is_killed = False
         self._process = subprocess.Popen(  # noqa: S603
             [sys.executable, *flags, "-P", str(PROGRAM)],
             stdin=subprocess.PIPE,
@@ -323,31 +307,6 @@ class _Worker:
                     pipe.close()
             except OSError:
                 pass  # there was still something to write
-
-
-class _Pickler(pickle.Pickler):
-    """Pickles functions by name even where their module was replaced, because its file was loaded again."""
-
-    def reducer_override(self, value: Any) -> Any:
-        if not isinstance(value, FunctionType) or OLD_MODULES not in value.__globals__:
-            return NotImplemented
-        return operator.call, (operator.attrgetter(value.__qualname__), _ModuleReference(value.__module__))
-
-
-class _ModuleReference:
-    """Becomes the module of this name where it is unpickled."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return importlib.import_module, (self._name,)
-
-
-def _pickle(value: Any) -> bytes:
-    stream = io.BytesIO()
-    _Pickler(stream).dump(value)
-    return stream.getvalue()
 
 
 def _describe(error: BaseException) -> str:

@@ -344,11 +344,6 @@ class Runner:
                 self._processes = ProcessPool(self._max_processes)
             return self._processes
 
-    def renew(self) -> None:
-        """Run later calls in new processes, as the code of tools has changed."""
-        if self._processes is not None:
-            self._processes.renew()
-
     def close(self) -> None:
         """End idle threads now and the others after their work, without waiting, and kill all processes."""
         with self._lock:

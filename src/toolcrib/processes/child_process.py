@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self, cast
@@ -52,14 +53,22 @@ class ChildProcess(asyncio.SubprocessProtocol):
         command: Sequence[str],
         env: Mapping[str, str] | None = None,
         cwd: str | Path | None = None,
+        *,
+        keeps_stderr: bool = True,
+        pass_fds: Sequence[int] = (),
     ) -> Self:
-        """Start the program; `env` is added to the environment. Raises StartError."""
+        """Start the program; `env` is added to the environment. Without `keeps_stderr`, it writes to the
+        stderr of this process. Raises StartError."""
+        if not keeps_stderr:
+            self._open_pipes.discard(2)
         try:
             await asyncio.get_running_loop().subprocess_exec(
                 lambda: self,
                 *command,
                 env=None if env is None else {**os.environ, **env},
                 cwd=cwd,
+                stderr=subprocess.PIPE if keeps_stderr else None,
+                pass_fds=pass_fds,
                 start_new_session=HAS_GROUPS,
             )
         except FileNotFoundError:
@@ -95,8 +104,23 @@ class ChildProcess(asyncio.SubprocessProtocol):
     # --- the end ---
 
     @property
+    def pid(self) -> int:
+        return self._transport.get_pid()
+
+    @property
     def has_exited(self) -> bool:
         return self._exited.is_set()
+
+    async def wait_exit(self) -> int:
+        """Wait until it has exited, however long it takes. Return as `wait` does."""
+        await self._exited.wait()
+        self._transport.close()
+        return cast(int, self._transport.get_returncode())
+
+    def kill(self) -> None:
+        """Kill it and everything it has started."""
+        if not self._exited.is_set():
+            self._signal(KILL)
 
     async def wait(self) -> int | None:
         """Wait until the child is finished. Return its exit code, or minus the signal that ended it;

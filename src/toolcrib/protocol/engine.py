@@ -188,6 +188,10 @@ class Engine:
         self.lists.clear()
         if kind == "tools" and not self.dispatcher.has_list_changed():
             return  # other tools can be found by search now, but the list is what it was
+        self.announce_list(kind)
+
+    def announce_list(self, kind: str) -> None:
+        """Notify all clients that listen that a list differs, though not in this process."""
         self._announce(f"notifications/{kind}/list_changed", f"{kind}ListChanged")
 
     def announce_update(self, uri: str) -> None:

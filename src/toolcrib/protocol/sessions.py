@@ -203,6 +203,8 @@ class Sessions:
         self._limit = limit
         self._per_principal = per_principal
         self.idle_s = idle_s
+        self.were_lost = False
+        """Whether a process before this one had sessions. Their clients are served without a session."""
         self._sessions: OrderedDict[str, Session] = OrderedDict()  # least recently used first
         self._owners: dict[str, OrderedDict[str, Session]] = {}  # the same, by owner
 

@@ -93,19 +93,7 @@ class FileEntry:
     modified: float
 
 
-class _SamePath:
-    """Equal to another object with the same path and settings, so that a reload can tell what has changed."""
-
-    path: Path
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and vars(other) == vars(self)
-
-    def __hash__(self) -> int:
-        return hash(self.path)
-
-
-class FileReader(_SamePath):
+class FileReader:
     """One file, chosen by the author of a server; a link is followed."""
 
     def __init__(self, path: str | Path, max_bytes: int = MAX_BYTES) -> None:
@@ -123,7 +111,7 @@ class FileReader(_SamePath):
         return _read(descriptor, self.path.name, self.max_bytes), self.mime_type
 
 
-class Folder(_SamePath):
+class Folder:
     """The files of a folder that match one of the `include` globs and none of `exclude`.
 
     `**` stands for any number of folders. Excluding a folder excludes its files; upper and lower case are the

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from types import CodeType
 from typing import Any, Literal, get_args
 
 from toolcrib.definition import NAME_RULES, URI, NameRule, ToolDefinition
 from toolcrib.errors import (
-    NO_LOCATION,
     BatchError,
     ConfigurationError,
     DefinitionError,
@@ -83,94 +81,6 @@ Key = tuple[str, str | None]
 
 def key_of(tool: Tool) -> Key:
     return (tool.name if tool.kind == "resource" else tool.name.casefold()), tool.version
-
-
-class _Replacement:
-    """Replaces tools in a copy of the name index. The old ones go first, so that their names are free."""
-
-    def __init__(self, names: NameIndex, old: Iterable[Tool]) -> None:
-        self.names = names
-        self._order = list(names.groups)
-        self._removed: dict[Key, Entry] = {}
-        for tool in old:
-            entry = names.find_exact(tool.name, tool.version)
-            if entry is not None and entry.tool is tool:  # it may have been removed or replaced
-                self._removed[key_of(tool)] = entry
-                names.drop([entry])
-
-    def store(
-        self, tools: Iterable[Tool], store: Callable[[Tool], Tool], report: Report, known: Collection[Finding]
-    ) -> None:
-        """Store the new tools. Raises BatchError where the report then has errors that are not `known`."""
-        stored: dict[Tool, None] = {}
-        for tool in tools:
-            try:
-                if store(tool) is tool:  # otherwise an existing tool of another owner was kept
-                    stored[tool] = None
-            except DefinitionError as error:
-                report.findings.extend(error.all_findings)
-        errors = [error for error in report.errors if not is_known_finding(error, known)]
-        if errors:
-            raise BatchError(f"Nothing changed, {len(errors)} refused: {errors[0]}", errors)
-        report.registered += stored
-
-    def finish(self, stored: Iterable[Tool], unchanged: Collection[Tool]) -> tuple[ChangeKind, list[Tool]]:
-        """Give new tools the order and switches of those they replace; return what changed."""
-        groups = self.names.groups
-        order = dict.fromkeys((*self._order, *groups))
-        self.names.groups = {key: groups[key] for key in order if key in groups}
-        kinds: dict[ChangeKind, list[Tool]] = {}
-        for tool in stored:
-            old = self._removed.pop(key_of(tool), None)
-            if old is not None and old.enabled is not old.tool.options.enabled:
-                self.names.put(tool, enabled=old.enabled)
-            if tool not in unchanged:
-                kinds.setdefault("added" if old is None else "replaced", []).append(tool)
-        if self._removed:
-            kinds["removed"] = [entry.tool for entry in self._removed.values()]
-        changed = [tool for tools in kinds.values() for tool in tools]
-        return (next(iter(kinds)) if len(kinds) == 1 else "changed"), changed
-
-
-def find_unchanged(old: Iterable[Tool], new: Iterable[Tool]) -> set[Tool]:
-    """Return the new tools whose definition and code equal those of the old tool of their name.
-
-    Comparing default values may run code of users, so do not call this under a lock. Line numbers and module
-    objects may differ, because the file may have been loaded again.
-    """
-    before = {key_of(tool): tool for tool in old}
-    return {tool for tool in new if (other := before.get(key_of(tool))) is not None and _is_same(other, tool)}
-
-
-def _is_same(old: Tool, new: Tool) -> bool:
-    try:
-        return bool(
-            old is new
-            or (
-                replace(old.definition, source=NO_LOCATION) == replace(new.definition, source=NO_LOCATION)
-                and old.options == new.options
-                and old.long_name == new.long_name
-                and _code_of(old.info.function) == _code_of(new.info.function)
-                and (old.kind == "tool" or old.to_wire() == new.to_wire())
-            )
-        )
-    except Exception:
-        return False  # a value that cannot be compared
-
-
-def _code_of(function: Any) -> Any:
-    """Return code without lines, defaults and closure of a function; any other value as it is."""
-    code = getattr(function, "__code__", None)
-    if not isinstance(code, CodeType):
-        return function
-    cells: Sequence[Any] = function.__closure__ or ()
-    enclosed = [_code_of(cell.cell_contents) for cell in cells]
-    return _without_lines(code), function.__defaults__, function.__kwdefaults__, enclosed
-
-
-def _without_lines(code: CodeType) -> CodeType:
-    constants = (_without_lines(item) if isinstance(item, CodeType) else item for item in code.co_consts)
-    return code.replace(co_firstlineno=1, co_linetable=b"", co_consts=tuple(constants))
 
 
 def is_known_finding(finding: Finding, known: Iterable[Finding]) -> bool:
@@ -293,42 +203,15 @@ class ToolRegistry:
         self._notify(change, [tool])
         return tool
 
-    def replace_all(
-        self, old: Collection[Tool], new: Iterable[Any], *, known: Collection[Finding] = ()
-    ) -> Report:
-        """Replace old tools by new ones as one change. Raises BatchError for problems that are not `known`.
-
-        A name that stays keeps its position and the state set by `enable` or `disable`. Where no definition
-        and no code changes, the revision stays and subscribers are not called."""
-        report = Report()
-        ready = self.prepare(new, report)
-        unchanged = find_unchanged(old, ready)
+    def remove_tools(self, tools: Iterable[Tool]) -> None:
+        """Remove exactly these tools, as one change."""
+        removed = list(tools)
         with self._lock:
-            replacement = self._replace(old, ready, report, known)
-            kind, changed = replacement.finish(report.registered, unchanged)
-            self._names, self.cached_snapshot = replacement.names, None
-            change = self._commit(kind, changed) if changed else None
-            self._broken.clear()  # tracebacks of errors would keep whole modules alive
-        self._notify(change, report.registered)
-        return report
-
-    def check_replacement(
-        self, old: Collection[Tool], new: Iterable[Any], *, known: Collection[Finding] = ()
-    ) -> None:
-        """Raise what `replace_all` would raise, and change nothing."""
-        report = Report()
-        ready = self.prepare(new, report)
-        with self._lock:
-            self._replace(old, ready, report, known)
-
-    def _replace(
-        self, old: Collection[Tool], ready: Iterable[Tool], report: Report, known: Collection[Finding]
-    ) -> _Replacement:
-        self._check_open()
-        replacement = _Replacement(self._names.copy(), old)
-        names = replacement.names
-        replacement.store(ready, lambda tool: self._store(names, tool, self.on_duplicate)[0], report, known)
-        return replacement
+            self._check_open()
+            found = (self._names.find_exact(tool.name, tool.version) for tool in removed)
+            self._names.drop([entry for entry in found if entry is not None and entry.tool in removed])
+            change = self._commit("removed", removed)
+        self._notify(change, removed)
 
     def prepare(self, items: Iterable[Any], report: Report) -> list[Tool]:
         """Return the tools as they would be registered, named and built. Problems go to the report."""

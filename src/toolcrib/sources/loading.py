@@ -18,7 +18,6 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
@@ -41,16 +40,10 @@ _TESTING = re.compile(rb"^[ \t]*assert\b|\b(?:pytest|unittest)\b", re.MULTILINE)
 _BUILD_FOLDERS = {"build", "dist"}  # they hold copies of the sources
 _PROJECT_FILES = ("pyproject.toml", "setup.py")
 
-added_import_paths: set[str] = set()
-"""Folders that were added to `sys.path` here."""
-spec_listeners: list[Callable[[ModuleSpec], None]] = []
-"""Called with the spec of a file that is loaded under a private name, which no finder sees."""
 _DEFINITIONS = {
     "server": "define it above, server = MCPServer('name'), or mark the function with @tool",
     "tool": "add: from toolcrib import tool",
 }
-OLD_MODULES = "__toolcrib_old_modules__"
-"""In the globals of a module that a reload has replaced: the modules it was loaded with."""
 import_machinery: set[str] = {__file__, str(importlib.__file__)}
 """Files in the traceback of every import, which are never the location of an error."""
 
@@ -233,7 +226,6 @@ def add_import_path(folder: Path, *, first: bool = False) -> None:
     """Add a folder to the import path: at its end, or where Python puts the folder of a script."""
     if str(folder) not in sys.path:
         sys.path.insert(0 if first else len(sys.path), str(folder))
-        added_import_paths.add(str(folder))
 
 
 def load_file(path: Path) -> ModuleType:
@@ -294,8 +286,6 @@ def _load_as(name: str, path: Path, folder: Path | None = None) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=locations)
     if spec is None or spec.loader is None:
         raise SourceError(f"{path} is not a Python file", source=Location(str(path)))
-    for listener in spec_listeners:
-        listener(spec)
     module = importlib.util.module_from_spec(spec)
     module.__dict__["__toolcrib_file__"] = str(path)  # another process has to load it in the same way
     sys.modules[name] = module

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from toolcrib.transports.http.auth import AuthMiddleware
     from toolcrib.transports.http.endpoint import Endpoint
     from toolcrib.transports.http.mounts import Mount
-    from toolcrib.transports.http.server import Timeouts
+    from toolcrib.transports.http.server import HTTPServer, Timeouts
     from toolcrib.transports.pipe import Pipe
 
 TOPIC = "resource"
@@ -43,8 +43,8 @@ class HTTPOptions:
 
     `allowed_hosts` and `allowed_origins` are accepted besides the server's own address. `pair` serves the
     older HTTP+SSE transport as well. `insecure` allows callers from other machines without authentication.
-    `workers` is the number of processes that serve together. Without `catches_signals`, cancel the coroutine
-    to stop the server.
+    `workers` is the number of processes that serve together. `wait_for_turn` is awaited before connections
+    are accepted, and returns the sockets. Without `catches_signals`, cancel the coroutine to stop the server.
     """
 
     host: str = "127.0.0.1"
@@ -59,6 +59,7 @@ class HTTPOptions:
     max_connections: int = 10_000
     drain_s: float = 10.0
     sockets: Sequence[socket.socket] = field(default=())
+    wait_for_turn: Callable[[], Awaitable[list[socket.socket]]] | None = None
     ready: Callable[[list[str]], None] | None = None
     catches_signals: bool = True
 
@@ -104,6 +105,9 @@ class Transports:
         self._changes: set[str] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._ended: asyncio.Event | None = None
+        self._http: HTTPServer | None = None
+        self._retired_s: float | None = None
 
     def _add_gauges(self, telemetry: TelemetryMiddleware, dispatcher: FeatureDispatcher) -> None:
         engine = self.engine
@@ -141,6 +145,27 @@ class Transports:
     def _changed(self, kind: str, _: object) -> None:
         """Schedule an announcement. May be called from any thread."""
         self._call(self._schedule, kind)
+
+    def announce_lists(self, kinds: Sequence[str]) -> None:
+        """Tell clients that lists differ from those of the process before or after this one. May be called
+        from any thread."""
+        for kind in kinds:
+            self._call(self.engine.announce_list, kind)
+
+    def retire(self, kinds: Sequence[str], drain_s: float, on_closed: Callable[[], None]) -> None:
+        """Stop serving over HTTP: another process takes over, whose lists of these kinds are others.
+        `on_closed` is called when no connection is accepted any more; running calls have `drain_s` to end.
+        May be called from any thread."""
+
+        def end(_: str) -> None:
+            self._retired_s = drain_s
+            if self._http is not None and self._ended is not None:
+                self._http.close()
+                self._ended.set()
+            on_closed()
+
+        self.announce_lists(kinds)
+        self._call(end, "")
 
     def announce_update(self, uri: str) -> None:
         """Tell clients of all processes that a resource has changed. May be called from any thread."""
@@ -282,14 +307,18 @@ class Transports:
             self._check_host(each.getsockname()[0], options)
         if not options.sockets:
             self._check_host(options.host, options)
+        sockets, wait_for_turn = list(options.sockets), options.wait_for_turn
         try:
-            sockets = list(options.sockets) or bind(options.host, options.port)
+            if not sockets and wait_for_turn is None:
+                sockets = bind(options.host, options.port)
         except OSError as error:
             message, hint = describe_bind_error(error, options.host, options.port, "{}={}")
             raise BindError(message, hint=hint) from None
         try:
             if endpoint.auth is not None:
-                await endpoint.auth.open(sockets[0].getsockname()[1])
+                await endpoint.auth.open(sockets[0].getsockname()[1] if sockets else options.port)
+            if wait_for_turn is not None:
+                sockets = await wait_for_turn()
             await server.listen(sockets)
         except BaseException:
             for each in sockets:
@@ -297,12 +326,16 @@ class Transports:
             raise
         if options.ready is not None:
             options.ready([url_of(each, options.host, options.path) for each in sockets])
-        ended = asyncio.Event()
+        self._http, self._ended = server, asyncio.Event()
+        ended = self._ended
         try:
             with _set_by_signals(ended) if options.catches_signals else nullcontext():
                 await ended.wait()
         finally:
-            await server.stop(options.drain_s)
+            if self._retired_s is None:
+                await server.stop(options.drain_s)
+            else:
+                await server.stop(self._retired_s, serves_rest=True)
             if endpoint.auth is not None:
                 await endpoint.auth.close()
 

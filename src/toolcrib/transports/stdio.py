@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Protocol
 
 from toolcrib.processes.lines import LineReader
 from toolcrib.protocol import Engine
@@ -29,6 +29,10 @@ MAX_LINE = 4 * 1024 * 1024
 DRAIN_S = 10.0
 """Time for running calls when stdin ends, as on Ctrl-C; they are ended where nobody reads stdout any more."""
 MAX_UNREAD = 16 * 1024 * 1024
+"""Unread bytes, and one message that may be of any size."""
+PAUSE_AT = 4 * 1024 * 1024
+"""Unread bytes from which on nothing is read from the client, until it has read most of them."""
+RESUME_AT = 1024 * 1024
 _READ_AHEAD = 16
 """Blocks that a thread reads while the event loop is busy."""
 WAITS_FOR_PIPES = sys.platform != "win32"
@@ -62,26 +66,44 @@ class StandardStreams:
         sys.stdin = self._stdin
 
 
+class Peer(Protocol):
+    """Takes the messages of the client: a `Pipe`, or what passes them on to another process."""
+
+    def feed(self, line: bytes, /) -> None: ...
+
+    def refuse(self, message: str, /) -> None: ...
+
+    async def drain(self, timeout_s: float, /) -> None: ...
+
+    async def aclose(self) -> None: ...
+
+
 async def serve_stdio(engine: Engine, standard: StandardStreams | None = None) -> None:
     """Serve one client until it closes its end."""
     own = standard or StandardStreams()
     try:
-        await _Session(engine, own).run()
+        await StdioConnection(own, lambda send: Pipe(engine, send)).run()
     finally:
         if standard is None:
             own.restore()
 
 
-class _Session(asyncio.Protocol):
-    def __init__(self, engine: Engine, standard: StandardStreams) -> None:
+class StdioConnection(asyncio.Protocol):
+    """The client at the other end of the standard streams."""
+
+    def __init__(
+        self, standard: StandardStreams, make_peer: Callable[[Callable[[bytes], None]], Peer]
+    ) -> None:
         self._standard = standard
         self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
-        self._out = _Writer(standard.output, self._overflow)
-        self._pipe = Pipe(engine, self._send)
+        self._out = _Writer(standard.output, self._overflow, self._pause)
+        self.peer = make_peer(self._send)
         self._lines = LineReader(MAX_LINE)
         self._drain_s = DRAIN_S
         self._reader: asyncio.ReadTransport | None = None
+        self._may_read = threading.Event()
+        self._may_read.set()
 
     async def run(self) -> None:
         await self._out.open()
@@ -89,11 +111,11 @@ class _Session(asyncio.Protocol):
             await self._open_reader()
             await self._ended.wait()
             self._take(self._lines.end())
-            ending = asyncio.ensure_future(self._pipe.drain(self._drain_s))
+            ending = asyncio.ensure_future(self.peer.drain(self._drain_s))
             self._out.gone.add_done_callback(lambda _: ending.cancel())
             await asyncio.wait([ending])
         finally:
-            await self._pipe.aclose()
+            await self.peer.aclose()
             if self._reader is not None:
                 self._reader.close()
             await self._out.close()
@@ -119,8 +141,20 @@ class _Session(asyncio.Protocol):
         ):  # the loop may be closed
             while data := _read(source):
                 room.acquire()
+                self._may_read.wait()
                 self._loop.call_soon_threadsafe(take, data)
             self._loop.call_soon_threadsafe(self._ended.set)
+
+    def _pause(self, is_paused: bool) -> None:
+        """Stop reading from a client that does not read, or go on."""
+        if is_paused:
+            self._may_read.clear()
+        else:
+            self._may_read.set()
+        if self._reader is not None and is_paused:
+            self._reader.pause_reading()
+        elif self._reader is not None:
+            self._reader.resume_reading()
 
     def _overflow(self) -> None:
         logger.warning("the client does not read its messages; stopping")
@@ -136,9 +170,9 @@ class _Session(asyncio.Protocol):
 
     def _take(self, line: bytes | None) -> None:
         if line is None:
-            self._pipe.refuse(f"Invalid request: a line of more than {MAX_LINE} bytes")
+            self.peer.refuse(f"Invalid request: a line of more than {MAX_LINE} bytes")
         elif line and not line.isspace():
-            self._pipe.feed(line)
+            self.peer.feed(line)
 
     def eof_received(self) -> bool:
         self._ended.set()
@@ -155,10 +189,12 @@ class _Writer(asyncio.BaseProtocol):
     nothing else.
     """
 
-    def __init__(self, descriptor: int, overflow: Callable[[], None]) -> None:
+    def __init__(self, descriptor: int, overflow: Callable[[], None], pause: Callable[[bool], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._descriptor = descriptor
         self._overflow = overflow
+        self._pause = pause
+        self._is_paused = False
         self._transport: Any = None  # of a pipe
         self._queue: SimpleQueue[bytes] = SimpleQueue()  # for the thread, which ends at b""
         self._queued = self._written = 0
@@ -169,11 +205,24 @@ class _Writer(asyncio.BaseProtocol):
         if _is_pipe(self._descriptor):
             sink = os.fdopen(os.dup(self._descriptor), "wb", buffering=0)
             self._transport, _ = await self._loop.connect_write_pipe(lambda: self, sink)
+            self._transport.set_write_buffer_limits(PAUSE_AT, RESUME_AT)
         else:
             _start_thread("toolcrib-stdout", self._write_on_thread, self._descriptor)
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
         self._leave()
+
+    def pause_writing(self) -> None:
+        self._pause(True)
+
+    def resume_writing(self) -> None:
+        self._pause(False)
+
+    def _note_written(self, size: int) -> None:
+        self._written += size
+        if self._is_paused and self._queued - self._written <= RESUME_AT:
+            self._is_paused = False
+            self._pause(False)
 
     def _leave(self) -> None:
         if not self.gone.done():
@@ -185,7 +234,7 @@ class _Writer(asyncio.BaseProtocol):
                 rest = memoryview(data)
                 while rest:
                     rest = rest[sink.write(rest) or 0 :]
-                self._written += len(data)
+                self._loop.call_soon_threadsafe(self._note_written, len(data))
         with suppress(RuntimeError):  # the loop may be closed
             self._loop.call_soon_threadsafe(self._leave)
 
@@ -199,12 +248,15 @@ class _Writer(asyncio.BaseProtocol):
         if not data or self.gone.done():
             return
         if self._transport is None:
+            unread = self._queued - self._written
             self._queued += len(data)
             self._queue.put(data)
-            unread = self._queued - self._written
+            if unread + len(data) > PAUSE_AT and not self._is_paused:
+                self._is_paused = True
+                self._pause(True)
         elif not self._transport.is_closing():
-            self._transport.write(data)
             unread = self._transport.get_write_buffer_size()
+            self._transport.write(data)
         else:
             return
         if unread > MAX_UNREAD:

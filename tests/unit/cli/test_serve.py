@@ -233,26 +233,6 @@ def test_a_closed_stderr_does_not_stop_the_server(folder: Path) -> None:
         assert process.wait(20) == 0
 
 
-# --- reloading ----------------------------------------------------------------------------------------
-
-
-def test_changed_files_are_reloaded_and_broken_ones_are_not(cli: CommandLine) -> None:
-    path = cli.write("tools.py", ADD)
-    with Serving("tools.py", "--reload", cwd=cli.folder) as serving:
-        path.write_text(ADD.replace("return a + b", "return a * b"))
-        serving.wait_for("info: Reloaded 1 tool, changed: add")
-        assert serving.call("add", a=4, b=5) == "20"
-        path.write_text(ADD + "\ndef broken(:\n")
-        serving.wait_for("error: Not reloaded, the previous tools stay active: ")
-        assert "tools.py:17: error[unreadable-source]" in serving.errors
-        assert serving.call("add", a=4, b=5) == "20"
-        path.write_text(ADD.replace("def add", "def plus"))
-        serving.wait_for("info: Reloaded 1 tool", 2)
-        assert serving.names() == ["plus"]
-        assert serving.end() == 0
-        assert "Traceback" not in serving.errors
-
-
 # --- shutdown -----------------------------------------------------------------------------------------
 
 
@@ -424,7 +404,6 @@ def test_a_port_in_use_is_an_error_that_suggests_a_free_one(cli: CommandLine) ->
         (["--stdio", "--port", "1"], "--port cannot be combined with --stdio"),
         (["--stdio", "--json"], "--json cannot be combined with --stdio"),
         (["--stdio", "--workers", "2"], "--workers cannot be combined with --stdio"),
-        (["--reload", "--workers", "2"], "--reload cannot be combined with 2 workers"),
         (["--path", "mcp"], "must be a path such as /mcp"),
         (["--port", "99999"], "99999 is not in the range"),
         (["--host", "nowhere.invalid"], "Unknown host: nowhere.invalid"),

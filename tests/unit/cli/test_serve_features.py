@@ -57,7 +57,7 @@ def test_a_server_without_tools_is_served(cli: CommandLine) -> None:
     with Serving("only.py", "--reload", cwd=cli.folder) as serving:
         assert (serving.info["tools"], serving.info["resources"]) == ([], ["shop://terms"])
         path.write_text(ONLY.replace("Pay soon.", "Pay now."))
-        serving.wait_for("info: Reloaded 1 resource, changed: shop://terms")
+        serving.wait_for("note: reloaded 1 resource")
         assert serving.ask("resources/read", uri="shop://terms")["contents"][0]["text"] == "Pay now."
 
 

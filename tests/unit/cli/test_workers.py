@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import os
 import signal
@@ -21,14 +20,14 @@ from toolcrib.cli.workers import Supervisor
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs descriptors to inherit, and /proc")
 
 READ = (
-    "import json, os, signal, socket, sys, time; channel = socket.socket(fileno=int(sys.argv[1])); "
-    "config = json.loads(channel.makefile('rb').readline()); "
+    "import json, os, signal, sys, time; config = json.loads(sys.stdin.readline()); "
+    "send = lambda **message: print(json.dumps(message), flush=True); "
 )
 SERVE = READ + (
-    "channel.sendall(json.dumps({'pid': os.getpid(), 'group': os.getpgrp(), **config}).encode() + b'\\n'); "
-    "channel.recv(1)"  # until the parent is gone, or a signal ends it
+    "send(loaded={'pid': os.getpid(), 'group': os.getpgrp(), **config}); sys.stdin.readline(); "
+    "send(serves=True); sys.stdin.read()"  # until the parent closes it, or is gone
 )
-DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SERVE
+DEAF = SERVE + "; time.sleep(600)"
 TIMEOUT_S = 30.0
 
 
@@ -39,20 +38,21 @@ class Running:
         self.warnings: list[str] = []
         self.report: dict[str, Any] = {}
         self.pids: set[int] = set()
-        indexes = itertools.count()
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.supervisor = Supervisor(
             [sys.executable, "-I", "-S", "-c", program],
             count,
-            make_config=lambda numbers: json.dumps({"index": next(indexes), "numbers": numbers}).encode(),
+            make_config=lambda number, sockets: json.dumps(
+                {"index": number - 1, "numbers": sockets}
+            ).encode(),
             open_sockets=lambda: [self.socket.dup()],
             warn=self.warnings.append,
             drain_s=drain_s,
         )
         self.task: asyncio.Task[int] = asyncio.create_task(self.supervisor.run(self._take))
 
-    def _take(self, report: bytes) -> None:
-        self.report = json.loads(report)
+    def _take(self, loaded: Any) -> None:
+        self.report = loaded
 
     async def __aenter__(self) -> Self:
         await self.until(lambda: bool(self.report) or self.task.done())
@@ -106,7 +106,7 @@ async def test_a_killed_worker_is_replaced_with_a_warning() -> None:
 async def test_the_delay_grows_while_workers_end_early(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "FIRST_DELAY_S", 0.01)
     monkeypatch.setattr(workers, "MAX_DELAY_S", 0.03)
-    program = SERVE.replace("channel.recv(1)", "channel.recv(1) if config['index'] == 0 else sys.exit(3)")
+    program = SERVE.replace("sys.stdin.read()", "sys.stdin.read() if config['index'] == 0 else sys.exit(3)")
     async with Running(program) as running:
         await running.until(lambda: len(running.warnings) >= 4)
         assert [words.rpartition(" in ")[2] for words in running.warnings[:4]] == [
@@ -184,8 +184,8 @@ async def test_workers_end_when_the_supervisor_is_killed() -> None:
         "import asyncio, sys; from toolcrib.cli.workers import Supervisor\n"
         "async def main():\n"
         "    command = [sys.executable, '-I', '-S', '-c', sys.argv[1]]\n"
-        "    supervisor = Supervisor(command, 2, make_config=lambda numbers: b'{}', warn=print)\n"
-        "    await supervisor.run(lambda report: print(*supervisor.pids, flush=True))\n"
+        "    supervisor = Supervisor(command, 2, make_config=lambda *_: b'{}', warn=print)\n"
+        "    await supervisor.run(lambda loaded: print(*supervisor.pids, flush=True))\n"
         "asyncio.run(main())"
     )
     process = await asyncio.create_subprocess_exec(

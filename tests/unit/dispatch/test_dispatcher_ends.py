@@ -15,7 +15,7 @@ import pytest
 from tests.support.policy_server import BEN, Bench, open_bench
 from tests.support.pydantic_models import Left, Right
 from tests.unit.dispatch.support import wait_until
-from toolcrib import Application, Context, MCPServer, ToolRegistry, tool
+from toolcrib import Context, MCPServer, ToolRegistry
 from toolcrib.context import LOCAL, NO_CHANNEL
 from toolcrib.definition import MAX_TIMEOUT_S
 from toolcrib.dispatch import dispatcher as dispatch
@@ -223,56 +223,6 @@ async def test_threads_end_and_crashes_are_in_the_log_when_a_dispatcher_is_close
     dispatcher.close()
     assert "the real reason" in caplog.text
     await wait_until(lambda: not threads[0].is_alive())
-
-
-class Shop(Application):
-    """Says when it sells and when it is closed."""
-
-    def __init__(self) -> None:
-        super().__init__("shop")
-        self.is_closed = False
-        self.began, self.may_end = asyncio.Event(), asyncio.Event()
-
-    async def close(self) -> None:
-        self.is_closed = True
-
-    @tool
-    async def sell(self) -> str:
-        """Sell."""
-        self.began.set()
-        await self.may_end.wait()
-        return "sold"
-
-
-async def test_an_application_without_tools_is_closed_when_the_code_has_changed() -> None:
-    server = MCPServer(dynamic=True)
-    shop = Shop()
-    server.add(shop)
-    shop.may_end.set()
-    await server.call("sell")
-    await server.dispatcher.renew()
-    assert not shop.is_closed
-    server.registry.remove("sell")
-    await server.dispatcher.renew()
-    assert shop.is_closed
-
-
-async def test_an_application_is_not_closed_before_its_last_call_has_ended() -> None:
-    server = MCPServer(dynamic=True)
-    shop = Shop()
-    server.add(shop)
-    call = asyncio.create_task(server.call("sell"))
-    await shop.began.wait()
-    server.registry.remove("sell")
-    renewal = asyncio.create_task(server.dispatcher.renew())
-    for _ in range(50):
-        await asyncio.sleep(0)
-    assert not shop.is_closed
-    shop.may_end.set()
-    assert (await call).text == "sold"
-    async with asyncio.timeout(5):
-        await renewal
-    assert shop.is_closed
 
 
 def test_the_longest_time_that_may_be_asked_for_is_a_time() -> None:

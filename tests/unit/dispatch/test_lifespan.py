@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import threading
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -348,77 +346,7 @@ async def opened(apps: Applications, registry: ToolRegistry, app: Application) -
 
 
 def drop(registry: ToolRegistry, app: Application) -> None:
-    registry.replace_all([entry.tool for entry in registry.entries() if entry.tool.owner is app], [])
-
-
-async def test_an_application_without_tools_is_closed_and_the_others_are_not(
-    apps: Applications, registry: ToolRegistry
-) -> None:
-    lines: list[str] = []
-    one = await opened(apps, registry, Journal("one", lines))
-    two = await opened(apps, registry, Journal("two", lines))
-    drop(registry, one)
-    await apps.close_unused()
-    await apps.close_unused()
-    assert lines == ["one opened", "two opened", "one closed"]
-    assert (apps.is_open(one), apps.is_open(two)) == (False, True)
-    await apps.close_all()
-    assert lines[3:] == ["two closed"]
-
-
-async def test_it_is_closed_when_the_last_call_has_ended(apps: Applications, registry: ToolRegistry) -> None:
-    lines: list[str] = []
-    app = await opened(apps, registry, Journal("one", lines))
-    for _ in range(2):
-        apps.enter(app)
-    drop(registry, app)
-    closing = [asyncio.create_task(apps.close_unused()) for _ in range(2)]
-    await asyncio.sleep(0.01)
-    apps.leave(app)
-    await asyncio.sleep(0.01)
-    assert lines == ["one opened"]
-    apps.leave(app)
-    await asyncio.gather(*closing)
-    assert lines == ["one opened", "one closed"]
-
-
-async def test_one_that_gets_tools_again_meanwhile_stays_open(
-    apps: Applications, registry: ToolRegistry
-) -> None:
-    lines: list[str] = []
-    app = await opened(apps, registry, Journal("one", lines))
-    apps.enter(app)
-    drop(registry, app)
-    closing = asyncio.create_task(apps.close_unused())
-    await asyncio.sleep(0.01)
-    registry.add_all(collect(app, namespace=True).tools)
-    apps.leave(app)
-    await closing
-    assert lines == ["one opened"]
-    assert apps.is_open(app)
-
-
-async def test_one_that_is_just_being_opened_is_closed_afterwards(
-    apps: Applications, registry: ToolRegistry
-) -> None:
-    lines: list[str] = []
-    go_on = asyncio.Event()
-
-    class Slow(Journal):
-        async def open(self) -> None:
-            await go_on.wait()
-            await super().open()
-
-    app = Slow("slow", lines)
-    registry.add_all(collect(app, namespace=True).tools)
-    opening = asyncio.create_task(apps.open_all())
-    await asyncio.sleep(0.01)
-    drop(registry, app)
-    closing = asyncio.create_task(apps.close_unused())
-    await asyncio.sleep(0.01)
-    go_on.set()
-    await asyncio.gather(opening, closing)
-    assert lines == ["slow opened", "slow closed"]
+    registry.remove_tools([entry.tool for entry in registry.entries() if entry.tool.owner is app])
 
 
 async def test_a_tool_that_is_called_like_a_hook_is_never_one(
@@ -427,7 +355,7 @@ async def test_a_tool_that_is_called_like_a_hook_is_never_one(
     lines: list[str] = []
     app = await opened(apps, registry, Door("door", lines))
     drop(registry, app)
-    await apps.close_unused()
+    await apps.close_all()
     assert lines == []
 
 
@@ -439,20 +367,8 @@ async def test_a_failing_close_is_reported_and_does_not_affect_others(
             raise RuntimeError("stuck")
 
     lines: list[str] = []
-    for app in (Stuck("one", lines), Journal("two", lines)):
-        drop(registry, await opened(apps, registry, app))
-    await apps.close_unused()
+    for app in (Journal("two", lines), Stuck("one", lines)):
+        await opened(apps, registry, app)
+    await apps.close_all()
     assert lines[-1] == "two closed"
     assert "closing Stuck failed" in caplog.text
-
-
-async def test_what_was_closed_is_forgotten(apps: Applications, registry: ToolRegistry) -> None:
-    app: Application | None = await opened(apps, registry, Journal("one", []))
-    seen = weakref.ref(app)  # type: ignore[arg-type]
-    assert app is not None
-    drop(registry, app)
-    await apps.close_unused()
-    _ = registry.snapshot
-    del app
-    gc.collect()
-    assert seen() is None

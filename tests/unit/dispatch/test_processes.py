@@ -174,15 +174,6 @@ async def test_a_process_that_died_while_idle_is_replaced(runner, slots):
         assert await run(runner, slots, targets.get_pid) != pid
 
 
-async def test_a_call_right_after_the_code_has_changed_gets_a_new_process(runner, slots):
-    pids = set()
-    for _ in range(5):
-        pids.add(pid := await run(runner, slots, targets.get_pid))
-        runner.renew()
-        assert not Path(f"/proc/{pid}").exists()  # not even as a zombie
-    assert len(pids) == 5
-
-
 # --- what cannot be sent ---
 
 

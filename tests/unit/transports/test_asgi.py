@@ -11,9 +11,9 @@ import pytest
 
 from tests.support.feature_server import make_desk
 from toolcrib import Context
+from toolcrib.transports.http import response
 from toolcrib.transports.http.asgi import ASGIApp
 from toolcrib.transports.http.request import MAX_BODY, MAX_FIELDS
-from toolcrib.transports.http.response import MAX_MEMORY
 
 Message = MutableMapping[str, Any]
 PING = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()
@@ -168,24 +168,26 @@ async def test_a_call_ends_when_its_client_has_gone() -> None:
     await server.stop()
 
 
-async def test_who_does_not_read_is_cut_off_and_its_call_ends() -> None:
+async def test_who_does_not_read_is_cut_off_and_its_call_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = 1024 * 1024
+    monkeypatch.setattr(response, "MAX_UNREAD", limit)
     server = make_desk()
     app = server.asgi()
-    host = Host(request(call("wait", key="k", news=3 * MAX_MEMORY // 100)))
+    host = Host(request(call("wait", key="k", news=3 * limit // 100)))
     host.reads.clear()
     serving = asyncio.create_task(host.run(app, scope()))
     await asyncio.sleep(0.05)
     host.reads.set()
     await serving
     await asyncio.sleep(0.01)
-    assert len(host.body) < 2 * MAX_MEMORY
+    assert len(host.body) < 2 * limit
     assert (await server.call("cancelled")).structured_content == ["k"]
     await server.stop()
 
 
 async def test_a_large_result_after_some_news_arrives_whole() -> None:
     server = make_desk()
-    large = "x" * 3 * MAX_MEMORY
+    large = "x" * 3 * 1024 * 1024
 
     @server.tool
     async def recite(ctx: Context) -> str:

@@ -1,22 +1,19 @@
-"""Unread output: in memory up to a limit, in a file beyond, first in, first out, bounded for all clients."""
+"""Unread output: in memory, first in, first out, bounded for each client and for all of them."""
 
 from __future__ import annotations
 
 import asyncio
-import io
-import logging
 import random
-from typing import IO
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.transports.http import response as http_response
-from toolcrib.transports.http.response import MAX_MEMORY, MEMORY_WEIGHT, OutputBuffer, OutputStore
+from toolcrib.transports.http.response import MAX_UNREAD, OutputBuffer, OutputStore
 
-SMALL, LARGE = b"abc", bytes(range(256)) * (MAX_MEMORY // 128)
-NOISE = memoryview(random.Random(1).randbytes(2 * MAX_MEMORY))
+SMALL, LARGE = b"abc", bytes(range(256)) * 8192
+NOISE = memoryview(random.Random(1).randbytes(2 * 1024 * 1024))
 
 
 class Client:
@@ -28,132 +25,57 @@ class Client:
         self.is_cut = True
 
 
-class NoFiles(OutputStore):
-    """A machine without room for temporary files."""
-
-    def open_file(self) -> IO[bytes]:
-        raise OSError(28, "No space left on device")
-
-
-class FullAfterFirst(OutputStore):
-    """A disk with room for one write."""
-
-    def open_file(self) -> IO[bytes]:
-        return _Full()
-
-
-class _Full(io.BytesIO):
-    def write(self, data: object) -> int:
-        if self.getbuffer().nbytes:
-            raise OSError(28, "No space left on device")
-        return super().write(data)  # type: ignore[arg-type]
-
-
-class FullFromTheStart(OutputStore):
-    """A disk on which files can be created, but not written."""
-
-    def open_file(self) -> IO[bytes]:
-        return _Full(b"x")
-
-
-@pytest.mark.parametrize("store_type", [OutputStore, NoFiles, FullFromTheStart])
 @pytest.mark.parametrize("seed", range(20))
-def test_what_is_put_in_comes_out_in_order_whatever_the_pieces(
-    store_type: type[OutputStore], seed: int
-) -> None:
+def test_what_is_put_in_comes_out_in_order_whatever_the_pieces(seed: int) -> None:
     chance = random.Random(seed)
-    store = store_type()
+    store = OutputStore()
     unread = Client(store).unread
     put, taken = bytearray(), bytearray()
     for _ in range(60):
         if chance.random() < 0.5:
             begin = chance.randrange(1000)
-            data = NOISE[begin : begin + chance.choice([1, 500, 70_000, MAX_MEMORY // 2, MAX_MEMORY + 1])]
+            data = NOISE[begin : begin + chance.choice([1, 500, 70_000, 1024 * 1024])]
             unread.append(data if chance.random() < 0.5 else bytes(data))
             put += data
         else:
-            taken += unread.take(chance.choice([1, 1000, 64 * 1024, 2 * MAX_MEMORY]))
-        assert unread.size == len(put) - len(taken)
+            taken += unread.take(chance.choice([1, 1000, 64 * 1024, 2 * 1024 * 1024]))
+        assert unread.size == store.size == len(put) - len(taken)
     while unread.size:
         taken += unread.take(64 * 1024)
     assert taken == put
     assert (store.size, unread.take(10)) == (0, b"")
 
 
-def test_a_little_stays_in_memory_and_much_goes_to_a_file() -> None:
-    store = OutputStore()
-    unread = Client(store).unread
-    unread.append(SMALL)
-    assert store.size == 0
-    unread.append(LARGE)
-    assert store.size == len(SMALL + LARGE)
-    unread.clear()
-    assert (unread.size, store.size) == (0, 0)
-
-
 def test_above_the_limit_the_client_that_read_nothing_for_longest_is_cut_off() -> None:
     store = OutputStore(limit=3 * len(LARGE))
-    clients = [Client(store) for _ in range(3)]
-    for client in clients:
+    clients = [Client(store) for _ in range(4)]
+    for client in clients[:3]:
         client.unread.append(LARGE)
     clients[0].unread.take(1)
-    newest = Client(store)
-    newest.unread.append(LARGE)
-    assert [client.is_cut for client in (*clients, newest)] == [False, True, False, False]
-    assert clients[1].unread.size == 0
-    for client in (*clients, newest):
+    clients[3].unread.append(LARGE)
+    assert [client.is_cut for client in clients] == [False, True, False, False]
+    assert store.size == 3 * len(LARGE) - 1
+    for client in clients:
         client.unread.close()
     assert store.size == 0
 
 
 def test_one_answer_larger_than_the_limit_is_kept_all_the_same() -> None:
-    client = Client(OutputStore(limit=10))
+    client = Client(OutputStore(limit=len(LARGE) - 1))
     client.unread.append(LARGE)
     assert not client.is_cut
-    client.unread.close()
+    assert client.unread.take(len(LARGE)) == LARGE
 
 
-def test_where_no_file_can_be_made_memory_serves_up_to_a_limit(caplog: pytest.LogCaptureFixture) -> None:
-    store = NoFiles(limit=2 * len(LARGE) * MEMORY_WEIGHT)
-    clients = [Client(store) for _ in range(3)]
-    with caplog.at_level(logging.WARNING, "toolcrib"):
-        for client in clients:
-            client.unread.append(LARGE)
-    assert [client.is_cut for client in clients] == [True, False, False]
-    assert store.size == 2 * len(LARGE) * MEMORY_WEIGHT
-    assert caplog.text.count("No space left on device") == 1
-    assert clients[1].unread.take(2 * len(LARGE)) == LARGE
-
-
-def test_a_client_whose_file_takes_no_more_is_cut_off() -> None:
-    store = FullAfterFirst()
+def test_a_client_that_has_too_much_to_read_gets_no_more() -> None:
+    store = OutputStore()
     client = Client(store)
-    client.unread.append(LARGE)
+    client.unread.append(bytes(MAX_UNREAD))
+    client.unread.append(SMALL)
+    assert not client.is_cut
     client.unread.append(SMALL)
     assert client.is_cut
     assert (client.unread.size, store.size) == (0, 0)
-
-
-def test_on_a_full_disk_memory_serves() -> None:
-    client = Client(FullFromTheStart())
-    client.unread.append(LARGE)
-    assert not client.is_cut
-    assert client.unread.take(2 * len(LARGE)) == LARGE
-
-
-@pytest.mark.parametrize("first", [SMALL, LARGE])
-def test_what_a_slow_client_has_taken_is_not_kept(first: bytes) -> None:
-    """A client that always leaves a little unread must not collect all that it ever got."""
-    store = OutputStore()
-    unread = Client(store).unread
-    unread.append(first)
-    piece = b"x" * (MAX_MEMORY // 4)
-    for _ in range(100):
-        unread.append(piece)
-        unread.take(unread.size - 1)
-    assert unread._file is not None
-    assert len(unread._file.seek(0) or unread._file.read()) <= 3 * MAX_MEMORY  # type: ignore[arg-type]
-    assert store.size == 0
 
 
 async def test_streams_get_their_comments_each_at_its_own_time(monkeypatch: pytest.MonkeyPatch) -> None:

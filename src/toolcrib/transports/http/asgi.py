@@ -33,7 +33,6 @@ from toolcrib.transports.http.request import (
 )
 from toolcrib.transports.http.response import (
     JSON,
-    MAX_MEMORY,
     PIECE,
     SSE_HEADERS,
     OutputBuffer,
@@ -275,9 +274,6 @@ class _Writer:
 
     def write(self, data: bytes) -> None:
         if self._is_done or self._is_cut:
-            return
-        if self._unread.size > MAX_MEMORY:
-            self._unread.cut()  # the client does not read
             return
         self._unread.append(data)
         self._wake.set()

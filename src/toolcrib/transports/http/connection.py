@@ -131,6 +131,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
         self.output = Output(self, transport, self._server.output_store)
+        self.output.head = _NO_HEAD
         name = transport.get_extra_info("sockname")
         self.local = name[0] if isinstance(name, tuple) else None
         peer = transport.get_extra_info("peername")
@@ -533,9 +534,11 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._drop()
 
-    def end(self) -> None:
-        """Close the connection when the server stops, unless a response is due."""
-        if self._state < _ADMITTING:
+    def end(self, *, serves_rest: bool = False) -> None:
+        """Close the connection when the server stops, unless a response is due; with `serves_rest`, also
+        unless its first request is still to come, or a part of one has come."""
+        is_unused = self._state == _RECEIVING or self.output.head is _NO_HEAD
+        if self._state < _ADMITTING and not (serves_rest and is_unused):
             self._drop()
 
     def wait_for_reader(self) -> None:

@@ -68,9 +68,9 @@ class Endpoint:
         self._replay_budget = ReplayBudget()
         self._legacy_sse = LegacySSE(engine) if legacy_sse and engine.settings.keeps_sessions else None
 
-    def drain(self) -> None:
-        """Accept nothing new, and end the streams."""
-        self.is_draining = True
+    def drain(self, *, serves_rest: bool = False) -> None:
+        """End the streams, and accept nothing new unless `serves_rest`."""
+        self.is_draining = not serves_rest
         self.engine.close()
         for response in list(self._mounted):
             if response.is_open:
@@ -197,6 +197,8 @@ class Endpoint:
         if id_ is None or is_modern_header(headers):
             return None  # sessions mean nothing to 2026-07-28
         session = self.engine.sessions.find(id_.decode("latin-1"), request.principal)
+        if session is None and self.engine.sessions.were_lost:
+            return None
         if session is None:
             return error_response(404, "Unknown session: initialize again")
         if session.streams is None:

@@ -10,12 +10,11 @@ nothing for longest is cut off.
 from __future__ import annotations
 
 import asyncio
-import io
 import logging
 import time
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from toolcrib.protocol import Reply
 from toolcrib.protocol.messages import INVALID_REQUEST, Headers, RPCError, encode_error
@@ -34,12 +33,10 @@ SSE_HEADERS = (
 )
 ALIVE_S = 15.0
 """Time between two comments in a stream, which keep proxies from closing it."""
-MAX_MEMORY = 1024 * 1024
-"""Bytes kept in memory for one client."""
-MAX_FILES = 1024 * 1024 * 1024
-"""Bytes kept in the files of all clients together."""
-MEMORY_WEIGHT = 32
-"""A byte that has to be kept in memory, as there can be no file, counts as many."""
+MAX_UNREAD = 16 * 1024 * 1024
+"""Unread bytes of one connection, and one message that may be of any size."""
+MAX_ALL_UNREAD = 64 * 1024 * 1024
+"""Unread bytes of all connections together."""
 PIECE = 64 * 1024
 MAX_BATCH = 32
 BATCHED_SIZE = 4 * 1024
@@ -143,13 +140,12 @@ class OutputStore:
     more than the write itself, and the first reply wakes a client for all of them.
     """
 
-    def __init__(self, limit: int = MAX_FILES) -> None:
+    def __init__(self, limit: int = MAX_ALL_UNREAD) -> None:
         self.size = 0
         self._limit = limit
-        self._large: set[OutputBuffer] = set()
+        self._buffers: set[OutputBuffer] = set()  # those with unread output
         self._streams: dict[ResponseWriter, float] = {}  # the time of the last comment, oldest first
         self._timer: asyncio.TimerHandle | None = None
-        self._is_warned = False
         self._batch: list[tuple[Any, bytes]] = []
         self.set_date()
 
@@ -181,27 +177,19 @@ class OutputStore:
                 except RuntimeError:  # from uvloop: this client has disconnected, the others wait
                     pass
 
-    def open_file(self) -> IO[bytes]:
-        """Return a file that is deleted when it is closed. Raise OSError."""
-        import tempfile  # needed for large responses to slow clients only
-
-        return tempfile.TemporaryFile(prefix="toolcrib-", buffering=0)
-
-    def warn(self, error: OSError) -> None:
-        if not self._is_warned:
-            self._is_warned = True
-            logger.warning("cannot use a temporary file, so unread output is kept in memory: %s", error)
-
     def add(self, buffer: OutputBuffer, size: int) -> None:
-        """Count a large buffer. Above the limit, cut off clients that have read nothing for longest."""
-        self._large.add(buffer)
+        """Count what a buffer has got. Above the limit, cut off clients that have read nothing for
+        longest."""
+        self._buffers.add(buffer)
         self.size += size
-        while self.size > self._limit and len(self._large) > 1:
-            min(self._large - {buffer}, key=lambda item: item.read_at).cut()
+        while self.size > self._limit and len(self._buffers) > 1:
+            min(self._buffers - {buffer}, key=lambda item: item.read_at).cut()
 
     def remove(self, buffer: OutputBuffer, size: int) -> None:
-        self._large.discard(buffer)
+        """Count what a buffer no longer has."""
         self.size -= size
+        if not buffer.size:
+            self._buffers.discard(buffer)
 
     def add_stream(self, writer: ResponseWriter) -> None:
         """Write a comment to this stream at intervals, so that no proxy takes it for a dead one."""
@@ -234,95 +222,49 @@ class OutputStore:
 class OutputBuffer:
     """The unread output of one client, first in, first out. `on_cut` is called when it is thrown away."""
 
-    __slots__ = ("_counted", "_file", "_offset", "_on_cut", "_store", "read_at", "size")
+    __slots__ = ("_data", "_on_cut", "_store", "read_at")
 
     def __init__(self, store: OutputStore, on_cut: Callable[[], None]) -> None:
-        self.size = 0
         self.read_at = 0.0  # when the client last took something, or could have
         self._store = store
         self._on_cut: Callable[[], None] | None = on_cut
-        self._file: IO[bytes] | None = None
-        self._offset = 0
-        self._counted = 0  # of the limit for all clients
+        self._data = bytearray()
+
+    @property
+    def size(self) -> int:
+        return len(self._data)
 
     def append(self, data: bytes | memoryview) -> None:
-        if self._file is None:
-            self._file, self.read_at = io.BytesIO(), time.monotonic()
-        is_large = self.size + len(data) > MAX_MEMORY
-        if is_large and not self._counted:
-            self._move_to_file(self._file, data)
-        else:
-            try:
-                _write(self._file, data)
-            except OSError as error:  # the disk is full
-                self._store.warn(error)
-                self.cut()
-                return
-        self.size += len(data)
-        if is_large:
-            weight = MEMORY_WEIGHT if isinstance(self._file, io.BytesIO) else 1
-            added = weight * (len(data) if self._counted else self.size)
-            self._counted += added
-            self._store.add(self, added)
+        """Keep output, or cut the client off if it has more than the limit to read already."""
+        if not self._data:
+            self.read_at = time.monotonic()
+        elif len(self._data) > MAX_UNREAD:
+            self.cut()
+            return
+        self._data += data
+        self._store.add(self, len(data))
 
     def take(self, limit: int) -> bytes:
         """Return the next bytes, at most `limit` of them."""
-        if self._file is None:
-            return b""
         self.read_at = time.monotonic()
-        self._file.seek(self._offset)
-        data = self._file.read(limit)
-        self._offset += len(data)
-        self.size -= len(data)
-        if not self.size:
-            self.clear()
-        elif self._offset > MAX_MEMORY >= self.size:  # so that the bytes that were taken are not kept
-            rest = self._file.read()
-            self.clear()
-            self.append(rest)
-        return data
-
-    def clear(self) -> None:
-        if self._counted:
-            self._store.remove(self, self._counted)
-        if self._file is not None:
-            self._file.close()
-        self._file = None
-        self.size = self._offset = self._counted = 0
+        with memoryview(self._data) as data:
+            taken = bytes(data[:limit])
+        del self._data[:limit]
+        self._store.remove(self, len(taken))
+        return taken
 
     def cut(self) -> None:
         """Throw away the output and call `on_cut`."""
-        self.clear()
-        if self._on_cut is not None:
-            self._on_cut()
+        on_cut = self._on_cut
+        self.close()
+        if on_cut is not None:
+            on_cut()
 
     def close(self) -> None:
         """Keep nothing more, and refer to nobody."""
-        self.clear()
+        size, self._data = len(self._data), bytearray()
+        self._store.remove(self, size)
         self._on_cut = None
-
-    def _move_to_file(self, memory: IO[bytes], data: bytes | memoryview) -> None:
-        """Go on in a temporary file with this data, or in memory where there can be none."""
-        file: IO[bytes] | None = None
-        try:
-            file = self._store.open_file()
-            memory.seek(self._offset)
-            _write(file, memory.read())
-            _write(file, data)
-        except OSError as error:
-            if file is not None:
-                file.close()
-            self._store.warn(error)
-            _write(memory, data)
-        else:
-            self._file, self._offset = file, 0
-
-
-def _write(file: IO[bytes], data: bytes | memoryview) -> None:
-    file.seek(0, io.SEEK_END)
-    rest = memoryview(data)
-    while rest:
-        rest = rest[file.write(rest) :]
 
 
 # --- the writing side of a connection ----------------------------------------------------------------
@@ -426,9 +368,6 @@ class Output:
 
     def write(self, data: bytes) -> None:
         if not self._is_stream:
-            return
-        if self._unread.size > MAX_MEMORY:
-            self._transport.abort()  # the client does not read
             return
         self._put(b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data)
 

@@ -85,14 +85,20 @@ class HTTPServer:
             self._servers.append(server)
         self._sweep()
 
-    async def stop(self, drain_s: float = DRAIN_S) -> None:
-        """Accept nothing new, and let running calls end, but not for longer than `drain_s`."""
-        self.is_draining = True
+    def close(self) -> None:
+        """Accept no connections any more."""
         for server in self._servers:
             server.close()
-        self.endpoint.drain()
+
+    async def stop(self, drain_s: float = DRAIN_S, *, serves_rest: bool = False) -> None:
+        """Accept nothing new, and let running calls end, but not for longer than `drain_s`. With
+        `serves_rest`, connections that were accepted before get a response to one more request."""
+        self.is_draining = True
+        self.close()
+        await asyncio.sleep(0)  # for connections that are just being accepted
+        self.endpoint.drain(serves_rest=serves_rest)
         for connection in list(self._connections):
-            connection.end()
+            connection.end(serves_rest=serves_rest)
         self._empty.clear()
         if self._connections:
             try:
