@@ -33,7 +33,7 @@ from toolcrib.catalog.lock import Lock
 from toolcrib.catalog.schema_expansion import ExpansionError, ValueGenerator, expand
 from toolcrib.client import Client, RemotePrompt, RemoteResource, RemoteTemplate, RemoteTool
 from toolcrib.client.client import OTHER_ATTRIBUTES
-from toolcrib.client.features import PromptResult, ResourceContents, Suggestions
+from toolcrib.client.resources import PromptResult, ResourceContents, Suggestions
 from toolcrib.content import Result
 from toolcrib.context import (
     ANONYMOUS,

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from tests.support.catalogs import mark
 from toolcrib import build_catalog, get_catalog_cached
 from toolcrib.catalog.build import catalog_findings
+from toolcrib.cli import app
 from toolcrib.validation.validator import check_schema
 
 KEYS = ["version", "hash", "count", "promptList", "functionSchema"]
@@ -243,3 +245,15 @@ def test_c_21_g_16_a_descriptor_tells_of_an_adapter_that_is_not_there(adapter: P
         assert again["count"] == 3
     Path("given.json").write_text(json.dumps({"tools": [{"name": "one", "description": "Do one thing"}]}))
     assert list(functions(build_catalog(descriptor="given.json"))) == ["one"]
+
+
+def test_c_21_g_16_the_lock_file_is_the_static_descriptor(adapter: Path) -> None:
+    catalog = build_catalog()
+    assert CliRunner().invoke(app, ["lock", "--static", str(adapter)]).exit_code == 0
+    adapter.unlink()
+    for again in (build_catalog(), get_catalog_cached(), build_catalog("toolcrib.lock")):
+        assert functions(again).keys() == functions(catalog).keys()
+        for name, entry in functions(catalog).items():
+            assert functions(again)[name]["parameters"] == entry["parameters"]
+    done = CliRunner().invoke(app, ["list", "toolcrib.lock", "--json"])
+    assert [tool["name"] for tool in json.loads(done.stdout)["tools"]] == sorted(functions(catalog))

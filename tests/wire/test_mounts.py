@@ -79,6 +79,10 @@ def make_console(signals: Signals) -> Starlette:
         finally:
             signals.ended.set()
 
+    async def exiting() -> AsyncIterator[str]:
+        yield "half"
+        sys.exit(3)
+
     def later() -> None:
         signals.was_in_background.set()
 
@@ -87,6 +91,7 @@ def make_console(signals: Signals) -> Starlette:
             Route("/show/{id}", show, methods=["GET", "PUT"]),
             Route("/events", lambda _: StreamingResponse(events(), media_type="text/event-stream")),
             Route("/endless", Endless()),
+            Route("/exiting", lambda _: StreamingResponse(exiting())),
             Route("/large", lambda _: Response(b"y" * LARGE)),
             Route("/forever", forever),
             Route("/later", lambda _: PlainTextResponse("ok", background=BackgroundTask(later))),
@@ -335,10 +340,10 @@ def test_an_application_that_takes_too_long_is_a_time_out(site: Served) -> None:
     assert ask(site, "/broken/slow").status == 504
 
 
-@pytest.mark.parametrize("way", ["partial", "short-stream"])
-def test_a_part_of_a_response_is_not_taken_for_the_whole(site: Served, way: str) -> None:
+@pytest.mark.parametrize("path", ["/broken/partial", "/broken/short-stream", "/console/exiting"])
+def test_a_part_of_a_response_is_not_taken_for_the_whole(site: Served, path: str) -> None:
     with pytest.raises(ClosedError):
-        ask(site, f"/broken/{way}")
+        ask(site, path)
     assert ask(site, "/thread").status == 200
 
 

@@ -11,7 +11,6 @@ A package adds one with an entry point in the group `toolcrib.providers` that na
 from __future__ import annotations
 
 import inspect
-import secrets
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from importlib import import_module
@@ -156,14 +155,12 @@ class SessionCtx:
     and their answers, with which a provider starts again after `stop`.
     """
 
-    session_id: str = field(default_factory=lambda: secrets.token_hex(8))
     provider: str | None = None
     toolCatalog: dict[str, Any] | None = None  # noqa: N815 - the name in requirement document C
     tools: Sequence[Tool] = field(default=(), repr=False)
     messages: list[Message] = field(default_factory=list, repr=False)
     instructions: str | None = field(default=None, repr=False)
     limits: Limits = field(default_factory=Limits)
-    metadata: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 # --- providers ----------------------------------------------------------------------------------------

@@ -281,7 +281,6 @@ class AgentRunner:
         instructions: The system prompt
         limits: The limits of one answer
         principal: The caller of the tools
-        session_id: The id of the session; by default a random one
         options: Options of the provider, if it is given by name
     """
 
@@ -293,14 +292,11 @@ class AgentRunner:
         instructions: str | None = None,
         limits: Limits | None = None,
         principal: Principal = LOCAL,
-        session_id: str | None = None,
         **options: Any,
     ) -> None:
         self._toolbox = make_toolbox(tools, principal)
         self._provider, name = _find_provider(provider, options)
         self.session = SessionCtx(provider=name, instructions=instructions, limits=limits or Limits())
-        if session_id is not None:
-            self.session.session_id = session_id
         self._is_open = False
         self._current: Exchange | None = None
 

@@ -39,7 +39,7 @@ def build_catalog(adapter: Adapter = None, *, descriptor: PathName | None = None
 
     Without an adapter, the targets of the `toolcrib.toml` in the current folder are used, or else
     `bridges/mcp_adapter.py`. Files are read, not imported. If the adapter is missing, the `descriptor` is
-    used instead, or one next to it: `mcp_adapter.tools.json` for `mcp_adapter.py`.
+    used instead, or one next to it: `mcp_adapter.tools.json` for `mcp_adapter.py`, or `toolcrib.lock`.
 
     Raises:
         SourceError: There is neither an adapter nor a descriptor

@@ -29,6 +29,7 @@ PathName = str | os.PathLike[str]
 Adapter = Any
 """A path, several, a registry, a server, tools, or None."""
 DEFAULT_ADAPTER = Path("bridges/mcp_adapter.py")
+LOCK_NAME = "toolcrib.lock"
 _SUBSTITUTE_SUFFIXES = (".tools.json", ".tools.yaml", ".tools.yml")
 """How the name of a descriptor ends that is used instead of a missing file of the same stem."""
 
@@ -244,6 +245,8 @@ def _find_substitute(path: Path, descriptor: PathName | None) -> Path | None:
     if descriptor is not None:
         return Path(descriptor)
     near = [path.with_name(f"{path.stem}{suffix}") for suffix in _SUBSTITUTE_SUFFIXES] if path.name else []
+    near += [path.with_name(LOCK_NAME)] if path.name else []
+    near += [Path(LOCK_NAME)] if path == DEFAULT_ADAPTER else []
     return next((file for file in near if file.is_file()), None)
 
 

@@ -25,7 +25,8 @@ from typing import Any, Literal
 
 from toolcrib.catalog.diff import GRADES
 from toolcrib.catalog.diff.compare import compare_tools, definition_of
-from toolcrib.catalog.features import content_of, describe_feature
+from toolcrib.catalog.entries import content_of, describe_entry
+from toolcrib.catalog.inputs import LOCK_NAME
 from toolcrib.config.atomic_file import write_file
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import (
@@ -47,7 +48,7 @@ from toolcrib.validation import codec
 Key = tuple[str, str | None]
 """The name and version of a tool; `prompt:NAME` or `resource:URI` for others."""
 OnDrift = Literal["refuse", "quarantine"]
-FILE_NAME = "toolcrib.lock"
+FILE_NAME = LOCK_NAME
 FORMAT = 1
 MAX_BYTES = 256 * 1024 * 1024
 
@@ -108,7 +109,7 @@ class Pin:
         """The tool without its code. Raise DefinitionError where the definition is not valid."""
         wire = self.definition
         if self.kind != "tool":
-            feature = describe_feature(wire, Location(self.source), self.version)
+            feature = describe_entry(wire, Location(self.source), self.version)
             return feature.with_options(scopes=self.scopes) if self.scopes else feature
         definition = ToolDefinition(
             name=self.name,

@@ -1,20 +1,16 @@
-"""`toolcrib audit`: show, search, verify and export the audit log.
+"""`toolcrib audit`: search, follow and verify the audit log.
 
-Works while a server writes, and changes nothing. Values that a caller could have chosen are escaped, for a
-terminal and for a spreadsheet, which takes some texts for formulas.
+Works while a server writes, and changes nothing. Values that a caller could have chosen are escaped.
 """
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -27,38 +23,33 @@ from toolcrib.cli.text import (
     count,
     join,
     one_line,
-    safe,
     style,
     suggest,
     width_of,
     wrap,
 )
 from toolcrib.config import FILE_NAME, load_default_config
-from toolcrib.config.atomic_file import PRIVATE, replace_file
 from toolcrib.config.settings import Audit
 from toolcrib.policy.audit.checkpoints import checkpoints_path
 from toolcrib.policy.audit.reader import AuditReader, Verdict, open_log
 from toolcrib.policy.outcome import OUTCOMES
-from toolcrib.validation import codec
 
 EXAMPLES = """
-toolcrib audit tail -n 100 --follow           the last records, and new ones
+toolcrib audit query --limit 20 --follow      the last records, and new ones
 toolcrib audit query --since 1h --outcome denied,throttled
 toolcrib audit query --as 'key:*' --tool 'refund*' --since 2026-05-04
 toolcrib audit query --id 3f9a1b2c4d1         one call, by the id in the log
 toolcrib audit verify --file audit.db --key-file /safe/audit.key
-toolcrib audit export --to csv -o may.csv --since 2026-05-01
+toolcrib audit query --since 2026-05-01 --limit 0 --json > may.jsonl
 """
-COLUMNS = (
-    *("seq", "at", "kind", "id", "request", "principal", "tool", "version", "definition", "decision", "rule"),
-    *("outcome", "code", "duration_ms", "arguments_bytes", "arguments_digest", "result_bytes", "values"),
-    *("more", "hash"),
-)
-"""The columns of CSV; `more` has all other fields of a record as JSON."""
 PATH = click.Path(path_type=Path)
 _CALL_KINDS = ("call", "intent")
-_HIDDEN_FIELDS = {*COLUMNS} - {"values"} | {"roles"}
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t")
+_HIDDEN_FIELDS = frozenset(
+    {"seq", "at", "kind", "id", "request", "principal", "roles", "tool", "version", "definition", "decision"}
+    | {"rule", "outcome", "code", "duration_ms", "arguments_bytes", "arguments_digest", "result_bytes"}
+    | {"more", "hash"}
+)
+"""Fields that the line of a record does not repeat."""
 _POLL_S = 0.25
 _WIDE = 110
 """Terminals with fewer columns get a shorter form of the records."""
@@ -69,7 +60,7 @@ Record = Mapping[str, Any]
 
 @click.group(epilog=format_examples(EXAMPLES))
 def audit() -> None:
-    """Show, search, verify and export the audit log.
+    """Search, follow and verify the audit log.
 
     The log is --file, else `file` under [audit] in toolcrib.toml. Times are UTC.
     """
@@ -149,29 +140,6 @@ def filter_options(function: F) -> F:
 
 
 @audit.command(cls=Command, examples=EXAMPLES)
-@click.option(
-    "-n", "lines", type=click.IntRange(0), default=20, metavar="N", help="Number of records.  [default: 20]"
-)
-@click.option("-f", "--follow", is_flag=True, help="Wait for new records until interrupted.")
-@file_option
-@json_lines_option
-def tail(terminal: Terminal, lines: int, follow: bool, file: Path | None, as_json: bool) -> int:
-    """Show the last records."""
-    log = find_log(file)
-    reader = open_reader(log)
-    last_seq = reader.last_seq()
-    for record in reversed(list(reader.records(newest_first=True, limit=lines))):
-        _print(record, as_json, terminal)
-        last_seq = max(last_seq, record["seq"])
-    if follow:
-        for record in reader.follow(last_seq, pause):
-            _print(record, as_json, terminal)
-    elif not last_seq:
-        terminal.message("note", f"no records in {_name(log)}")
-    return 0
-
-
-@audit.command(cls=Command, examples=EXAMPLES)
 @filter_options
 @click.option(
     "--limit",
@@ -180,19 +148,27 @@ def tail(terminal: Terminal, lines: int, follow: bool, file: Path | None, as_jso
     metavar="N",
     help="Only the newest; 0 for all.  [default: 100]",
 )
+@click.option("-f", "--follow", is_flag=True, help="Wait for new records until interrupted.")
 @file_option
 @json_lines_option
-def query(terminal: Terminal, limit: int, file: Path | None, as_json: bool, **filters: Any) -> int:
+def query(
+    terminal: Terminal, limit: int, follow: bool, file: Path | None, as_json: bool, **filters: Any
+) -> int:
     """Search records; the oldest is printed first."""
     log = find_log(file)
     reader = open_reader(log)
+    last_seq = reader.last_seq()
     newest = list(reader.records(**filters, newest_first=True, limit=limit + 1))
     for record in reversed(newest[:limit]) if limit else reader.records(**filters):
         _print(record, as_json, terminal)
-    if not newest:
-        terminal.message("note", f"no matching records in {_name(log)}")
-    elif limit and len(newest) > limit:
+        last_seq = max(last_seq, record["seq"])
+    if limit and len(newest) > limit:
         terminal.message("note", f"only the newest {limit} are shown", "--limit 0 shows all")
+    if follow:
+        for record in reader.follow(last_seq, pause, **filters):
+            _print(record, as_json, terminal)
+    elif not newest:
+        terminal.message("note", f"no matching records in {_name(log)}")
     return 0
 
 
@@ -232,63 +208,11 @@ def verify(
     return 0 if verdict.is_sound else 1
 
 
-@audit.command(cls=Command, examples=EXAMPLES)
-@click.option("--to", "form", type=click.Choice(["jsonl", "csv"]), required=True, help="Format.")
-@click.option("-o", "--output", metavar="FILE", help="Output file.  [default: stdout]")
-@filter_options
-@file_option
-@json_option
-def export(
-    terminal: Terminal, form: str, output: str | None, file: Path | None, as_json: bool, **filters: Any
-) -> int:
-    """Export records, the oldest first.
-
-    jsonl is the content of the log; a complete export can be verified with the checkpoints of the log. csv
-    is for spreadsheets.
-    """
-    log = find_log(file)
-    if as_json and output is None:
-        raise CommandError("--json requires --output", "--json prints what was written")
-    if output is not None and os.path.realpath(output) == os.path.realpath(log.file):
-        raise CommandError("Cannot overwrite the audit log", "choose another name for --output")
-    written = 0
-    reader = open_reader(log)
-    with open_output(output, terminal) as write, Progress(terminal, "exporting records") as progress:
-        write_record = _make_formatter(form, write)
-        for record in reader.records(**filters):
-            write_record(record)
-            written += 1
-            if output is not None:  # otherwise the records themselves are seen
-                progress(written)
-    if as_json:
-        terminal.json({"file": str(log.file), "output": output, "form": form, "records": written})
-    elif output is not None:
-        terminal.message("note", f"{count(written, 'record')} written to {output}")
-    return 0
-
-
 def pause() -> None:
     time.sleep(_POLL_S)
 
 
 # --- output ------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def open_output(output: str | None, terminal: Terminal) -> Iterator[Callable[[str], object]]:
-    """Yield a function that writes to stdout, or to a private file that appears when it is complete."""
-    if output is None:
-        yield terminal.write
-        return
-    path = Path(os.path.realpath(Path(output).expanduser()))
-    if path.exists() and not path.is_file():
-        raise CommandError(f"{output} is not a file", "omit --output for stdout")
-
-    try:
-        with replace_file(path, PRIVATE) as file:
-            yield lambda text: file.write(text.encode())
-    except OSError as error:
-        raise CommandError(f"Cannot write {output}: {error.strerror}") from None
 
 
 def _print(record: Record, as_json: bool, terminal: Terminal) -> None:
@@ -350,28 +274,6 @@ def _describe_call(record: Record, widths: tuple[int, int]) -> str:
 
 def format_at(at: Any) -> str:
     return one_line(at or "?").replace("T", " ").removesuffix("Z")
-
-
-def _make_formatter(form: str, write: Callable[[str], object]) -> Callable[[Record], object]:
-    """Return a function that writes a record. JSON is the line of the log, byte for byte."""
-    if form == "jsonl":
-        return lambda record: write(f"{codec.write(record).decode()}\n")
-    writer = csv.writer(SimpleNamespace(write=write), lineterminator="\n")
-    writer.writerow(COLUMNS)
-
-    def write_row(record: Record) -> None:
-        more = {key: value for key, value in record.items() if key not in COLUMNS}
-        cells = {**record, "more": more or None}
-        writer.writerow([_to_cell(cells.get(column)) for column in COLUMNS])
-
-    return write_row
-
-
-def _to_cell(value: Any) -> Any:
-    if value is None or isinstance(value, int | float):
-        return value
-    text = safe(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
 
 
 def _print_verdict(log: Audit, verdict: Verdict, terminal: Terminal) -> None:

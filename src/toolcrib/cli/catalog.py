@@ -29,7 +29,7 @@ from toolcrib.cli.questions import Prompter
 from toolcrib.cli.table import signature
 from toolcrib.cli.text import suggest
 from toolcrib.client import Client, RemoteTool, StdioTransport, Transport
-from toolcrib.client import features as clients
+from toolcrib.client import resources as clients
 from toolcrib.client.client import DEFAULT_TIMEOUT_S
 from toolcrib.client.session import VERSIONS
 from toolcrib.client.tools import read_tools
@@ -404,7 +404,7 @@ async def find_remote_tool(client: Client, name: str) -> RemoteTool:
 async def list_remote_features(client: Client, *capabilities: Literal["resources", "prompts"]) -> list[Tool]:
     """Return the resources, templates and prompts of a server, by default all that it has. They cannot be
     run."""
-    from toolcrib.catalog.features import describe_feature  # delayed: few commands ask another server
+    from toolcrib.catalog.entries import describe_entry  # delayed: few commands ask another server
 
     wanted = set(capabilities or ("resources", "prompts")) & client.capabilities.keys()
     entries: list[Mapping[str, Any]] = []
@@ -413,7 +413,7 @@ async def list_remote_features(client: Client, *capabilities: Literal["resources
         entries += [item.wire for item in await client.list_resource_templates()]
     if "prompts" in wanted:
         entries += [item.wire for item in await client.list_prompts()]
-    return [describe_feature(wire, Location(client.label)) for wire in entries]
+    return [describe_entry(wire, Location(client.label)) for wire in entries]
 
 
 async def find_remote(client: Client, name: str) -> RemoteTool | Tool:

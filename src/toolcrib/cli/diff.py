@@ -21,7 +21,7 @@ import click
 from toolcrib.catalog.catalog import Catalog
 from toolcrib.catalog.diff import GRADES, Change
 from toolcrib.catalog.diff.compare import Comparison, compare
-from toolcrib.catalog.features import describe_feature
+from toolcrib.catalog.entries import describe_entry
 from toolcrib.cli.catalog import ToolSource, open_catalog, scan_targets, static_option
 from toolcrib.cli.git import Repository
 from toolcrib.cli.options import Command, CommandError, exclusive, json_option
@@ -277,7 +277,7 @@ def read_commit(commit: Commit, other: str, terminal: Terminal) -> Catalog:
             # An import may have led to a file of the working tree, which is not part of the commit.
             if path.is_relative_to(root) or not path.resolve().is_relative_to(repository.root.resolve()):
                 place = _name_place(tool.source, root, commit.name)
-                moved = describe_feature(tool.to_wire(), place, tool.version)
+                moved = describe_entry(tool.to_wire(), place, tool.version)
                 if tool.kind == "tool":
                     moved = describe(replace(tool.definition, source=place))
                 scopes = tool.options.scopes

@@ -184,6 +184,7 @@ def load_for_serving(
     settings = {key: value for key in _IDENTITY if (value := loader.first_setting(key)) is not None}
     adopted = identity_of(found) if (found := _find_adopted(tools)) is not None else {}
     server.settings = replace(server.settings, **{**adopted, **settings, **identity})
+    server.storage.use(server.settings.state)
     server.dispatcher.keeps_results = server.settings.keeps_sessions
     _configure_search(server, search, loader.configs)
     for kind, registry in registries_of(server).items():

@@ -5,7 +5,8 @@ async with Client("http://127.0.0.1:8000/mcp") as client:
 """
 
 from toolcrib.client.client import Client
-from toolcrib.client.features import (
+from toolcrib.client.http import HttpTransport, LegacySseTransport
+from toolcrib.client.resources import (
     PromptArgument,
     PromptMessage,
     PromptResult,
@@ -15,7 +16,6 @@ from toolcrib.client.features import (
     ResourceContents,
     Suggestions,
 )
-from toolcrib.client.http import HttpTransport, LegacySseTransport
 from toolcrib.client.skills import RemoteSkill, SkillFile
 from toolcrib.client.tasks import TaskHandle, TaskStatus
 from toolcrib.client.tools import RemoteTool

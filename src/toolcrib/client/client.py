@@ -13,7 +13,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from toolcrib.client.changes import ChangeWatcher, OnChange, OnUpdate
-from toolcrib.client.features import (
+from toolcrib.client.http import HttpTransport, LegacySseTransport, argument_headers
+from toolcrib.client.resources import (
     PromptResult,
     RemotePrompt,
     RemoteResource,
@@ -30,7 +31,6 @@ from toolcrib.client.features import (
     write_arguments,
     write_reference,
 )
-from toolcrib.client.http import HttpTransport, LegacySseTransport, argument_headers
 from toolcrib.client.session import (
     LEGACY,
     NO_LISTENERS,

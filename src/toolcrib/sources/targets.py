@@ -7,6 +7,7 @@
     shop.api:app             an object in it
     mcp-server-time          a console script of an installed package, also by its path
     tools.json               a descriptor: a file that describes tools
+    toolcrib.lock            a lock file, which describes tools too
     toolcrib.toml            settings, which name other targets
     https://host/mcp         the address of a running server
 
@@ -27,7 +28,7 @@ from toolcrib.errors import SourceError, suggest_file
 
 FILE_NAME = "toolcrib.toml"
 SAMPLES = "toolcrib.samples"
-DESCRIPTOR_SUFFIXES = (".json", ".yaml", ".yml")
+DESCRIPTOR_SUFFIXES = (".json", ".lock", ".yaml", ".yml")
 
 TargetKind = Literal["address", "settings", "descriptor", "file", "folder", "module", "script", "other"]
 """A "file" is a Python file; "other" is any other existing file, for sources of other packages."""

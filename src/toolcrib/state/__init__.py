@@ -38,6 +38,11 @@ class StateHandle:
         self.path = sqlite_path(url)
         self.is_shared = False
 
+    def use(self, url: str) -> None:
+        """Use another place, before anything is kept."""
+        if not self.is_open:
+            self.path = sqlite_path(url)
+
     def share(self, folder: str | None) -> None:
         """Share the state with other processes, in a folder of theirs if it would be in memory."""
         if self.path is None and folder is not None:

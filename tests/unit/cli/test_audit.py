@@ -1,9 +1,7 @@
-"""`toolcrib audit tail` and `query`: which log is read, filters and escaping."""
+"""`toolcrib audit query`: which log is read, filters, new records and escaping."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 from pathlib import Path
@@ -34,11 +32,11 @@ def ids(cli: CommandLine, *words: str) -> list[str]:
     return [item["id"] for line in done.stdout.splitlines() if "id" in (item := json.loads(line))]
 
 
-# --- tail ---
+# --- output ---
 
 
 def test_the_last_records_are_printed_one_per_line(cli: CommandLine, log: str) -> None:
-    done = cli.run("audit", "tail")
+    done = cli.run("audit", "query")
     assert (done.exit_code, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[0].startswith(f"      1  {STAMP}  [opened]  server shop, process ")
@@ -55,15 +53,8 @@ def test_the_last_records_are_printed_one_per_line(cli: CommandLine, log: str) -
     assert len(lines) == 7
 
 
-def test_the_number_of_records_can_be_chosen(cli: CommandLine, log: str) -> None:
-    shown = cli.run("audit", "tail", "-n", "2").stdout.splitlines()
-    assert [line.split()[0] for line in shown] == ["6", "7"]
-    assert cli.run("audit", "tail", "-n", "0").stdout == ""
-    assert cli.run("audit", "tail", "-n", "-1").exit_code == 2
-
-
 def test_json_output_is_one_object_per_line(cli: CommandLine, log: str) -> None:
-    lines = cli.run("audit", "tail", "-n", "2", "--json").stdout.splitlines()
+    lines = cli.run("audit", "query", "--limit", "2", "--json").stdout.splitlines()
     first, last = (json.loads(line) for line in lines)
     assert (first["seq"], first["id"], first["values"]) == (6, "c4", {"amount": 5})
     assert (last["seq"], last["kind"]) == (7, "closed")
@@ -79,7 +70,7 @@ def test_follow_prints_new_records(cli: CommandLine, log: str, monkeypatch: pyte
         record(log, [{"principal": "key:new", "tool": "add", "outcome": "ok"}])
 
     monkeypatch.setattr(module, "pause", pause)
-    done = cli.run("audit", "tail", "-n", "1", "--follow", "--json")
+    done = cli.run("audit", "query", "--limit", "1", "--follow", "--json")
     assert done.exit_code == 130
     shown = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(item["seq"], item["kind"]) for item in shown] == [
@@ -90,14 +81,23 @@ def test_follow_prints_new_records(cli: CommandLine, log: str, monkeypatch: pyte
     ]
 
 
-def test_follow_without_old_records_prints_only_new_ones(
-    cli: CommandLine, log: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_follow_prints_only_what_matches(cli: CommandLine, log: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = []
+
     def pause() -> None:
-        raise KeyboardInterrupt
+        waits.append(1)
+        if len(waits) == 2:
+            raise KeyboardInterrupt
+        calls = [{"principal": "key:new", "tool": name, "outcome": "ok"} for name in ("add", "refund")]
+        record(log, calls)
 
     monkeypatch.setattr(module, "pause", pause)
-    assert cli.run("audit", "tail", "-n", "0", "-f").stdout == ""
+    done = cli.run("audit", "query", "--tool", "refund", "--follow", "--limit", "1", "--json")
+    shown = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(item["tool"], item["principal"]) for item in shown] == [
+        ("refund", "key:ana"),
+        ("refund", "key:new"),
+    ]
 
 
 def test_follow_polls_four_times_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,9 +109,9 @@ def test_follow_polls_four_times_a_second(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_an_empty_log_is_noted(cli: CommandLine) -> None:
     cli.write("audit.jsonl", "")
-    done = cli.run("audit", "tail", "--file", "audit.jsonl")
+    done = cli.run("audit", "query", "--file", "audit.jsonl")
     assert (done.exit_code, done.stdout) == (0, "")
-    assert done.stderr == "note: no records in audit.jsonl\n"
+    assert done.stderr == "note: no matching records in audit.jsonl\n"
 
 
 # --- which log ---
@@ -121,7 +121,7 @@ def test_a_log_must_be_configured_or_given(cli: CommandLine) -> None:
     for settings in (None, "[server]\nname = 'shop'\n", "[policy]\ndefault = 'allow'\n"):
         if settings is not None:
             cli.write("toolcrib.toml", settings)
-        done = cli.run("audit", "tail")
+        done = cli.run("audit", "query")
         assert done.exit_code == 2
         assert done.stderr == (
             "error: No audit log configured\n"
@@ -130,7 +130,7 @@ def test_a_log_must_be_configured_or_given(cli: CommandLine) -> None:
         )
 
 
-@pytest.mark.parametrize("command", ["tail", "query", "verify", "export --to csv"])
+@pytest.mark.parametrize("command", ["query", "query --follow", "verify"])
 def test_a_missing_log_is_an_error(cli: CommandLine, command: str) -> None:
     cli.write("toolcrib.toml", '[audit]\nfile = "audit.db"\n')
     done = cli.run("audit", *command.split())
@@ -139,7 +139,7 @@ def test_a_missing_log_is_an_error(cli: CommandLine, command: str) -> None:
     assert not Path("audit.db").exists()
 
 
-@pytest.mark.parametrize("command", ["tail", "query", "verify"])
+@pytest.mark.parametrize("command", ["query", "verify"])
 def test_a_file_that_is_not_a_log_is_an_error(cli: CommandLine, command: str) -> None:
     cli.write("notes.db", "nothing of the kind, but long enough to be looked at by whoever reads files\n" * 9)
     done = cli.run("audit", command, "--file", "notes.db")
@@ -155,7 +155,7 @@ def test_an_os_error_is_reported_with_the_file(
         raise PermissionError(13, "Permission denied", log)
 
     monkeypatch.setattr("toolcrib.policy.audit.reader.open_snapshot", fail)
-    done = cli.run("audit", "tail")
+    done = cli.run("audit", "query")
     assert done.exit_code == 2
     assert done.stderr == f"error: {log}: Permission denied\n"
 
@@ -165,13 +165,12 @@ def test_a_broken_pipe_is_not_reported(cli: CommandLine, log: str, monkeypatch: 
         raise BrokenPipeError(32, "Broken pipe")
 
     monkeypatch.setattr("toolcrib.cli.output.Terminal.echo", fail)
-    done = cli.run("audit", "tail")
+    done = cli.run("audit", "query")
     assert (done.exit_code, done.stderr) == (1, "")
 
 
 def test_reading_needs_no_key(cli: CommandLine, log: str) -> None:
     os.chmod(f"{log}.key", 0o666)  # a key that nobody should trust
-    assert cli.run("audit", "tail").exit_code == 0
     assert cli.run("audit", "query").exit_code == 0
     assert cli.run("audit", "verify").exit_code == 2
 
@@ -269,10 +268,7 @@ def test_values_chosen_by_callers_are_escaped(cli: CommandLine, text: str) -> No
     call = {"principal": text, "tool": text, "outcome": "error", "code": text, "rule": text, "decision": text,
             "version": text, "values": {text: text}}  # fmt: skip
     record("audit.db", [call, {"kind": text, text: text}])
-    for words in (["tail"], ["tail", "--json"], ["query"], ["query", "--json"]):
+    for words in (["query"], ["query", "--json"]):
         done = cli.run("audit", *words, "--file", "audit.db")
         assert len(done.stdout.splitlines()) == 4
         assert done.stdout.replace("\n", "").isprintable()
-    exported = cli.run("audit", "export", "--to", "csv", "--file", "audit.db").stdout
-    assert exported.replace("\n", "").replace("\t", "").isprintable()
-    assert len(list(csv.reader(io.StringIO(exported)))) == 5

@@ -17,8 +17,8 @@ WRONG = {
     'file = "junk.db"\n': ("5: audit.file: junk.db: not an audit log: not a SQLite file", MADE),
     'file = "junk.jsonl"\n': (
         "5: audit.file: junk.jsonl: the audit log is a SQLite file, not JSON Lines",
-        'hint: use "junk.db"; for JSON Lines, run `toolcrib audit export --to jsonl` or `toolcrib audit tail '
-        "--follow --json`\n",
+        'hint: use "junk.db"; for JSON Lines, run `toolcrib audit query --limit 0 --json`, with --follow '
+        "for new records\n",
     ),
     'file = "other.db"\n': (
         "5: audit.file: other.db: not an audit log: a database of another program",

@@ -92,10 +92,8 @@ COMMANDS = {
     "connect remove": ("connect", "cursor", "tools.py", "--file", "mcp.json", "--remove", "--json"),
     "connect list": ("connect", "--list", "--json"),
     "publish": ("publish", "tools.py", "--json"),
-    "audit tail": ("audit", "tail", "-n", "1", "--json"),
     "audit query": ("audit", "query", "--limit", "1", "--json"),
     "audit verify": ("audit", "verify", "--json"),
-    "audit export": ("audit", "export", "--to", "jsonl", "-o", "out.jsonl", "--json"),
 }
 SETTINGS = """
 [server]

@@ -21,7 +21,7 @@ from toolcrib.catalog.diff.definitions import (
     compare_scopes,
     find_suspicious,
 )
-from toolcrib.catalog.features import content_of, definition_of_feature
+from toolcrib.catalog.entries import content_of, definition_of_entry
 from toolcrib.catalog.lint.descriptions import skeleton
 from toolcrib.definition import ToolDefinition
 from toolcrib.sources.described import is_described
@@ -94,7 +94,7 @@ def definition_of(tool: Tool) -> ToolDefinition:
     """Return the definition of a tool, without building it where the tool is only described. That of a
     resource or a prompt has what its list shows."""
     if tool.kind != "tool":
-        return definition_of_feature(tool)
+        return definition_of_entry(tool)
     origin = tool.origin
     if is_described(tool) and isinstance(origin, ToolDefinition) and origin.name == tool.name:
         return origin

@@ -286,22 +286,14 @@ class AuditReader:
     def records(
         self,
         *,
-        since: Time | None = None,
-        until: Time | None = None,
-        principal: str | None = None,
-        tool: str | None = None,
-        outcome: Collection[str] | None = None,
-        code: str | None = None,
-        id: str | None = None,  # noqa: A002 - the name of the field
         newest_first: bool = False,
         limit: int | None = None,
+        **filters: Any,
     ) -> Iterator[dict[str, Any]]:
-        """Yield the matching records in order. `principal` and `tool` are globs; `since` is inclusive and
-        `until` exclusive. Lines that are not records are skipped: `verify` reports them."""
-        record_filter = _RecordFilter(
-            since, until, {"principal": principal, "tool": tool}, {"code": code, "id": id}, outcome
-        )
-        return islice(self._find(record_filter, newest_first), limit)
+        """Yield the matching records in order. `filters` are `since` (inclusive), `until` (exclusive), the
+        globs `principal` and `tool`, `outcome` (several), `code` and `id`. Lines that are not records are
+        skipped: `verify` reports them."""
+        return islice(self._find(_RecordFilter(**filters), newest_first), limit)
 
     def _find(self, record_filter: _RecordFilter, newest_first: bool) -> Iterator[dict[str, Any]]:
         with self._open() as snapshot:
@@ -312,17 +304,20 @@ class AuditReader:
                 if record is not None:
                     yield record
 
-    def follow(self, after_seq: int, wait: Callable[[], bool | None]) -> Iterator[dict[str, Any]]:
-        """Yield records after a number, then new ones as they come. `wait` is called whenever there are no
-        more, and stops the iteration by returning False."""
-        everything = _RecordFilter(None, None, {}, {}, None)
+    def follow(
+        self, after_seq: int, wait: Callable[[], bool | None], **filters: Any
+    ) -> Iterator[dict[str, Any]]:
+        """Yield records after a number, then new ones as they come; `filters` are those of `records`. `wait`
+        is called whenever there are no more, and stops the iteration by returning False."""
+        everything, wanted = _RecordFilter(), _RecordFilter(**filters)
         while True:
             with self._open() as snapshot:
                 for line in () if snapshot is None else snapshot.lines(after_seq):
                     record = everything.read(line)
                     if record is not None:
                         after_seq = max(after_seq, record["seq"])
-                        yield record
+                        if wanted.read(line) is not None:
+                            yield record
             if wait() is False:
                 return
 
@@ -351,17 +346,21 @@ class AuditReader:
 class _RecordFilter:
     def __init__(
         self,
-        since: Time | None,
-        until: Time | None,
-        globs: dict[str, str | None],
-        exact: dict[str, str | None],
-        outcomes: Collection[str] | None,
+        *,
+        since: Time | None = None,
+        until: Time | None = None,
+        principal: str | None = None,
+        tool: str | None = None,
+        outcome: Collection[str] | None = None,
+        code: str | None = None,
+        id: str | None = None,  # noqa: A002 - the name of the field
     ) -> None:
+        globs, exact = {"principal": principal, "tool": tool}, {"code": code, "id": id}
         self._since = None if since is None else _format_time(since)
         self._until = None if until is None else _format_time(until)
         self._globs = {name: glob for name, glob in globs.items() if glob is not None}
         self._exact = {name: value for name, value in exact.items() if value is not None}
-        self._outcomes = None if outcomes is None else frozenset(outcomes)
+        self._outcomes = None if outcome is None else frozenset(outcome)
         literal = {name: glob for name, glob in self._globs.items() if _GLOB_CHARACTERS.isdisjoint(glob)}
         # Searching the bytes rules out most lines, and costs less than decoding them.
         self._needles = [

@@ -392,8 +392,8 @@ def refuse_export(path: Path) -> None:
             "the audit log is a SQLite file, not JSON Lines",
             file=str(path),
             key="audit.file",
-            hint=f'use "{path.with_suffix(".db")}"; for JSON Lines, run `toolcrib audit export --to jsonl` '
-            "or `toolcrib audit tail --follow --json`",
+            hint=f'use "{path.with_suffix(".db")}"; for JSON Lines, run `toolcrib audit query '
+            "--limit 0 --json`, with --follow for new records",
         )
 
 

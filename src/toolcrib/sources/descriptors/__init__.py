@@ -1,8 +1,8 @@
 """Descriptors: JSON and YAML files, or folders of them, that describe tools whose code is elsewhere.
 
-Entries may have the form of MCP, toolcrib, OpenAI, catalogs, or registries with `{id, name, category,
-description, schema}`. Most fields have several accepted names; other fields are metadata and are not
-published. An invalid entry, or an invalid file of a folder, becomes a finding; the others are read.
+Entries may have the form of MCP, toolcrib, a lock file, OpenAI, catalogs, or registries with `{id, name,
+category, description, schema}`. Most fields have several accepted names; other fields are metadata and are
+not published. An invalid entry, or an invalid file of a folder, becomes a finding; the others are read.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from toolcrib.errors import (
 from toolcrib.sources.described import describe
 from toolcrib.sources.descriptors.formats import (
     FORMATS,
+    LOCK_SUFFIX,
     SUFFIXES,
     Format,
     dump_text,
@@ -111,7 +112,8 @@ def descriptor_files(folder: Path) -> Iterator[Path]:
     for path, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not is_skipped_folder(name))
         for name in sorted(files):
-            if not name.startswith(".") and format_of(name) is not None:
+            is_hidden = name.startswith(".") or name.endswith(LOCK_SUFFIX)  # locks of other tools, too
+            if not is_hidden and format_of(name) is not None:
                 yield Path(path, name)
 
 
@@ -238,6 +240,8 @@ def _make_tool(entry: Any, source: Location, key: str | None) -> Tool:
         raise InvalidToolError(message, tool=key, source=source)
     if isinstance(entry.get("function"), Mapping):
         entry = entry["function"]
+    if "fingerprint" in entry and isinstance(entry.get("definition"), Mapping):  # of a lock file
+        entry = {**entry["definition"], **{key: entry[key] for key in ("version", "scopes") if key in entry}}
     name, title, identity = _names_in(entry, key, source)
     fields = _Fields(entry, name, source)
     if not any(part in entry for part in (*_SCHEMA_KEYS, "description")):

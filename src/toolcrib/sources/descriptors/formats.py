@@ -22,6 +22,8 @@ Format = Literal["json", "yaml"]
 FORMATS: tuple[str, ...] = get_args(Format)
 SUFFIXES: Mapping[str, Format] = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}
 
+LOCK_SUFFIX = ".lock"
+
 MAX_JSON_BYTES = 16 * 1024 * 1024
 MAX_BYTES = 2 * 1024 * 1024
 """The limit for YAML, which takes longer to read."""
@@ -40,8 +42,9 @@ _BREAK = re.compile("[\r\x85\u2028\u2029]")
 
 
 def format_of(path: str | Path) -> Format | None:
-    """Return the format of a file by its suffix; None where it is not one of a descriptor."""
-    return SUFFIXES.get(os.path.splitext(path)[1].lower())
+    """Return the format of a file by its suffix; None where it is not one of a descriptor or a lock."""
+    suffix = os.path.splitext(path)[1].lower()
+    return "json" if suffix == LOCK_SUFFIX else SUFFIXES.get(suffix)
 
 
 def read_text(path: Path) -> str:

@@ -1,7 +1,7 @@
 """Notices between the processes that share a SQLite database.
 
-A process that subscribes reads new notices every `POLL_S`. A notice is kept for as long as a process may be
-asleep without missing any; after a longer sleep subscribers are told to read everything again.
+A process that subscribes looks for new notices several times a second. A notice is kept for as long as a
+process may be asleep without missing any; after a longer sleep subscribers are told to read everything again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from toolcrib.state.base import StateUnavailable
 from toolcrib.state.memory import MemoryBus
 from toolcrib.state.sqlite.file import NS, SQLiteFile, Tables, Times
 
-POLL_S = 0.02
 KEEP_NS = 10 * NS
 
 _SCHEMA = (
@@ -43,7 +42,6 @@ class SQLiteBus:
         self._file = file
         self._local = MemoryBus(file.process)
         self._last: int | None = None
-        self._data_version: int | None = None
         self._connection: sqlite3.Connection | None = None
         self._acks: dict[int, Callable[[], object]] = {}
 
@@ -60,7 +58,6 @@ class SQLiteBus:
     def _start(self) -> None:
         """Poll from now on."""
         if self._file.poll is None:
-            self._file.poll_s = POLL_S
             self._file.poll = self._poll
             self._file.post(self._poll)
 
@@ -95,10 +92,7 @@ class SQLiteBus:
     # --- on the thread of the file ---
 
     def _poll(self, db: sqlite3.Connection) -> None:
-        version = db.execute("PRAGMA data_version").fetchone()[0]
-        if db is self._connection and version == self._data_version:
-            return
-        is_new, self._connection, self._data_version = db is not self._connection, db, version
+        is_new, self._connection = db is not self._connection, db
         newest = db.execute("SELECT max(seq) FROM sqlite_sequence WHERE name = 'notice'").fetchone()[0] or 0
         before, self._last = self._last, newest
         if before is None:

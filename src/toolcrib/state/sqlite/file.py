@@ -42,6 +42,10 @@ LOCK_RETRY_S = 0.001
 WAIT_S = 5.0
 """How long a request waits for the thread."""
 CLOSE_S = 2.0
+POLL_S = 0.03
+IDLE_POLL_S = 0.25
+IDLE_S = 5.0
+"""After this long without a write of any process, it is looked for less often: each time wakes the thread."""
 
 _APPLICATION_ID = 0x746F6F73
 _FORMAT = 1
@@ -88,15 +92,16 @@ class SQLiteFile:
         self.is_in_use: list[Callable[[], bool]] = []
         """Whether the lease is still needed: one function for each contract that uses it."""
         self.poll: Callable[[sqlite3.Connection], None] | None = None
-        """Called every `poll_s`, on the thread."""
-        self.poll_s = 0.1
+        """Called on the thread when another process has written, which is looked for every `POLL_S`, and less
+        often while nothing happens."""
         self._tables = tables
         self._now_ns = now_ns
         self._wall = wall
         self._db: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
         self._is_committing = False
-        self._polled_s = 0.0
+        self._polled_s = self._active_s = 0.0
+        self._seen: tuple[sqlite3.Connection, int] | None = None
         self._renewed_ns: int | None = None
         self._swept_ns = now_ns()
         self._lock = threading.Lock()
@@ -116,9 +121,9 @@ class SQLiteFile:
         """Call a function that changes nothing."""
         return await self._wait_for(self._submit(_Job(act, Future(), "BEGIN")), wait_s)
 
-    def post(self, act: Callable[[sqlite3.Connection], object]) -> None:
-        """Have a function called in a transaction, without waiting. A failure is not reported."""
-        self._submit(_Job(act, Future(), "BEGIN IMMEDIATE"))
+    def post(self, act: Callable[[sqlite3.Connection], object]) -> Future[Any]:
+        """Have a function called in a transaction, without waiting."""
+        return self._submit(_Job(act, Future(), "BEGIN IMMEDIATE"))
 
     async def close(self) -> None:
         """Do what was submitted and end the thread. The file can be used again."""
@@ -157,6 +162,11 @@ class SQLiteFile:
         until = self._renewed_ns + LEASE_NS
         db.execute("REPLACE INTO lease VALUES (?, ?)", (self.process, until))
 
+    def keep_lease(self, db: sqlite3.Connection) -> None:
+        """Hold the lease of this process, which is renewed only if that is due."""
+        if self._renewed_ns is None or not 0 <= self._now_ns() - self._renewed_ns < RENEW_NS:
+            self.hold_lease(db)
+
     def sweep(self, db: sqlite3.Connection) -> None:
         """Remove the leases of dead processes, what they held, and everything that is over."""
         times = self.times()
@@ -177,7 +187,7 @@ class SQLiteFile:
 
     def _work(self, jobs: queue.SimpleQueue[_Job | None]) -> None:
         while True:
-            pause_s = self.poll_s if self.poll is not None else None
+            pause_s = self._poll_interval_s() if self.poll is not None else None
             if pause_s is None and self._renewed_ns is not None:
                 pause_s = RENEW_NS / NS / 4
             try:
@@ -189,6 +199,7 @@ class SQLiteFile:
                     self._disconnect()
                     return
                 self._do(job)
+                self._active_s = time.monotonic()
             self._maintain()
 
     def _do(self, job: _Job) -> None:
@@ -229,9 +240,23 @@ class SQLiteFile:
                 self._do(_Job(self._renew, Future(), "BEGIN IMMEDIATE"))
             else:
                 self._renewed_ns = None
-        if self.poll is not None and time.monotonic() - self._polled_s >= self.poll_s:
+        if self.poll is not None and time.monotonic() - self._polled_s >= POLL_S:
             self._polled_s = time.monotonic()
-            self._do(_Job(self.poll, Future(), "BEGIN"))
+            if self._has_changed():
+                self._active_s = time.monotonic()
+                self._do(_Job(self.poll, Future(), "BEGIN"))
+
+    def _poll_interval_s(self) -> float:
+        return IDLE_POLL_S if time.monotonic() - self._active_s > IDLE_S else POLL_S
+
+    def _has_changed(self) -> bool:
+        """Whether another process has written since this was called."""
+        try:
+            db = self._connect()
+            before, self._seen = self._seen, (db, db.execute("PRAGMA data_version").fetchone()[0])
+        except (sqlite3.Error, OSError):
+            return False  # a request that uses the file reports it
+        return before != self._seen
 
     def _renew(self, db: sqlite3.Connection) -> None:
         self.hold_lease(db)

@@ -24,7 +24,7 @@ from toolcrib.errors import ConfigurationError
 from toolcrib.protocol.messages import Headers
 from toolcrib.protocol.modern import REPEATED
 from toolcrib.transports.http.request import Request
-from toolcrib.transports.http.response import HEALTH, READY, ResponseWriter, error_response
+from toolcrib.transports.http.response import HEALTH, READY, Response, ResponseWriter, error_response
 
 logger = logging.getLogger("toolcrib")
 
@@ -191,13 +191,15 @@ class MountedResponse:
             if self._left < 0 or (self._left and not has_more):
                 raise RuntimeError("the body does not have the declared length")
         if not self.is_open:
-            if has_body and not has_more:
-                length = len(body)
-            elif status in _BODILESS:
-                length = None
-            writer.open(status, headers, length, is_events=False, has_body=has_body)
             self.is_open = True
             self._deadline.reschedule(None)
+            if has_body and not has_more:
+                self._writer = None
+                self._over.set()
+                writer.respond(_make_response(status, body, headers))
+                return
+            length = None if status in _BODILESS else length
+            writer.open(status, headers, length, is_events=False, has_body=has_body)
         if has_body and body:
             writer.write(body)
             await writer.drain()
@@ -217,7 +219,6 @@ def _make_scope(mount: Mount, request: Request) -> Scope:
     path = head.path if given is not None else unquote(head.path)
     own: Scope = {
         "type": "http",
-        "asgi": {"version": "3.0", "spec_version": "2.4"},
         "http_version": "1.1" if head.is_http11 else "1.0",
         "method": head.method,
         "scheme": "http",
@@ -230,6 +231,7 @@ def _make_scope(mount: Mount, request: Request) -> Scope:
     state: Mapping[str, Any] = (given or {}).get("state", {})
     return {
         **(own if given is None else given),
+        "asgi": {"version": "3.0", "spec_version": "2.4"},  # sending to a client that is gone raises OSError
         "path": request.root + path,
         "root_path": request.root + mount.path,
         "state": {**state, "principal": request.principal},
@@ -250,3 +252,8 @@ def _read_start(message: Message) -> tuple[int, Headers, int | None]:
     length = dict(headers).get(b"content-length")
     kept = tuple(pair for pair in headers if pair[0] not in _OURS)
     return status, kept, None if length is None else int(length)
+
+
+def _make_response(status: int, body: bytes, headers: Headers) -> Response:
+    kind = dict(headers).get(b"content-type", b"application/octet-stream")
+    return Response(status, body, kind, tuple(pair for pair in headers if pair[0] != b"content-type"))

@@ -141,7 +141,7 @@ def test_json_lines_are_no_longer_a_live_store(tmp_path: Path) -> None:
         AuditLog(Audit(tmp_path / "audit.jsonl"), server="shop")
     assert caught.value.key == "audit.file"
     assert "audit.db" in str(caught.value.hint)
-    assert "toolcrib audit export" in str(caught.value.hint)
+    assert "toolcrib audit query" in str(caught.value.hint)
 
 
 # --- files ---

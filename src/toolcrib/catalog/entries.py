@@ -1,6 +1,6 @@
 """Resources and prompts as they are listed: of a lock file, of another server, and of live ones.
 
-describe_feature({"uri": "orders://list", "name": "orders"})      # a resource without code
+describe_entry({"uri": "orders://list", "name": "orders"})      # a resource without code
 content_of(server.prompts.get("plan_trip"))                       # what a lock pins
 """
 
@@ -70,7 +70,7 @@ class DescribedPrompt(PromptTemplate):
         return dict(self._wire)
 
 
-def describe_feature(
+def describe_entry(
     wire: Mapping[str, Any], source: Location = NO_LOCATION, version: str | None = None
 ) -> Tool:
     """Return a resource, a template or a prompt without code, from its entry in a list of MCP. Fields that
@@ -90,7 +90,7 @@ def describe_feature(
     return DescribedPrompt(info, wire, options) if is_prompt else DescribedResource(info, wire, options)
 
 
-def definition_of_feature(tool: Tool) -> ToolDefinition:
+def definition_of_entry(tool: Tool) -> ToolDefinition:
     """Return what clients are told of a resource or a prompt as a definition, so that it can be compared. The
     arguments of a prompt are its parameters."""
     wire = tool.to_wire()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolcrib import MCPServer
-from toolcrib.catalog.features import describe_feature
+from toolcrib.catalog.entries import describe_entry
 from toolcrib.catalog.lint import Choice, LintedTool, Problem, Rule, inspect_tools
 from toolcrib.catalog.lint import run as running
 from toolcrib.errors import Finding
@@ -21,7 +21,7 @@ def everything(server: MCPServer) -> list[Tool]:
 
 
 def inspect(*entries: dict[str, Any], **options: Any) -> list[Finding]:
-    return inspect_tools(map(describe_feature, entries), **options).findings
+    return inspect_tools(map(describe_entry, entries), **options).findings
 
 
 def named(findings: Sequence[Finding]) -> list[tuple[str, str | None]]:

@@ -9,7 +9,7 @@ import pytest
 from toolcrib import MCPServer
 from toolcrib.catalog.diff import Change
 from toolcrib.catalog.diff.compare import compare
-from toolcrib.catalog.features import describe_feature
+from toolcrib.catalog.entries import describe_entry
 from toolcrib.tool import Tool
 
 CITY = {"name": "city", "description": "Where to go", "required": True}
@@ -27,7 +27,7 @@ def resource(uri: str = "orders://list", **changes: Any) -> dict[str, Any]:
 
 
 def changes(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[Change]:
-    return compare(map(describe_feature, old), map(describe_feature, new)).changes
+    return compare(map(describe_entry, old), map(describe_entry, new)).changes
 
 
 def graded(old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, str]]:
