@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from toolcrib import logs
+from toolcrib.component import MCPTool, Tool, tool
 from toolcrib.content import Audio, File, Image, Link, Message, Result
 from toolcrib.context import Context, Depends, Principal
 from toolcrib.definition import ToolDefinition, ToolOptions, validate_tool_definition, validate_tool_schema
@@ -39,7 +40,6 @@ from toolcrib.registry.registry import Report, ToolRegistry
 from toolcrib.server import MCPServer
 from toolcrib.sources import collect
 from toolcrib.sources.applications import APIApplication, Application
-from toolcrib.tool import MCPTool, Tool, tool
 
 if TYPE_CHECKING:
     from toolcrib.catalog.build import build_catalog

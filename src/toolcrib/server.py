@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
 
 from toolcrib import __version__, logs
+from toolcrib.component import MCPTool, Tool, merge_options
 from toolcrib.content import Result, text_block
 from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Principal
 from toolcrib.definition import (
@@ -56,7 +57,6 @@ from toolcrib.sources.base import report_unused_switch
 from toolcrib.sources.foreign.interception import is_searching
 from toolcrib.sources.loading import currently_loading
 from toolcrib.state import MEMORY, StateHandle, sqlite_path
-from toolcrib.tool import MCPTool, Tool, merge_options
 
 if TYPE_CHECKING:
     from toolcrib.client import Client

@@ -34,6 +34,7 @@ from toolcrib.catalog.schema_expansion import ExpansionError, ValueGenerator, ex
 from toolcrib.client import Client, RemotePrompt, RemoteResource, RemoteTemplate, RemoteTool
 from toolcrib.client.client import OTHER_ATTRIBUTES
 from toolcrib.client.resources import PromptResult, ResourceContents, Suggestions
+from toolcrib.component import Tool, is_marked
 from toolcrib.content import Result
 from toolcrib.context import (
     ANONYMOUS,
@@ -64,7 +65,6 @@ from toolcrib.registry.selection import select
 from toolcrib.schema.arguments import Repairer
 from toolcrib.schema.injection import DEPENDENCIES
 from toolcrib.server import MCPServer
-from toolcrib.tool import Tool, is_marked
 from toolcrib.validation import codec
 from toolcrib.validation.validator import Validator
 

@@ -10,6 +10,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from toolcrib import Result
+from toolcrib.component import Tool
 from toolcrib.content import text_block
 from toolcrib.context import LOCAL
 from toolcrib.definition import LargeResults
@@ -23,7 +24,6 @@ from toolcrib.dispatch.large_results import (
 )
 from toolcrib.schema.result import ToolResults
 from toolcrib.state import StateHandle
-from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
 WORDS = st.text(max_size=30) | st.sampled_from(

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from toolcrib.catalog.search import SearchIndex
 from toolcrib.catalog.search.index import split_words, stem
 from toolcrib.catalog.tokens import estimate
+from toolcrib.component import Tool
 from toolcrib.definition import ToolDefinition, find_hidden
 from toolcrib.sources.described import describe
-from toolcrib.tool import Tool
 
 WORDS = [
     "delete",

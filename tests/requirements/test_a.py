@@ -232,7 +232,7 @@ def test_a_23_the_core_does_not_know_the_server() -> None:
     layers = contracts["importlinter:contract:layers"]["layers"].split()
     core = (
         "toolcrib.registry",
-        "toolcrib.tool",
+        "toolcrib.component",
         "toolcrib.definition",
         "toolcrib.errors",
     )

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field, fields
 from importlib import import_module
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
+from toolcrib.component import Tool
 from toolcrib.content import Result
 from toolcrib.definition import MAX_TIMEOUT_S
 from toolcrib.errors import AgentError, ConfigurationError, suggest
 from toolcrib.registry.plugins import find_plugins, load_plugin
-from toolcrib.tool import Tool
 
 # --- events -------------------------------------------------------------------------------------------
 

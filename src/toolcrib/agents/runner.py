@@ -34,6 +34,7 @@ from toolcrib.agents.provider import (
 from toolcrib.agents.toolbox import Toolbox, make_toolbox
 from toolcrib.catalog.build import build_catalog
 from toolcrib.catalog.export import result_text
+from toolcrib.component import Tool
 from toolcrib.content import Result, text_block
 from toolcrib.context import LOCAL, Principal
 from toolcrib.dispatch.event_loop import is_in_loop
@@ -46,7 +47,6 @@ from toolcrib.errors import (
     suggest,
 )
 from toolcrib.registry.registry import ToolRegistry
-from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
 logger = logging.getLogger("toolcrib")

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from toolcrib.client import Client, RemoteTool
+from toolcrib.component import Tool
 from toolcrib.content import Result
 from toolcrib.context import LOCAL, Principal
 from toolcrib.errors import ClientError, ConfigurationError, DefinitionError
 from toolcrib.server import MCPServer
 from toolcrib.sources.described import describe
-from toolcrib.tool import Tool
 
 
 def make_toolbox(tools: Any, principal: Principal = LOCAL) -> Toolbox:

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolcrib.catalog.inputs import Adapter, FileInputs, LiveInputs, PathName, Reading, find_inputs
+from toolcrib.component import Tool
 from toolcrib.errors import DefinitionError, Finding, InvalidSchemaError
 from toolcrib.schema.docstrings import HEADERS, clean_lines, find_block_end, indent_of, trim
 from toolcrib.schema.parameters import docstring_of
-from toolcrib.tool import Tool
 from toolcrib.validation import codec
 from toolcrib.validation.validator import Validator
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from toolcrib.component import Tool
 from toolcrib.errors import Finding
-from toolcrib.tool import Tool
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from toolcrib.component import Tool
 from toolcrib.definition import ToolDefinition, ToolOptions
 from toolcrib.errors import NO_LOCATION, InvalidToolError, Location
 from toolcrib.registry.prompts import PromptTemplate
@@ -17,7 +18,6 @@ from toolcrib.registry.uri_template import URITemplate
 from toolcrib.schema.function import build_handler
 from toolcrib.schema.parameters import HandlerInfo
 from toolcrib.sources.described import MissingHandler
-from toolcrib.tool import Tool
 
 
 class OpaqueTemplate(URITemplate):

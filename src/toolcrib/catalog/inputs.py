@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from toolcrib.component import Tool
 from toolcrib.config import FILE_NAME, Config, load_config, load_default_config, switches_from
 from toolcrib.errors import ConfigurationError, Finding, InvalidToolError, Location, SourceError
 from toolcrib.registry.registry import ToolRegistry
@@ -23,7 +24,6 @@ from toolcrib.sources.descriptors import descriptor_files, is_descriptor
 from toolcrib.sources.loading import find_import_root, find_module_file, find_python_files, is_skipped_folder
 from toolcrib.sources.objects import registry_of
 from toolcrib.sources.targets import Target, is_settings, parse_target
-from toolcrib.tool import Tool
 
 PathName = str | os.PathLike[str]
 Adapter = Any

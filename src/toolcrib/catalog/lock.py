@@ -27,6 +27,7 @@ from toolcrib.catalog.diff import GRADES
 from toolcrib.catalog.diff.compare import compare_tools, definition_of
 from toolcrib.catalog.entries import content_of, describe_entry
 from toolcrib.catalog.inputs import LOCK_NAME
+from toolcrib.component import Tool
 from toolcrib.config.atomic_file import write_file
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import (
@@ -42,7 +43,6 @@ from toolcrib.errors import (
 from toolcrib.registry.registry import ToolRegistry
 from toolcrib.registry.selection import KINDS
 from toolcrib.sources.described import describe
-from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
 Key = tuple[str, str | None]

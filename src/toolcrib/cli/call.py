@@ -15,13 +15,13 @@ from toolcrib.cli.options import Command, CommandError
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.questions import TerminalChannel
 from toolcrib.cli.table import signature
+from toolcrib.component import Tool
 from toolcrib.content import Block, Result
 from toolcrib.context import LOCAL
 from toolcrib.definition import MAX_TIMEOUT_S, ToolDefinition
 from toolcrib.errors import InvalidArgumentsError, ToolCrashedError, ToolNotFoundError
 from toolcrib.schema.arguments import Repairer
 from toolcrib.server import MCPServer
-from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -33,6 +33,7 @@ from toolcrib.client import resources as clients
 from toolcrib.client.client import DEFAULT_TIMEOUT_S
 from toolcrib.client.session import VERSIONS
 from toolcrib.client.tools import read_tools
+from toolcrib.component import Tool
 from toolcrib.config import LockConfig
 from toolcrib.content import Block, Result
 from toolcrib.definition import MCP, ToolDefinition
@@ -41,7 +42,6 @@ from toolcrib.errors import DefinitionError, Finding, Location, RemoteError, Sou
 from toolcrib.registry.selection import KINDS
 from toolcrib.sources.described import describe
 from toolcrib.sources.targets import is_address
-from toolcrib.tool import Tool
 
 if TYPE_CHECKING:
     from toolcrib.sources.scan import Scan

@@ -30,11 +30,11 @@ from toolcrib.cli.options import Command, CommandError, exclusive, json_option, 
 from toolcrib.cli.output import Progress, Terminal, format_source
 from toolcrib.cli.table import Column, print_findings, print_table
 from toolcrib.cli.text import NAME_STYLE, STATE_STYLES, count_findings, safe, suggest
+from toolcrib.component import Tool
 from toolcrib.config import FILE_NAME, Config, load_config
 from toolcrib.definition import SKILLS
 from toolcrib.errors import ConfigurationError, Finding
 from toolcrib.registry.selection import count_kinds, label_of
-from toolcrib.tool import Tool
 
 EXAMPLES = """
 toolcrib check                     the targets of toolcrib.toml

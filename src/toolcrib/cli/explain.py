@@ -16,6 +16,7 @@ from toolcrib.cli.options import Command, CommandError, json_option, target_opti
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.table import NAME, Column, print_table
 from toolcrib.cli.text import STATE_STYLES, Styled, join, one_line, style, style_state, suggest
+from toolcrib.component import Tool
 from toolcrib.config.settings import Policy
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError, InvalidArgumentsError
@@ -23,7 +24,6 @@ from toolcrib.policy.access import Access
 from toolcrib.policy.access.explain import Explanation, Verdict, decided_by, explain
 from toolcrib.policy.auth.api_keys import KeyFile, State
 from toolcrib.registry.selection import LIST_NAMES, label_of
-from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
 EXAMPLES = """

@@ -32,11 +32,11 @@ from toolcrib.cli.text import (
 )
 from toolcrib.client import Client, RemoteTool
 from toolcrib.client.client import DEFAULT_TIMEOUT_S
+from toolcrib.component import Tool
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import ConfigurationError, Finding
 from toolcrib.registry.selection import count_kinds, label_of, select, tags_of
 from toolcrib.sources.described import describe
-from toolcrib.tool import Tool
 
 LIST = """
 toolcrib list                  the targets of toolcrib.toml

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from toolcrib.cli.options import CommandError, Targets
 from toolcrib.cli.output import Progress, Terminal, format_source
 from toolcrib.cli.text import count, shorten_list, suggest
+from toolcrib.component import Tool
 from toolcrib.config import FILE_NAME, Config, load_config, switches_from
 from toolcrib.definition import NAME_RULES, SKILLS
 from toolcrib.dispatch.tool_search import DEFAULT_BUDGET_TOKENS, SearchMode
@@ -33,7 +34,6 @@ from toolcrib.sources.foreign.recognition import identity_of
 from toolcrib.sources.loading import load_file, load_module
 from toolcrib.sources.modules import BYPASSED
 from toolcrib.sources.targets import Target, default_target, parse_target, settings_files
-from toolcrib.tool import Tool
 
 NO_TARGETS_HINT = 'write targets = ["tools.py"] under [server], or name targets on the command line'
 _IDENTITY = ("version", "title", "instructions", "page_size", "log_arguments", "errors", "tasks", "state")

@@ -15,8 +15,8 @@ from toolcrib.cli.load import build_tools, tool_json
 from toolcrib.cli.options import Command, CommandError, json_option
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.text import NAME_STYLE, count, first_line, one_line, style
+from toolcrib.component import Tool
 from toolcrib.sources.described import describe
-from toolcrib.tool import Tool
 
 EXAMPLES = """
 toolcrib search deleting files              the targets of toolcrib.toml

@@ -29,10 +29,10 @@ from toolcrib.cli.text import (
     width_of,
     wrap,
 )
+from toolcrib.component import Tool
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import Finding
 from toolcrib.registry.selection import label_of, sort_kinds
-from toolcrib.tool import Tool
 from toolcrib.validation.schema_tree import Resolver
 
 MIN_WIDTH = 8

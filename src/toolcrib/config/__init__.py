@@ -21,7 +21,7 @@ from toolcrib.sources.targets import FILE_NAME, resolve_target
 from toolcrib.state import sqlite_path
 
 if TYPE_CHECKING:
-    from toolcrib.tool import Tool
+    from toolcrib.component import Tool
 
 __all__ = [
     "FILE_NAME",

@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from toolcrib.component import Kind, Tool
 from toolcrib.content import BUILT_IN, Result, text_block
 from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Context, InputNeeded, Principal, find_misuse
 from toolcrib.definition import MAX_TIMEOUT_S
@@ -42,7 +43,6 @@ from toolcrib.errors import (
 )
 from toolcrib.registry.index import Snapshot
 from toolcrib.registry.registry import ToolRegistry
-from toolcrib.tool import Kind, Tool
 from toolcrib.validation import codec
 from toolcrib.validation.schema_tree import Mirrored
 

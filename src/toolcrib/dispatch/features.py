@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
+from toolcrib.component import Kind, Tool
 from toolcrib.content import Result, text_block
 from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Principal
 from toolcrib.definition import APPS, URI, LargeResults
@@ -27,7 +28,6 @@ from toolcrib.schema.parameters import locate, locate_caller
 from toolcrib.sources.base import Batch
 from toolcrib.sources.foreign.interception import is_searching
 from toolcrib.state import StateHandle
-from toolcrib.tool import Kind, Tool
 
 if TYPE_CHECKING:
     from toolcrib.dispatch.large_results import KeptResults, ResultBudget

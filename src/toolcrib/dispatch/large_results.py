@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from toolcrib.catalog.tokens import estimate
+from toolcrib.component import Tool
 from toolcrib.content import Block, Link, RelayedResult, Result, text_block
 from toolcrib.context import Context, Principal
 from toolcrib.definition import LargeResults
 from toolcrib.errors import NotFoundError
 from toolcrib.state import StateHandle
 from toolcrib.state.base import Space, StateUnavailable, Write
-from toolcrib.tool import Tool
 from toolcrib.validation import codec
 from toolcrib.validation.validator import format_path
 

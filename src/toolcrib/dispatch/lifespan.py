@@ -19,6 +19,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from toolcrib.component import Tool
 from toolcrib.context import ANONYMOUS, Context
 from toolcrib.dispatch.crash_log import CrashReporter
 from toolcrib.dispatch.middleware import call_hook
@@ -27,7 +28,6 @@ from toolcrib.registry.index import Entry
 from toolcrib.registry.registry import ToolRegistry
 from toolcrib.state import StateHandle
 from toolcrib.state.base import Space, Write
-from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
 logger = logging.getLogger("toolcrib")

@@ -41,11 +41,11 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from toolcrib.component import Tool
 from toolcrib.content import Result, text_block
 from toolcrib.context import Channel, InputNeeded, Principal
 from toolcrib.dispatch.runners import Outlive
 from toolcrib.errors import ConfigurationError, PolicyError, ToolNotFoundError
-from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
 if TYPE_CHECKING:

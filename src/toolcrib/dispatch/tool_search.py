@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from toolcrib.component import Tool
 from toolcrib.context import LOCAL, Context, Principal
 from toolcrib.definition import OptionFields
 from toolcrib.errors import ConfigurationError, DefinitionError, InvalidArgumentsError, ToolError
-from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from toolcrib.component import Tool
 from toolcrib.config.settings import Policy
 from toolcrib.dispatch.middleware import Middleware, Pipeline
 from toolcrib.errors import ConfigurationError, ErrorCollector
@@ -15,7 +16,6 @@ from toolcrib.policy.access import Access
 from toolcrib.policy.access.middleware import AccessMiddleware
 from toolcrib.policy.outcome import OutcomeMiddleware
 from toolcrib.policy.quota import Quota, QuotaMiddleware
-from toolcrib.tool import Tool
 
 if TYPE_CHECKING:
     from toolcrib.policy.audit import AuditLog

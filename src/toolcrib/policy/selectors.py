@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
+from toolcrib.component import Tool
 from toolcrib.config.settings import Policy
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError, ErrorCollector
 from toolcrib.registry.index import spellings
 from toolcrib.registry.selection import KINDS, name_kinds, parse_selector, tags_of
-from toolcrib.tool import Tool
 
 _MAX_NAMES = 8
 

@@ -12,10 +12,10 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from toolcrib.component import Tool
 from toolcrib.protocol import messages
 from toolcrib.protocol.messages import INVALID_PARAMS, Id, Reply, RPCError
 from toolcrib.protocol.revisions import Revision
-from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from toolcrib.component import Kind, Tool
 from toolcrib.content import Result
 from toolcrib.errors import (
     CannotAskError,
@@ -23,7 +24,6 @@ from toolcrib.protocol.lists import list_reply, read_cursor
 from toolcrib.protocol.messages import INTERNAL_ERROR, INVALID_PARAMS, Id, Reply, RPCError, error_reply
 from toolcrib.protocol.modern import method_not_found
 from toolcrib.protocol.revisions import Revision
-from toolcrib.tool import Kind, Tool
 from toolcrib.validation import codec
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from toolcrib.component import Tool
 from toolcrib.definition import SKILLS
 from toolcrib.protocol.calls import Peer, read_options
 from toolcrib.protocol.lists import list_reply, page_of, read_cursor
@@ -16,7 +17,6 @@ from toolcrib.protocol.messages import INVALID_PARAMS, Id, Reply, RPCError
 from toolcrib.protocol.modern import method_not_found
 from toolcrib.protocol.resources import read_uri
 from toolcrib.protocol.revisions import Revision
-from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
 if TYPE_CHECKING:

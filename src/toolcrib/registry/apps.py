@@ -17,13 +17,13 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, TypedDict, Union, get_args, get_origin, get_type_hints
 
+from toolcrib.component import Tool
 from toolcrib.content import MEDIA
 from toolcrib.definition import APP_SCHEME, APPS, OptionFields, ToolOptions, check_option_names, check_text
 from toolcrib.errors import DefinitionError, FileUnavailableError, Finding, InvalidToolError, Location
 from toolcrib.registry.folders import FileReader
 from toolcrib.registry.resources import STATIC_TTL_MS, Resource, check_fields, check_uri
 from toolcrib.schema.parameters import HandlerInfo
-from toolcrib.tool import Tool
 
 MIME_TYPE = "text/html;profile=mcp-app"
 MAX_BYTES = 4 * 2**20

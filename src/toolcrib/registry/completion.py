@@ -12,11 +12,11 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
+from toolcrib.component import Tool
 from toolcrib.content import Result
 from toolcrib.errors import InvalidToolError
 from toolcrib.schema.parameters import name_of
 from toolcrib.schema.result import ToolResults
-from toolcrib.tool import Tool
 
 logger = logging.getLogger("toolcrib")
 MAX_VALUES = 100

@@ -11,6 +11,7 @@ from enum import Enum
 from functools import partial
 from typing import Any, cast
 
+from toolcrib.component import Tool
 from toolcrib.content import MEDIA, ROLES, Block, Message, RelayedResult, Result, text_block
 from toolcrib.definition import OptionFields, ToolOptions, check_option_names
 from toolcrib.errors import InvalidToolError
@@ -19,7 +20,6 @@ from toolcrib.registry.resources import FeatureFields, build_feature, check_fiel
 from toolcrib.schema.parameters import HandlerInfo, check_parameters, inspect_handler, name_of
 from toolcrib.schema.pydantic_types import to_plain
 from toolcrib.schema.result import ToolResults, is_block
-from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
+from toolcrib.component import Tool, is_tool_object
 from toolcrib.definition import NAME_RULES, URI, NameRule, ToolDefinition
 from toolcrib.errors import (
     BatchError,
@@ -25,7 +26,6 @@ from toolcrib.errors import (
 )
 from toolcrib.registry.index import Entry, NameIndex, Snapshot, name_tool, report_shortened
 from toolcrib.registry.selection import select
-from toolcrib.tool import Tool, is_tool_object
 
 logger = logging.getLogger("toolcrib")
 

@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, cast
 
+from toolcrib.component import FolderFile, Kind, Tool
 from toolcrib.content import MEDIA, ROLES, Block, File, Link, RelayedResult, Result, encode_contents
 from toolcrib.definition import URI, OptionFields, RunMode, ToolOptions, check_option_names, check_text
 from toolcrib.errors import Finding, InvalidToolError, Location
@@ -26,7 +27,6 @@ from toolcrib.registry.uri_template import URITemplate, is_template, screen
 from toolcrib.schema.function import ToolParts, build_function
 from toolcrib.schema.parameters import HandlerInfo, check_parameters, inspect_handler, name_of
 from toolcrib.schema.result import ToolResults
-from toolcrib.tool import FolderFile, Kind, Tool
 from toolcrib.validation import codec
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
+from toolcrib.component import Tool
 from toolcrib.errors import ConfigurationError, DefinitionError, ErrorCollector, suggest
 from toolcrib.registry.index import spellings
-from toolcrib.tool import Tool
 
 KINDS = ("tool", "resource", "prompt")
 LIST_NAMES = {"tool": "tools", "resource": "resources", "template": "resourceTemplates", "prompt": "prompts"}

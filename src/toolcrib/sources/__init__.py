@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, Unpack
 
+from toolcrib.component import Tool
 from toolcrib.definition import GivenOptions, translate_options
 from toolcrib.errors import InvalidToolError, SourceError, ToolcribError
 from toolcrib.registry.plugins import load_plugins
@@ -32,7 +33,6 @@ from toolcrib.sources.objects import (
 )
 from toolcrib.sources.tables import TableSource
 from toolcrib.sources.targets import Target, parse_target
-from toolcrib.tool import Tool
 
 __all__ = ["Batch", "ReadOptions", "Source", "Target", "collect", "find_files"]
 

@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypedDict, TypeVar, Unpack, cast
 
+from toolcrib.component import Tool, is_marked, marked_options
 from toolcrib.errors import APIError, Finding, InvalidToolError, SourceError
 from toolcrib.http_client import HTTPClient, RequestOptions, Response, parse_retry_after
 from toolcrib.schema.parameters import find_function, inspect_handler, locate, name_of
 from toolcrib.sources.base import Batch, MemorySource, ReadOptions
-from toolcrib.tool import Tool, is_marked, marked_options
 from toolcrib.validation import codec
 
 MAX_ERROR_CHARS = 500

@@ -24,10 +24,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from toolcrib.component import Tool
 from toolcrib.definition import OptionFields
 from toolcrib.errors import ConfigurationError, DefinitionError, Finding, Location
 from toolcrib.registry.registry import finding_of
-from toolcrib.tool import Tool
 
 
 @dataclass(slots=True)

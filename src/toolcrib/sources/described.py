@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from toolcrib.component import Tool
 from toolcrib.definition import OptionFields, ToolDefinition, ToolOptions
 from toolcrib.errors import Location, ToolError
 from toolcrib.registry.prompts import PromptTemplate
 from toolcrib.schema.function import ToolParts, build_handler
 from toolcrib.schema.parameters import HandlerInfo
-from toolcrib.tool import Tool
 
 ANNOTATION_OPTIONS = {
     "readOnlyHint": "read_only",

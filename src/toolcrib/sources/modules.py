@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from toolcrib.component import Tool, is_marked, is_tool_object
 from toolcrib.errors import DefinitionError, Finding, Location, SourceError, suggest
 from toolcrib.schema.parameters import find_function, locate
 from toolcrib.sources import tables
@@ -40,7 +41,6 @@ from toolcrib.sources.loading import find_python_files, find_submodules, load_fi
 from toolcrib.sources.objects import is_tool_class, registry_of
 from toolcrib.sources.tables import DEFINITION_TABLES, HANDLER_TABLE
 from toolcrib.sources.targets import Target
-from toolcrib.tool import Tool, is_marked, is_tool_object
 
 GROUP = "TOOL_GROUP"
 BYPASSED = "foreign-bypassed"

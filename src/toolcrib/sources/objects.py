@@ -10,13 +10,13 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
+from toolcrib.component import MCPTool, Tool, is_tool_object
 from toolcrib.definition import STRICT
 from toolcrib.errors import DefinitionError, InvalidSchemaError, InvalidToolError, SourceError
 from toolcrib.registry.registry import ToolRegistry
 from toolcrib.schema.parameters import is_async_callable, locate
 from toolcrib.sources.applications import APIApplication, Application, is_application
 from toolcrib.sources.base import Batch, MemorySource, ReadOptions
-from toolcrib.tool import MCPTool, Tool, is_tool_object
 
 MIN_DESCRIPTION_LENGTH = 10
 MAX_DESCRIPTION_LENGTH = 500

@@ -12,10 +12,10 @@ import os
 from pathlib import Path
 from typing import Any, Literal
 
+from toolcrib.component import tool
 from toolcrib.content import Result
 from toolcrib.context import Context
 from toolcrib.errors import ToolError
-from toolcrib.tool import tool
 
 ROOT_VARIABLE = "TOOLCRIB_FILES_ROOT"
 MAX_FILE_BYTES = 256 * 1024

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from toolcrib.component import Tool
 from toolcrib.content import File, is_text_type
 from toolcrib.definition import SKILLS, ToolOptions, check_text
 from toolcrib.errors import CallError, DefinitionError, Finding, InvalidToolError, Location, ToolError
@@ -27,7 +28,6 @@ from toolcrib.registry.resources import STATIC_TTL_MS, Resource
 from toolcrib.schema.parameters import HandlerInfo
 from toolcrib.sources.base import Batch
 from toolcrib.sources.descriptors.formats import parse_frontmatter
-from toolcrib.tool import Tool
 
 MAIN_FILE = "SKILL.md"
 MAX_FILES = 512

@@ -12,11 +12,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from toolcrib.component import Tool, is_tool_object
 from toolcrib.definition import OptionFields
 from toolcrib.errors import Finding
 from toolcrib.registry.registry import finding_of
 from toolcrib.sources.base import Batch, MemorySource, ReadOptions
-from toolcrib.tool import Tool, is_tool_object
 
 DEFINITION_TABLES = ("TOOL_DEFINITIONS", "TOOL_CONFIGS", "_tool_registry")
 HANDLER_TABLE = "TOOL_HANDLERS"

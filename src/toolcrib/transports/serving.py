@@ -22,9 +22,9 @@ from toolcrib.http_client import is_loopback
 from toolcrib.protocol import Engine, EngineSettings
 
 if TYPE_CHECKING:
+    from toolcrib.component import Tool
     from toolcrib.policy.enforcer import PolicyEnforcer
     from toolcrib.policy.telemetry.telemetry import TelemetryMiddleware
-    from toolcrib.tool import Tool
     from toolcrib.transports.http.auth import AuthMiddleware
     from toolcrib.transports.http.endpoint import Endpoint
     from toolcrib.transports.http.mounts import Mount

@@ -12,8 +12,8 @@ import pytest
 from toolcrib import MCPServer
 from toolcrib.catalog.diff.compare import compare
 from toolcrib.catalog.lock import Lock
+from toolcrib.component import Tool
 from toolcrib.errors import BatchError, ConfigurationError, DriftError
-from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
 

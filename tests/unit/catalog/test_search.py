@@ -13,9 +13,9 @@ from bench.shelf.apps import make_app_tools
 from bench.shelf.questions import QUESTIONS
 from bench.shelf.tools import SHELF
 from toolcrib.catalog.search import SearchIndex, words_by_place
+from toolcrib.component import Tool
 from toolcrib.definition import ToolDefinition
 from toolcrib.sources.described import describe
-from toolcrib.tool import Tool
 
 
 def make(name: str, description: str = "", properties: Any = None, **more: Any) -> Tool:

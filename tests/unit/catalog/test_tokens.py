@@ -7,8 +7,8 @@ import time
 import pytest
 
 from toolcrib.catalog.tokens import cost_of, estimate
+from toolcrib.component import Tool
 from toolcrib.definition import ToolDefinition
-from toolcrib.tool import Tool
 
 COUNTED = {
     "English": (

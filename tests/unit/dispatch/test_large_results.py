@@ -10,6 +10,7 @@ import pytest
 from pydantic import Field
 
 from toolcrib import File, Image, Link, MCPServer, Result
+from toolcrib.component import Tool
 from toolcrib.context import LOCAL, Principal
 from toolcrib.definition import ToolOptions
 from toolcrib.dispatch.large_results import (
@@ -24,7 +25,6 @@ from toolcrib.dispatch.large_results import (
 from toolcrib.errors import ConfigurationError, InvalidToolError
 from toolcrib.policy import Limit, Policy
 from toolcrib.state import StateHandle
-from toolcrib.tool import Tool
 
 BUDGET = 400
 ANA, BEN = Principal("key:ana"), Principal("key:ben")

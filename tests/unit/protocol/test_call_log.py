@@ -6,9 +6,9 @@ import logging
 
 import pytest
 
+from toolcrib.component import Tool
 from toolcrib.protocol.calls import MAX_LOGGED_NAMES, log_call
 from toolcrib.protocol.lists import log_list
-from toolcrib.tool import Tool
 
 
 def read() -> str:

@@ -13,9 +13,9 @@ from urllib.parse import quote
 import pytest
 
 from tests.support.api_server import API, SECRET, GitHubApp, WeatherApp
+from toolcrib.component import tool
 from toolcrib.errors import APIError, ConfigurationError
 from toolcrib.sources.applications import APIApplication, Application
-from toolcrib.tool import tool
 
 
 def test_the_weather_application_of_document_u_works(api: API) -> None:

@@ -23,9 +23,9 @@ from toolcrib.catalog.diff.definitions import (
 )
 from toolcrib.catalog.entries import content_of, definition_of_entry
 from toolcrib.catalog.lint.descriptions import skeleton
+from toolcrib.component import Tool
 from toolcrib.definition import ToolDefinition
 from toolcrib.sources.described import is_described
-from toolcrib.tool import Tool
 
 _ARGUMENTS = ("/inputSchema/properties/", "/arguments/")
 """Where the arguments of a prompt are in its definition, and where they are shown."""

@@ -18,8 +18,8 @@ from toolcrib.catalog.diff.schemas import ANNOTATIONS, compare_schemas
 from toolcrib.catalog.lint import LintedTool, Problem, Rule
 from toolcrib.catalog.lint.table import SUSPICION_RULES
 from toolcrib.catalog.schema_expansion import pointer as to_pointer
+from toolcrib.component import Tool
 from toolcrib.definition import ToolDefinition
-from toolcrib.tool import Tool
 from toolcrib.validation import codec
 from toolcrib.validation.schema_tree import walk
 

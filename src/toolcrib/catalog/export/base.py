@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 from toolcrib.catalog.export.decode import ArgumentDecoder
 from toolcrib.catalog.export.dialect import Dialect, NotStrictError, rewrite_schema
 from toolcrib.catalog.schema_algebra import Node
+from toolcrib.component import Tool
 from toolcrib.content import Block, Result
-from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
 

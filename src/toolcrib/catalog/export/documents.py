@@ -17,10 +17,10 @@ from toolcrib.catalog.export.describe import describe_value, show_type, show_val
 from toolcrib.catalog.export.dialect import SkippedError
 from toolcrib.catalog.schema_algebra import Node, is_nothing
 from toolcrib.catalog.schema_expansion import ExpansionError, expand
+from toolcrib.component import Tool
 from toolcrib.content import Result
 from toolcrib.definition import ToolDefinition
 from toolcrib.registry.selection import LIST_NAMES, label_of, sort_kinds
-from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
 

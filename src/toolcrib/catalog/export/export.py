@@ -20,10 +20,10 @@ from toolcrib.catalog.export.documents import MCP, Markdown, Prompt
 from toolcrib.catalog.export.openai import OpenAI, OpenAIResponses
 from toolcrib.catalog.export.providers import Anthropic, Bedrock, Gemini
 from toolcrib.catalog.tokens import estimate
+from toolcrib.component import Tool
 from toolcrib.content import Result
 from toolcrib.errors import ConfigurationError, DefinitionError, ToolNotFoundError, suggest
 from toolcrib.registry.plugins import load_plugins
-from toolcrib.tool import Tool
 
 ENTRY_POINTS = "toolcrib.exporters"
 _BUILT_IN: tuple[Exporter, ...] = (

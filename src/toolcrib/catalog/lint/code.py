@@ -8,9 +8,9 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from types import CodeType
 
+from toolcrib.component import Tool
 from toolcrib.context import find_attribute
 from toolcrib.errors import Finding
-from toolcrib.tool import Tool
 
 
 def inspect_code(tool: Tool) -> Iterator[Finding]:

@@ -21,10 +21,10 @@ from typing import Any, Literal
 
 from toolcrib.catalog.lint.phrases import fold
 from toolcrib.catalog.tokens import cost_of
+from toolcrib.component import Tool
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import Finding, Level
 from toolcrib.sources.described import is_described
-from toolcrib.tool import Tool
 from toolcrib.validation.schema_tree import LISTED_SCHEMAS, NAMED_SCHEMAS, SINGLE_SCHEMAS
 
 # --- the texts of a definition ------------------------------------------------------------------------

@@ -27,8 +27,8 @@ from urllib.parse import quote
 
 from toolcrib.catalog.lint.rule import LintedTool, Problem, Rule
 from toolcrib.catalog.lint.table import RULES, describe_other, is_known, load_rules
+from toolcrib.component import Tool
 from toolcrib.errors import DefinitionError, Finding, suggest
-from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
 # --- source files -------------------------------------------------------------------------------------

@@ -15,10 +15,10 @@ from urllib.parse import unquote
 
 from toolcrib.catalog.lint.rule import LintedTool, Text, quote
 from toolcrib.catalog.lint.table import SUSPICION_RULES, SUSPICIONS
+from toolcrib.component import Tool
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import Finding
 from toolcrib.sources.skills import MAIN_FILE, Skill
-from toolcrib.tool import Tool
 
 _LINK = re.compile(r"\[[^\[\]\n]{0,500}\]\(\s*<?([^()<>\s]{1,1000})")
 _HAS_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//|#")

@@ -22,8 +22,8 @@ from typing import Literal, TypeAlias
 
 import snowballstemmer  # type: ignore[import-untyped]
 
+from toolcrib.component import Tool
 from toolcrib.errors import DefinitionError
-from toolcrib.tool import Tool
 from toolcrib.validation.schema_tree import OBJECT, walk
 
 # --- words and stems ----------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
+from toolcrib.component import Tool
 from toolcrib.config.settings import Policy, Rule
 from toolcrib.context import LOCAL, Principal
 from toolcrib.errors import ConfigurationError, ErrorCollector
@@ -26,7 +27,6 @@ from toolcrib.policy.access.satisfiability import can_hold, can_pass
 from toolcrib.policy.selectors import PrincipalSelector, ToolSelector, suggest
 from toolcrib.registry.selection import count_kinds, label_of
 from toolcrib.schema.received import Received
-from toolcrib.tool import Tool
 
 DEFAULT = "default"
 Views = tuple[tuple[Tool, ...], dict[Principal, tuple[Tool, ...]], dict[tuple[Tool, ...], tuple[Tool, ...]]]

@@ -21,11 +21,11 @@ from dataclasses import dataclass, replace
 from fnmatch import translate
 from typing import Any, Final
 
+from toolcrib.component import Tool
 from toolcrib.config.settings import Policy
 from toolcrib.errors import DefinitionError, ErrorCollector, InvalidSchemaError
 from toolcrib.schema.arguments import ToolArguments
 from toolcrib.schema.received import OPAQUE, Received
-from toolcrib.tool import Tool
 from toolcrib.validation import codec
 from toolcrib.validation.limits import max_matched_length
 from toolcrib.validation.schema_tree import Resolver

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+from toolcrib.component import Tool
 from toolcrib.config.settings import Policy
 from toolcrib.context import Principal
 from toolcrib.policy.access.access import DEFAULT, Access, Decision, Judgement, RuleSet, ToolRule
@@ -17,7 +18,6 @@ from toolcrib.policy.access.satisfiability import find_example
 from toolcrib.policy.quota.limits import CompiledLimit
 from toolcrib.policy.selectors import roles_of
 from toolcrib.schema.received import OPAQUE, Received
-from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
 Verdict = Literal["allowed", "confirm", "depends", "denied", "scope", "hidden"]

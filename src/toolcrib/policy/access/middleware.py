@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
+from toolcrib.component import Tool
 from toolcrib.content import Result
 from toolcrib.context import CONFIRMATION, Answer, Channel, Form, InputNeeded, Principal
 from toolcrib.definition import find_hidden
@@ -24,7 +25,6 @@ from toolcrib.errors import (
 )
 from toolcrib.policy.access.access import Access, Decision, Judgement
 from toolcrib.schema.received import Received
-from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
 MAX_SHOWN = 200

@@ -17,6 +17,7 @@ from functools import cache
 from itertools import islice, pairwise, product
 from typing import Any
 
+from toolcrib.component import Tool
 from toolcrib.errors import DefinitionError, ToolcribError
 from toolcrib.policy.access.conditions import (
     ABSENT,
@@ -29,7 +30,6 @@ from toolcrib.policy.access.conditions import (
     forms_of,
     is_number,
 )
-from toolcrib.tool import Tool
 from toolcrib.validation.schema_tree import Resolver, rewrite
 from toolcrib.validation.validator import Validator, satisfiability
 

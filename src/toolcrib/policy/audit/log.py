@@ -18,6 +18,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Literal
 
+from toolcrib.component import Tool
 from toolcrib.config.settings import Audit, Policy
 from toolcrib.content import Result
 from toolcrib.dispatch.middleware import Call, Next, RecordWritten
@@ -32,7 +33,6 @@ from toolcrib.policy.audit.store import (
     unusable_file,
 )
 from toolcrib.policy.audit.writer import RecordWriter
-from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
 logger = logging.getLogger("toolcrib")

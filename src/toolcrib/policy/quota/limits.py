@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
+from toolcrib.component import Tool
 from toolcrib.config.settings import DAY_S, Limit, Policy, Rate
 from toolcrib.context import Principal
 from toolcrib.dispatch.rate_limit import NS, Pace
 from toolcrib.errors import ErrorCollector, ThrottledError
 from toolcrib.policy.selectors import PrincipalSelector, ToolSelector
 from toolcrib.registry.selection import tags_of
-from toolcrib.tool import Tool
 
 SHARE = 10
 """While the shared store is unavailable, each process counts for itself, up to one tenth of each limit."""

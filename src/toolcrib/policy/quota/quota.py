@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, cast
 
+from toolcrib.component import Tool
 from toolcrib.config.settings import Policy
 from toolcrib.content import Result, text_block
 from toolcrib.context import Channel, InputNeeded, Principal, Question, Reply
@@ -17,7 +18,6 @@ from toolcrib.policy.outcome import exceeds_size
 from toolcrib.policy.quota.ledger import Slot, Store
 from toolcrib.policy.quota.limits import CallLimits, CompiledLimit, refuse_size
 from toolcrib.policy.quota.memory_store import MemoryStore
-from toolcrib.tool import Tool
 
 MAX_CACHED = 10_000
 """The number of pairs of principal and tool whose limits are remembered."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from toolcrib.component import Tool
 from toolcrib.definition import MCP, OptionFields, ToolDefinition, find_wrong_annotations
 from toolcrib.errors import (
     DefinitionError,
@@ -36,7 +37,6 @@ from toolcrib.sources.descriptors.formats import (
     read_text,
 )
 from toolcrib.sources.loading import find_python_files, is_skipped_folder
-from toolcrib.tool import Tool
 from toolcrib.validation import codec
 
 __all__ = [

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from toolcrib.component import Tool
 from toolcrib.sources.base import Batch, MemorySource, ReadOptions
 from toolcrib.sources.foreign.interception import refused_tools
 from toolcrib.sources.foreign.recognition import is_server
-from toolcrib.tool import Tool
 
 _FEATURE_OPTIONS = ("audit", "enabled", "group", "metadata", "scopes", "tags", "timeout_s")
 """Options of `server.add` that resources and prompts get too; the others describe tools."""

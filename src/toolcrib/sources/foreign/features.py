@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any, NoReturn, TypeVar
 
+from toolcrib.component import Adoption, Tool
 from toolcrib.content import RelayedResult, Result
 from toolcrib.context import Context
 from toolcrib.definition import ToolOptions, check_text
@@ -35,7 +36,6 @@ from toolcrib.schema.function import ToolParts, build_handler
 from toolcrib.schema.parameters import HandlerInfo
 from toolcrib.sources.foreign.bridge import Bridge, Features, meta_of
 from toolcrib.sources.foreign.recognition import Library
-from toolcrib.tool import Adoption, Tool
 
 T = TypeVar("T", bound=Tool)
 

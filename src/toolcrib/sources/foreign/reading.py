@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from toolcrib.component import Adoption, Tool
 from toolcrib.context import Context
 from toolcrib.definition import MAX_TIMEOUT_S, OptionFields, ToolOptions
 from toolcrib.errors import (
@@ -79,7 +80,6 @@ from toolcrib.sources.foreign.recognition import (
     package_of,
     started_on,
 )
-from toolcrib.tool import Adoption, Tool
 
 if typing.TYPE_CHECKING:
     from toolcrib.schema.function import ToolParts

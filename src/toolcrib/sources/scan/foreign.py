@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from toolcrib.component import Tool, merge_options
 from toolcrib.definition import OptionFields, ToolDefinition, ToolOptions
 from toolcrib.errors import DefinitionError, Finding, Location
 from toolcrib.schema.function import ToolParts, build_function, build_handler
@@ -26,7 +27,6 @@ from toolcrib.sources.scan.resolve import Resolver
 from toolcrib.sources.scan.source_file import Scope, SourceFile, defaults_of, show, words_in
 from toolcrib.sources.scan.things import UNKNOWN, Arguments, Data, Function, Known, Registration, Server
 from toolcrib.sources.scan.values import Unresolved
-from toolcrib.tool import Tool, merge_options
 
 if TYPE_CHECKING:
     from toolcrib.sources.scan.making import ToolMaker

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+from toolcrib.component import MARK, SPELLINGS, Tool
 from toolcrib.definition import NO_OPTIONS, STRICT, ToolOptions
 from toolcrib.errors import DefinitionError, Finding, InvalidSignatureError, Location
 from toolcrib.registry.registry import ToolRegistry, finding_of
@@ -38,7 +39,6 @@ from toolcrib.sources.scan.things import (
     Thing,
 )
 from toolcrib.sources.tables import HANDLER_TABLE
-from toolcrib.tool import MARK, SPELLINGS, Tool
 
 MAX_PARAMETERS = 500
 _AS_ATTRIBUTE = "write it down as an attribute of the class"

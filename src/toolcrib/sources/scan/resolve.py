@@ -41,7 +41,7 @@ from toolcrib.sources.scan.things import (
 )
 from toolcrib.sources.scan.values import Unresolved
 
-MARKS = frozenset({"toolcrib.tool", "toolcrib.tool.tool"})
+MARKS = frozenset({"toolcrib.tool", "toolcrib.component.tool"})
 OWN_PACKAGES = frozenset({"toolcrib", "mcp", "mcp_types", "fastmcp"})
 MAX_DEPTH = 60
 """How deep names, calls and lists are followed."""

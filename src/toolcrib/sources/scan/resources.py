@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from toolcrib.component import Tool
 from toolcrib.errors import Location
 from toolcrib.registry.prompts import PromptFields, make_prompt
 from toolcrib.registry.registry import finding_of
@@ -14,7 +15,6 @@ from toolcrib.sources.scan.foreign import filled, library_of, read_options
 from toolcrib.sources.scan.making import FEATURES, ToolMaker
 from toolcrib.sources.scan.patterns import placed
 from toolcrib.sources.scan.things import Function, Registration, Server
-from toolcrib.tool import Tool
 
 _PLACES = {
     "prompt": ("name", "title", "description"),

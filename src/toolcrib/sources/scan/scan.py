@@ -17,6 +17,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
+from toolcrib.component import Tool
 from toolcrib.config import Config, load_config, switches_from
 from toolcrib.definition import URI, NameRule
 from toolcrib.errors import DefinitionError, Finding, Level, SourceError
@@ -38,7 +39,6 @@ from toolcrib.sources.scan.things import Class, Data, Function, Instance, Known,
 from toolcrib.sources.source_text import read_words
 from toolcrib.sources.tables import DEFINITION_TABLES, HANDLER_TABLE, add_locations
 from toolcrib.sources.targets import default_target, parse_target
-from toolcrib.tool import Tool
 
 Progress = Callable[[str, int, int], None]
 """Called with a step (`files`, `modules` or `tools`), how many of them are done, and how many there are."""

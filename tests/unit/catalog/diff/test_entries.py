@@ -10,7 +10,7 @@ from toolcrib import MCPServer
 from toolcrib.catalog.diff import Change
 from toolcrib.catalog.diff.compare import compare
 from toolcrib.catalog.entries import describe_entry
-from toolcrib.tool import Tool
+from toolcrib.component import Tool
 
 CITY = {"name": "city", "description": "Where to go", "required": True}
 DAYS = {"name": "days", "description": "How long"}

@@ -16,12 +16,12 @@ from tests.unit.policy.quota.support import (
     tool,
     unasked,
 )
+from toolcrib.component import Tool
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Limit, Policy
 from toolcrib.policy.quota import Quota, quota
 from toolcrib.policy.quota.limits import CallLimits, CompiledLimit, format_wait
-from toolcrib.tool import Tool
 
 
 def is_limited(quota: Quota, who: Principal, what: Tool = REPORT) -> bool:

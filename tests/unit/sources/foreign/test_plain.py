@@ -20,9 +20,9 @@ from fastmcp.utilities.types import Image
 from pydantic import BaseModel, Field
 
 from toolcrib import MCPServer
+from toolcrib.component import Adoption
 from toolcrib.sources import collect
 from toolcrib.sources.foreign.plain import find_obstacle
-from toolcrib.tool import Adoption
 
 theirs = FastMCP("theirs")
 

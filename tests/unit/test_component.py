@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.definitions import received_by
 from toolcrib import DefinitionError, MCPServer, MCPTool, Tool, ToolOptions, tool
+from toolcrib.component import is_marked, is_tool_object, marked_options, read_tool_object
 from toolcrib.errors import InvalidSchemaError, InvalidSignatureError, InvalidToolError
-from toolcrib.tool import is_marked, is_tool_object, marked_options, read_tool_object
 
 OBJECT: dict[str, Any] = {"type": "object", "properties": {}}
 
