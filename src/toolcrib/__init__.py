@@ -23,7 +23,7 @@ from toolcrib import logs
 from toolcrib.component import MCPTool, Tool, tool
 from toolcrib.content import Audio, File, Image, Link, Message, Result
 from toolcrib.context import Context, Depends, Principal
-from toolcrib.definition import ToolDefinition, ToolOptions, validate_tool_definition, validate_tool_schema
+from toolcrib.definition import ToolDefinition, validate_tool_definition, validate_tool_schema
 from toolcrib.errors import (
     APIError,
     CallError,
@@ -36,6 +36,7 @@ from toolcrib.errors import (
     ToolNotFoundError,
 )
 from toolcrib.errors import missing_attribute as _missing_attribute
+from toolcrib.options import ToolOptions
 from toolcrib.registry.registry import Report, ToolRegistry
 from toolcrib.server import MCPServer
 from toolcrib.sources import collect

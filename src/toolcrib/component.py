@@ -25,16 +25,7 @@ from typing import (
     runtime_checkable,
 )
 
-from toolcrib.definition import (
-    MAX_DESCRIPTION_BYTES,
-    NO_OPTIONS,
-    GivenOptions,
-    OptionFields,
-    ToolDefinition,
-    ToolOptions,
-    check_schema_text,
-    check_text,
-)
+from toolcrib.definition import ToolDefinition
 from toolcrib.errors import (
     CallError,
     DefinitionError,
@@ -43,6 +34,8 @@ from toolcrib.errors import (
     InvalidToolError,
     Location,
 )
+from toolcrib.names import MAX_DESCRIPTION_BYTES, check_schema_text, check_text
+from toolcrib.options import NO_OPTIONS, GivenOptions, OptionFields, ToolOptions
 from toolcrib.schema.parameters import VARIABLE_KINDS, HandlerInfo, check_parameters, inspect_handler, name_of
 from toolcrib.validation import codec
 

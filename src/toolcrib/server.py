@@ -19,18 +19,7 @@ from toolcrib import __version__, logs
 from toolcrib.component import MCPTool, Tool, merge_options
 from toolcrib.content import Result, text_block
 from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Principal
-from toolcrib.definition import (
-    MIN_RESULT_TOKENS,
-    STRICT,
-    GivenOptions,
-    LargeResults,
-    NameRule,
-    OptionFields,
-    ToolDefinition,
-    check_settings,
-    is_result_budget,
-    merge_arguments,
-)
+from toolcrib.definition import ToolDefinition
 from toolcrib.dispatch.dispatcher import DEFAULT_TIMEOUT_S
 from toolcrib.dispatch.event_loop import is_in_loop, run_loop
 from toolcrib.dispatch.features import FeatureDispatcher, ServerFeatures
@@ -48,6 +37,16 @@ from toolcrib.errors import (
     ToolBusyError,
     check_keywords,
     missing_attribute,
+)
+from toolcrib.names import STRICT, NameRule
+from toolcrib.options import (
+    MIN_RESULT_TOKENS,
+    GivenOptions,
+    LargeResults,
+    OptionFields,
+    check_settings,
+    is_result_budget,
+    merge_arguments,
 )
 from toolcrib.registry.registry import OnDuplicate, Report, ToolRegistry
 from toolcrib.registry.selection import count_kinds, label_of, select

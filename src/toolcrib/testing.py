@@ -48,7 +48,6 @@ from toolcrib.context import (
     Prompt,
     Visit,
 )
-from toolcrib.definition import merge_arguments
 from toolcrib.dispatch.crash_log import CrashReporter
 from toolcrib.dispatch.event_loop import is_in_loop
 from toolcrib.errors import (
@@ -61,6 +60,7 @@ from toolcrib.errors import (
     suggest,
 )
 from toolcrib.logs import describe_error
+from toolcrib.options import merge_arguments
 from toolcrib.registry.selection import select
 from toolcrib.schema.arguments import Repairer
 from toolcrib.schema.injection import DEPENDENCIES

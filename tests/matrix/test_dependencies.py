@@ -61,7 +61,12 @@ def test_the_commands_of_every_day_work(
 
 @pytest.mark.skipif("TOOLCRIB_MATRIX" not in os.environ, reason="a long run: python dev.py matrix")
 def test_schemas_and_sources_work_with_the_lowest_versions(lowest: Environment) -> None:
-    tests = ["tests/unit/schema", "tests/unit/validation", "tests/unit/sources", "tests/unit/test_component.py"]
+    tests = [
+        "tests/unit/schema",
+        "tests/unit/validation",
+        "tests/unit/sources",
+        "tests/unit/test_component.py",
+    ]
     with_servers_of_other_libraries = [
         "tests/unit/sources/foreign",
         "tests/unit/sources/test_refused_tools.py",

@@ -13,7 +13,6 @@ from toolcrib import Result
 from toolcrib.component import Tool
 from toolcrib.content import text_block
 from toolcrib.context import LOCAL
-from toolcrib.definition import LargeResults
 from toolcrib.dispatch.large_results import (
     KEPT,
     SHORTENED,
@@ -22,6 +21,7 @@ from toolcrib.dispatch.large_results import (
     count_content,
     count_tokens,
 )
+from toolcrib.options import LargeResults
 from toolcrib.schema.result import ToolResults
 from toolcrib.state import StateHandle
 from toolcrib.validation import codec

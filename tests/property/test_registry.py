@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from toolcrib import Tool, ToolNotFoundError, ToolRegistry
-from toolcrib.definition import shorten_name
 from toolcrib.errors import BatchError, DefinitionError
+from toolcrib.names import shorten_name
 from toolcrib.registry.index import Snapshot
 from toolcrib.registry.registry import Change, OnDuplicate
 

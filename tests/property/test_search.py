@@ -9,7 +9,8 @@ from toolcrib.catalog.search import SearchIndex
 from toolcrib.catalog.search.index import split_words, stem
 from toolcrib.catalog.tokens import estimate
 from toolcrib.component import Tool
-from toolcrib.definition import ToolDefinition, find_hidden
+from toolcrib.definition import ToolDefinition
+from toolcrib.names import find_hidden
 from toolcrib.sources.described import describe
 
 WORDS = [

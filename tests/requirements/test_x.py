@@ -23,7 +23,6 @@ from toolcrib import (
     ToolNotFoundError,
     ToolRegistry,
 )
-from toolcrib.definition import MCP, PORTABLE, STRICT
 from toolcrib.errors import (
     BatchError,
     DefinitionError,
@@ -31,6 +30,7 @@ from toolcrib.errors import (
     InvalidToolError,
     RegistrationClosedError,
 )
+from toolcrib.names import MCP, PORTABLE, STRICT
 
 
 @pytest.fixture

@@ -11,17 +11,10 @@ from typing import Any
 import pytest
 
 from toolcrib import Tool, ToolDefinition, ToolOptions, validate_tool_definition, validate_tool_schema
-from toolcrib.definition import (
-    MCP,
-    NAME_RULES,
-    NO_OPTIONS,
-    PORTABLE,
-    STRICT,
-    check_input_schema,
-    publish_docs,
-    shorten_name,
-)
+from toolcrib.definition import check_input_schema, publish_docs
 from toolcrib.errors import DefinitionError, InvalidNameError, InvalidSchemaError, InvalidToolError
+from toolcrib.names import MCP, NAME_RULES, PORTABLE, STRICT, shorten_name
+from toolcrib.options import NO_OPTIONS
 
 OBJECT: dict[str, Any] = {"type": "object", "properties": {}}
 

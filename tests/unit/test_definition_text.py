@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from toolcrib.definition import MAX_DESCRIPTION_BYTES, check_schema_text, check_text, find_hidden
 from toolcrib.errors import DefinitionError
+from toolcrib.names import MAX_DESCRIPTION_BYTES, check_schema_text, check_text, find_hidden
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from toolcrib.component import Tool
 from toolcrib.content import Result
-from toolcrib.definition import MAX_TIMEOUT_S
 from toolcrib.errors import AgentError, ConfigurationError, suggest
+from toolcrib.options import MAX_TIMEOUT_S
 from toolcrib.registry.plugins import find_plugins, load_plugin
 
 # --- events -------------------------------------------------------------------------------------------

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolcrib.component import Tool
-from toolcrib.definition import ToolDefinition, ToolOptions
+from toolcrib.definition import ToolDefinition
 from toolcrib.errors import NO_LOCATION, InvalidToolError, Location
+from toolcrib.options import ToolOptions
 from toolcrib.registry.prompts import PromptTemplate
 from toolcrib.registry.resources import Resource
 from toolcrib.registry.uri_template import URITemplate

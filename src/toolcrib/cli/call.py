@@ -18,8 +18,9 @@ from toolcrib.cli.table import signature
 from toolcrib.component import Tool
 from toolcrib.content import Block, Result
 from toolcrib.context import LOCAL
-from toolcrib.definition import MAX_TIMEOUT_S, ToolDefinition
+from toolcrib.definition import ToolDefinition
 from toolcrib.errors import InvalidArgumentsError, ToolCrashedError, ToolNotFoundError
+from toolcrib.options import MAX_TIMEOUT_S
 from toolcrib.schema.arguments import Repairer
 from toolcrib.server import MCPServer
 from toolcrib.validation import codec

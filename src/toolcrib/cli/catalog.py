@@ -36,9 +36,10 @@ from toolcrib.client.tools import read_tools
 from toolcrib.component import Tool
 from toolcrib.config import LockConfig
 from toolcrib.content import Block, Result
-from toolcrib.definition import MCP, ToolDefinition
+from toolcrib.definition import ToolDefinition
 from toolcrib.dispatch.tool_search import CALL, MAX_FOUND, SEARCH
 from toolcrib.errors import DefinitionError, Finding, Location, RemoteError, SourceError, ToolNotFoundError
+from toolcrib.names import MCP
 from toolcrib.registry.selection import KINDS
 from toolcrib.sources.described import describe
 from toolcrib.sources.targets import is_address

@@ -32,8 +32,8 @@ from toolcrib.cli.table import Column, print_findings, print_table
 from toolcrib.cli.text import NAME_STYLE, STATE_STYLES, count_findings, safe, suggest
 from toolcrib.component import Tool
 from toolcrib.config import FILE_NAME, Config, load_config
-from toolcrib.definition import SKILLS
 from toolcrib.errors import ConfigurationError, Finding
+from toolcrib.options import SKILLS
 from toolcrib.registry.selection import count_kinds, label_of
 
 EXAMPLES = """

@@ -20,9 +20,10 @@ from toolcrib.cli.output import Progress, Terminal, format_source
 from toolcrib.cli.text import count, shorten_list, suggest
 from toolcrib.component import Tool
 from toolcrib.config import FILE_NAME, Config, load_config, switches_from
-from toolcrib.definition import NAME_RULES, SKILLS
 from toolcrib.dispatch.tool_search import DEFAULT_BUDGET_TOKENS, SearchMode
 from toolcrib.errors import ConfigurationError, DefinitionError, Finding, SourceError
+from toolcrib.names import NAME_RULES
+from toolcrib.options import SKILLS
 from toolcrib.registry.index import Entry
 from toolcrib.registry.registry import ToolRegistry
 from toolcrib.registry.selection import KINDS, LIST_NAMES, drop_repeated, label_of, name_kinds

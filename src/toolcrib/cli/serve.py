@@ -11,8 +11,8 @@ from toolcrib.cli.options import Command, exclusive, json_option, name_rule_opti
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.serving import ServeOptions, ServeProcess, use_json_messages
 from toolcrib.config import MAX_WORKERS, check_path, find_log_format
-from toolcrib.definition import MAX_TIMEOUT_S
 from toolcrib.logs import LEVELS
+from toolcrib.options import MAX_TIMEOUT_S
 from toolcrib.sources.targets import settings_files
 
 EXAMPLES = """

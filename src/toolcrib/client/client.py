@@ -54,7 +54,6 @@ from toolcrib.client.tools import RemoteTool, read_result, read_tools
 from toolcrib.client.transport import SessionEndedError, StdioTransport, Transport
 from toolcrib.content import Result
 from toolcrib.context import Folder
-from toolcrib.definition import merge_arguments
 from toolcrib.errors import (
     ClientError,
     ConfigurationError,
@@ -64,6 +63,7 @@ from toolcrib.errors import (
     TransportError,
     missing_attribute,
 )
+from toolcrib.options import merge_arguments
 
 logger = logging.getLogger("toolcrib")
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from toolcrib.config.fields import Settings, TableReader, names_of, parse_toml, read_text, setting, show
 from toolcrib.config.settings import Policy, Tasks
-from toolcrib.definition import MAX_TIMEOUT_S, MIN_RESULT_TOKENS
 from toolcrib.errors import ConfigurationError, Finding, Level, suggest
+from toolcrib.options import MAX_TIMEOUT_S, MIN_RESULT_TOKENS
 from toolcrib.sources.targets import FILE_NAME, resolve_target
 from toolcrib.state import sqlite_path
 

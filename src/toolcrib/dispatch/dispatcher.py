@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 from toolcrib.component import Kind, Tool
 from toolcrib.content import BUILT_IN, Result, text_block
 from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Context, InputNeeded, Principal, find_misuse
-from toolcrib.definition import MAX_TIMEOUT_S
 from toolcrib.dispatch.crash_log import CrashReporter, Raised
 from toolcrib.dispatch.deadline import run_steps
 from toolcrib.dispatch.lifespan import Applications
@@ -41,6 +40,7 @@ from toolcrib.errors import (
     ToolCrashedError,
     ToolNotFoundError,
 )
+from toolcrib.options import MAX_TIMEOUT_S
 from toolcrib.registry.index import Snapshot
 from toolcrib.registry.registry import ToolRegistry
 from toolcrib.validation import codec

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 from toolcrib.component import Kind, Tool
 from toolcrib.content import Result, text_block
 from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Principal
-from toolcrib.definition import APPS, URI, LargeResults
 from toolcrib.dispatch.dispatcher import DEFAULT_TIMEOUT_S, Dispatcher, Plan, ToolStats
 from toolcrib.dispatch.middleware import Admission, Call, LongCall
 from toolcrib.errors import (
@@ -22,6 +21,8 @@ from toolcrib.errors import (
     ToolBusyError,
     ToolNotFoundError,
 )
+from toolcrib.names import URI
+from toolcrib.options import APPS, LargeResults
 from toolcrib.registry.index import Snapshot
 from toolcrib.registry.registry import OnDuplicate, Report, ToolRegistry
 from toolcrib.schema.parameters import locate, locate_caller

@@ -17,8 +17,8 @@ from toolcrib.catalog.tokens import estimate
 from toolcrib.component import Tool
 from toolcrib.content import Block, Link, RelayedResult, Result, text_block
 from toolcrib.context import Context, Principal
-from toolcrib.definition import LargeResults
 from toolcrib.errors import NotFoundError
+from toolcrib.options import LargeResults
 from toolcrib.state import StateHandle
 from toolcrib.state.base import Space, StateUnavailable, Write
 from toolcrib.validation import codec

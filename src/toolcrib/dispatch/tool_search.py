@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from toolcrib.component import Tool
 from toolcrib.context import LOCAL, Context, Principal
-from toolcrib.definition import OptionFields
 from toolcrib.errors import ConfigurationError, DefinitionError, InvalidArgumentsError, ToolError
+from toolcrib.options import OptionFields
 from toolcrib.validation import codec
 
 if TYPE_CHECKING:

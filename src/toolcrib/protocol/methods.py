@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.context import Principal
-from toolcrib.definition import APPS
+from toolcrib.options import APPS
 from toolcrib.protocol import completion, messages, prompts, resources, skills
 from toolcrib.protocol.calls import (
     AwaitedResult,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.component import Tool
-from toolcrib.definition import SKILLS
+from toolcrib.options import SKILLS
 from toolcrib.protocol.calls import Peer, read_options
 from toolcrib.protocol.lists import list_reply, page_of, read_cursor
 from toolcrib.protocol.messages import INVALID_PARAMS, Id, Reply, RPCError

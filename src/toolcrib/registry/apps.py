@@ -19,8 +19,9 @@ from typing import Any, TypedDict, Union, get_args, get_origin, get_type_hints
 
 from toolcrib.component import Tool
 from toolcrib.content import MEDIA
-from toolcrib.definition import APP_SCHEME, APPS, OptionFields, ToolOptions, check_option_names, check_text
 from toolcrib.errors import DefinitionError, FileUnavailableError, Finding, InvalidToolError, Location
+from toolcrib.names import check_text
+from toolcrib.options import APP_SCHEME, APPS, OptionFields, ToolOptions, check_option_names
 from toolcrib.registry.folders import FileReader
 from toolcrib.registry.resources import STATIC_TTL_MS, Resource, check_fields, check_uri
 from toolcrib.schema.parameters import HandlerInfo

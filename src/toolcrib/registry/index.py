@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from toolcrib.component import Tool
-from toolcrib.definition import PORTABLE, NameRule, shorten_name
 from toolcrib.errors import Finding, ToolAlreadyExistsError
+from toolcrib.names import PORTABLE, NameRule, shorten_name
 
 _MAX_SHORTENED = 512
 """Longer names are refused instead of shortened."""

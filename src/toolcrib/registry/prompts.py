@@ -13,8 +13,8 @@ from typing import Any, cast
 
 from toolcrib.component import Tool
 from toolcrib.content import MEDIA, ROLES, Block, Message, RelayedResult, Result, text_block
-from toolcrib.definition import OptionFields, ToolOptions, check_option_names
 from toolcrib.errors import InvalidToolError
+from toolcrib.options import OptionFields, ToolOptions, check_option_names
 from toolcrib.registry.completion import Completers
 from toolcrib.registry.resources import FeatureFields, build_feature, check_fields
 from toolcrib.schema.parameters import HandlerInfo, check_parameters, inspect_handler, name_of

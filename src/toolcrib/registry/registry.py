@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from toolcrib.component import Tool, is_tool_object
-from toolcrib.definition import NAME_RULES, URI, NameRule, ToolDefinition
+from toolcrib.definition import ToolDefinition
 from toolcrib.errors import (
     BatchError,
     ConfigurationError,
@@ -24,6 +24,7 @@ from toolcrib.errors import (
     ToolAlreadyExistsError,
     ToolNotFoundError,
 )
+from toolcrib.names import NAME_RULES, URI, NameRule
 from toolcrib.registry.index import Entry, NameIndex, Snapshot, name_tool, report_shortened
 from toolcrib.registry.selection import select
 

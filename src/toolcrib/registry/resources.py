@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, cast
 
 from toolcrib.component import FolderFile, Kind, Tool
 from toolcrib.content import MEDIA, ROLES, Block, File, Link, RelayedResult, Result, encode_contents
-from toolcrib.definition import URI, OptionFields, RunMode, ToolOptions, check_option_names, check_text
 from toolcrib.errors import Finding, InvalidToolError, Location
+from toolcrib.names import URI, check_text
+from toolcrib.options import OptionFields, RunMode, ToolOptions, check_option_names
 from toolcrib.registry.completion import TIMEOUT_S, Completers
 from toolcrib.registry.index import Snapshot, VersionGroup
 from toolcrib.registry.registry import ToolRegistry

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
 
-from toolcrib.definition import NO_OPTIONS, ToolOptions
 from toolcrib.errors import InvalidArgumentsError
+from toolcrib.options import NO_OPTIONS, ToolOptions
 from toolcrib.schema.converters import (
     Limit,
     build_lenient_loader,

@@ -18,7 +18,8 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from toolcrib.definition import EXTRAS, check_schema_text
+from toolcrib.names import check_schema_text
+from toolcrib.options import EXTRAS
 from toolcrib.schema import pydantic_types
 from toolcrib.schema.render import enforced_value_schema, value_schema
 from toolcrib.schema.shapes import (

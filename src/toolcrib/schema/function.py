@@ -19,8 +19,9 @@ from typing import Annotated, Any, NamedTuple, NoReturn, TypeVar
 
 from toolcrib.content import MEDIA, Result
 from toolcrib.context import Context, Depends
-from toolcrib.definition import ToolOptions, check_input_schema, join_descriptions, publish_docs
+from toolcrib.definition import check_input_schema, join_descriptions, publish_docs
 from toolcrib.errors import Finding, InvalidSignatureError, Level, ToolcribError, suggest
+from toolcrib.options import ToolOptions
 from toolcrib.schema.annotations import (
     NO_INFO,
     FieldInfo,

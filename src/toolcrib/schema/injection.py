@@ -20,8 +20,8 @@ from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, Literal, NoReturn
 
 from toolcrib.context import Context, Depends
-from toolcrib.definition import ToolOptions
 from toolcrib.errors import InvalidArgumentsError, InvalidToolError, suggest
+from toolcrib.options import ToolOptions
 from toolcrib.schema.annotations import origin_of, resolve_hints
 from toolcrib.schema.arguments import ToolArguments
 from toolcrib.schema.parameters import (

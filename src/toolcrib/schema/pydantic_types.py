@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import PurePath
 from typing import Annotated, Any, Literal, Never
 
-from toolcrib.definition import Extra
 from toolcrib.errors import InvalidSignatureError
+from toolcrib.options import Extra
 from toolcrib.schema.shapes import Convert, External
 from toolcrib.validation import codec
 from toolcrib.validation.validator import DATE_TIME_PATTERN, check_schema

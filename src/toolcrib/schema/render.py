@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolcrib.definition import Extra, join_descriptions
+from toolcrib.definition import join_descriptions
+from toolcrib.options import Extra
 from toolcrib.schema.shapes import (
     MISSING,
     Array,

@@ -18,8 +18,8 @@ from traceback import walk_tb
 from typing import Any
 
 from toolcrib.content import BUILT_IN, MEDIA, Block, Result, text_block
-from toolcrib.definition import NO_OPTIONS
 from toolcrib.errors import InvalidResultError
+from toolcrib.options import NO_OPTIONS
 from toolcrib.schema.function import build_function
 from toolcrib.schema.parameters import HandlerInfo
 from toolcrib.schema.pydantic_types import to_plain

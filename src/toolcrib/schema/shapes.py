@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Literal, TypeVar
 
-from toolcrib.definition import Extra
+from toolcrib.options import Extra
 from toolcrib.validation.schema_tree import Schema
 
 T = TypeVar("T")

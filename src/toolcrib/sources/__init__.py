@@ -15,8 +15,8 @@ from types import FunctionType
 from typing import Any, Unpack
 
 from toolcrib.component import Tool
-from toolcrib.definition import GivenOptions, translate_options
 from toolcrib.errors import InvalidToolError, SourceError, ToolcribError
+from toolcrib.options import GivenOptions, translate_options
 from toolcrib.registry.plugins import load_plugins
 from toolcrib.sources import tables
 from toolcrib.sources.applications import ApplicationSource

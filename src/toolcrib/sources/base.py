@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from toolcrib.component import Tool
-from toolcrib.definition import OptionFields
 from toolcrib.errors import ConfigurationError, DefinitionError, Finding, Location
+from toolcrib.options import OptionFields
 from toolcrib.registry.registry import finding_of
 
 

@@ -10,8 +10,9 @@ from functools import partial
 from typing import Any
 
 from toolcrib.component import Tool
-from toolcrib.definition import OptionFields, ToolDefinition, ToolOptions
+from toolcrib.definition import ToolDefinition
 from toolcrib.errors import Location, ToolError
+from toolcrib.options import OptionFields, ToolOptions
 from toolcrib.registry.prompts import PromptTemplate
 from toolcrib.schema.function import ToolParts, build_handler
 from toolcrib.schema.parameters import HandlerInfo

@@ -11,8 +11,8 @@ from types import FunctionType
 from typing import Any
 
 from toolcrib.component import MCPTool, Tool, is_tool_object
-from toolcrib.definition import STRICT
 from toolcrib.errors import DefinitionError, InvalidSchemaError, InvalidToolError, SourceError
+from toolcrib.names import STRICT
 from toolcrib.registry.registry import ToolRegistry
 from toolcrib.schema.parameters import is_async_callable, locate
 from toolcrib.sources.applications import APIApplication, Application, is_application

@@ -21,8 +21,9 @@ from urllib.parse import quote
 
 from toolcrib.component import Tool
 from toolcrib.content import File, is_text_type
-from toolcrib.definition import SKILLS, ToolOptions, check_text
 from toolcrib.errors import CallError, DefinitionError, Finding, InvalidToolError, Location, ToolError
+from toolcrib.names import check_text
+from toolcrib.options import SKILLS, ToolOptions
 from toolcrib.registry.folders import FileEntry, Folder
 from toolcrib.registry.resources import STATIC_TTL_MS, Resource
 from toolcrib.schema.parameters import HandlerInfo

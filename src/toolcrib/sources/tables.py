@@ -13,8 +13,8 @@ from types import ModuleType
 from typing import Any
 
 from toolcrib.component import Tool, is_tool_object
-from toolcrib.definition import OptionFields
 from toolcrib.errors import Finding
+from toolcrib.options import OptionFields
 from toolcrib.registry.registry import finding_of
 from toolcrib.sources.base import Batch, MemorySource, ReadOptions
 

@@ -15,10 +15,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.context import LOCAL, Principal
-from toolcrib.definition import check_settings
 from toolcrib.dispatch.features import FeatureDispatcher
 from toolcrib.errors import BindError, ConfigurationError
 from toolcrib.http_client import is_loopback
+from toolcrib.options import check_settings
 from toolcrib.protocol import Engine, EngineSettings
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from tests.support.pydantic_models import Left, Right
 from tests.unit.dispatch.support import wait_until
 from toolcrib import Context, MCPServer, ToolRegistry
 from toolcrib.context import LOCAL, NO_CHANNEL
-from toolcrib.definition import MAX_TIMEOUT_S
 from toolcrib.dispatch import dispatcher as dispatch
 from toolcrib.dispatch.tool_search import CALL, SEARCH
 from toolcrib.errors import ThrottledError, ToolBusyError, ToolNotFoundError, ToolTimeoutError
+from toolcrib.options import MAX_TIMEOUT_S
 from toolcrib.policy import Limit, Policy, Telemetry
 from toolcrib.policy.enforcer import PolicyEnforcer
 from toolcrib.validation import limits

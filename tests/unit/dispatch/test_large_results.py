@@ -12,7 +12,6 @@ from pydantic import Field
 from toolcrib import File, Image, Link, MCPServer, Result
 from toolcrib.component import Tool
 from toolcrib.context import LOCAL, Principal
-from toolcrib.definition import ToolOptions
 from toolcrib.dispatch.large_results import (
     KEPT,
     NOTE_TOKENS,
@@ -23,6 +22,7 @@ from toolcrib.dispatch.large_results import (
     find_longest_array,
 )
 from toolcrib.errors import ConfigurationError, InvalidToolError
+from toolcrib.options import ToolOptions
 from toolcrib.policy import Limit, Policy
 from toolcrib.state import StateHandle
 

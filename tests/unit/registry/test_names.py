@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from toolcrib import Tool
-from toolcrib.definition import MCP, PORTABLE, STRICT, NameRule
 from toolcrib.errors import InvalidNameError, InvalidToolError
+from toolcrib.names import MCP, PORTABLE, STRICT, NameRule
 from toolcrib.registry.index import name_tool, report_shortened
 
 LONG = "a" * 40 + "_" + "b" * 40

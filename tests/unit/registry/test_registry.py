@@ -10,7 +10,6 @@ import pytest
 
 from tests.support.small_tools import broken, named, names, state
 from toolcrib import Tool, ToolAlreadyExistsError, ToolRegistry
-from toolcrib.definition import PORTABLE
 from toolcrib.errors import (
     BatchError,
     DefinitionError,
@@ -18,6 +17,7 @@ from toolcrib.errors import (
     InvalidSchemaError,
     InvalidToolError,
 )
+from toolcrib.names import PORTABLE
 from toolcrib.registry import registry
 from toolcrib.registry.registry import Change
 

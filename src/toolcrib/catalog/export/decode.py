@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolcrib.catalog.schema_algebra import Node
-from toolcrib.definition import shorten_name
 from toolcrib.errors import InvalidSchemaError
+from toolcrib.names import shorten_name
 from toolcrib.validation import codec
 from toolcrib.validation.validator import Validator
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from toolcrib.catalog.lint.rule import LintedTool, Problem
-from toolcrib.definition import STRICT
+from toolcrib.names import STRICT
 from toolcrib.schema.parameters import docstring_of
 
 _SIMILAR = 0.6

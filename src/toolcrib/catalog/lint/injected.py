@@ -21,7 +21,7 @@ from urllib.parse import unquote
 
 from toolcrib.catalog.lint.phrases import DATA, fold, join_lines, load_phrases
 from toolcrib.catalog.lint.rule import LintedTool, Problem, Text, quote, text_problem
-from toolcrib.definition import find_hidden
+from toolcrib.names import find_hidden
 
 _SOURCES = tomllib.loads((DATA / "patterns.toml").read_text("utf-8"))
 _PATTERNS = {

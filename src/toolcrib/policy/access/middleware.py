@@ -14,7 +14,6 @@ from typing import Any
 from toolcrib.component import Tool
 from toolcrib.content import Result
 from toolcrib.context import CONFIRMATION, Answer, Channel, Form, InputNeeded, Principal
-from toolcrib.definition import find_hidden
 from toolcrib.dispatch.middleware import Admission, Call, Next
 from toolcrib.errors import (
     CannotAskError,
@@ -23,6 +22,7 @@ from toolcrib.errors import (
     NotConfirmedError,
     ToolNotFoundError,
 )
+from toolcrib.names import find_hidden
 from toolcrib.policy.access.access import Access, Decision, Judgement
 from toolcrib.schema.received import Received
 from toolcrib.validation import codec

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.component import Tool
-from toolcrib.definition import MCP, OptionFields, ToolDefinition, find_wrong_annotations
+from toolcrib.definition import ToolDefinition, find_wrong_annotations
 from toolcrib.errors import (
     DefinitionError,
     Finding,
@@ -25,6 +25,8 @@ from toolcrib.errors import (
     Location,
     SourceError,
 )
+from toolcrib.names import MCP
+from toolcrib.options import OptionFields
 from toolcrib.sources.described import describe
 from toolcrib.sources.descriptors.formats import (
     FORMATS,

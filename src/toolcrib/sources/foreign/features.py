@@ -18,7 +18,6 @@ from typing import Any, NoReturn, TypeVar
 from toolcrib.component import Adoption, Tool
 from toolcrib.content import RelayedResult, Result
 from toolcrib.context import Context
-from toolcrib.definition import ToolOptions, check_text
 from toolcrib.errors import (
     CallError,
     DefinitionError,
@@ -29,6 +28,8 @@ from toolcrib.errors import (
     RelayedError,
     ToolCrashedError,
 )
+from toolcrib.names import check_text
+from toolcrib.options import ToolOptions
 from toolcrib.registry.prompts import PromptTemplate
 from toolcrib.registry.resources import Resource
 from toolcrib.registry.uri_template import URITemplate

@@ -24,7 +24,6 @@ from typing import Any, NamedTuple
 
 from toolcrib.component import Adoption, Tool
 from toolcrib.context import Context
-from toolcrib.definition import MAX_TIMEOUT_S, OptionFields, ToolOptions
 from toolcrib.errors import (
     CallError,
     DefinitionError,
@@ -35,6 +34,7 @@ from toolcrib.errors import (
     ToolCrashedError,
     ToolError,
 )
+from toolcrib.options import MAX_TIMEOUT_S, OptionFields, ToolOptions
 from toolcrib.schema.parameters import (
     EMPTY,
     HandlerInfo,

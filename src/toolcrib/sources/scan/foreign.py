@@ -15,8 +15,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.component import Tool, merge_options
-from toolcrib.definition import OptionFields, ToolDefinition, ToolOptions
+from toolcrib.definition import ToolDefinition
 from toolcrib.errors import DefinitionError, Finding, Location
+from toolcrib.options import OptionFields, ToolOptions
 from toolcrib.schema.function import ToolParts, build_function, build_handler
 from toolcrib.schema.parameters import EMPTY, VARIABLE_KINDS, HandlerInfo, check_parameters, docstring_of
 from toolcrib.sources.described import ANNOTATION_OPTIONS, describe, describe_prompt

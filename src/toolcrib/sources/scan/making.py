@@ -14,8 +14,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from toolcrib.component import MARK, SPELLINGS, Tool
-from toolcrib.definition import NO_OPTIONS, STRICT, ToolOptions
 from toolcrib.errors import DefinitionError, Finding, InvalidSignatureError, Location
+from toolcrib.names import STRICT
+from toolcrib.options import NO_OPTIONS, ToolOptions
 from toolcrib.registry.registry import ToolRegistry, finding_of
 from toolcrib.registry.selection import select
 from toolcrib.sources import collect

@@ -19,8 +19,8 @@ from typing import Any
 
 from toolcrib.component import Tool
 from toolcrib.config import Config, load_config, switches_from
-from toolcrib.definition import URI, NameRule
 from toolcrib.errors import DefinitionError, Finding, Level, SourceError
+from toolcrib.names import URI, NameRule
 from toolcrib.registry.index import report_shortened
 from toolcrib.registry.registry import ToolRegistry, finding_of
 from toolcrib.sources import collect, tables

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from toolcrib.catalog.export.decode import map_names
 from toolcrib.catalog.export.openai import OPENAI
 from toolcrib.catalog.export.providers import ANTHROPIC, GEMINI
-from toolcrib.definition import shorten_name
+from toolcrib.names import shorten_name
 
 RULE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 
