@@ -87,6 +87,7 @@ DOCUMENTED = {  # import paths that pages in docs/ name
     "toolcrib.logs": "configure",
     "toolcrib.policy": "Audit Auth Limit OAuth Policy Rule Telemetry",
     "toolcrib.schema.docstrings": "parse_docstring",
+    "toolcrib.server": "MCPServer ServerSettings",
     "toolcrib.sources.descriptors": "read_descriptors write_descriptor",
     "toolcrib.sources.scan": "scan",
     "toolcrib.testing": "CANCEL DECLINE FuzzReport SyncClient assert_definitions client connect fixture fuzz",

@@ -1,4 +1,4 @@
-"""MCPServer: registration, calls, life cycle, and serving over transports."""
+"""MCPServer: calls, life cycle, and serving over transports."""
 
 from __future__ import annotations
 
@@ -9,57 +9,48 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from toolcrib import __version__, logs
-from toolcrib.component import MCPTool, Tool, merge_options
+from toolcrib.component import Tool
 from toolcrib.content import Result, text_block
 from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Principal
 from toolcrib.definition import ToolDefinition
-from toolcrib.dispatch.dispatcher import DEFAULT_TIMEOUT_S
 from toolcrib.dispatch.event_loop import is_in_loop, run_loop
-from toolcrib.dispatch.features import FeatureDispatcher, ServerFeatures
+from toolcrib.dispatch.features import FeatureDispatcher
 from toolcrib.dispatch.lifespan import CallerStates, Lifespan
 from toolcrib.dispatch.middleware import Middleware, Pipeline, check_middleware
 from toolcrib.dispatch.runners import Runner
 from toolcrib.dispatch.tool_search import DEFAULT_BUDGET_TOKENS, SearchMode, ToolSearch
 from toolcrib.errors import (
-    BatchError,
     BindError,
+    CallError,
     ConfigurationError,
-    DefinitionError,
-    InvalidToolError,
-    RegistrationClosedError,
     ToolBusyError,
     check_keywords,
     missing_attribute,
 )
-from toolcrib.names import STRICT, NameRule
-from toolcrib.options import (
-    MIN_RESULT_TOKENS,
-    GivenOptions,
-    LargeResults,
-    OptionFields,
-    check_settings,
-    is_result_budget,
-    merge_arguments,
+from toolcrib.options import merge_arguments
+from toolcrib.registry.registry import ToolRegistry
+from toolcrib.registry.selection import count_kinds, label_of
+from toolcrib.server.registration import STARTED, STOPPING, Registration
+from toolcrib.server.settings import (
+    ARGUMENT_NAMES,
+    OTHER_ATTRIBUTES,
+    OTHER_SETTINGS,
+    ServerSettings,
+    SettingFields,
 )
-from toolcrib.registry.registry import OnDuplicate, Report, ToolRegistry
-from toolcrib.registry.selection import count_kinds, label_of, select
-from toolcrib.schema.parameters import locate
-from toolcrib.sources import Batch, Source, collect, objects
 from toolcrib.sources.base import report_unused_switch
-from toolcrib.sources.foreign.interception import is_searching
 from toolcrib.sources.loading import currently_loading
-from toolcrib.state import MEMORY, StateHandle, sqlite_path
+from toolcrib.state import StateHandle
 
 if TYPE_CHECKING:
     from toolcrib.client import Client
-    from toolcrib.config.settings import Policy, Tasks
+    from toolcrib.config.settings import Policy
     from toolcrib.policy.enforcer import PolicyEnforcer
     from toolcrib.protocol.methods import Method
     from toolcrib.transports.http.mounts import Application, Mount
@@ -69,157 +60,9 @@ logger = logging.getLogger("toolcrib")
 
 F = TypeVar("F", bound=Callable[..., Any])
 M = TypeVar("M", bound=Middleware)
-P = ParamSpec("P")
-R = TypeVar("R", covariant=True)
 Transport = Callable[["MCPServer"], Awaitable[None]]
-STARTED = "Cannot register tools after server has started"
-STOPPING = "Server is shutting down, registration not allowed"
 
 
-@dataclass(frozen=True, slots=True)
-class ServerSettings:
-    """The settings of a server.
-
-    A server is sealed when it starts, unless it is `dynamic`. `name_rule` is "mcp" (letters, digits and
-    `_.-`, at most 128), "portable" (no dots, 64) or "strict" (snake_case, 50). `switches` turn groups of
-    tools on and off. Clients see `version` (by default toolcrib's), `title`, `instructions`, `description`,
-    `website_url` and `icons` (as MCP writes them); `page_size` splits long lists; `unknown_tool_code` is for
-    clients that expect -32601. `log_arguments` logs the values of arguments, not only their names.
-    `errors="hide"` keeps the messages of exceptions in tools of other libraries' servers from callers; by
-    default they are shown as that library shows them. Those of toolcrib's own tools are always hidden.
-    Several processes that serve together share a `key`, which signs the state of calls that wait for an
-    answer, and set `keeps_sessions=False`. A list of more than `search_budget_tokens` is replaced by two
-    tools that search and call the others, unless `search` is "never"; with "always", every list is. A result
-    of more than `max_result_tokens` loses whole items from the end of its longest list; with
-    `large_results="link"` the whole is kept for an hour, and linked. `tasks` are the settings of tools with
-    the option `task`.
-    """
-
-    dynamic: bool = False
-    name_rule: str | NameRule = "mcp"
-    on_duplicate: OnDuplicate = "error"
-    separator: str = "_"
-    timeout_s: float | None = DEFAULT_TIMEOUT_S
-    switches: Mapping[str, bool] | None = None
-    version: str | None = None
-    title: str | None = None
-    instructions: str | None = None
-    description: str | None = None
-    website_url: str | None = None
-    icons: Sequence[Mapping[str, Any]] = ()
-    page_size: int | None = None
-    unknown_tool_code: int = -32602
-    log_arguments: bool = False
-    errors: Literal["show", "hide"] = "show"
-    key: bytes | None = field(default=None, repr=False)
-    keeps_sessions: bool = True
-    search: SearchMode = "auto"
-    search_budget_tokens: int = DEFAULT_BUDGET_TOKENS
-    max_result_tokens: int | None = None
-    large_results: LargeResults = "shorten"
-    tasks: Tasks | None = None
-    state: str = MEMORY
-
-    def __post_init__(self) -> None:
-        check_settings(self)
-        if self.max_result_tokens is not None and not is_result_budget(self.max_result_tokens):
-            problem = f"must be at least {MIN_RESULT_TOKENS} tokens or None, got {self.max_result_tokens!r}"
-            raise ConfigurationError(problem, key="max_result_tokens")
-        if self.page_size is not None and self.page_size < 1:
-            raise ConfigurationError(f"must be at least 1, got {self.page_size!r}", key="page_size")
-        sqlite_path(self.state)
-        if self.tasks is not None:
-            from toolcrib.config.settings import Tasks  # start-up time: few servers have tasks
-
-            if not isinstance(self.tasks, Tasks):
-                problem = f"must be Tasks(...) of toolcrib.policy or None, got {self.tasks!r}"
-                raise ConfigurationError(problem, key="tasks")
-
-
-class SettingFields(TypedDict, total=False):
-    """The settings of a server as keyword arguments of `MCPServer`."""
-
-    dynamic: bool
-    name_rule: str | NameRule
-    on_duplicate: OnDuplicate
-    separator: str
-    timeout_s: float | None
-    switches: Mapping[str, bool] | None
-    version: str | None
-    title: str | None
-    instructions: str | None
-    description: str | None
-    website_url: str | None
-    icons: Sequence[Mapping[str, Any]]
-    page_size: int | None
-    unknown_tool_code: int
-    log_arguments: bool
-    errors: Literal["show", "hide"]
-    key: bytes | None
-    keeps_sessions: bool
-    search: SearchMode
-    search_budget_tokens: int
-    max_result_tokens: int | None
-    large_results: LargeResults
-    tasks: Tasks | None
-    state: str
-
-
-_ARGUMENT_NAMES = ("name", "core_engine", "policy", "middleware", "lifespan", *SettingFields.__annotations__)
-_AT_RUN = "give it to run: server.run('http', host=..., port=..., path=...)"
-_OTHER_SETTINGS = {
-    **dict.fromkeys(("host", "port", "streamable_http_path"), _AT_RUN),
-    "auth": "use policy=..., see docs/policy.md",
-    "debug": "set the level of the logger 'toolcrib'",
-    "log_level": "set the level of the logger 'toolcrib'",
-    "mask_error_details": "messages of exceptions are hidden; raise ToolError for one that is shown",
-    "on_duplicate_tools": "use on_duplicate=...",
-    "tools": "add them: server.add(first, second)",
-    "stateless_http": "clients of 2026-07-28 need no session; use keeps_sessions=False for others",
-}
-"""What servers of mcp and fastmcp take under other names."""
-_OTHER_ATTRIBUTES = {
-    "add_prompt": "use server.prompt(function)",
-    "add_resource_fn": "use server.resource(uri)(function)",
-    **dict.fromkeys(
-        ("add_template", "add_resource_template", "resource_template"),
-        "use server.resource('orders://{id}'), which takes templates too",
-    ),
-    **dict.fromkeys(
-        ("completion", "add_completion_handler"), "use @function.complete('argument') of a prompt or resource"
-    ),
-    **dict.fromkeys(
-        (
-            "get_resource",
-            "get_resource_template",
-            "list_resources",
-            "list_resource_templates",
-            "get_resources",
-        ),
-        "use server.resources",
-    ),
-    **dict.fromkeys(("list_prompts", "get_prompts"), "use server.prompts"),
-    **dict.fromkeys(("get_tasks", "docket"), "use MCPServer(tasks=Tasks(...)) and @server.tool(task=...)"),
-    "read_resource": "use await server.read(uri)",
-    "remove_prompt": "use server.prompts.remove(name)",
-    "remove_resource": "use server.resources.remove(uri)",
-    "render_prompt": "use await server.get_prompt(name, arguments)",
-    "import_server": "use server.add(other, namespace=...)",
-    **dict.fromkeys(("http_app", "streamable_http_app", "sse_app"), "use server.asgi()"),
-    **dict.fromkeys(("run_async", "run_http_async", "run_stdio_async"), "use await server.run(...)"),
-    **dict.fromkeys(
-        ("as_proxy", "from_fastapi", "from_openapi"), "make it with fastmcp and add it: server.add(made)"
-    ),
-    "add_middleware": "use server.middleware(...)",
-    "add_tool": "use server.add(...)",
-    "call_tool": "use await server.call(name, arguments)",
-    "custom_route": "use server.route(path, methods=[...])",
-    "disable": "use server.registry.disable(name)",
-    "enable": "use server.registry.enable(name)",
-    "get_tool": "use server.registry.get(name)",
-    "remove_tool": "use server.registry.remove(name)",
-}
-"""What servers of mcp and fastmcp have under other names."""
 _PROTOCOL_SETTINGS = (
     *("title", "instructions", "description", "website_url", "icons", "page_size", "unknown_tool_code"),
     *("log_arguments", "key", "keeps_sessions", "tasks"),
@@ -233,10 +76,10 @@ class _ClassMethod:
         self.name = name
 
     def __get__(self, obj: object, owner: type) -> Any:
-        raise missing_attribute("MCPServer", self.name, _OTHER_ATTRIBUTES[self.name], owner)
+        raise missing_attribute("MCPServer", self.name, OTHER_ATTRIBUTES[self.name], owner)
 
 
-class MCPServer(ServerFeatures):
+class MCPServer(Registration):
     """A server with its tools.
 
     `core_engine` is any object that your tools work on; toolcrib only keeps it. A `policy` says who may call
@@ -260,7 +103,7 @@ class MCPServer(ServerFeatures):
             raise ConfigurationError(f"must be a non-empty string, got {name!r}", key="name")
         self.name = name
         self.core_engine = core_engine
-        check_keywords("MCPServer", settings, _ARGUMENT_NAMES, _OTHER_SETTINGS)
+        check_keywords("MCPServer", settings, ARGUMENT_NAMES, OTHER_SETTINGS)
         self.settings = given = ServerSettings(**settings)
         self.dynamic = given.dynamic
         self.registry = ToolRegistry(
@@ -303,170 +146,9 @@ class MCPServer(ServerFeatures):
     if not TYPE_CHECKING:  # a type checker would take every name for an attribute
 
         def __getattr__(self, name: str) -> Any:
-            raise missing_attribute("MCPServer", name, _OTHER_ATTRIBUTES.get(name), self)
+            raise missing_attribute("MCPServer", name, OTHER_ATTRIBUTES.get(name), self)
 
         from_openapi, from_fastapi, as_proxy = _ClassMethod(), _ClassMethod(), _ClassMethod()
-
-    # --- registration ---
-
-    @overload
-    def tool(self, function: F, /) -> F: ...
-    @overload
-    def tool(
-        self,
-        name: str | None = None,
-        description: str | None = None,
-        schema: Mapping[str, Any] | None = None,
-        /,
-        **options: Unpack[GivenOptions],
-    ) -> Callable[[F], F]: ...
-    def tool(
-        self,
-        first: Any = None,
-        description: str | None = None,
-        schema: Mapping[str, Any] | None = None,
-        /,
-        **options: Unpack[GivenOptions],
-    ) -> Any:
-        """Register a function and return it unchanged. Takes the same arguments as `toolcrib.tool`.
-
-        A function that cannot be a tool raises DefinitionError. Where a command imports the file in search of
-        tools, the problem is reported beside the other tools of the file instead.
-        """
-        if callable(first):
-            self._add_decorated(first, {})
-            return first
-        if first is not None and not isinstance(first, str):
-            raise InvalidToolError(f"@server.tool takes a name first, got {type(first).__name__}")
-        given = merge_options(first, description, schema, options)
-
-        def register(function: F) -> F:
-            self._add_decorated(function, given)
-            return function
-
-        return register
-
-    def _add_decorated(self, function: Any, options: OptionFields) -> None:
-        try:
-            self.add(function, **options)
-        except DefinitionError as error:
-            if not is_searching():
-                raise
-            if error.source.file is None:
-                error.source = locate(function)
-            self.registry.refused.extend(error.all_findings)
-
-    def add(
-        self,
-        *targets: Any,
-        namespace: str | bool | None = None,
-        handlers: Mapping[str, Any] | None = None,
-        switches: Mapping[str, bool] | None = None,
-        include: Sequence[str] = (),
-        exclude: Sequence[str] = (),
-        on_duplicate: OnDuplicate | None = None,
-        strict: bool = False,
-        sources: Sequence[Source] = (),
-        **options: Unpack[GivenOptions],
-    ) -> Report:
-        """Register tools from anything: see `toolcrib.collect`.
-
-        A problem with a target that is one tool raises. Of several targets, or of a target with several
-        tools, the others are registered and the problems are logged and reported; `strict` raises and
-        registers none. `include` and `exclude` select tools by their names in the target.
-        """
-        self._check_open()
-        batch = collect(*targets, namespace=namespace, handlers=handlers, sources=sources, **options)
-        if switches or self.switches:
-            self._switch(batch, switches or {})
-        if include or exclude:
-            kept = select(batch.everything, include, exclude)
-            batch = Batch.of(kept, batch.findings, single=batch.single)
-        if self._transports is not None and self._transports.is_on_http:
-            self._transports.check_middleware(batch.everything)
-        register = self._register_one if batch.single and batch.tools else self._register_many
-        report = register(batch, on_duplicate, strict)
-        for finding in batch.findings:
-            if finding.level == "warning":
-                logger.warning("%s", finding)
-        return report
-
-    def _register_one(self, batch: Batch, on_duplicate: OnDuplicate | None, strict: bool) -> Report:
-        tool = batch.tools[0]
-        if strict:
-            tool.check()
-        stored = self.registry.add(tool, on_duplicate=on_duplicate)
-        if stored.origin is not tool.origin:  # an existing tool was kept
-            return Report([], batch.findings)
-        self._log(stored, logging.DEBUG)
-        return Report([stored], batch.findings)
-
-    def _register_many(self, batch: Batch, on_duplicate: OnDuplicate | None, strict: bool) -> Report:
-        errors = [finding for finding in batch.findings if finding.level == "error"]
-        if strict and errors:
-            text = f"Nothing registered, {len(errors)} refused: {errors[0]}"
-            raise BatchError(text, batch.findings)
-        report = self.registry.add_all(batch.tools, on_duplicate=on_duplicate, strict=strict)
-        for registry, others in ((self.resources, batch.resources), (self.prompts, batch.prompts)):
-            if others:
-                further = registry.add_all(others, on_duplicate=on_duplicate, strict=strict)
-                report.others += further.registered
-                report.findings += further.findings
-        report.findings[:0] = batch.findings
-        for finding in report.errors:
-            logger.warning("Error during tool registration: %s", finding)
-        if file := currently_loading():  # in search of tools
-            self.registry.refused += [replace(item, file=item.file or file) for item in report.errors]
-        for tool in report.registered:
-            self._log(tool, logging.DEBUG)
-        logger.info("Successfully registered %d tools", len(report.registered))
-        return report
-
-    def _log(self, tool: Tool, level: int) -> None:
-        if logger.isEnabledFor(level):
-            extra = {"tool_name": tool.name, "total_tools": len(self.registry)}
-            logger.log(level, "tool_registered", extra=extra)
-
-    def _switch(self, batch: Batch, given: Mapping[str, bool]) -> None:
-        """Turn groups on and off. `given` switches must match a group here, those of the server any group."""
-        matching = batch.switch({**self.switches, **given})
-        self._unused_switches -= matching
-        batch.findings += [report_unused_switch(name) for name in given if name not in matching]
-
-    async def resource_changed(self, uri: str) -> None:
-        """Tell the clients that have subscribed to a resource that it has changed."""
-        if self._transports is not None:
-            self._transports.announce_update(uri)
-
-    # --- tool objects ---
-
-    def register_tool(self, tool: MCPTool) -> None:
-        """Register one tool object under strict rules, or raise and register nothing."""
-        self._check_open()
-        objects.check_object(tool, self.registry.check_free)
-        checked = Tool.from_object(tool)
-        checked.check()
-        self._log(self.registry.add(checked, on_duplicate="error", rule=STRICT), logging.INFO)
-
-    def register_all_tools(self, tools: Iterable[MCPTool]) -> None:
-        """Register tool objects in order, stopping at the first that is refused."""
-        for tool in tools:
-            self.register_tool(tool)
-
-    @property
-    def _tools(self) -> dict[str, Any]:
-        """The registered objects by name."""
-        return {tool.name: tool.origin for tool in self.registry}
-
-    @property
-    def _registries(self) -> tuple[ToolRegistry, ...]:
-        return self.registry, self.resources, self.prompts
-
-    def _check_open(self) -> None:
-        if self._shutting_down:
-            raise RegistrationClosedError(STOPPING)
-        if self._running and not self.dynamic:
-            raise RegistrationClosedError(STARTED)
 
     # --- calls ---
 
@@ -505,6 +187,20 @@ class MCPServer(ServerFeatures):
         return await self.dispatcher.call(
             name, arguments, principal=principal, channel=channel, timeout_s=timeout_s
         )
+
+    async def read(self, uri: str, *, principal: Principal = LOCAL) -> list[dict[str, Any]]:
+        """Return the contents of a resource. Raises ToolNotFoundError, and CallError where reading fails."""
+        resource, values = self.dispatcher.find_resource(uri)
+        result = await self.dispatcher.run(resource, uri, values, kind="resource", principal=principal)
+        return [{"uri": uri, **item} for item in raise_failure(result).content]
+
+    async def get_prompt(
+        self, name: str, arguments: Mapping[str, str] | None = None, *, principal: Principal = LOCAL
+    ) -> list[dict[str, Any]]:
+        """Return the messages of a prompt. Raises ToolNotFoundError, or CallError where that fails."""
+        prompt = self.prompts.try_get(name)
+        result = await self.dispatcher.run(prompt, name, arguments, kind="prompt", principal=principal)
+        return raise_failure(result).content
 
     def forget(self, tool: Tool | Callable[..., Any] | str | None = None) -> None:
         """Drop the kept results of a tool with `cache_s`: by its name, or the function. None: of all tools.
@@ -857,3 +553,10 @@ class MCPServer(ServerFeatures):
                 await asyncio.gather(serving, ended, return_exceptions=True)
             if not serving.cancelled():
                 serving.result()  # raises the exception of the transport
+
+
+def raise_failure(result: Result) -> Result:
+    """Return a result, or raise the error that it reports."""
+    if result.is_error:
+        raise result.error or CallError(result.text)
+    return result

@@ -26,6 +26,7 @@ from toolcrib.catalog.lock import Lock
 from toolcrib.context import Answer, Completion, Form
 from toolcrib.errors import ConfigurationError, InvalidArgumentsError, RemoteError
 from toolcrib.policy import Audit, Limit, Policy, Rule
+from toolcrib.testing.golden import UPDATE
 
 VERSIONS = ("2026-07-28", "2025-06-18")
 """One protocol version of each era."""
@@ -345,7 +346,7 @@ def test_without_answers_the_client_cannot_be_asked(server: MCPServer) -> None:
 
 @pytest.fixture
 def golden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("CI", testing.UPDATE):
+    for name in ("CI", UPDATE):
         monkeypatch.delenv(name, raising=False)
     return tmp_path / "tools.golden.json"
 
@@ -394,9 +395,9 @@ def test_an_update_is_asked_for(golden: Path, monkeypatch: pytest.MonkeyPatch) -
     testing.assert_definitions(shop(), golden)
     testing.assert_definitions(shop(maximum=5), golden, update=True)
     testing.assert_definitions(shop(maximum=5), golden)
-    monkeypatch.setenv(testing.UPDATE, "1")
+    monkeypatch.setenv(UPDATE, "1")
     testing.assert_definitions(shop(maximum=6), golden)
-    monkeypatch.setenv(testing.UPDATE, "0")
+    monkeypatch.setenv(UPDATE, "0")
     testing.assert_definitions(shop(maximum=6), golden)
 
 
@@ -488,7 +489,7 @@ def test_the_samples_stand_it() -> None:
 def test_a_run_of_slow_tools_prints_its_progress_and_ends_at_its_limit(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(testing, "_PROGRESS_S", 0.2)
+    monkeypatch.setattr("toolcrib.testing.fuzzer._PROGRESS_S", 0.2)
     server = MCPServer()
 
     @server.tool
