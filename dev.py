@@ -154,7 +154,7 @@ def show_and_run(crib: list[str], arguments: list[str]) -> None:
 
 def test(bin_: Path, *arguments: str) -> None:
     run_side_by_side(
-        [str(bin_ / "python"), "-m", "tests.support.node"],  # the official suite and clients
+        [str(bin_ / "python"), "-m", "tests.support.system.node"],  # the official suite and clients
         [str(bin_ / "ruff"), "format", "--check", "--quiet", "."],
         [str(bin_ / "ruff"), "check", "--quiet", "."],
         [str(bin_ / "lint-imports"), "--no-cache"],

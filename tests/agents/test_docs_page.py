@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.support.server_processes import ROOT
+from tests.support.servers.server_processes import ROOT
 
 PAGE = ROOT / "docs" / "agents.md"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from tests.support import fork_server
-from tests.support.agents import LINE_MODEL
-from tests.support.model_endpoints import Endpoint, OpenAIVoice
-from tests.support.server_processes import ROOT, child_environment
+from tests.support.models.agent_tools import LINE_MODEL
+from tests.support.models.model_endpoints import Endpoint, OpenAIVoice
+from tests.support.servers.server_processes import ROOT, child_environment
+from tests.support.system import fork_server
 
 
 async def run(*arguments: str, stdin: str = "") -> tuple[int, str, str]:

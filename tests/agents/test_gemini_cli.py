@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.agents import Bench, collect, line_runner
+from tests.support.models.agent_tools import Bench, collect, line_runner
 from toolcrib.agents import Final, Token, ToolCall, ToolResult
 
 

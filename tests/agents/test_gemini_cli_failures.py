@@ -9,7 +9,7 @@ from contextlib import aclosing
 
 import pytest
 
-from tests.support.agents import QUICK, Bench, children, collect, is_gone, line_runner
+from tests.support.models.agent_tools import QUICK, Bench, children, collect, is_gone, line_runner
 from toolcrib.agents import AgentError, AgentRunner, Failure, Final, Limits, Token, ToolCall, ToolResult
 
 SHORT = Limits(turn_s=0.5, answer_s=20, tool_s=5)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.agents import QUICK, Bench, collect
-from tests.support.model_endpoints import VOICES, Endpoint, GeminiVoice, Reply, Voice, whole
-from tests.support.server_processes import ROOT
+from tests.support.models.agent_tools import QUICK, Bench, collect
+from tests.support.models.model_endpoints import VOICES, Endpoint, GeminiVoice, Reply, Voice, whole
+from tests.support.servers.server_processes import ROOT
 from toolcrib.agents import AgentRunner, Failure, Final, ToolCall, ToolResult
 
 every_voice = pytest.mark.parametrize("voice", VOICES, ids=lambda voice: voice.name)

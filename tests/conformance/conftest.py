@@ -9,9 +9,9 @@ import pytest
 
 from tests.conformance.server import HTTP_STACKS
 from tests.conformance.suite import Run, load, run_all, save, serving_lane
-from tests.support.node import Node, node
-from tests.support.server_processes import ServerProcess
-from tests.support.worker_lock import alone, shared_folder
+from tests.support.servers.server_processes import ServerProcess
+from tests.support.system.node import Node, node
+from tests.support.system.worker_lock import alone, shared_folder
 
 __all__ = ["node"]
 

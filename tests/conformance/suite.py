@@ -16,8 +16,8 @@ from typing import Any
 
 from tests.conformance.scenarios import PASSING
 from tests.conformance.server import HTTP_STACKS
-from tests.support.node import Node
-from tests.support.server_processes import ServerProcess, serving
+from tests.support.servers.server_processes import ServerProcess, serving
+from tests.support.system.node import Node
 
 SUITE = "@modelcontextprotocol/conformance"
 RUN_S = 180.0

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.node import Node, node
-from tests.support.sdk_servers import ROOT
+from tests.support.servers.sdk_servers import ROOT
+from tests.support.system.node import Node, node
 
 __all__ = ["node"]
 

@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.node import Node
-from tests.support.server_processes import ServerProcess, child_environment, serving
+from tests.support.servers.server_processes import ServerProcess, child_environment, serving
+from tests.support.system.node import Node
 
 INSPECTOR = ("@modelcontextprotocol/inspector", "clients", "launcher", "build", "index.js")
 MCPDO = ("@modelcontextprotocol/inspector", "clients", "mcpdo", "build", "mcp-bin.js")

@@ -11,7 +11,7 @@ from mcp.client.stdio import StdioServerParameters
 
 from tests.conformance.server import HTTP_STACKS
 from tests.conformance.story import STDIO_SERVER, Ears, answer, complete, list_roots, story_of, tell
-from tests.support.server_processes import ROOT, ServerProcess, child_environment
+from tests.support.servers.server_processes import ROOT, ServerProcess, child_environment
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 

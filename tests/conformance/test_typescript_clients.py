@@ -10,8 +10,8 @@ import pytest
 
 from tests.conformance.server import HTTP_STACKS
 from tests.conformance.story import STDIO_SERVER, story_of
-from tests.support.node import Node
-from tests.support.server_processes import ROOT, ServerProcess, child_environment
+from tests.support.servers.server_processes import ROOT, ServerProcess, child_environment
+from tests.support.system.node import Node
 
 RUN_S = 60.0
 ERAS = {"legacy": "2025-11-25", "auto": "2026-07-28"}

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.awkward_tools import AWKWARD, Awkward
-from tests.support.exported_schemas import forward, schema_of
+from tests.support.definitions.awkward_tools import AWKWARD, Awkward
+from tests.support.definitions.exported_schemas import forward, schema_of
 from toolcrib.catalog.export import Export, export
 from toolcrib.validation.validator import Validator
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.support.awkward_tools import AWKWARD
+from tests.support.definitions.awkward_tools import AWKWARD
 from toolcrib.catalog.export import EXPORTERS, export
 from toolcrib.errors import ToolNotFoundError
 

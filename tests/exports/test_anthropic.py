@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from tests.support.lazy_import import Later
+from tests.support.system.lazy_import import Later
 from toolcrib import Image, Result
 from toolcrib.catalog.export import ToolCall
 from toolcrib.content import text_block

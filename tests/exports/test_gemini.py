@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.lazy_import import Later
+from tests.support.system.lazy_import import Later
 from toolcrib import Result
 from toolcrib.catalog.export import ToolCall
 from toolcrib.content import text_block

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from tests.support.exported_schemas import is_strict_tool, name_of, schema_of
-from tests.support.lazy_import import Later
+from tests.support.definitions.exported_schemas import is_strict_tool, name_of, schema_of
+from tests.support.system.lazy_import import Later
 from toolcrib import Result
 from toolcrib.catalog.export import ToolCall
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.node import MissingError, Node, find_node
-from tests.support.requires import lack
+from tests.support.system.node import MissingError, Node, find_node
+from tests.support.system.requires import lack
 
 pytestmark = pytest.mark.long
 

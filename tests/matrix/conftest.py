@@ -12,7 +12,7 @@ _OUTCOMES = ("passed", "failed", "error", "xfailed", "xpassed")
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reports = [item for outcome in _OUTCOMES for item in terminalreporter.stats.get(outcome, ())]
-    rows = [_row(report) for report in reports if report.user_properties]
+    rows = [_row(report) for report in reports if getattr(report, "user_properties", None)]
     if not rows:
         return
     terminalreporter.section("matrix")

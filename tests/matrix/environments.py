@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from tests.support.requires import lack
-from tests.support.worker_lock import alone
+from tests.support.system.requires import lack
+from tests.support.system.worker_lock import alone
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = ROOT / ".matrix"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.matrix.environments import ROOT, Environment, floor_of, make_environment
-from tests.support.everyday_commands import check_list_and_call, serve_and_call
+from tests.support.system.everyday_commands import check_list_and_call, serve_and_call
 
 pytestmark = pytest.mark.skipif("TOOLCRIB_SOAK" not in os.environ, reason="a long run: python dev.py lowest")
 LOWEST = ROOT / "requirements" / "lowest.lock"

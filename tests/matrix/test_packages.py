@@ -20,7 +20,7 @@ import pytest
 
 from tests.matrix.differences import DIFFERENCES, compare
 from tests.matrix.environments import make_environment
-from tests.matrix.packages import FOLDER, PACKAGES, SITE, Package
+from tests.matrix.pypi_servers import FOLDER, PACKAGES, SITE, Package
 from tests.matrix.recording import record
 from tests.matrix.versions import Version
 

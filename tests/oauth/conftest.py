@@ -10,9 +10,9 @@ from urllib.request import Request, urlopen
 import httpx2
 import pytest
 
-from tests.support.node import OAUTH, MissingError, find_node
-from tests.support.requires import lack
-from tests.support.server_processes import ServerProcess, serving
+from tests.support.servers.server_processes import ServerProcess, serving
+from tests.support.system.node import OAUTH, MissingError, find_node
+from tests.support.system.requires import lack
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import httpx2
 import pytest
 
 from tests.oauth.conftest import AuthorizationServer
-from tests.support.server_processes import ServerProcess
-from tests.support.token_issuer import Clock, see
+from tests.support.servers.server_processes import ServerProcess
+from tests.support.servers.token_issuer import Clock, see
 from toolcrib.context import Principal
 from toolcrib.policy import OAuth
 from toolcrib.policy.auth.jwks import PAUSE_S, InvalidTokenError

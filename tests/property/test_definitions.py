@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
-from tests.support.definitions import giving, received_by, taking
+from tests.support.definitions.hints import giving, received_by, taking
 from toolcrib import Tool
 from toolcrib.validation.validator import check_schema
 

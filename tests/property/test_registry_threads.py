@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.small_tools import named
+from tests.support.definitions.small_tools import named
 from toolcrib import ToolAlreadyExistsError, ToolRegistry
 from toolcrib.registry.registry import Change
 

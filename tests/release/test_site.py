@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from bench.site import install_command
-from tests.support.worker_lock import alone, shared_folder
+from tests.support.system.worker_lock import alone, shared_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT_S = 120

@@ -18,7 +18,7 @@ import pytest
 from packaging.metadata import Metadata
 
 from dev import declared_version, tag_problem
-from tests.support.everyday_commands import check_list_and_call, run, serve_and_call
+from tests.support.system.everyday_commands import check_list_and_call, run, serve_and_call
 
 ROOT = Path(__file__).resolve().parents[2]
 OPTIONAL = {"mcp", "opentelemetry", "pytest"}

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.support.abusive_clients import Socket
-from tests.support.token_issuer import house
+from tests.support.clients.abusive_clients import Socket
+from tests.support.servers.token_issuer import key_server
 
-__all__ = ["house"]
+__all__ = ["key_server"]
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from fastmcp.exceptions import ToolError as FastError
 from fastmcp.server.middleware import Middleware
 from mcp.server.mcpserver import MCPServer as OfficialServer
 
-from tests.support.source_folders import forgotten_imports
+from tests.support.system.source_folders import forgotten_imports
 from toolcrib import MCPServer
 from toolcrib.cli import app
 from toolcrib.errors import ToolNotFoundError

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import fork_server
-from tests.support.serve_process import COMMAND, TIMEOUT_S, TOOLCRIB, Serving
+from tests.support.servers.serve_process import COMMAND, TIMEOUT_S, TOOLCRIB, Serving
+from tests.support.system import fork_server
 
 SDK = """
 from mcp.server.mcpserver import MCPServer

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.audit_logs import make_log, records
-from tests.support.serve_process import Serving, start, wait_until
+from tests.support.records.audit_logs import make_log, records
+from tests.support.servers.serve_process import Serving, start, wait_until
 
 TOOLS = """\
 from toolcrib import tool

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.http_servers import HTTP_STACKS, serving
-from tests.support.key_server import Keyed, Ring, call_modern, make_shop
-from tests.support.policy_server import (
+from tests.support.servers.http_servers import HTTP_STACKS, serving
+from tests.support.servers.key_server import Keyed, Ring, call_modern, make_shop
+from tests.support.servers.policy_server import (
     ANA,
     CONFIRM,
     LIVE,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.audit_logs import make_log, read_lines, replace_lines, restamp, verify
+from tests.support.records.audit_logs import make_log, read_lines, replace_lines, restamp, verify
 from toolcrib.policy.audit import open_log
 from toolcrib.policy.audit.record import NO_RECORD, TAIL, chain_entries, encode_entry, read_head
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.bad_tokens import BAD_TOKENS
-from tests.support.http_servers import HTTP_STACKS, Served, serving
-from tests.support.raw_http_client import Response
-from tests.support.token_issuer import KeyHouse, Mint
+from tests.support.clients.raw_http_client import Response
+from tests.support.hostile.bad_tokens import BAD_TOKENS
+from tests.support.servers.http_servers import HTTP_STACKS, Served, serving
+from tests.support.servers.token_issuer import KeyServer, Mint
 from toolcrib import MCPServer
 from toolcrib.policy import Auth, OAuth, Policy
 
@@ -37,7 +37,7 @@ class Door:
 
     served: Served
     mint: Mint
-    house: KeyHouse
+    key_server: KeyServer
     runs: list[str]
 
     def knock(self, *authorizations: str, more: Sequence[tuple[str, str]] = ()) -> Response:
@@ -55,10 +55,10 @@ class Door:
 
 @pytest.fixture(scope="module", params=HTTP_STACKS)
 def door(request: Any) -> Iterator[Door]:
-    house = KeyHouse()
-    thread = threading.Thread(target=house.serve_forever, args=(0.02,), daemon=True)
+    key_server = KeyServer()
+    thread = threading.Thread(target=key_server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
-    oauth = OAuth(issuer=house.origin, jwks_uri=house.jwks_uri, resource=RESOURCE, scopes=["read"])
+    oauth = OAuth(issuer=key_server.origin, jwks_uri=key_server.jwks_uri, resource=RESOURCE, scopes=["read"])
     auth = Auth(oauth=[oauth], max_failures="1000000/min")
     runs: list[str] = []
     server = MCPServer("guarded", policy=Policy(auth=auth))
@@ -70,10 +70,10 @@ def door(request: Any) -> Iterator[Door]:
         return "ran"
 
     with serving(request.param, server) as served:
-        yield Door(served, Mint(house.origin, resource=RESOURCE), house, runs)
+        yield Door(served, Mint(key_server.origin, resource=RESOURCE), key_server, runs)
         assert served.complaints == []
-    house.shutdown()
-    house.server_close()
+    key_server.shutdown()
+    key_server.server_close()
     thread.join()
 
 
@@ -163,5 +163,5 @@ def test_a_token_is_not_read_from_anywhere_else(door: Door) -> None:
 
 
 def test_however_many_bad_tokens_come_keys_are_hardly_asked_for(door: Door) -> None:
-    assert len(door.house.visits) < 20  # one in ten seconds, however long all of this took
-    assert set(door.house.visits) == {"/keys"}
+    assert len(door.key_server.visits) < 20  # one in ten seconds, however long all of this took
+    assert set(door.key_server.visits) == {"/keys"}

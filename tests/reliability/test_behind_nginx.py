@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.certificates import make_certificate
-from tests.support.requires import lack
-from tests.support.serve_process import TOOLCRIB, Serving
+from tests.support.servers.serve_process import TOOLCRIB, Serving
+from tests.support.system.certificates import make_certificate
+from tests.support.system.requires import lack
 from toolcrib.client import Client
 from toolcrib.context import Answer, Question
 from toolcrib.errors import TransportError

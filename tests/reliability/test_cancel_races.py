@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.policy_server import LIVE, MODERN, Voice
-from tests.unit.policy.quota.support import Clocks, VirtualLoop
+from tests.support.servers.policy_server import LIVE, MODERN, Voice
+from tests.unit.policy.quota.machines import Clocks, VirtualLoop
 from toolcrib import Context, MCPServer, ToolError
 from toolcrib.context import Answer, NullChannel, Principal, Question, Reply
 from toolcrib.errors import CannotAskError

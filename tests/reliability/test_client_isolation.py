@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.abusive_clients import Socket
-from tests.support.http_servers import Served, serving
-from tests.support.key_server import MODERN, Ring
+from tests.support.clients.abusive_clients import Socket
+from tests.support.servers.http_servers import Served, serving
+from tests.support.servers.key_server import MODERN, Ring
 from toolcrib import Context, MCPServer, ToolError
 from toolcrib.policy import Audit, Auth, Limit, Policy, Rule
 from toolcrib.policy.audit import open_log

@@ -9,7 +9,7 @@ import random
 import pytest
 
 from tests.unit.policy.quota.conftest import *  # noqa: F403 - the stores and their fixtures
-from tests.unit.policy.quota.support import Clocks, count_admitted, enter, refused
+from tests.unit.policy.quota.machines import Clocks, count_admitted, enter, refused
 from toolcrib.config.settings import DAY_S
 from toolcrib.policy import Limit
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import AfterValidator, BaseModel, ConfigDict, PlainValidator, model_validator
 
-from tests.support.policy_server import YES, Voice
+from tests.support.servers.policy_server import YES, Voice
 from toolcrib import MCPServer
 from toolcrib.policy import Policy, Rule
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.abusive_clients import HTTP_STACKS, Served, Socket, call, post, served
-from tests.support.key_server import Ring
+from tests.support.clients.abusive_clients import HTTP_STACKS, Served, Socket, call, post, served
+from tests.support.servers.key_server import Ring
 
 IS_LONG = bool(os.environ.get("TOOLCRIB_SOAK"))
 KB, MB = 1, 1024

@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.node import CONFORMANCE, Node, node
-from tests.support.odd_requests import LEGACY, Draft, draw
-from tests.support.raw_http_client import JSON_HEADERS, ClosedError, Peer, Response
-from tests.support.reviewed_differences import REVIEWED, find_reviewed
-from tests.support.server_processes import serving
+from tests.support.clients.raw_http_client import JSON_HEADERS, ClosedError, Peer, Response
+from tests.support.clients.reviewed_differences import REVIEWED, find_reviewed
+from tests.support.hostile.odd_requests import LEGACY, Draft, draw
+from tests.support.servers.server_processes import serving
+from tests.support.system.node import CONFORMANCE, Node, node
 
 pytestmark = pytest.mark.row("I4")
 
@@ -105,7 +105,7 @@ def servers(node: Node) -> Iterator[dict[str, Server]]:
     script = str(CONFORMANCE / "rival.mjs")
     with ExitStack() as stack:
         started = {
-            name: stack.enter_context(serving("-m", "tests.support.peer_servers", name, "{port}"))
+            name: stack.enter_context(serving("-m", "tests.support.servers.peer_servers", name, "{port}"))
             for name in NAMES
         }
         started[TYPESCRIPT] = stack.enter_context(serving(script, "{port}", program=str(node.program)))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.abusive_clients import HTTP_STACKS, Served, Socket, call, post, served
+from tests.support.clients.abusive_clients import HTTP_STACKS, Served, Socket, call, post, served
 
 pytestmark = [pytest.mark.row("E6"), pytest.mark.usefixtures("hangs_up")]
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.audit_logs import ManualClocks, entries, make_writer, verify
-from tests.support.catalogs import ADAPTER, MODELS
-from tests.support.failing_io import FAULTS, Faults, FaultyOS, faulty_connect, faulty_open
-from tests.support.source_folders import write
+from tests.support.hostile.faults import FAULTS, Faults, FaultyOS, faulty_connect, faulty_open
+from tests.support.records.audit_logs import ManualClocks, entries, make_writer, verify
+from tests.support.records.catalogs import ADAPTER, MODELS
+from tests.support.system.source_folders import write
 from toolcrib import build_catalog, get_catalog_cached
 from toolcrib.config import atomic_file
 from toolcrib.policy.audit import checkpoints, open_log, store

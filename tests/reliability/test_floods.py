@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.abusive_clients import Socket, percentile, post, served
-from tests.support.flood_server import make_server
-from tests.support.http_servers import HTTP_STACKS, Served, serving
-from tests.support.key_server import Ring, make_shop
-from tests.support.stdio_program import Program
+from tests.support.clients.abusive_clients import Socket, percentile, post, served
+from tests.support.servers.flood_server import make_server
+from tests.support.servers.http_servers import HTTP_STACKS, Served, serving
+from tests.support.servers.key_server import Ring, make_shop
+from tests.support.servers.stdio_program import Program
 from toolcrib.context import LOCAL, Principal
 from toolcrib.protocol import Peer, PendingRequest
 from toolcrib.protocol.sessions import MAX_PER_PRINCIPAL as SESSIONS_EACH
@@ -57,7 +57,7 @@ def post_listen(id_: int) -> bytes:
 
 @pytest.fixture(params=HTTP_STACKS)
 def flooded(request: Any) -> Iterator[Program]:
-    with Program(request.param, "tests.support.flood_server") as program:
+    with Program(request.param, "tests.support.servers.flood_server") as program:
         yield program
         assert "Traceback" not in program.errors
 

@@ -12,12 +12,12 @@ from collections import Counter
 import pytest
 
 from tests.reliability.test_hostile_definitions import BENIGN
-from tests.support.benign_definitions import benign_definitions
-from tests.support.hostile_descriptions import DESCRIPTIONS
-from tests.support.hostile_words import PLACES, hard_cases, place, soft_cases
-from tests.support.hostile_words_second import SECOND
-from tests.support.hostile_words_third import THIRD
-from tests.support.hostile_words_unseen import UNSEEN
+from tests.support.hostile.benign_definitions import benign_definitions
+from tests.support.hostile.descriptions import DESCRIPTIONS
+from tests.support.hostile.words import PLACES, hard_cases, place, soft_cases
+from tests.support.hostile.words_second import SECOND
+from tests.support.hostile.words_third import THIRD
+from tests.support.hostile.words_unseen import UNSEEN
 from toolcrib import DefinitionError, MCPServer
 from toolcrib.catalog.lint import inspect_tools
 from toolcrib.catalog.lint.table import SUSPICION_RULES, SUSPICIONS

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.support import fork_server
-from tests.support.fake_mcp_server import posing
-from tests.support.pseudo_terminal import run_on_terminal
+from tests.support.servers.fake_mcp_server import posing
+from tests.support.system import fork_server
+from tests.support.system.pseudo_terminal import run_on_terminal
 
 HARM = "\x1b]0;title\x07\x1b[2J\x1b[45m\x9b31m\x7f\x00\x08\r\u202e\u2066\u200b\u2060\ufeff\U000e0041\u034f"
 HARMFUL = frozenset(HARM) - {"[", "]", ";", "m"} - set("0123456789titleJ")

@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 
 import toolcrib
-from tests.support import scan_timing as scanning
-from tests.support.hostile_sources import write_hostile, write_special
-from tests.support.machine_speed import slowdown
-from tests.support.requires import lack
+from tests.support.hostile.sources import write_hostile, write_special
+from tests.support.scanning import scan_timing as scanning
+from tests.support.system.machine_speed import slowdown
+from tests.support.system.requires import lack
 
 pytestmark = pytest.mark.row("C4")
 

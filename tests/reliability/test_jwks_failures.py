@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.token_issuer import RESOURCE, Clock, KeyHouse, Mint, Page, make_key, publish, see
+from tests.support.servers.token_issuer import RESOURCE, Clock, KeyServer, Mint, Page, make_key, publish, see
 from toolcrib.context import Principal
 from toolcrib.policy import OAuth
 from toolcrib.policy.auth.jwks import InvalidTokenError, KeysUnavailableError
@@ -31,13 +31,13 @@ def now() -> Clock:
 
 
 @pytest.fixture
-def issuer(house: KeyHouse, now: Clock) -> Issuer:
-    return Issuer(OAuth(issuer=house.origin, jwks_uri=house.jwks_uri), resource=RESOURCE, now=now)
+def issuer(key_server: KeyServer, now: Clock) -> Issuer:
+    return Issuer(OAuth(issuer=key_server.origin, jwks_uri=key_server.jwks_uri), resource=RESOURCE, now=now)
 
 
 @pytest.fixture
-def mint(house: KeyHouse) -> Mint:
-    return Mint(house.origin)
+def mint(key_server: KeyServer) -> Mint:
+    return Mint(key_server.origin)
 
 
 async def outcome(issuer: Issuer, token: str) -> str:
@@ -74,7 +74,7 @@ async def watching() -> AsyncIterator[Callable[[], float]]:
         task.cancel()
 
 
-def break_down(house: KeyHouse, how: str) -> None:
+def break_down(key_server: KeyServer, how: str) -> None:
     pages = {
         "an error": Page(b"", 500),
         "gone": Page(b"", 404),
@@ -83,13 +83,13 @@ def break_down(house: KeyHouse, how: str) -> None:
         "no keys": Page({"keys": []}),
         "keys of the wrong kind": Page({"keys": [{"kty": "oct", "k": "AAAA", "kid": "one"}]}),
         "private keys": Page({"keys": [make_key().as_dict(private=True)]}),
-        "a redirect": Page(b"", 302, {"Location": f"{house.origin}/elsewhere"}),
+        "a redirect": Page(b"", 302, {"Location": f"{key_server.origin}/elsewhere"}),
         "50 MB": Page(b" " * (50 * MB)),
         "bombs": Page(b"[" * 200_000),
         "unpacks to more": Page(b"x" * 100, headers={"Content-Encoding": "gzip"}),
     }
-    house.pages["/keys"] = pages[how]
-    house.pages["/elsewhere"] = Page(publish(make_key(), make_key(kid="two")))
+    key_server.pages["/keys"] = pages[how]
+    key_server.pages["/elsewhere"] = Page(publish(make_key(), make_key(kid="two")))
 
 
 BROKEN = (
@@ -109,32 +109,32 @@ BROKEN = (
 
 @pytest.mark.parametrize("how", BROKEN)
 async def test_without_keys_nobody_gets_in_and_nobody_is_called_a_liar(
-    house: KeyHouse, issuer: Issuer, mint: Mint, now: Clock, how: str
+    key_server: KeyServer, issuer: Issuer, mint: Mint, now: Clock, how: str
 ) -> None:
-    break_down(house, how)
+    break_down(key_server, how)
     async with watching() as standstill_s:
         for at in (0.0, 9.9, 10.0, 19.9):
             now.at = at
             assert [await outcome(issuer, mint()) for _ in range(20)] == ["KeysUnavailableError"] * 20
         assert standstill_s() < 0.5
-    assert house.visits == ["/keys"] * 2
-    house.publish(make_key())
+    assert key_server.visits == ["/keys"] * 2
+    key_server.publish(make_key())
     now.at = 20.0
     assert await outcome(issuer, mint()) == "oauth:ana"
 
 
 @pytest.mark.parametrize("how", BROKEN)
 async def test_known_keys_serve_on_for_a_day(
-    house: KeyHouse, issuer: Issuer, mint: Mint, now: Clock, how: str
+    key_server: KeyServer, issuer: Issuer, mint: Mint, now: Clock, how: str
 ) -> None:
     assert await outcome(issuer, mint()) == "oauth:ana"
-    break_down(house, how)
-    house.visits.clear()
+    break_down(key_server, how)
+    key_server.visits.clear()
     for at in (1.0, HOUR_S - 1, HOUR_S, 2 * HOUR_S, DAY_S - 1):
         now.at = at
         assert await outcome(issuer, mint()) == "oauth:ana"
         await issuer.prefetch_keys()  # waits for what goes on in the background
-    assert house.visits == ["/keys"] * 3  # not a second after another
+    assert key_server.visits == ["/keys"] * 3  # not a second after another
     now.at = DAY_S
     assert await outcome(issuer, mint()) == "KeysUnavailableError"
 
@@ -152,58 +152,58 @@ async def test_an_issuer_that_is_down_costs_next_to_nothing(now: Clock) -> None:
 
 
 async def test_a_slow_issuer_is_waited_for_two_seconds_by_all_together(
-    house: KeyHouse, issuer: Issuer, mint: Mint
+    key_server: KeyServer, issuer: Issuer, mint: Mint
 ) -> None:
-    house.pages["/keys"].holds = True
+    key_server.pages["/keys"].holds = True
     begin = time.perf_counter()
     async with watching() as standstill_s:
         found = await asyncio.gather(*(outcome(issuer, mint()) for _ in range(50)))
         assert standstill_s() < 0.5
     assert set(found) == {"KeysUnavailableError"}
     assert 1.9 < time.perf_counter() - begin < 3.0
-    assert house.visits == ["/keys"]
+    assert key_server.visits == ["/keys"]
 
 
 async def test_whoever_has_known_keys_does_not_wait_for_a_slow_issuer(
-    house: KeyHouse, issuer: Issuer, mint: Mint, now: Clock
+    key_server: KeyServer, issuer: Issuer, mint: Mint, now: Clock
 ) -> None:
     assert await outcome(issuer, mint()) == "oauth:ana"
-    house.pages["/keys"].holds = True
+    key_server.pages["/keys"].holds = True
     now.at = 0.9 * HOUR_S
     for _ in range(20):
         assert isinstance(issuer.verify(mint()), Principal)
-    house.released.set()
+    key_server.released.set()
     await issuer.prefetch_keys()
-    assert house.visits == ["/keys"] * 2
+    assert key_server.visits == ["/keys"] * 2
 
 
 async def test_a_storm_of_unknown_keys_is_one_fetch_in_ten_seconds(
-    house: KeyHouse, issuer: Issuer, mint: Mint, now: Clock
+    key_server: KeyServer, issuer: Issuer, mint: Mint, now: Clock
 ) -> None:
     await issuer.prefetch_keys()
-    forged = Mint(house.origin, make_key(kid="two"))
+    forged = Mint(key_server.origin, make_key(kid="two"))
     for second in range(60):
         now.at = float(second)
         tokens = [forged({"kid": f"{second}-{number}"}) for number in range(3)]
         found = await asyncio.gather(*(outcome(issuer, token) for token in tokens))
         assert set(found) == {"InvalidTokenError"}
         assert await outcome(issuer, mint()) == "oauth:ana"
-    assert len(house.visits) == 6
+    assert len(key_server.visits) == 6
 
 
 async def test_rotation_is_noticed_by_the_first_token_of_the_new_key(
-    house: KeyHouse, issuer: Issuer, mint: Mint, now: Clock
+    key_server: KeyServer, issuer: Issuer, mint: Mint, now: Clock
 ) -> None:
     old = mint()
     assert await outcome(issuer, old) == "oauth:ana"
-    fresh = Mint(house.origin, make_key(kid="two"))
-    house.publish(fresh.key, make_key())
+    fresh = Mint(key_server.origin, make_key(kid="two"))
+    key_server.publish(fresh.key, make_key())
     now.at = 10.0
     found = await asyncio.gather(*(outcome(issuer, fresh(sub=f"u{number}")) for number in range(50)))
     assert found == [f"oauth:u{number}" for number in range(50)]
     assert await outcome(issuer, old) == "oauth:ana"
-    assert house.visits == ["/keys"] * 2
-    house.publish(fresh.key)
+    assert key_server.visits == ["/keys"] * 2
+    key_server.publish(fresh.key)
     now.at = 10.0 + 0.8 * HOUR_S
     assert await outcome(issuer, old) == "oauth:ana"
     await issuer.prefetch_keys()
@@ -211,9 +211,9 @@ async def test_rotation_is_noticed_by_the_first_token_of_the_new_key(
 
 
 async def test_the_answer_says_when_to_come_back(
-    house: KeyHouse, issuer: Issuer, mint: Mint, now: Clock
+    key_server: KeyServer, issuer: Issuer, mint: Mint, now: Clock
 ) -> None:
-    house.pages.clear()
+    key_server.pages.clear()
     await issuer.prefetch_keys()
     now.at = 4.0
     with pytest.raises(KeysUnavailableError) as caught:

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import fork_server
-from tests.support.audit_logs import make_writer, verify
+from tests.support.records.audit_logs import make_writer, verify
+from tests.support.system import fork_server
 from toolcrib.policy.audit import open_log
 
 pytestmark = pytest.mark.row("G1")

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.http_servers import HTTP_STACKS, serving
-from tests.support.raw_http_client import request
+from tests.support.clients.raw_http_client import request
+from tests.support.servers.http_servers import HTTP_STACKS, serving
 from toolcrib import Context, MCPServer, ToolNotFoundError
 from toolcrib.context import Principal
 from toolcrib.logs import LineHandler, make_formatter

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.server_starts import ROOT
+from tests.support.servers.server_starts import ROOT
 
 SERVER = '''
 import asyncio, signal, sys
@@ -28,7 +28,7 @@ async def cancel_all() -> str:
 
 
 if __name__ == "__main__":
-    from tests.support.server_starts import run
+    from tests.support.servers.server_starts import run
 
     run(server)
 '''

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tests.support.abusive_clients import HTTP_STACKS, Socket, call, served
+from tests.support.clients.abusive_clients import HTTP_STACKS, Socket, call, served
 
 SOAK = pytest.mark.skipif(not os.environ.get("TOOLCRIB_SOAK"), reason="a long test: python dev.py soak")
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.small_tools import names
-from tests.support.source_folders import forgotten_imports, write
+from tests.support.definitions.small_tools import names
+from tests.support.system.source_folders import forgotten_imports, write
 from toolcrib import MCPServer, Tool, ToolAlreadyExistsError
 from toolcrib.catalog.lint import inspect_tools
 from toolcrib.errors import BatchError

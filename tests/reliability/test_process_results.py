@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import hostile_process, process_kinds
+from tests.support.definitions import process_kinds
+from tests.support.hostile import process_tools as hostile_process
 from toolcrib import MCPServer
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="looks for pipes as POSIX has them")

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.http_servers import HTTP_STACKS, serving
+from tests.support.servers.http_servers import HTTP_STACKS, serving
 from tests.wire.cases import NEWEST_LEGACY, call, encode, legacy
-from tests.wire.speech import post_modern
+from tests.wire.sending import post_modern
 from toolcrib import MCPServer
 from toolcrib.content import Result
 from toolcrib.context import Principal

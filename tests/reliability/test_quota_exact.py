@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from tests.unit.policy.quota.conftest import patient  # noqa: F401 - a fixture
-from tests.unit.policy.quota.support import Crowd, hammer
+from tests.unit.policy.quota.machines import Crowd, hammer
 from toolcrib import MCPServer
 from toolcrib.errors import ThrottledError
 from toolcrib.policy import Limit, Policy
@@ -109,7 +109,7 @@ def test_d4_threads_that_call_one_server_are_let_in_exactly() -> None:
 PROCESS = """
 import asyncio, json, sys
 from pathlib import Path
-from tests.unit.policy.quota.support import Crowd, hammer
+from tests.unit.policy.quota.machines import Crowd, hammer
 from toolcrib.policy.quota import Quota, sqlite_store as sqlite
 from toolcrib.policy import Limit, Policy
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.unit.policy.quota.support import ANA, BEN, OTHER, REPORT, Clocks, VirtualLoop, enter, quota_of
+from tests.unit.policy.quota.machines import ANA, BEN, OTHER, REPORT, Clocks, VirtualLoop, enter, quota_of
 from toolcrib import Tool
 from toolcrib.context import Principal
 from toolcrib.errors import ThrottledError

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from tests.support import fork_server
-from tests.support.abusive_clients import HTTP_STACKS, SCRIPT, Served, Socket, call, post, served
-from tests.support.raw_http_client import Peer
-from tests.support.serve_process import COMMAND
+from tests.support.clients.abusive_clients import HTTP_STACKS, SCRIPT, Served, Socket, call, post, served
+from tests.support.clients.raw_http_client import Peer
+from tests.support.servers.serve_process import COMMAND
+from tests.support.system import fork_server
 from toolcrib.policy.audit import open_log
 
 pytestmark = [pytest.mark.row("B5", "E6", "G10"), pytest.mark.usefixtures("hangs_up")]

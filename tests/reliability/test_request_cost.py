@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from tests.support import minimal_client as sender
-from tests.support.costly_requests import CORPUS, call, post
-from tests.support.http_servers import HTTP_STACKS
-from tests.support.stdio_program import Program
+from tests.support.clients import minimal_client as sender
+from tests.support.hostile.costly_requests import CORPUS, call, post
+from tests.support.servers.http_servers import HTTP_STACKS
+from tests.support.servers.stdio_program import Program
 
 pytestmark = pytest.mark.row("F8")
 
@@ -34,7 +34,7 @@ class Scales:
     """A server and a client, and what each has used."""
 
     def __init__(self, http_stack: str) -> None:
-        self._program = Program(http_stack, "tests.support.cost_server")
+        self._program = Program(http_stack, "tests.support.servers.cost_server")
         command = [sys.executable, sender.__file__, str(self._program.port)]
         self._client = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._tasks = Path(f"/proc/{self._program._process.pid}/task")

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from tests.support.abusive_clients import HTTP_STACKS, Socket, call, served
+from tests.support.clients.abusive_clients import HTTP_STACKS, Socket, call, served
 
 HONEST_CALLS = 100_000 if os.environ.get("TOOLCRIB_SOAK") else 1_008
 """Over each of the stacks."""

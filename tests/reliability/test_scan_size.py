@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import source_corpus
+from tests.support.scanning import source_corpus
 from toolcrib.sources.scan import scan
 
 MAX_MB = 300

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.reliability.bombs import BOMBS
-from tests.support.machine_speed import slowdown
+from tests.support.system.machine_speed import slowdown
 
 pytestmark = pytest.mark.row("C2")
 

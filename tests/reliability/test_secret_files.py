@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import fork_server
-from tests.support.requires import lack
-from tests.support.serve_process import SOURCES, start
+from tests.support.servers.serve_process import SOURCES, start
+from tests.support.system import fork_server
+from tests.support.system.requires import lack
 
 NO_CHANNEL = 65534
 WATCHED = """\

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.http_servers import Served, serving
-from tests.support.otel_recorder import Traces, open_traces
-from tests.support.raw_http_client import Response, request
+from tests.support.clients.raw_http_client import Response, request
+from tests.support.records.otel_recorder import Traces, open_traces
+from tests.support.servers.http_servers import Served, serving
 from toolcrib import MCPServer, ToolError
 from toolcrib.logs import LineHandler, make_formatter
 from toolcrib.policy import Audit, Auth, Limit, Policy, Rule, Telemetry

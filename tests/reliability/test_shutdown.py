@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.abusive_clients import HTTP_STACKS, SCRIPT, Socket, call, served
+from tests.support.clients.abusive_clients import HTTP_STACKS, SCRIPT, Socket, call, served
 
 SOAK = pytest.mark.skipif(not os.environ.get("TOOLCRIB_SOAK"), reason="a long test: python dev.py soak")
 

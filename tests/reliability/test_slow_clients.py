@@ -14,7 +14,7 @@ from contextlib import suppress
 
 import pytest
 
-from tests.support.abusive_clients import Served, Socket, call, percentile, served
+from tests.support.clients.abusive_clients import Served, Socket, call, percentile, served
 
 IS_LONG = bool(os.environ.get("TOOLCRIB_SOAK"))
 SOAK = pytest.mark.skipif(not IS_LONG, reason="a long test: python dev.py soak")

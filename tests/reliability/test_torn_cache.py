@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.catalogs import ADAPTER, MODELS
-from tests.support.source_folders import write
+from tests.support.records.catalogs import ADAPTER, MODELS
+from tests.support.system.source_folders import write
 from toolcrib import build_catalog, get_catalog_cached
 from toolcrib.catalog.cache import unseal
 

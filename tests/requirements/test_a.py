@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.small_tools import named, names
-from tests.support.source_folders import forgotten_imports, write
+from tests.support.definitions.small_tools import named, names
+from tests.support.system.source_folders import forgotten_imports, write
 from toolcrib import Context, MCPServer, Tool, ToolRegistry, collect
 from toolcrib.catalog.lint import inspect_tools
 from toolcrib.errors import InvalidNameError, RegistrationClosedError, ToolTimeoutError

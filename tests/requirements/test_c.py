@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tests.support.catalogs import mark
+from tests.support.records.catalogs import mark
 from toolcrib import build_catalog, get_catalog_cached
 from toolcrib.catalog.build import catalog_findings
 from toolcrib.cli import app

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.support.agents import Bench, line_runner
+from tests.support.models.agent_tools import Bench, line_runner
 from toolcrib.agents import AgentRunner, SessionCtx
 from toolcrib.catalog.build import build_catalog
 

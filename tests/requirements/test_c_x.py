@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.source_folders import write
+from tests.support.system.source_folders import write
 from toolcrib import MCPServer, ToolRegistry, build_catalog, get_catalog_cached
 from toolcrib.validation import codec
 

@@ -12,8 +12,8 @@ import pydantic
 import pytest
 from pydantic import Field
 
-from tests.support.api_server import WeatherApp
-from tests.support.definitions import definition_of, schema_of
+from tests.support.definitions.hints import definition_of, schema_of
+from tests.support.servers.api_server import WeatherApp
 from toolcrib import InvalidArgumentsError, MCPServer, Tool, ToolRegistry
 from toolcrib.errors import InvalidSchemaError
 from toolcrib.registry.selection import tags_of

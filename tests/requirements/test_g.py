@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.support import fork_server
-from tests.support.serve_process import COMMAND
-from tests.support.small_tools import named, names
-from tests.support.source_folders import write
+from tests.support.definitions.small_tools import named, names
+from tests.support.servers.serve_process import COMMAND
+from tests.support.system import fork_server
+from tests.support.system.source_folders import write
 from toolcrib import Application, MCPServer, ToolAlreadyExistsError, tool
 from toolcrib.errors import BatchError, ConfigurationError
 

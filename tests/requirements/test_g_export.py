@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.exported_schemas import schema_of
+from tests.support.definitions.exported_schemas import schema_of
 from toolcrib import Tool
 from toolcrib.catalog.export import EXPORTERS, export
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.serve_process import Serving
+from tests.support.servers.serve_process import Serving
 from toolcrib.client import Client
 
 TOOLS = 'from toolcrib import tool\n\n@tool\ndef say() -> str:\n    """Say."""\n    return "old"\n'

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import toolcrib
-from tests.support.import_results import SCANNED
+from tests.support.scanning.import_results import SCANNED
 
 SOURCE = Path(toolcrib.__file__).parents[1]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.document_z import Memory, refuse
-from tests.support.http_servers import HTTP_STACKS, serving
-from tests.support.key_server import Ring, ask_modern, call_modern, make_shop
-from tests.support.policy_server import ANA, BEN, CONFIRM, YES, Bench, Voice, open_bench, until
+from tests.support.definitions.document_z import Memory, refuse
+from tests.support.servers.http_servers import HTTP_STACKS, serving
+from tests.support.servers.key_server import Ring, ask_modern, call_modern, make_shop
+from tests.support.servers.policy_server import ANA, BEN, CONFIRM, YES, Bench, Voice, open_bench, until
 from toolcrib import MCPServer
 from toolcrib.context import Principal
 from toolcrib.errors import ToolNotFoundError

@@ -8,8 +8,16 @@ from typing import Any
 
 import pytest
 
-from tests.support.document_t import ADD, HELLO, SAMPLES, SCHEMA, handle_add, handle_hello, sample_entry
-from tests.support.source_folders import forgotten_imports, write
+from tests.support.definitions.document_t import (
+    ADD,
+    HELLO,
+    SAMPLES,
+    SCHEMA,
+    handle_add,
+    handle_hello,
+    sample_entry,
+)
+from tests.support.system.source_folders import forgotten_imports, write
 from toolcrib import MCPServer, ToolNotFoundError, tool
 from toolcrib.definition import ToolDefinition
 

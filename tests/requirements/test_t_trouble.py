@@ -11,8 +11,8 @@ from unittest.mock import ANY
 
 import pytest
 
-from tests.support.document_t import ADD, HELLO, SAMPLES, handle_add, handle_hello, sample_entry
-from tests.support.source_folders import forgotten_imports, write
+from tests.support.definitions.document_t import ADD, HELLO, SAMPLES, handle_add, handle_hello, sample_entry
+from tests.support.system.source_folders import forgotten_imports, write
 from toolcrib import Context, MCPServer, ToolError, collect, validate_tool_definition, validate_tool_schema
 from toolcrib.catalog.lint import inspect_tools
 

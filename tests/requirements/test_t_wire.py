@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.document_t import SAMPLES
-from tests.support.serve_process import Serving
+from tests.support.definitions.document_t import SAMPLES
+from tests.support.servers.serve_process import Serving
 from toolcrib import MCPServer
 from toolcrib.validation.validator import Validator
 

@@ -6,9 +6,7 @@ import logging
 
 import pytest
 
-from tests.support.api_server import API, WeatherApp, api  # noqa: F401 - a fixture
-from tests.support.definitions import codes, definition_of
-from tests.support.document_u import (
+from tests.support.definitions.document_u import (
     CREATE_ISSUE,
     GET_WEATHER,
     GitHubApp,
@@ -18,6 +16,8 @@ from tests.support.document_u import (
     create_issue,
     without_output,
 )
+from tests.support.definitions.hints import codes, definition_of
+from tests.support.servers.api_server import API, WeatherApp, api  # noqa: F401 - a fixture
 from toolcrib import APIApplication, MCPServer, Tool, ToolAlreadyExistsError, ToolRegistry
 from toolcrib.catalog.lint import inspect_tools
 from toolcrib.errors import SourceError

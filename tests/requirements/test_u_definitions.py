@@ -7,9 +7,16 @@ from typing import Any, Literal, Optional, Union
 
 import pytest
 
-from tests.support.api_server import WeatherApp
-from tests.support.definitions import definition_of, schema_of
-from tests.support.document_u import CREATE_ISSUE, GOOGLE, NUMPY, REST, create_issue, without_output
+from tests.support.definitions.document_u import (
+    CREATE_ISSUE,
+    GOOGLE,
+    NUMPY,
+    REST,
+    create_issue,
+    without_output,
+)
+from tests.support.definitions.hints import definition_of, schema_of
+from tests.support.servers.api_server import WeatherApp
 from toolcrib import MCPServer, Tool, ToolDefinition
 from toolcrib.schema.docstrings import parse_docstring
 

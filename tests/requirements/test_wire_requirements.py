@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.stdio_program import Program
+from tests.support.servers.stdio_program import Program
 from tests.wire.cases import call, encode, legacy, message, modern
 from toolcrib import MCPServer, ToolError, ToolNotFoundError
 from toolcrib.transports.pipe import Pipe

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.api_server import API
-from tests.support.document_z import Memory, Without
-from tests.support.small_tools import broken, named, names
+from tests.support.definitions.document_z import Memory, Without
+from tests.support.definitions.small_tools import broken, named, names
+from tests.support.servers.api_server import API
 from toolcrib import (
     APIApplication,
     MCPServer,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.document_z import SCHEMA, VALID, Memory, Without, refuse
+from tests.support.definitions.document_z import SCHEMA, VALID, Memory, Without, refuse
 from toolcrib import MCPServer, MCPTool
 
 SCENARIOS = Path(__file__).resolve().parents[1] / "unit" / "mcp" / "test_mcp_server_register_tool.py"

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.document_z import SCHEMA, VALID, Memory
-from tests.support.source_folders import forgotten_imports, write
+from tests.support.definitions.document_z import SCHEMA, VALID, Memory
+from tests.support.system.source_folders import forgotten_imports, write
 from toolcrib import MCPServer, Tool, ToolAlreadyExistsError, ToolNotFoundError
 from toolcrib.errors import DefinitionError
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.manual_clock import Clock
+from tests.support.system.manual_clock import Clock
 from toolcrib.state.sqlite import file as sqlite_file
 from toolcrib.state.sqlite.file import NS
 from toolcrib.state.sqlite.state import SQLiteState

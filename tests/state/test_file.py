@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.state.conftest import Machine
-from tests.state.test_tasks import create, status_of
+from tests.state.test_task_store import create, status_of
 from toolcrib.state.base import StateUnavailable
 from toolcrib.state.sqlite import file as sqlite_file
 from toolcrib.state.sqlite.state import SQLiteState

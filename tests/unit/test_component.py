@@ -8,7 +8,7 @@ from typing import Any, LiteralString, NewType
 
 import pytest
 
-from tests.support.definitions import received_by
+from tests.support.definitions.hints import received_by
 from toolcrib import DefinitionError, MCPServer, MCPTool, Tool, ToolOptions, tool
 from toolcrib.component import is_marked, is_tool_object, marked_options, read_tool_object
 from toolcrib.errors import InvalidSchemaError, InvalidSignatureError, InvalidToolError

@@ -16,7 +16,7 @@ import yaml
 from click.testing import CliRunner
 
 from bench.architecture import render_tree
-from tests.support.pages import Page
+from tests.support.docs.pages import Page
 from toolcrib.cli import COMMANDS, app
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import fork_server
+from tests.support.system import fork_server
 from toolcrib import MCPServer
 from toolcrib.context import Answer
 

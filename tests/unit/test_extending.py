@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import fork_server
-from tests.support.worker_lock import alone, shared_folder
+from tests.support.system import fork_server
+from tests.support.system.worker_lock import alone, shared_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 EXTENSION = ROOT / "examples" / "extension"

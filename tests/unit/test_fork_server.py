@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import fork_server
+from tests.support.system import fork_server
 
 PROGRAM = """
 import json, os, sys

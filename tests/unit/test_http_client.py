@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from tests.support.scripted_http_server import SECRET, World, told
+from tests.support.servers.scripted_http_server import SECRET, World, told
 from toolcrib.errors import APIError, ConfigurationError
 from toolcrib.http_client import HTTPClient
 

@@ -16,8 +16,8 @@ from typing import Any, NoReturn
 
 import pytest
 
-from tests.support.certificates import make_certificate
-from tests.support.scripted_http_server import SECRET, World, told
+from tests.support.servers.scripted_http_server import SECRET, World, told
+from tests.support.system.certificates import make_certificate
 from toolcrib.errors import APIError
 from toolcrib.http_client import HTTPClient
 

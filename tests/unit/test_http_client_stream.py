@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from tests.support.scripted_http_server import SECRET, World
+from tests.support.servers.scripted_http_server import SECRET, World
 from toolcrib.errors import APIError
 from toolcrib.http_client import HTTPClient
 

@@ -125,6 +125,11 @@ def test_no_test_or_bench_file_has_more_than_900_lines() -> None:
     assert {name: count for name, count in counts.items() if count > MAX_FILE_LINES} == {}
 
 
+def test_no_two_test_files_share_a_name() -> None:
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py") if "node_modules" not in path.parts]
+    assert sorted({name for name in names if names.count(name) > 1}) == []
+
+
 def test_there_are_at_most_14_layers() -> None:
     contracts = configparser.ConfigParser()
     contracts.read(ROOT / ".importlinter")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.http_servers import HTTP_STACKS, Served, serving
-from tests.support.stdio_program import Program
+from tests.support.servers.http_servers import HTTP_STACKS, Served, serving
+from tests.support.servers.stdio_program import Program
 from tests.wire.site import make_server
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.http_servers import Served
-from tests.support.stdio_program import Program
+from tests.support.servers.http_servers import Served
+from tests.support.servers.stdio_program import Program
 from tests.wire.cases import OMIT, REQUEST, call, encode, legacy, message
-from tests.wire.speech import open_session
+from tests.wire.sending import open_session
 
 OLD = "2025-03-26"
 PING = message("ping")

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from tests.support.http_servers import Served
-from tests.support.raw_http_client import ClosedError
-from tests.support.stdio_program import Program
+from tests.support.clients.raw_http_client import ClosedError
+from tests.support.servers.http_servers import Served
+from tests.support.servers.stdio_program import Program
 from tests.wire.cases import NO_ID, RESULT, SILENCE, TOOL_ERROR, Case, Verdict, encode, message
 from tests.wire.corpus import CORPUS
-from tests.wire.speech import count_runs, open_session
+from tests.wire.sending import count_runs, open_session
 
 _PING = encode(message("ping", id_="probe"))
 

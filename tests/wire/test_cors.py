@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser import serving_page
-from tests.support.http_servers import HTTP_STACKS, Served, serving
-from tests.support.key_server import Ring, make_shop
-from tests.support.raw_http_client import Response, request
+from tests.support.clients.browser import serving_page
+from tests.support.clients.raw_http_client import Response, request
+from tests.support.servers.http_servers import HTTP_STACKS, Served, serving
+from tests.support.servers.key_server import Ring, make_shop
 from tests.wire.cases import ENVELOPE, MODERN, encode, message
 from toolcrib.transports.http.request import MAX_BODY
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.http_servers import Served
-from tests.support.raw_http_client import request
-from tests.support.stdio_program import Program
+from tests.support.clients.raw_http_client import request
+from tests.support.servers.http_servers import Served
+from tests.support.servers.stdio_program import Program
 from tests.wire.cases import PARAMS, VERSION, call, encode, headers_for, legacy, message, modern
-from tests.wire.speech import open_session
+from tests.wire.sending import open_session
 
 
 def test_a_mark_elsewhere_in_an_older_body_does_not_hide_its_session(site: Served) -> None:

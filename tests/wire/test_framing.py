@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.http_servers import Served, serving
-from tests.support.raw_http_client import ClosedError, Peer, request
+from tests.support.clients.raw_http_client import ClosedError, Peer, request
+from tests.support.servers.http_servers import Served, serving
 from tests.wire.cases import PARSE, call, encode, headers_for, message
+from tests.wire.sending import count_runs
 from tests.wire.site import make_server
-from tests.wire.speech import count_runs
 from toolcrib.transports.http.server import Timeouts
 
 TOUCH = encode(call("modern", "touch", {}))

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.feature_server import make_desk
-from tests.support.transcripts import Stage
+from tests.support.clients.transcripts import Stage
+from tests.support.servers.feature_server import make_desk
 from tests.wire.golden.plays import VERSIONS, plays
 
 FOLDER = Path(__file__).with_name("golden")

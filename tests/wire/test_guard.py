@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.http_servers import HTTP_STACKS, Served, serving
-from tests.support.raw_http_client import request
+from tests.support.clients.raw_http_client import request
+from tests.support.servers.http_servers import HTTP_STACKS, Served, serving
 from tests.wire.cases import encode, message
 from tests.wire.site import make_server
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.http_servers import HTTP_STACKS, Served, serving
-from tests.support.key_server import Ring, make_shop
-from tests.support.raw_http_client import request as to_bytes
+from tests.support.clients.raw_http_client import request as to_bytes
+from tests.support.servers.http_servers import HTTP_STACKS, Served, serving
+from tests.support.servers.key_server import Ring, make_shop
 from tests.wire.site import make_server
 from toolcrib.transports.http.endpoint import Endpoint
 from toolcrib.transports.http.hosts import HostCheck

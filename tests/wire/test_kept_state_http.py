@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from tests.support.http_servers import HTTP_STACKS, Served, serving
-from tests.support.key_server import headers_of
-from tests.support.legacy_client import Answer, Older
-from tests.support.raw_http_client import Peer, Response, request
-from tests.support.task_client import make_params
-from tests.support.token_issuer import RESOURCE, KeyHouse, Mint, house
+from tests.support.clients.legacy_client import Answer, Older
+from tests.support.clients.raw_http_client import Peer, Response, request
+from tests.support.clients.task_client import make_params
+from tests.support.servers.http_servers import HTTP_STACKS, Served, serving
+from tests.support.servers.key_server import headers_of
+from tests.support.servers.token_issuer import RESOURCE, KeyServer, Mint, key_server
 from tests.wire.resource_site import make_server
 from toolcrib import Context, MCPServer
 from toolcrib.policy import Auth, OAuth, Policy, Tasks
 from toolcrib.protocol import sessions, tasks
 
-__all__ = ["house"]
+__all__ = ["key_server"]
 
 
 class Client:
@@ -94,8 +94,8 @@ def bank(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
 
 
 @pytest.fixture(params=HTTP_STACKS)
-def guarded(request: pytest.FixtureRequest, tmp_path: Path, house: KeyHouse) -> Iterator[Served]:
-    oauth = OAuth(issuer=house.origin, jwks_uri=house.jwks_uri, resource=RESOURCE)
+def guarded(request: pytest.FixtureRequest, tmp_path: Path, key_server: KeyServer) -> Iterator[Served]:
+    oauth = OAuth(issuer=key_server.origin, jwks_uri=key_server.jwks_uri, resource=RESOURCE)
     with serving(request.param, make_bank(tmp_path, Policy(auth=Auth(oauth=[oauth])))) as served:
         yield served
         assert not served.complaints
@@ -112,16 +112,16 @@ def shop(request: pytest.FixtureRequest) -> Iterator[Served]:
 # --- results of calls that needed a scope --------------------------------------------------------------
 
 
-def make_callers(house: KeyHouse, served: Served) -> tuple[Client, Client]:
+def make_callers(key_server: KeyServer, served: Served) -> tuple[Client, Client]:
     """The same subject with the scope of the tools, and without."""
-    mint = Mint(house.origin)
+    mint = Mint(key_server.origin)
     return Client(served, mint(scope="accounts:read")), Client(served, mint(scope="other"))
 
 
 def test_a_task_is_read_and_answered_with_the_scope_of_its_tool_only(
-    house: KeyHouse, guarded: Served
+    key_server: KeyServer, guarded: Served
 ) -> None:
-    strong, weak = make_callers(house, guarded)
+    strong, weak = make_callers(key_server, guarded)
     id_ = strong.start("balance")
     for method, more in (("get", {}), ("cancel", {}), ("update", {"inputResponses": {}})):
         refused = weak.ask(f"tasks/{method}", taskId=id_, **more)
@@ -132,9 +132,9 @@ def test_a_task_is_read_and_answered_with_the_scope_of_its_tool_only(
 
 
 def test_a_subscription_tells_results_with_the_scope_of_their_tool_only(
-    house: KeyHouse, guarded: Served
+    key_server: KeyServer, guarded: Served
 ) -> None:
-    strong, weak = make_callers(house, guarded)
+    strong, weak = make_callers(key_server, guarded)
     id_ = strong.start("balance")
     with ExitStack() as held:
         assert weak.listen([id_], held)[1] == {}
@@ -145,8 +145,10 @@ def test_a_subscription_tells_results_with_the_scope_of_their_tool_only(
         assert peer.read_event()["params"]["result"]["content"][0]["text"] == "a secret balance"
 
 
-def test_a_kept_result_is_read_with_the_scope_of_its_tool_only(house: KeyHouse, guarded: Served) -> None:
-    strong, weak = make_callers(house, guarded)
+def test_a_kept_result_is_read_with_the_scope_of_its_tool_only(
+    key_server: KeyServer, guarded: Served
+) -> None:
+    strong, weak = make_callers(key_server, guarded)
     content = strong.ask("tools/call", name="statement", arguments={}).result["content"]
     uri = next(block["uri"] for block in content if block["type"] == "resource_link")
     refused = weak.ask("resources/read", uri=uri)
@@ -164,8 +166,10 @@ class TokenClient(Older):
         return super().send(method, body, Authorization=f"Bearer {self.token}", **headers)
 
 
-def test_a_stream_is_resumed_with_the_scopes_of_its_request_only(house: KeyHouse, guarded: Served) -> None:
-    mint, client = Mint(house.origin), TokenClient(guarded.port)
+def test_a_stream_is_resumed_with_the_scopes_of_its_request_only(
+    key_server: KeyServer, guarded: Served
+) -> None:
+    mint, client = Mint(key_server.origin), TokenClient(guarded.port)
     client.token = mint(scope="accounts:read other")
     client.initialize()
     begun, *rest = client.call("report", token="t").events()

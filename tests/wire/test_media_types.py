@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.http_servers import Served
-from tests.support.raw_http_client import request
+from tests.support.clients.raw_http_client import request
+from tests.support.servers.http_servers import Served
 from tests.wire.cases import encode, message
-from tests.wire.speech import count_runs
+from tests.wire.sending import count_runs
 
 PING = encode(message("ping"))
 

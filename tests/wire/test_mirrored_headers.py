@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.http_servers import Served
+from tests.support.servers.http_servers import Served
 from tests.wire.cases import HEADER, MODERN, OMIT, call, encode, headers_for, legacy, message, modern
-from tests.wire.speech import count_runs, open_session
+from tests.wire.sending import count_runs, open_session
 
 TOUCH = encode(call("modern", "touch", {}))
 GOOD = headers_for(TOUCH)

@@ -20,10 +20,10 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
 
-from tests.support import raw_http_client
-from tests.support.http_servers import HTTP_STACKS, Served, serving
-from tests.support.key_server import Ring, make_shop
-from tests.support.raw_http_client import ClosedError, Peer, request
+from tests.support.clients import raw_http_client
+from tests.support.clients.raw_http_client import ClosedError, Peer, request
+from tests.support.servers.http_servers import HTTP_STACKS, Served, serving
+from tests.support.servers.key_server import Ring, make_shop
 from toolcrib import MCPServer
 from toolcrib.errors import ConfigurationError
 

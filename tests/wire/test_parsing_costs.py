@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.http_servers import HTTP_STACKS
-from tests.support.raw_http_client import Peer
-from tests.support.stdio_program import Program
+from tests.support.clients.raw_http_client import Peer
+from tests.support.servers.http_servers import HTTP_STACKS
+from tests.support.servers.stdio_program import Program
 from tests.wire.cases import PARSE, REQUEST, encode, message
 from toolcrib.validation import codec
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.http_servers import HTTP_STACKS, Served, serving
-from tests.support.key_server import Keyed, Ring, ask_modern, call_modern, fetch, make_shop
-from tests.support.legacy_client import Answer
-from tests.support.raw_http_client import request
+from tests.support.clients.legacy_client import Answer
+from tests.support.clients.raw_http_client import request
+from tests.support.servers.http_servers import HTTP_STACKS, Served, serving
+from tests.support.servers.key_server import Keyed, Ring, ask_modern, call_modern, fetch, make_shop
 from toolcrib.policy import Audit, Rule, Telemetry
 
 LISTED = {

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from tests.support.http_servers import HTTP_STACKS, Served, serving
-from tests.support.key_server import Keyed, Ring, call_modern, envelope, fill, headers_of, make_shop
-from tests.support.legacy_client import Answer
-from tests.support.raw_http_client import Peer, request
-from tests.support.token_issuer import RESOURCE, KeyHouse, Mint, house
+from tests.support.clients.legacy_client import Answer
+from tests.support.clients.raw_http_client import Peer, request
+from tests.support.servers.http_servers import HTTP_STACKS, Served, serving
+from tests.support.servers.key_server import Keyed, Ring, call_modern, envelope, fill, headers_of, make_shop
+from tests.support.servers.token_issuer import RESOURCE, KeyServer, Mint, key_server
 from toolcrib import MCPServer
 from toolcrib.policy import Auth, OAuth, Policy
 from toolcrib.policy.auth import authenticator as doorkeeper
 from toolcrib.transports.http import auth as http_auth
 
-__all__ = ["house"]
+__all__ = ["key_server"]
 
 CHECK_S = 0.05
 
@@ -118,11 +118,13 @@ def test_streams_end_when_their_key_is_revoked_and_those_of_others_do_not(
             wait()
 
 
-def test_streams_end_when_their_token_does(house: KeyHouse) -> None:
-    auth = Auth(oauth=[OAuth(issuer=house.origin, jwks_uri=house.jwks_uri, resource=RESOURCE, leeway_s=0)])
+def test_streams_end_when_their_token_does(key_server: KeyServer) -> None:
+    auth = Auth(
+        oauth=[OAuth(issuer=key_server.origin, jwks_uri=key_server.jwks_uri, resource=RESOURCE, leeway_s=0)]
+    )
     server = MCPServer("shop", version="1.0.0", dynamic=True, policy=Policy(auth=auth))
     fill(server)
-    mint = Mint(house.origin)
+    mint = Mint(key_server.origin)
     with shop_of("own", server) as (shop, held):
         brief = mint(exp=mint.wall() + 3)
         client = BearerClient(shop.port, brief)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.serve_process import Serving
+from tests.support.servers.serve_process import Serving
 from toolcrib.policy.audit import open_log
 from toolcrib.policy.auth.api_keys import KeyFile
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.http_servers import HTTP_STACKS, Served, serving
-from tests.support.key_server import Keyed, Ring, ask_modern, make_shop
-from tests.support.legacy_client import Answer, Older
-from tests.support.raw_http_client import Peer, request
-from tests.support.stdio_program import Program
+from tests.support.clients.legacy_client import Answer, Older
+from tests.support.clients.raw_http_client import Peer, request
+from tests.support.servers.http_servers import HTTP_STACKS, Served, serving
+from tests.support.servers.key_server import Keyed, Ring, ask_modern, make_shop
+from tests.support.servers.stdio_program import Program
 from tests.wire.cases import encode, headers_for, legacy, modern
 from tests.wire.resource_site import make_server
-from tests.wire.speech import post_modern
+from tests.wire.sending import post_modern
 
 UPDATED = "notifications/resources/updated"
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.http_servers import Served
-from tests.support.raw_http_client import request
-from tests.support.stdio_program import Program
+from tests.support.clients.raw_http_client import request
+from tests.support.servers.http_servers import Served
+from tests.support.servers.stdio_program import Program
 from tests.wire.cases import REQUEST, call, encode, headers_for
-from tests.wire.speech import open_session
+from tests.wire.sending import open_session
 
 
 def _wait(era: str, key: str) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.http_servers import HTTP_STACKS, serving
+from tests.support.servers.http_servers import HTTP_STACKS, serving
 from toolcrib import Context, MCPServer, ToolError
 from toolcrib.client import Client
 from toolcrib.context import Answer, Form

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.feature_server import make_desk
-from tests.support.http_servers import HTTP_STACKS, Served, serving
-from tests.support.legacy_client import Answer, Older
+from tests.support.clients.legacy_client import Answer, Older
+from tests.support.servers.feature_server import make_desk
+from tests.support.servers.http_servers import HTTP_STACKS, Served, serving
 from toolcrib.protocol.sessions import Sessions
 
 VERSIONS = ("2025-03-26", "2025-06-18", "2025-11-25")

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.http_servers import HTTP_STACKS, Served, serving
-from tests.support.raw_http_client import Peer, request
-from tests.support.stdio_program import Program
+from tests.support.clients.raw_http_client import Peer, request
+from tests.support.servers.http_servers import HTTP_STACKS, Served, serving
+from tests.support.servers.stdio_program import Program
 from tests.wire.cases import ENVELOPE, MODERN, encode, message
 from toolcrib import MCPServer
 from toolcrib.transports.http.request import MAX_BODY, MAX_FIELDS, MAX_HEADERS

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.feature_server import make_desk
-from tests.support.http_servers import HTTP_STACKS, Served, serving
-from tests.support.legacy_client import Answer, Event, Older
-from tests.support.raw_http_client import request
+from tests.support.clients.legacy_client import Answer, Event, Older
+from tests.support.clients.raw_http_client import request
+from tests.support.servers.feature_server import make_desk
+from tests.support.servers.http_servers import HTTP_STACKS, Served, serving
 from toolcrib.transports.http import request as http_request
 from toolcrib.transports.http import response as http_response
 

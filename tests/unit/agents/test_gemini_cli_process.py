@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.support.agents import Bench, children, collect, is_gone
+from tests.support.models.agent_tools import Bench, children, collect, is_gone
 from toolcrib.agents import AgentRunner, Failure
 from toolcrib.agents.gemini_cli import Child
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.agents import Bench, collect
+from tests.support.models.agent_tools import Bench, collect
 from toolcrib import Result, ToolRegistry, tool
 from toolcrib.agents import (
     AgentError,

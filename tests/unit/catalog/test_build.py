@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field
 
-from tests.support.document_z import Memory
+from tests.support.definitions.document_z import Memory
 from toolcrib import Application, MCPServer, Tool, ToolRegistry, build_catalog, get_catalog_cached, tool
 from toolcrib.catalog.build import (
     ANY_TYPE,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bench.shelf.many import make_tools
-from tests.support.requires import lack
+from tests.support.system.requires import lack
 from toolcrib.catalog.tokens import estimate
 from toolcrib.validation import codec
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.audit_logs import read_lines, replace_lines, restamp
-from tests.support.recorded_calls import CALLS, record
+from tests.support.records.audit_logs import read_lines, replace_lines, restamp
+from tests.support.records.recorded_calls import CALLS, record
 from toolcrib.cli import audit as module
 from toolcrib.cli.output import Terminal
 from toolcrib.config.settings import Audit

@@ -9,7 +9,7 @@ from pathlib import Path
 import jsonschema_rs
 import pytest
 
-from tests.support.repository import Repository
+from tests.support.system.repository import Repository
 from toolcrib.cli.diff import code_span
 
 from .conftest import ADD, CommandLine

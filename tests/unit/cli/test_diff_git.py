@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from tests.support.repository import Repository as Made
+from tests.support.system.repository import Repository as Made
 from toolcrib.cli import git as command
 from toolcrib.cli.git import Repository
 from toolcrib.errors import ConfigurationError

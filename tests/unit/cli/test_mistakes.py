@@ -19,7 +19,7 @@ from textwrap import dedent
 
 import pytest
 
-from tests.support.serve_process import Serving
+from tests.support.servers.serve_process import Serving
 from toolcrib import MCPServer
 
 from .conftest import CommandLine

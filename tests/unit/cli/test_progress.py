@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import fork_server
-from tests.support.pseudo_terminal import plain, run_on_terminal
+from tests.support.system import fork_server
+from tests.support.system.pseudo_terminal import plain, run_on_terminal
 from toolcrib.cli.output import Progress, Terminal, format_duration
 
 TOOLS = """

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.node import Node, node
-from tests.support.registry_schema import SCHEMA, SCHEMA_URL
+from tests.support.definitions.registry_schema import SCHEMA, SCHEMA_URL
+from tests.support.system.node import Node, node
 from toolcrib.client import Client
 from toolcrib.validation.validator import Validator
 

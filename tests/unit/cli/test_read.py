@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.pseudo_terminal import run_on_terminal
+from tests.support.system.pseudo_terminal import run_on_terminal
 
 from .conftest import SHOP, CommandLine
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.serve_process import SOURCES, is_running
+from tests.support.servers.serve_process import SOURCES, is_running
 from tests.unit.cli.conftest import ADD
 from toolcrib.cli.relay import Relay
 from toolcrib.client import Client

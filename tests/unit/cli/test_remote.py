@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.sdk_servers import ENVIRONMENT, command_of, running_peers
+from tests.support.servers.sdk_servers import ENVIRONMENT, command_of, running_peers
 
 from .conftest import ADD, CommandLine
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.serve_process import Serving
+from tests.support.servers.serve_process import Serving
 
 from .conftest import SHOP, CommandLine
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.serve_process import SOURCES, Calling, Serving, start
+from tests.support.servers.serve_process import SOURCES, Calling, Serving, start
 
 from .conftest import ADD, CommandLine
 

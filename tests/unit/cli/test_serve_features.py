@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tests.support.serve_process import Serving, start
+from tests.support.servers.serve_process import Serving, start
 
 from .conftest import ADD, SHOP, CommandLine
 

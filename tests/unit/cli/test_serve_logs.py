@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.serve_process import Serving, children_of, start, wait_until
+from tests.support.servers.serve_process import Serving, children_of, start, wait_until
 
 from .conftest import CommandLine
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.serve_process import Calling, Serving, children_of, is_running, start, wait_until
+from tests.support.servers.serve_process import Calling, Serving, children_of, is_running, start, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs sockets to inherit, and /proc")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import fork_server
-from tests.support.pseudo_terminal import plain, run_on_terminal
+from tests.support.system import fork_server
+from tests.support.system.pseudo_terminal import plain, run_on_terminal
 
 NAME = "fetch_quarterly_revenue_report_for_the_region_of_choice"
 TOOLS = f'''

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import pytest
 
-from tests.support.serve_process import is_running, wait_until
+from tests.support.servers.serve_process import is_running, wait_until
 from toolcrib.cli import workers
 from toolcrib.cli.workers import Supervisor
 

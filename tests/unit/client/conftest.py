@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.support.sdk_servers import running_peers
+from tests.support.servers.sdk_servers import running_peers
 
 
 @pytest.fixture(scope="session")

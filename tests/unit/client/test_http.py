@@ -13,8 +13,8 @@ from toolcrib.client import Client
 from toolcrib.context import Answer as Said
 from toolcrib.errors import RemoteError, TransportError
 
-from .puppet import DISCOVERED, INITIALIZED, text
-from .stage import Answer, Stage, legacy, modern
+from .scripted_http import Answer, ScriptedHTTP, legacy, modern
+from .scripted_server import DISCOVERED, INITIALIZED, text
 
 TOOL = {
     "name": "find",
@@ -29,12 +29,12 @@ TOOL = {
 
 
 async def test_a_modern_request_says_in_its_headers_what_it_says_in_its_body() -> None:
-    async with modern() as stage, stage.client(headers={"Authorization": "Bearer x"}) as client:
+    async with modern() as scripted, scripted.client(headers={"Authorization": "Bearer x"}) as client:
         await client.call("find")
-    first, call = stage.requests
+    first, call = scripted.requests
     assert (first.headers["mcp-method"], call.headers["mcp-method"]) == ("server/discover", "tools/call")
     assert (call.method, call.path, call.headers["mcp-name"]) == ("POST", "/mcp", "find")
-    for request in stage.requests:
+    for request in scripted.requests:
         assert request.headers["mcp-protocol-version"] == "2026-07-28"
         assert request.headers["content-type"] == "application/json"
         assert request.headers["accept"] == "application/json, text/event-stream"
@@ -44,20 +44,20 @@ async def test_a_modern_request_says_in_its_headers_what_it_says_in_its_body() -
 
 @pytest.mark.parametrize("name", ["żółw", " edge", "edge ", "line\nbreak", "=?base64?eA==?="])
 async def test_a_name_that_no_header_carries_is_sent_in_base64(name: str) -> None:
-    async with modern() as stage, stage.client() as client:
+    async with modern() as scripted, scripted.client() as client:
         await client.call(name)
-    sent = stage.named("tools/call")[0].headers["mcp-name"]
+    sent = scripted.named("tools/call")[0].headers["mcp-name"]
     assert sent.startswith("=?base64?")
     assert base64.b64decode(sent[9:-2]).decode() == name
 
 
 async def test_marked_arguments_are_sent_as_headers_once_the_tool_is_known() -> None:
-    async with modern(tools_list={"tools": [TOOL]}) as stage, stage.client() as client:
+    async with modern(tools_list={"tools": [TOOL]}) as scripted, scripted.client() as client:
         await client.call("find", {"city": "Oslo"})
         await client.list_tools()
         await client.call("find", {"city": "Łódź", "n": 3})
         await client.call("find", {"city": None})
-    before, after, none = stage.named("tools/call")
+    before, after, none = scripted.named("tools/call")
     assert "mcp-param-city" not in before.headers
     assert after.headers["mcp-param-city"] == "=?base64?xYHDs2TFug==?="
     assert "mcp-param-n" not in after.headers
@@ -71,21 +71,24 @@ async def test_a_server_that_misses_headers_is_asked_which_and_called_again() ->
         else:
             answer.error(-32020, "Mcp-Param-City is missing", 400)
 
-    async with modern(tools_list={"tools": [TOOL]}, tools_call=strict) as stage, stage.client() as client:
+    async with (
+        modern(tools_list={"tools": [TOOL]}, tools_call=strict) as scripted,
+        scripted.client() as client,
+    ):
         assert (await client.call("find", {"city": "Oslo"})).text == "well"
         with pytest.raises(RemoteError, match="Mcp-Param-City is missing"):
             await client.call("find", {})
-    assert len(stage.named("tools/list")) == 2
+    assert len(scripted.named("tools/list")) == 2
 
 
 async def test_a_legacy_session_is_kept_and_ended() -> None:
-    async with legacy() as stage, stage.client() as client:
+    async with legacy() as scripted, scripted.client() as client:
         assert client.protocol_version == "2025-11-25"
         assert (await client.call("t")).text == "well"
         await client.close()
-    methods = [request.rpc or request.method for request in stage.requests]
+    methods = [request.rpc or request.method for request in scripted.requests]
     assert methods == ["server/discover", "initialize", "notifications/initialized", "tools/call", "DELETE"]
-    greeting, *later = stage.requests[1:]
+    greeting, *later = scripted.requests[1:]
     assert "mcp-protocol-version" not in greeting.headers
     for request in later:
         assert request.headers["mcp-session-id"] == "session-1"
@@ -101,30 +104,30 @@ async def test_a_session_the_server_forgot_is_begun_again_and_the_call_repeated(
             answer.error(-32600, "Session not found", 404)
 
     def greet(answer: Answer) -> None:
-        answer.result(INITIALIZED, Mcp_Session_Id=f"s{len(stage.named('initialize'))}")
+        answer.result(INITIALIZED, Mcp_Session_Id=f"s{len(scripted.named('initialize'))}")
 
-    async with legacy(initialize=greet, tools_call=forgetful) as stage, stage.client() as client:
+    async with legacy(initialize=greet, tools_call=forgetful) as scripted, scripted.client() as client:
         results = await asyncio.gather(*(client.call(f"t{number}") for number in range(5)))
         assert [result.text for result in results] == ["well"] * 5
-        assert len(stage.named("initialize")) == 2
-    assert "mcp-session-id" not in stage.named("initialize")[1].headers
+        assert len(scripted.named("initialize")) == 2
+    assert "mcp-session-id" not in scripted.named("initialize")[1].headers
 
 
 async def test_a_session_that_is_always_forgotten_is_an_error() -> None:
     def forgetful(answer: Answer) -> None:
         answer.send(404)
 
-    async with legacy(tools_call=forgetful) as stage, stage.client() as client:
+    async with legacy(tools_call=forgetful) as scripted, scripted.client() as client:
         with pytest.raises(TransportError, match="no longer knows the session"):
             await client.call("t")
-    assert len(stage.named("initialize")) == 2
+    assert len(scripted.named("initialize")) == 2
 
 
 async def test_connections_are_used_again() -> None:
-    async with modern() as stage, stage.client() as client:
+    async with modern() as scripted, scripted.client() as client:
         for _ in range(10):
             await client.call("t")
-    assert stage.connections == 1
+    assert scripted.connections == 1
 
 
 # --- streams ---
@@ -139,7 +142,7 @@ async def test_an_answer_may_come_as_events() -> None:
         answer.event_result(text("well"))
 
     steps: list[Any] = []
-    async with modern(tools_call=reply) as stage, stage.client() as client:
+    async with modern(tools_call=reply) as scripted, scripted.client() as client:
         assert (await client.call("t", on_progress=lambda *step: steps.append(step))).text == "well"
     assert steps == [(1, None, None)]
 
@@ -151,7 +154,7 @@ async def test_the_answer_counts_although_its_stream_never_ends() -> None:
         await answer.writer.drain()
         await answer.gone()
 
-    async with modern(tools_call=reply) as stage, stage.client() as client:
+    async with modern(tools_call=reply) as scripted, scripted.client() as client:
         async with asyncio.timeout(2):
             assert (await client.call("t")).text == "well"
 
@@ -165,15 +168,15 @@ async def test_cancelling_a_modern_call_closes_its_stream_and_says_nothing_else(
         await answer.gone()
         closed.set()
 
-    async with modern(tools_call=hang) as stage, stage.client() as client:
+    async with modern(tools_call=hang) as scripted, scripted.client() as client:
         task = asyncio.create_task(client.call("t"))
-        await stage.wait_for("tools/call")
+        await scripted.wait_for("tools/call")
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         await asyncio.wait_for(closed.wait(), 5)
-        assert not stage.named("notifications/cancelled")
-        stage.acts["tools/call"] = text("well")
+        assert not scripted.named("notifications/cancelled")
+        scripted.acts["tools/call"] = text("well")
         assert (await client.call("t")).text == "well"
 
 
@@ -183,13 +186,13 @@ async def test_cancelling_a_legacy_call_is_told_in_the_session() -> None:
         await answer.writer.drain()
         await answer.gone()
 
-    async with legacy(tools_call=hang) as stage, stage.client() as client:
+    async with legacy(tools_call=hang) as scripted, scripted.client() as client:
         task = asyncio.create_task(client.call("t"))
-        call = await stage.wait_for("tools/call")
+        call = await scripted.wait_for("tools/call")
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        told = await stage.wait_for("notifications/cancelled")
+        told = await scripted.wait_for("notifications/cancelled")
         assert told.message["params"]["requestId"] == call.message["id"]
         assert told.headers["mcp-session-id"] == "session-1"
 
@@ -214,7 +217,7 @@ async def test_a_question_on_a_calls_stream_is_answered_by_a_post() -> None:
     async def on_ask(question: Any) -> Said:
         return Said("accept", {"name": "Ada"})
 
-    async with legacy(tools_call=ask, POST=take) as stage, stage.client(on_ask=on_ask) as client:
+    async with legacy(tools_call=ask, POST=take) as scripted, scripted.client(on_ask=on_ask) as client:
         assert (await client.call("t")).text == "well"
     content = {"action": "accept", "content": {"name": "Ada"}}
     assert given == [{"jsonrpc": "2.0", "id": "q", "result": content}]
@@ -229,17 +232,17 @@ async def test_a_stream_that_ends_early_is_taken_up_again_where_it_ended() -> No
 
     def rest(answer: Answer) -> None:
         answer.start_events()
-        call = stage.named("tools/call")[0]
-        if len(stage.named("GET")) < 3:
-            answer.event(number=f"g{len(stage.named('GET'))}")
+        call = scripted.named("tools/call")[0]
+        if len(scripted.named("GET")) < 3:
+            answer.event(number=f"g{len(scripted.named('GET'))}")
         else:
             answer.event_result(text("well"), call, number="e3")
 
     lines: list[Any] = []
-    async with legacy(tools_call=cut, GET=rest) as stage, stage.client() as client:
-        stage.acts["logging/setLevel"] = {}
+    async with legacy(tools_call=cut, GET=rest) as scripted, scripted.client() as client:
+        scripted.acts["logging/setLevel"] = {}
         assert (await client.call("t", on_log=lambda *line: lines.append(line))).text == "well"
-    gets = stage.named("GET")
+    gets = scripted.named("GET")
     assert [request.headers["last-event-id"] for request in gets] == ["e2", "g1", "g2"]
     assert all(request.headers["mcp-session-id"] == "session-1" for request in gets)
     assert lines == [("info", "one")]
@@ -252,7 +255,7 @@ async def test_a_rest_that_is_not_given_is_an_error(status: int) -> None:
         answer.event(number="e1", retry=1)
 
     play = legacy(tools_call=cut, GET=lambda answer: answer.send(status))
-    async with play as stage, stage.client() as client:
+    async with play as scripted, scripted.client() as client:
         with pytest.raises(TransportError, match="closed the stream early and does not resume it"):
             await client.call("t")
 
@@ -260,7 +263,7 @@ async def test_a_rest_that_is_not_given_is_an_error(status: int) -> None:
 async def test_the_standing_stream_of_a_legacy_session_tells_of_changes_and_is_opened_again() -> None:
     async def stream(answer: Answer) -> None:
         answer.start_events()
-        number = len(stage.named("GET"))
+        number = len(scripted.named("GET"))
         answer.event(number=f"n{number}", retry=10)
         if number == 2:
             answer.event({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
@@ -268,16 +271,16 @@ async def test_the_standing_stream_of_a_legacy_session_tells_of_changes_and_is_o
             await answer.gone()
 
     rung = asyncio.Event()
-    async with legacy(GET=stream) as stage, stage.client() as client:
+    async with legacy(GET=stream) as scripted, scripted.client() as client:
         assert await client.on_tools_changed(rung.set) is True
         await asyncio.wait_for(rung.wait(), 5)
-    assert [request.headers.get("last-event-id") for request in stage.named("GET")] == [None, "n1"]
+    assert [request.headers.get("last-event-id") for request in scripted.named("GET")] == [None, "n1"]
 
 
 async def test_a_server_without_a_standing_stream_is_known_as_one() -> None:
-    async with legacy() as stage, stage.client() as client:
+    async with legacy() as scripted, scripted.client() as client:
         assert await client.on_tools_changed(lambda: None) is False
-    assert len(stage.named("GET")) == 1
+    assert len(scripted.named("GET")) == 1
 
 
 async def test_a_modern_subscription_is_a_stream_that_closing_ends() -> None:
@@ -293,12 +296,12 @@ async def test_a_modern_subscription_is_a_stream_that_closing_ends() -> None:
         ended.set()
 
     rung = asyncio.Event()
-    async with modern(subscriptions_listen=listen) as stage:
-        async with stage.client() as client:
+    async with modern(subscriptions_listen=listen) as scripted:
+        async with scripted.client() as client:
             assert await client.on_tools_changed(rung.set) is True
             await asyncio.wait_for(rung.wait(), 5)
         await asyncio.wait_for(ended.wait(), 5)
-        assert not stage.named("notifications/cancelled")
+        assert not scripted.named("notifications/cancelled")
 
 
 # --- refusals ---
@@ -329,12 +332,12 @@ async def test_a_refusal_is_said_in_words(status: int, words: str) -> None:
         answer.send(status, b"oh no", Content_Type="text/plain")
 
     acts = {"server/discover": refuse, "initialize": refuse, "GET": refuse}
-    async with Stage({**acts}) as stage:
+    async with ScriptedHTTP({**acts}) as scripted:
         with pytest.raises(TransportError) as caught:
-            await stage.client().connect()
+            await scripted.client().connect()
         assert words in str(caught.value)
         assert caught.value.status == status
-        assert len(stage.named("initialize")) == (0 if status in (401, 403) else 1)
+        assert len(scripted.named("initialize")) == (0 if status in (401, 403) else 1)
 
 
 async def test_a_reason_other_than_a_missing_server_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -351,9 +354,9 @@ async def test_whoever_has_shown_credentials_is_not_asked_for_some() -> None:
     def refuse(answer: Answer) -> None:
         answer.send(401, b"", WWW_Authenticate='Bearer realm="x", error="invalid_token"')
 
-    async with Stage({"server/discover": refuse, "initialize": refuse, "GET": refuse}) as stage:
+    async with ScriptedHTTP({"server/discover": refuse, "initialize": refuse, "GET": refuse}) as scripted:
         with pytest.raises(TransportError) as caught:
-            await stage.client().connect()
+            await scripted.client().connect()
     assert "rejected the credentials (401 Unauthorized)" in str(caught.value)
 
 
@@ -362,7 +365,7 @@ async def test_an_error_in_json_counts_whatever_the_status(status: int) -> None:
     def refuse(answer: Answer) -> None:
         answer.json({"jsonrpc": "2.0", "id": None, "error": {"code": -32603, "message": "Oh"}}, status)
 
-    async with modern(tools_call=refuse) as stage, stage.client() as client:
+    async with modern(tools_call=refuse) as scripted, scripted.client() as client:
         with pytest.raises(RemoteError, match=r"^Oh$"):
             await client.call("t")
 
@@ -383,22 +386,22 @@ async def test_a_redirect_is_followed_on_the_same_server_only(target: str, follo
         if answer.request.path.startswith("/mcp/"):
             answer.result(DISCOVERED if answer.request.rpc == "server/discover" else text("well"))
         else:
-            answer.send(307, Location=target.format(port=stage.port))
+            answer.send(307, Location=target.format(port=scripted.port))
 
-    async with Stage({"server/discover": move, "tools/call": move, "initialize": move}) as stage:
+    async with ScriptedHTTP({"server/discover": move, "tools/call": move, "initialize": move}) as scripted:
         if followed:
-            async with stage.client() as client:
+            async with scripted.client() as client:
                 assert (await client.call("t")).text == "well"
-            assert len(stage.requests) == 3
+            assert len(scripted.requests) == 3
         else:
             with pytest.raises(TransportError, match=r"redirects to .*; use that address if you trust it"):
-                await stage.client().connect()
+                await scripted.client().connect()
 
 
 async def test_redirects_without_end_are_an_error() -> None:
     def move(answer: Answer) -> None:
-        answer.send(308, Location=f"/n{len(stage.requests)}")
+        answer.send(308, Location=f"/n{len(scripted.requests)}")
 
-    async with Stage({"server/discover": move, "initialize": move}) as stage:
+    async with ScriptedHTTP({"server/discover": move, "initialize": move}) as scripted:
         with pytest.raises(TransportError, match="redirects too many times"):
-            await stage.client().connect()
+            await scripted.client().connect()

@@ -10,8 +10,8 @@ import pytest
 from toolcrib.client.http import _LONGEST_PAUSE_S, _SHORTEST_PAUSE_S, _Position
 from toolcrib.errors import InvalidResponseError, ResponseTimeoutError, TransportError
 
-from .puppet import INITIALIZED, text
-from .stage import Answer, Stage, legacy, modern
+from .scripted_http import Answer, ScriptedHTTP, legacy, modern
+from .scripted_server import INITIALIZED, text
 
 
 def hang_up(answer: Answer) -> None:
@@ -32,44 +32,47 @@ async def hang(answer: Answer) -> None:
 
 async def test_a_connection_that_breaks_while_a_stream_is_taken_up_is_tried_again() -> None:
     def rest(answer: Answer) -> None:
-        if len(stage.named("GET")) < 4:
+        if len(scripted.named("GET")) < 4:
             hang_up(answer)
         else:
             answer.start_events()
-            answer.event_result(text("well"), stage.named("tools/call")[0])
+            answer.event_result(text("well"), scripted.named("tools/call")[0])
 
-    async with legacy(tools_call=cut, GET=rest) as stage, stage.client() as client:
+    async with legacy(tools_call=cut, GET=rest) as scripted, scripted.client() as client:
         assert (await client.call("t")).text == "well"
-    assert [request.headers["last-event-id"] for request in stage.named("GET")] == ["e1"] * 4
+    assert [request.headers["last-event-id"] for request in scripted.named("GET")] == ["e1"] * 4
 
 
 async def test_a_stream_that_has_nothing_new_for_long_is_given_up() -> None:
-    async with legacy(tools_call=cut, GET=lambda answer: answer.start_events()) as stage:
-        client = stage.client()
+    async with legacy(tools_call=cut, GET=lambda answer: answer.start_events()) as scripted:
+        client = scripted.client()
         await client.connect()
         with pytest.raises(TransportError, match="closed the stream before the response was complete"):
             await client.call("t")
         await client.close()
-    assert len(stage.named("GET")) == 5
+    assert len(scripted.named("GET")) == 5
 
 
 async def test_a_stream_that_always_has_something_new_is_followed_until_the_time_is_up() -> None:
     def never(answer: Answer) -> None:
         answer.start_events()
-        answer.event(number=f"g{len(stage.named('GET'))}", retry=1)
+        answer.event(number=f"g{len(scripted.named('GET'))}", retry=1)
 
-    async with legacy(tools_call=cut, GET=never) as stage, stage.client() as client:
+    async with legacy(tools_call=cut, GET=never) as scripted, scripted.client() as client:
         with pytest.raises(ResponseTimeoutError):
             await client.call("t", timeout_s=0.3)
-        assert len(stage.named("GET")) > 5
+        assert len(scripted.named("GET")) > 5
 
 
 async def test_a_session_that_ends_during_a_call_does_not_repeat_the_call() -> None:
     """The call may have been carried out: only who made it can know whether it may be made again."""
-    async with legacy(tools_call=cut, GET=lambda answer: answer.send(404)) as stage, stage.client() as client:
+    async with (
+        legacy(tools_call=cut, GET=lambda answer: answer.send(404)) as scripted,
+        scripted.client() as client,
+    ):
         with pytest.raises(TransportError, match="does not resume it"):
             await client.call("t")
-    assert len(stage.named("tools/call")) == 1
+    assert len(scripted.named("tools/call")) == 1
 
 
 async def test_a_lot_behind_an_answer_is_not_read() -> None:
@@ -80,7 +83,7 @@ async def test_a_lot_behind_an_answer_is_not_read() -> None:
             answer.writer.write(b": chatter\n" * 100)
             await answer.writer.drain()
 
-    async with modern(tools_call=chatter) as stage, stage.client() as client:
+    async with modern(tools_call=chatter) as scripted, scripted.client() as client:
         for _ in range(3):
             assert (await client.call("t")).text == "well"
 
@@ -95,7 +98,7 @@ async def test_a_standing_stream_survives_refusals_and_broken_connections(
     monkeypatch.setattr("toolcrib.client.http._LONGEST_PAUSE_S", 0.02)
 
     async def moody(answer: Answer) -> None:
-        number = len(stage.named("GET"))
+        number = len(scripted.named("GET"))
         if number == 2:
             hang_up(answer)
         elif number == 3:
@@ -109,10 +112,10 @@ async def test_a_standing_stream_survives_refusals_and_broken_connections(
                 await answer.gone()
 
     rung = asyncio.Event()
-    async with legacy(GET=moody) as stage, stage.client() as client:
+    async with legacy(GET=moody) as scripted, scripted.client() as client:
         assert await client.on_tools_changed(rung.set)
         await asyncio.wait_for(rung.wait(), 5)
-    assert [request.headers.get("last-event-id") for request in stage.named("GET")] == [
+    assert [request.headers.get("last-event-id") for request in scripted.named("GET")] == [
         None,
         "n1",
         "n1",
@@ -124,16 +127,16 @@ async def test_a_standing_stream_that_does_not_open_keeps_nobody_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("toolcrib.client.http._SHORT_S", 0.05)
-    async with legacy(GET=hang) as stage, stage.client(folders=[]) as client:
+    async with legacy(GET=hang) as scripted, scripted.client(folders=[]) as client:
         assert (await client.call("t")).text == "well"
-    assert len(stage.named("GET")) == 1
+    assert len(scripted.named("GET")) == 1
 
 
 async def test_a_server_that_does_not_take_the_handshakes_last_word_is_an_error_in_time() -> None:
-    async with legacy() as stage:
-        stage.acts["notifications/initialized"] = hang
+    async with legacy() as scripted:
+        scripted.acts["notifications/initialized"] = hang
         with pytest.raises(ResponseTimeoutError, match="does not accept messages"):
-            await stage.client(timeout_s=0.3).connect()
+            await scripted.client(timeout_s=0.3).connect()
 
 
 @pytest.mark.parametrize("retry_ms", [None, 0, 999_999_999])
@@ -150,14 +153,14 @@ async def test_a_redirect_to_no_address_does_not_end_the_standing_stream(
     monkeypatch.setattr("toolcrib.client.http._FIRST_PAUSE_S", 0.01)
 
     async def move(answer: Answer) -> None:
-        if len(stage.named("GET")) == 2:
+        if len(scripted.named("GET")) == 2:
             answer.send(307, Location="http://[")
         else:
             answer.start_events()
             answer.event({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
 
     heard: asyncio.Queue[None] = asyncio.Queue()
-    async with legacy(GET=move) as stage, stage.client() as client:
+    async with legacy(GET=move) as scripted, scripted.client() as client:
         assert await client.on_tools_changed(lambda: heard.put_nowait(None))
         async with asyncio.timeout(5):
             await heard.get()
@@ -167,7 +170,7 @@ async def test_a_redirect_to_no_address_does_not_end_the_standing_stream(
 # --- the pair of 2024-11-05 ---
 
 
-class Pair(Stage):
+class Pair(ScriptedHTTP):
     """A server of 2024-11-05 whose calls are answered on its one stream by `reply`."""
 
     def __init__(self, reply: Any) -> None:
@@ -197,28 +200,28 @@ class Pair(Stage):
                 self.queue.put_nowait({"jsonrpc": "2.0", "id": message["id"], "result": INITIALIZED})
 
 
-def refuse(stage: Pair, answer: Answer) -> None:
+def refuse(scripted: Pair, answer: Answer) -> None:
     answer.send(500, b"oh no")
 
 
-def forget(stage: Pair, answer: Answer) -> None:
+def forget(scripted: Pair, answer: Answer) -> None:
     answer.send(404, b"who are you")
 
 
-def move(stage: Pair, answer: Answer) -> None:
+def move(scripted: Pair, answer: Answer) -> None:
     answer.send(307, Location="/nowhere")
 
 
-def end(stage: Pair, answer: Answer) -> None:
+def end(scripted: Pair, answer: Answer) -> None:
     answer.send(202)
-    stage.queue.put_nowait(None)
+    scripted.queue.put_nowait(None)
 
 
-def pour(stage: Pair, answer: Answer) -> None:
+def pour(scripted: Pair, answer: Answer) -> None:
     answer.send(202)
-    stage.queue.put_nowait(b"data: ")
+    scripted.queue.put_nowait(b"data: ")
     for _ in range(40):
-        stage.queue.put_nowait(b"x" * (1 << 20))
+        scripted.queue.put_nowait(b"x" * (1 << 20))
 
 
 @pytest.mark.parametrize(
@@ -229,11 +232,11 @@ def pour(stage: Pair, answer: Answer) -> None:
         (move, TransportError, "answered 404"),
         (end, TransportError, "closed the connection"),
         (pour, InvalidResponseError, "sent a response larger than 32 MiB"),
-        (lambda stage, answer: hang_up(answer), TransportError, "closed the connection"),
+        (lambda scripted, answer: hang_up(answer), TransportError, "closed the connection"),
     ],
 )
 async def test_trouble_with_the_oldest_kind_is_said_in_words(reply: Any, kind: Any, words: str) -> None:
-    async with Pair(reply) as stage, stage.client(timeout_s=30) as client:
+    async with Pair(reply) as scripted, scripted.client(timeout_s=30) as client:
         assert client.protocol_version == "2025-11-25"
         async with asyncio.timeout(20):
             with pytest.raises(kind, match=words):
@@ -241,11 +244,11 @@ async def test_trouble_with_the_oldest_kind_is_said_in_words(reply: Any, kind: A
 
 
 async def test_a_call_of_the_oldest_kind_is_cancelled_by_a_message() -> None:
-    async with Pair(lambda stage, answer: answer.send(202)) as stage, stage.client() as client:
-        stage.acts["notifications/cancelled"] = lambda answer: answer.send(202)
+    async with Pair(lambda scripted, answer: answer.send(202)) as scripted, scripted.client() as client:
+        scripted.acts["notifications/cancelled"] = lambda answer: answer.send(202)
         with pytest.raises(ResponseTimeoutError):
             await client.call("t", timeout_s=0.1)
-        assert (await stage.wait_for("notifications/cancelled")).path == "/messages"
+        assert (await scripted.wait_for("notifications/cancelled")).path == "/messages"
 
 
 async def test_no_message_goes_to_another_server_that_an_endpoint_names() -> None:
@@ -254,7 +257,7 @@ async def test_no_message_goes_to_another_server_that_an_endpoint_names() -> Non
         answer.writer.write(f"event: endpoint\ndata: {elsewhere.url}\n\n".encode())
 
     posts = dict.fromkeys(("server/discover", "initialize"), lambda answer: answer.send(405))
-    async with Stage({}) as elsewhere, Stage({**posts, "GET": lure}) as stage:
+    async with ScriptedHTTP({}) as elsewhere, ScriptedHTTP({**posts, "GET": lure}) as scripted:
         with pytest.raises(TransportError, match="No MCP server"):
-            await stage.client().connect()
+            await scripted.client().connect()
         assert elsewhere.requests == []

@@ -13,8 +13,8 @@ import pytest
 from toolcrib.client import Client
 from toolcrib.errors import ClientError, InvalidResponseError, ResponseTimeoutError, TransportError
 
-from .puppet import INITIALIZED, text
-from .stage import Act, Answer, Stage, legacy, modern
+from .scripted_http import Act, Answer, ScriptedHTTP, legacy, modern
+from .scripted_server import INITIALIZED, text
 
 
 def sends(status: int, body: bytes, kind: str = "application/json") -> Act:
@@ -104,17 +104,17 @@ TROUBLE: dict[str, tuple[Act, type[ClientError], str]] = {
 @pytest.mark.parametrize("era", [modern, legacy])
 @pytest.mark.parametrize("trouble", TROUBLE)
 async def test_a_bad_answer_ends_one_call_in_words_and_no_other(
-    era: Callable[..., Stage], trouble: str
+    era: Callable[..., ScriptedHTTP], trouble: str
 ) -> None:
     act, kind, words = TROUBLE[trouble]
-    async with era(tools_call=act) as stage, stage.client() as client:
+    async with era(tools_call=act) as scripted, scripted.client() as client:
         started = time.monotonic()
         with pytest.raises(kind) as caught:
             await client.call("t")
         assert time.monotonic() - started < 2
         assert words in str(caught.value)
-        assert stage.url in str(caught.value)
-        stage.acts["tools/call"] = text("well")
+        assert scripted.url in str(caught.value)
+        scripted.acts["tools/call"] = text("well")
         assert (await client.call("t")).text == "well"
 
 
@@ -126,7 +126,7 @@ async def test_an_answer_before_the_connection_breaks_counts() -> None:
         answer.is_over = True
         answer.event_result(text("well"))
 
-    async with modern(tools_call=cut) as stage, stage.client() as client:
+    async with modern(tools_call=cut) as scripted, scripted.client() as client:
         assert (await client.call("t")).text == "well"
 
 
@@ -158,12 +158,12 @@ async def _drip(answer: Answer, drop: bytes) -> None:
 
 @pytest.mark.parametrize("act", [hang, drip, drip_comments, drip_notes])
 async def test_an_answer_that_never_ends_is_over_when_the_time_is(act: Act) -> None:
-    async with modern(tools_call=act) as stage, stage.client() as client:
+    async with modern(tools_call=act) as scripted, scripted.client() as client:
         started = time.monotonic()
         with pytest.raises(ResponseTimeoutError, match=r"no response to tools/call within 0\.2 s"):
             await client.call("t", timeout_s=0.2)
         assert time.monotonic() - started < 2
-        stage.acts["tools/call"] = text("well")
+        scripted.acts["tools/call"] = text("well")
         assert (await client.call("t")).text == "well"
 
 
@@ -186,10 +186,10 @@ async def _pour(answer: Answer, head: bytes) -> None:
 )
 async def test_an_answer_of_sixty_mebibytes_is_cut_off(head: bytes) -> None:
     act = modern(tools_call=lambda answer: _pour(answer, head))
-    async with act as stage, stage.client(timeout_s=30) as client:
+    async with act as scripted, scripted.client(timeout_s=30) as client:
         with pytest.raises(InvalidResponseError, match="sent a response larger than 32 MiB"):
             await client.call("t")
-        stage.acts["tools/call"] = text("well")
+        scripted.acts["tools/call"] = text("well")
         assert (await client.call("t")).text == "well"
 
 
@@ -197,7 +197,7 @@ async def test_an_error_page_without_end_is_cut_off() -> None:
     async def refuse(answer: Answer) -> None:
         await _pour(answer, b"HTTP/1.1 500 Oh\r\nContent-Type: text/html\r\n\r\n")
 
-    async with modern(tools_call=refuse) as stage, stage.client() as client:
+    async with modern(tools_call=refuse) as scripted, scripted.client() as client:
         with pytest.raises(InvalidResponseError, match="sent a response larger than 1 MiB"):
             await client.call("t")
 
@@ -208,10 +208,10 @@ async def test_a_server_that_goes_away_ends_what_waits_at_once() -> None:
         await answer.writer.drain()
         await answer.gone()
 
-    async with modern(tools_call=hold) as stage, stage.client() as client:
+    async with modern(tools_call=hold) as scripted, scripted.client() as client:
         calls = [asyncio.create_task(client.call("t")) for _ in range(5)]
-        await stage.wait_for("tools/call", 5)
-        await stage.__aexit__()
+        await scripted.wait_for("tools/call", 5)
+        await scripted.__aexit__()
         async with asyncio.timeout(2):
             results = await asyncio.gather(*calls, return_exceptions=True)
         assert all(isinstance(result, TransportError) for result in results)
@@ -220,12 +220,12 @@ async def test_a_server_that_goes_away_ends_what_waits_at_once() -> None:
 
 
 @pytest.mark.parametrize("era", [modern, legacy])
-async def test_closing_takes_no_longer_for_a_server_that_hangs(era: Callable[..., Stage]) -> None:
-    async with era(tools_call=hang, DELETE=hang) as stage:
-        client = stage.client()
+async def test_closing_takes_no_longer_for_a_server_that_hangs(era: Callable[..., ScriptedHTTP]) -> None:
+    async with era(tools_call=hang, DELETE=hang) as scripted:
+        client = scripted.client()
         await client.connect()
         task = asyncio.create_task(client.call("t"))
-        await stage.wait_for("tools/call")
+        await scripted.wait_for("tools/call")
         started = time.monotonic()
         await client.close()
         assert time.monotonic() - started < 4
@@ -238,7 +238,7 @@ async def test_a_hundred_and_fifty_calls_at_once_all_come_back() -> None:
         await asyncio.sleep(0.01)
         answer.result(text(answer.request.message["params"]["name"]))
 
-    async with modern(tools_call=slow) as stage, stage.client() as client:
+    async with modern(tools_call=slow) as scripted, scripted.client() as client:
         results = await asyncio.gather(*(client.call(f"t{number}") for number in range(150)))
     assert [result.text for result in results] == [f"t{number}" for number in range(150)]
 
@@ -247,7 +247,7 @@ async def test_nothing_is_left_behind(caplog: pytest.LogCaptureFixture) -> None:
     """An unhandled exception of a task would be logged by asyncio once the task is collected."""
     caplog.set_level("ERROR", "asyncio")
     for act, *_ in TROUBLE.values():
-        async with modern(tools_call=act) as stage, stage.client() as client:
+        async with modern(tools_call=act) as scripted, scripted.client() as client:
             with pytest.raises(ClientError):
                 await client.call("t")
     gc.collect()
@@ -281,7 +281,7 @@ async def test_a_server_of_the_oldest_kind_is_found_out() -> None:
 
     acts: dict[str, Any] = dict.fromkeys(("server/discover", "initialize", "tools/call"), post)
     acts |= {"notifications/initialized": post, "GET": stream}
-    async with Stage(acts) as stage, stage.client() as client:
+    async with ScriptedHTTP(acts) as scripted, scripted.client() as client:
         assert (await client.call("t")).text == "well"
 
 
@@ -298,9 +298,9 @@ async def test_a_server_of_the_oldest_kind_is_found_out() -> None:
     ],
 )
 async def test_what_only_looks_like_the_oldest_kind_keeps_its_first_error(raw: bytes, words: str) -> None:
-    async with Stage(
+    async with ScriptedHTTP(
         {"GET": says(raw), **dict.fromkeys(("server/discover", "initialize"), sends(405, b""))}
-    ) as stage:
+    ) as scripted:
         with pytest.raises(TransportError, match=words) as caught:
-            await Client(stage.url, timeout_s=5).connect()
+            await Client(scripted.url, timeout_s=5).connect()
         assert caught.value.status == 405

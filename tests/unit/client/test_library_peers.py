@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.sdk_servers import ENVIRONMENT, forked_command_of
+from tests.support.servers.sdk_servers import ENVIRONMENT, forked_command_of
 from toolcrib.client import Client, PromptArgument, StdioTransport
 from toolcrib.context import Answer, Form, Visit
 from toolcrib.errors import RemoteError

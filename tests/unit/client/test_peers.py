@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.sdk_servers import ENVIRONMENT, forked_command_of
+from tests.support.servers.sdk_servers import ENVIRONMENT, forked_command_of
 from toolcrib.client import Client, StdioTransport
 from toolcrib.content import Result
 from toolcrib.context import Answer, Completion, Form, Prompt, Visit

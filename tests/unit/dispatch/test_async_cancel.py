@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.unit.dispatch.support import SOON_S, assert_nothing_is_kept, run_async, start, wait_until
+from tests.unit.dispatch.running import SOON_S, assert_nothing_is_kept, run_async, start, wait_until
 from toolcrib.dispatch import deadline as steps
 from toolcrib.dispatch.crash_log import Raised
 from toolcrib.errors import ToolTimeoutError

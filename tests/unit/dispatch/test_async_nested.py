@@ -7,7 +7,7 @@ import asyncio
 import anyio
 import pytest
 
-from tests.unit.dispatch.support import assert_nothing_is_kept, run_async, wait_until
+from tests.unit.dispatch.running import assert_nothing_is_kept, run_async, wait_until
 from toolcrib.dispatch import deadline as steps
 from toolcrib.dispatch.runners import ToolSlots
 from toolcrib.errors import ToolTimeoutError

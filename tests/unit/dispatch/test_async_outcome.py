@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.dispatch.support import assert_nothing_is_kept, run_async
+from tests.unit.dispatch.running import assert_nothing_is_kept, run_async
 from toolcrib.dispatch.crash_log import Raised
 
 # --- results and errors ---

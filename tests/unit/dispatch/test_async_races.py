@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.unit.dispatch.support import assert_nothing_is_kept, run_async, wait_until
+from tests.unit.dispatch.running import assert_nothing_is_kept, run_async, wait_until
 from toolcrib.dispatch import deadline as steps
 from toolcrib.dispatch.crash_log import Raised
 from toolcrib.dispatch.runners import Runner, ToolSlots

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.policy_server import BEN, Bench, open_bench
-from tests.support.pydantic_models import Left, Right
-from tests.unit.dispatch.support import wait_until
+from tests.support.definitions.pydantic_models import Left, Right
+from tests.support.servers.policy_server import BEN, Bench, open_bench
+from tests.unit.dispatch.running import wait_until
 from toolcrib import Context, MCPServer, ToolRegistry
 from toolcrib.context import LOCAL, NO_CHANNEL
 from toolcrib.dispatch import dispatcher as dispatch

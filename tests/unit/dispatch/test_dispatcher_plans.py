@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.pydantic_models import Left, Right
+from tests.support.definitions.pydantic_models import Left, Right
 from toolcrib import Context, MCPServer, ToolNotFoundError
 from toolcrib.errors import InvalidSchemaError
 from toolcrib.validation import limits

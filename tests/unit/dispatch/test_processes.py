@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.dispatch import failing_targets, targets
-from tests.unit.dispatch.support import SOON_S, wait_until
+from tests.unit.dispatch.running import SOON_S, wait_until
 from toolcrib.dispatch.crash_log import Raised
 from toolcrib.dispatch.process_worker import LENGTH
 from toolcrib.dispatch.processes import read_reply

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.manual_clock import Clock
+from tests.support.system.manual_clock import Clock
 from toolcrib.config.settings import Rate
 from toolcrib.dispatch.rate_limit import MAX_KEYS, LogLimiter, RateLimiter
 

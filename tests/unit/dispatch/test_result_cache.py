@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.audit_logs import records
+from tests.support.records.audit_logs import records
 from toolcrib import Context, MCPServer, Principal, ToolError, ToolNotFoundError, testing, tool
 from toolcrib.content import Image, Result
 from toolcrib.dispatch.result_cache import RESULTS, ResultCache

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.dispatch.support import SOON_S, run_async, wait_until
+from tests.unit.dispatch.running import SOON_S, run_async, wait_until
 from toolcrib.dispatch import runners
 from toolcrib.dispatch.crash_log import Raised
 from toolcrib.dispatch.event_loop import CallbackWaker, EventfdWaker, waker_of

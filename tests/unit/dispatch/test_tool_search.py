@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.policy_server import Voice
+from tests.support.servers.policy_server import Voice
 from toolcrib import MCPServer, Tool
 from toolcrib.catalog.tokens import cost_of
 from toolcrib.context import Principal

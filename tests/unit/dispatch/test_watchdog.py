@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from tests.unit.dispatch.support import run_async, wait_until
+from tests.unit.dispatch.running import run_async, wait_until
 from toolcrib.dispatch import event_loop
 from toolcrib.dispatch.crash_log import Raised
 from toolcrib.dispatch.event_loop import HERE, WATCHDOG

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.policy_server import (
+from tests.support.servers.policy_server import (
     ANA,
     BEN,
     CONFIRM,

@@ -10,7 +10,18 @@ from typing import Any
 
 import pytest
 
-from tests.support.policy_server import ANA, BEN, CONFIRM, LIVE, MODERN, YES, Bench, Voice, open_bench, until
+from tests.support.servers.policy_server import (
+    ANA,
+    BEN,
+    CONFIRM,
+    LIVE,
+    MODERN,
+    YES,
+    Bench,
+    Voice,
+    open_bench,
+    until,
+)
 from toolcrib import Application, MCPServer, Result, Tool, tool
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError, InvalidResultError, ToolNotFoundError

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.raw_pipe import raw_pipe
+from tests.support.clients.raw_pipe import raw_pipe
 from toolcrib import MCPServer, Tool
 from toolcrib.config.settings import Policy, Rule
 from toolcrib.context import LOCAL

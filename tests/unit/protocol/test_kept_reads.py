@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.raw_pipe import raw_pipe
+from tests.support.clients.raw_pipe import raw_pipe
 from toolcrib import MCPServer, Result
 from toolcrib.config.settings import Limit, Policy
 

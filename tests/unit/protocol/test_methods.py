@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.transcripts import Voice
+from tests.support.clients.transcripts import Voice
 from toolcrib import MCPServer
 from toolcrib.protocol import Engine, Peer, PendingRequest, Reply
 from toolcrib.protocol.methods import EVERY_REVISION, METHODS, MethodRequest

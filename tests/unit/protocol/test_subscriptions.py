@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.raw_pipe import MODERN, PREFIX, RawPipe, raw_pipe
+from tests.support.clients.raw_pipe import MODERN, PREFIX, RawPipe, raw_pipe
 from toolcrib import MCPServer
 from toolcrib.config.settings import Policy, Rule
 from toolcrib.context import Principal

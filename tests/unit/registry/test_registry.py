@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.small_tools import broken, named, names, state
+from tests.support.definitions.small_tools import broken, named, names, state
 from toolcrib import Tool, ToolAlreadyExistsError, ToolRegistry
 from toolcrib.errors import (
     BatchError,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from tests.support.definitions import definition_of
+from tests.support.definitions.hints import definition_of
 from toolcrib import Tool
 from toolcrib.errors import InvalidSignatureError
 

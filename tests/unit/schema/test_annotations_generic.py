@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import pytest
 from typing_extensions import TypeAliasType
 
-from tests.support.definitions import receive, schema_of
+from tests.support.definitions.hints import receive, schema_of
 from toolcrib import DefinitionError
 from toolcrib.schema.annotations import arguments_by_class, resolve_alias, substitute
 

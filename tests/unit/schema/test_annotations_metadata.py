@@ -14,7 +14,7 @@ import pytest
 import typing_extensions
 from pydantic import Field
 
-from tests.support.definitions import receive, schema_of
+from tests.support.definitions.hints import receive, schema_of
 from toolcrib import DefinitionError, InvalidArgumentsError
 
 Age = typing_extensions.TypeAliasType("Age", Annotated[int, Field(ge=0, description="in years")])

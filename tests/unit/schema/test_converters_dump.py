@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypedDict
 import pytest
 from pydantic import AfterValidator, BaseModel, computed_field
 
-from tests.support.definitions import emit
+from tests.support.definitions.hints import emit
 from toolcrib.errors import InvalidResultError
 from toolcrib.schema.converters import build_dumper
 from toolcrib.schema.shapes import AnyValue, Array, Dictionary, External, Scalar

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import AfterValidator, Field
 
-from tests.support.definitions import codes, definition_of, received_by, schema_of, taking
+from tests.support.definitions.hints import codes, definition_of, received_by, schema_of, taking
 from toolcrib import Context, MCPServer, Tool
 from toolcrib.errors import InvalidArgumentsError, InvalidSignatureError
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import Field
 
-from tests.support.definitions import received_by
+from tests.support.definitions.hints import received_by
 from toolcrib import Context, MCPServer, Tool
 from toolcrib.errors import InvalidArgumentsError, InvalidSchemaError, InvalidSignatureError
 

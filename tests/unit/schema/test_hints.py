@@ -19,7 +19,7 @@ import pytest
 import typing_extensions
 from pydantic import AwareDatetime, BaseModel, Field, field_validator
 
-from tests.support.definitions import emit, receive, schema_of
+from tests.support.definitions.hints import emit, receive, schema_of
 from toolcrib import DefinitionError, InvalidArgumentsError
 
 UTC = dt.UTC

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pytest
 
-from tests.support.definitions import emit, receive, schema_of, taking
+from tests.support.definitions.hints import emit, receive, schema_of, taking
 from toolcrib import DefinitionError, InvalidArgumentsError
 
 

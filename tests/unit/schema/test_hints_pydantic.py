@@ -7,8 +7,8 @@ import datetime as dt
 import pytest
 from pydantic import BaseModel
 
-from tests.support.definitions import emit, output_of, receive, schema_of
-from tests.support.pydantic_models import (
+from tests.support.definitions.hints import emit, output_of, receive, schema_of
+from tests.support.definitions.pydantic_models import (
     DAY,
     After,
     Aliased,

@@ -13,7 +13,7 @@ import pytest
 import typing_extensions
 from pydantic import Field
 
-from tests.support.definitions import emit, output_of, receive, schema_of
+from tests.support.definitions.hints import emit, output_of, receive, schema_of
 from toolcrib import DefinitionError, InvalidArgumentsError
 
 T = TypeVar("T")

@@ -15,7 +15,7 @@ import pytest
 import typing_extensions
 from pydantic import Field
 
-from tests.support.definitions import codes, output_of, receive, schema_of, taking
+from tests.support.definitions.hints import codes, output_of, receive, schema_of, taking
 from toolcrib import DefinitionError, InvalidArgumentsError
 from toolcrib.schema.hints import split_optional
 

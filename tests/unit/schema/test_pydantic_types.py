@@ -15,8 +15,8 @@ import pydantic
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
-from tests.support.definitions import emit, output_of, receive, schema_of, taking
-from tests.support.pydantic_models import (
+from tests.support.definitions.hints import emit, output_of, receive, schema_of, taking
+from tests.support.definitions.pydantic_models import (
     DAY,
     Before,
     Called,

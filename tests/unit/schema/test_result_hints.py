@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Never, NoReturn
 import pytest
 from pydantic import Field
 
-from tests.support.definitions import definition_of, giving, output_of
+from tests.support.definitions.hints import definition_of, giving, output_of
 from toolcrib import Image, Result, Tool
 from toolcrib.content import Link
 from toolcrib.errors import InvalidSchemaError, InvalidSignatureError

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.small_tools import broken, named, names
-from tests.support.source_folders import write
+from tests.support.definitions.small_tools import broken, named, names
+from tests.support.system.source_folders import write
 from toolcrib import (
     Application,
     MCPServer,

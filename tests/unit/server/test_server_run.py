@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.small_tools import named
-from tests.support.source_folders import forgotten_imports, write
+from tests.support.definitions.small_tools import named
+from tests.support.system.source_folders import forgotten_imports, write
 from toolcrib import Application, MCPServer, tool
 from toolcrib.errors import ConfigurationError, SourceError
 from toolcrib.sources.loading import load_file

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.api_server import API, SECRET
+from tests.support.servers.api_server import API, SECRET
 from toolcrib.errors import APIError
 from toolcrib.sources.applications import APIApplication
 

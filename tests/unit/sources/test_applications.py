@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.support.api_server import API, SECRET, GitHubApp, WeatherApp
+from tests.support.servers.api_server import API, SECRET, GitHubApp, WeatherApp
 from toolcrib.component import tool
 from toolcrib.errors import APIError, ConfigurationError
 from toolcrib.sources.applications import APIApplication, Application

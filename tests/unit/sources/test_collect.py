@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.small_tools import named, names
+from tests.support.definitions.small_tools import named, names
 from toolcrib import Application, MCPServer, Tool, ToolRegistry, collect, tool
 from toolcrib.errors import ConfigurationError, InvalidSignatureError, InvalidToolError, SourceError
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.source_folders import forgotten_imports, write
+from tests.support.system.source_folders import forgotten_imports, write
 from toolcrib import MCPServer, collect
 from toolcrib.errors import SourceError
 from toolcrib.sources import Batch

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.small_tools import named
+from tests.support.definitions.small_tools import named
 from toolcrib.errors import SourceError
 from toolcrib.sources.descriptors import read_descriptors, write_descriptor
 from toolcrib.sources.descriptors.formats import dump_text, parse_text

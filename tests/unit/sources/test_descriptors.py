@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.source_folders import write
+from tests.support.system.source_folders import write
 from toolcrib import MCPServer, Tool, collect, tool
 from toolcrib.errors import ConfigurationError, SourceError
 from toolcrib.sources.described import is_described

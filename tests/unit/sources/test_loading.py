@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.support.source_folders import forgotten_imports, write
+from tests.support.system.source_folders import forgotten_imports, write
 from toolcrib.errors import InvalidSignatureError, SourceError
 from toolcrib.sources.loading import (
     currently_loading,

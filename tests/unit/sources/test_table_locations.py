@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.support.source_folders import forgotten_imports, write
+from tests.support.system.source_folders import forgotten_imports, write
 from toolcrib import Finding, collect
 from toolcrib.sources.loading import load_file
 from toolcrib.sources.tables import add_locations

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.feature_server import make_desk
+from tests.support.servers.feature_server import make_desk
 from toolcrib import Context
 from toolcrib.transports.http import response
 from toolcrib.transports.http.asgi import ASGIApp

@@ -23,12 +23,12 @@ from toolcrib.transports.http.response import Response
 ISSUER = "http://127.0.0.1:9"
 
 
-class House:
+class AuthServer:
     """A middleware, and those who came through."""
 
     def __init__(self, policy: Policy, host: str = "127.0.0.1") -> None:
         self.enforcer = PolicyEnforcer(policy)
-        self.middleware = AuthMiddleware(self.enforcer, "house", host=host, path="/mcp")
+        self.middleware = AuthMiddleware(self.enforcer, "server", host=host, path="/mcp")
         self.visitors: list[str] = []
 
     def handle(self, request: Request) -> Response:
@@ -55,13 +55,13 @@ class House:
 
 
 @asynccontextmanager
-async def open_house(*, host: str = "127.0.0.1", **demands: Any) -> AsyncIterator[House]:
-    house = House(Policy(**demands), host)
-    await house.middleware.open(8123)
+async def open_server(*, host: str = "127.0.0.1", **demands: Any) -> AsyncIterator[AuthServer]:
+    server = AuthServer(Policy(**demands), host)
+    await server.middleware.open(8123)
     try:
-        yield house
+        yield server
     finally:
-        await house.middleware.close()
+        await server.middleware.close()
 
 
 @pytest.fixture
@@ -71,71 +71,71 @@ def keys(tmp_path: Path) -> tuple[Path, str]:
 
 
 async def test_only_who_shows_a_key_is_heard_and_by_its_name(keys: tuple[Path, str]) -> None:
-    async with open_house(auth=Auth(keys=keys[0])) as house:
-        refused = house.ask()
+    async with open_server(auth=Auth(keys=keys[0])) as server:
+        refused = server.ask()
         assert (refused.status, dict(refused.headers)[b"www-authenticate"]) == (
             401,
             b'Bearer realm="toolcrib"',
         )
         for wrong in ({"authorization": "Bearer x"}, {"x_api_key": f"{keys[1]}x"}, {"authorization": "x"}):
-            assert house.ask(**wrong).status in (400, 401)
-        assert not house.visitors
-        assert house.ask(authorization=f"Bearer {keys[1]}").body == b"welcome"
-        assert house.ask(x_api_key=keys[1]).body == b"welcome"
-        assert house.visitors == ["key:ana"] * 2
+            assert server.ask(**wrong).status in (400, 401)
+        assert not server.visitors
+        assert server.ask(authorization=f"Bearer {keys[1]}").body == b"welcome"
+        assert server.ask(x_api_key=keys[1]).body == b"welcome"
+        assert server.visitors == ["key:ana"] * 2
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/sse", "/messages", "/metrics", "/", "/nowhere", "//mcp"])
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "HEAD", "OPTIONS", "PUT"])
 async def test_no_path_and_no_method_leads_around_it(keys: tuple[Path, str], path: str, method: str) -> None:
-    async with open_house(auth=Auth(keys=keys[0]), telemetry=Telemetry(prometheus=True)) as house:
-        assert house.ask(path, method).status == 401
-        assert not house.visitors
+    async with open_server(auth=Auth(keys=keys[0]), telemetry=Telemetry(prometheus=True)) as server:
+        assert server.ask(path, method).status == 401
+        assert not server.visitors
 
 
 async def test_before_it_is_open_and_after_it_is_closed_nobody_comes_in(keys: tuple[Path, str]) -> None:
-    house = House(Policy(auth=Auth(keys=keys[0])))
+    server = AuthServer(Policy(auth=Auth(keys=keys[0])))
     for _ in range(2):
-        early = house.ask(x_api_key=keys[1])
+        early = server.ask(x_api_key=keys[1])
         assert (early.status, dict(early.headers)[b"retry-after"]) == (503, b"1")
-        await house.middleware.open(8123)
-        await house.middleware.open(8123)  # again does no harm
-        assert house.ask(x_api_key=keys[1]).status == 200
-        await house.middleware.close()
-        await house.middleware.close()
-    assert house.ask(x_api_key=keys[1]).status == 503
-    assert house.visitors == ["key:ana"] * 2
+        await server.middleware.open(8123)
+        await server.middleware.open(8123)  # again does no harm
+        assert server.ask(x_api_key=keys[1]).status == 200
+        await server.middleware.close()
+        await server.middleware.close()
+    assert server.ask(x_api_key=keys[1]).status == 503
+    assert server.visitors == ["key:ana"] * 2
 
 
 async def test_where_it_is_optional_who_shows_nothing_is_anonymous(keys: tuple[Path, str]) -> None:
-    async with open_house(auth=Auth(keys=keys[0], optional=True)) as house:
-        assert house.ask().status == 200
-        assert house.ask(x_api_key="wrong").status == 401
-        assert house.ask(x_api_key=keys[1]).status == 200
-        assert house.visitors == ["anonymous", "key:ana"]
+    async with open_server(auth=Auth(keys=keys[0], optional=True)) as server:
+        assert server.ask().status == 200
+        assert server.ask(x_api_key="wrong").status == 401
+        assert server.ask(x_api_key=keys[1]).status == 200
+        assert server.visitors == ["anonymous", "key:ana"]
 
 
 async def test_who_comes_too_often_is_told_when_to_come_again(keys: tuple[Path, str]) -> None:
-    async with open_house(
+    async with open_server(
         auth=Auth(keys=keys[0], requests="2/h"), telemetry=Telemetry(prometheus=True)
-    ) as house:
+    ) as server:
         for _ in range(2):
-            assert house.ask(x_api_key=keys[1]).status == 200
-        refused = house.ask(x_api_key=keys[1])
+            assert server.ask(x_api_key=keys[1]).status == 200
+        refused = server.ask(x_api_key=keys[1])
         assert refused.status == 429
         assert 1 <= int(dict(refused.headers)[b"retry-after"]) <= 1800
         assert b"Too many requests" in refused.body
-        assert len(house.visitors) == 2
-        assert house.enforcer.telemetry is not None
-        figures = house.enforcer.telemetry.exposition()[1].decode()
+        assert len(server.visitors) == 2
+        assert server.enforcer.telemetry is not None
+        figures = server.enforcer.telemetry.exposition()[1].decode()
         assert '"429"' in figures
 
 
 async def test_whoever_guesses_is_stopped(keys: tuple[Path, str]) -> None:
-    async with open_house(auth=Auth(keys=keys[0], max_failures="3/h")) as house:
-        statuses = [house.ask(x_api_key=f"guess-{number}").status for number in range(5)]
+    async with open_server(auth=Auth(keys=keys[0], max_failures="3/h")) as server:
+        statuses = [server.ask(x_api_key=f"guess-{number}").status for number in range(5)]
         assert statuses == [401, 401, 401, 429, 429]
-        assert house.ask(x_api_key=keys[1]).status == 200  # one good key from there is still good
+        assert server.ask(x_api_key=keys[1]).status == 200  # one good key from there is still good
 
 
 # --- pages -------------------------------------------------------------------------------------------
@@ -145,50 +145,50 @@ async def test_whoever_guesses_is_stopped(keys: tuple[Path, str]) -> None:
 async def test_metrics_require_their_scope(keys: tuple[Path, str], scope: str) -> None:
     watcher, _ = KeyFile(keys[0]).create("watcher", [scope])
     telemetry = Telemetry(prometheus=True, metrics_scope=scope)
-    async with open_house(auth=Auth(keys=keys[0]), telemetry=telemetry) as house:
-        assert house.ask("/metrics", "GET").status == 401
-        refused = house.ask("/metrics", "GET", x_api_key=keys[1])
+    async with open_server(auth=Auth(keys=keys[0]), telemetry=telemetry) as server:
+        assert server.ask("/metrics", "GET").status == 401
+        refused = server.ask("/metrics", "GET", x_api_key=keys[1])
         assert refused.status == 403
         assert f"Metrics require the scope {scope}".encode() in refused.body
         challenge = dict(refused.headers)[b"www-authenticate"]
         assert f'Bearer error="insufficient_scope", scope="{scope}"'.encode() in challenge
-        shown = house.ask("/metrics", "GET", x_api_key=watcher)
+        shown = server.ask("/metrics", "GET", x_api_key=watcher)
         assert (shown.status, dict(shown.headers)) == (200, {b"cache-control": b"no-store"})
         assert shown.content_type.startswith(b"text/plain")
         assert b'refusals_total{kind="403"} 1' in shown.body
-        posted = house.ask("/metrics", "POST", x_api_key=watcher)
+        posted = server.ask("/metrics", "POST", x_api_key=watcher)
         assert (posted.status, dict(posted.headers)) == (405, {b"allow": b"GET, HEAD"})
-        assert not house.visitors
+        assert not server.visitors
 
 
 async def test_anonymous_callers_cannot_read_metrics_unless_they_are_open(keys: tuple[Path, str]) -> None:
     for is_open, expected in ((False, [401, 403]), (True, [200, 200])):
         telemetry = Telemetry(prometheus=True, metrics_open=is_open)
-        async with open_house(auth=Auth(keys=keys[0], optional=True), telemetry=telemetry) as house:
-            shown = [house.ask("/metrics", "GET"), house.ask("/metrics", "GET", x_api_key=keys[1])]
+        async with open_server(auth=Auth(keys=keys[0], optional=True), telemetry=telemetry) as server:
+            shown = [server.ask("/metrics", "GET"), server.ask("/metrics", "GET", x_api_key=keys[1])]
             assert [answer.status for answer in shown] == expected
-            assert house.ask().status == 200
+            assert server.ask().status == 200
 
 
 async def test_metrics_can_be_open_and_have_another_path(keys: tuple[Path, str]) -> None:
     telemetry = Telemetry(prometheus=True, metrics_open=True, metrics_path="/figures")
-    async with open_house(auth=Auth(keys=keys[0]), telemetry=telemetry) as house:
-        assert house.ask("/figures", "GET").status == 200
-        assert house.ask("/metrics", "GET").status == 401
-        assert house.ask("/mcp").status == 401
+    async with open_server(auth=Auth(keys=keys[0]), telemetry=telemetry) as server:
+        assert server.ask("/figures", "GET").status == 200
+        assert server.ask("/metrics", "GET").status == 401
+        assert server.ask("/mcp").status == 401
 
 
 async def test_without_auth_everybody_can_call_and_read_metrics() -> None:
-    async with open_house(telemetry=Telemetry(prometheus=True)) as house:
-        assert house.ask().body == b"welcome"
-        assert house.ask("/metrics", "GET").status == 200
-        assert house.visitors == ["local"]
-        assert house.middleware.challenge(["a"]) == ()
+    async with open_server(telemetry=Telemetry(prometheus=True)) as server:
+        assert server.ask().body == b"welcome"
+        assert server.ask("/metrics", "GET").status == 200
+        assert server.visitors == ["local"]
+        assert server.middleware.challenge(["a"]) == ()
 
 
 async def test_without_prometheus_there_are_no_metrics(keys: tuple[Path, str]) -> None:
-    async with open_house(auth=Auth(keys=keys[0])) as house:
-        assert house.ask("/metrics", "GET", x_api_key=keys[1]).body == b"welcome"  # a path like any other
+    async with open_server(auth=Auth(keys=keys[0])) as server:
+        assert server.ask("/metrics", "GET", x_api_key=keys[1]).body == b"welcome"  # a path like any other
 
 
 @pytest.mark.parametrize(
@@ -197,17 +197,17 @@ async def test_without_prometheus_there_are_no_metrics(keys: tuple[Path, str]) -
 )
 async def test_who_gives_tokens_is_told_to_everybody(host: str, resource: str) -> None:
     auth = Auth(oauth=[OAuth(issuer=ISSUER, scopes=["orders:read"])])
-    async with open_house(host=host, auth=auth) as house:
+    async with open_server(host=host, auth=auth) as server:
         for path in ("", "/mcp"):
-            document = house.ask(f"/.well-known/oauth-protected-resource{path}", "GET")
+            document = server.ask(f"/.well-known/oauth-protected-resource{path}", "GET")
             assert (document.status, document.content_type) == (200, b"application/json")
             assert f'"resource": "{resource}"'.encode() in document.body
             assert ISSUER.encode() in document.body
-        assert house.ask("/.well-known/oauth-protected-resource", "POST").status == 405
-        challenge = dict(house.ask().headers)[b"www-authenticate"]
+        assert server.ask("/.well-known/oauth-protected-resource", "POST").status == 405
+        challenge = dict(server.ask().headers)[b"www-authenticate"]
         assert b"/.well-known/oauth-protected-resource/mcp" in challenge
         assert b'scope="orders:read"' in challenge
-        lacking = dict(house.middleware.challenge(["orders:write"]))[b"www-authenticate"]
+        lacking = dict(server.middleware.challenge(["orders:write"]))[b"www-authenticate"]
         assert lacking.startswith(b'Bearer error="insufficient_scope", scope="orders:write"')
 
 
@@ -217,17 +217,17 @@ async def test_who_gives_tokens_is_told_to_everybody(host: str, resource: str) -
 async def test_a_token_is_looked_into_and_a_bad_one_is_refused() -> None:
     head = base64.urlsafe_b64encode(b'{"alg":"RS256","kid":"1"}').rstrip(b"=").decode()
     claims = base64.urlsafe_b64encode(f'{{"iss":"{ISSUER}"}}'.encode()).rstrip(b"=").decode()
-    async with open_house(auth=Auth(oauth=[OAuth(issuer=ISSUER)])) as house:
-        talk = house.come(authorization=f"Bearer {head}.{claims}.c2lnbmF0dXJl")
+    async with open_server(auth=Auth(oauth=[OAuth(issuer=ISSUER)])) as server:
+        talk = server.come(authorization=f"Bearer {head}.{claims}.c2lnbmF0dXJl")
         if not isinstance(talk, Response):
             talk = await asyncio.wait_for(talk, 10)
         assert talk.status in (401, 503)
-        assert not house.visitors
+        assert not server.visitors
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/"])
 def test_the_metrics_path_cannot_be_the_path_of_the_server(path: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        House(Policy(telemetry=Telemetry(prometheus=True, metrics_path=path)))
+        AuthServer(Policy(telemetry=Telemetry(prometheus=True, metrics_path=path)))
     assert caught.value.key == "telemetry.metrics_path"
-    House(Policy(telemetry=Telemetry(metrics_path=path)))  # nobody shows any
+    AuthServer(Policy(telemetry=Telemetry(metrics_path=path)))  # nobody shows any

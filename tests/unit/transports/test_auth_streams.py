@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.token_issuer import KeyHouse, Mint, house
+from tests.support.servers.token_issuer import KeyServer, Mint, key_server
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Auth, OAuth, Policy
 from toolcrib.policy.auth.api_keys import KeyFile
@@ -21,7 +21,7 @@ from toolcrib.transports.http.auth import AuthMiddleware
 from toolcrib.transports.http.request import Head, Request
 from toolcrib.transports.http.response import Response
 
-__all__ = ["house"]
+__all__ = ["key_server"]
 
 
 class Stream:
@@ -42,7 +42,9 @@ class Stream:
 
 @asynccontextmanager
 async def open_door(auth: Auth) -> AsyncIterator[AuthMiddleware]:
-    middleware = AuthMiddleware(PolicyEnforcer(Policy(auth=auth)), "house", host="127.0.0.1", path="/mcp")
+    middleware = AuthMiddleware(
+        PolicyEnforcer(Policy(auth=auth)), "key_server", host="127.0.0.1", path="/mcp"
+    )
     await middleware.open(8123)
     try:
         yield middleware
@@ -111,16 +113,16 @@ async def test_a_stream_of_one_who_showed_nothing_goes_on(
         assert not nobody.is_ended
 
 
-async def test_a_caller_with_a_token_waits_for_the_keys_and_comes_in(house: KeyHouse) -> None:
-    house.describe()
-    mint = Mint(house.origin, resource="http://127.0.0.1:8123/mcp")
+async def test_a_caller_with_a_token_waits_for_the_keys_and_comes_in(key_server: KeyServer) -> None:
+    key_server.describe()
+    mint = Mint(key_server.origin, resource="http://127.0.0.1:8123/mcp")
     seen: list[str] = []
 
     def handle(request: Request) -> Response:
         seen.append(request.principal.name)
         return Response(200, b"welcome")
 
-    async with open_door(Auth(oauth=[OAuth(issuer=house.origin)])) as middleware:
+    async with open_door(Auth(oauth=[OAuth(issuer=key_server.origin)])) as middleware:
         waiting = come(middleware, handle, authorization=f"Bearer {mint()}")
         answer = await asyncio.wait_for(waiting, 10)
         assert (answer.status, answer.body) == (200, b"welcome")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.feature_server import make_desk
-from tests.support.transcripts import Paper, receive
+from tests.support.clients.transcripts import Paper, receive
+from tests.support.servers.feature_server import make_desk
 from toolcrib.context import Principal
 from toolcrib.protocol import Reply
 from toolcrib.protocol.sessions import Sessions

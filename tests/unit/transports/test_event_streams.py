@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.transcripts import Paper
+from tests.support.clients.transcripts import Paper
 from toolcrib.transports.http import sse as streams
 from toolcrib.transports.http.sse import MAX_KEPT_BYTES, EventStream, ReplayBudget, SessionStreams
 

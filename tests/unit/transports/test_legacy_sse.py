@@ -6,8 +6,8 @@ import asyncio
 import json
 from typing import Any
 
-from tests.support.key_server import fill
-from tests.support.transcripts import Paper
+from tests.support.clients.transcripts import Paper
+from tests.support.servers.key_server import fill
 from toolcrib import MCPServer
 from toolcrib.context import Principal
 from toolcrib.policy import Auth, Policy

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.feature_server import make_desk
-from tests.support.transcripts import Paper, Voice, receive
+from tests.support.clients.transcripts import Paper, Voice, receive
+from tests.support.servers.feature_server import make_desk
 from toolcrib.protocol import Reply
 from toolcrib.transports.http import request as http_request
 from toolcrib.transports.http.endpoint import Endpoint

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.http_servers import HTTP_STACKS, Served, serving
-from tests.support.raw_http_client import JSON_HEADERS
+from tests.support.clients.raw_http_client import JSON_HEADERS
+from tests.support.servers.http_servers import HTTP_STACKS, Served, serving
 from toolcrib import Context, MCPServer, testing
 from toolcrib.client import Client
 

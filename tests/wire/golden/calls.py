@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tests.support.transcripts import MODERN, Play
+from tests.support.clients.transcripts import MODERN, Play
 from tests.wire.golden.said import OMIT, ask, call, log_level
 from toolcrib.protocol.messages import LEVELS
 

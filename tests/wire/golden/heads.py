@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.support.transcripts import META, MODERN, Play, Post
+from tests.support.clients.transcripts import META, MODERN, Play, Post
 from tests.wire.golden.said import Line, ask, call
 
 Headers = dict[str, str | None]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tests.support.transcripts import Play
-from tests.wire.golden import calls, heads, protocol, questions
+from tests.support.clients.transcripts import Play
+from tests.wire.golden import calls, heads, protocol, question_script
 
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 _SOURCES = (
     *(protocol.met, protocol.lists, calls.results, calls.arguments, calls.news),
-    *(questions.answered, questions.refused, protocol.methods, protocol.ids, protocol.shapes),
+    *(question_script.answered, question_script.refused, protocol.methods, protocol.ids, protocol.shapes),
     *(protocol.cancelled, heads.heads),
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tests.support.transcripts import MODERN, NEXT_PAGE, Play
+from tests.support.clients.transcripts import MODERN, NEXT_PAGE, Play
 from tests.wire.golden.said import OMIT, ask, call
 
 INFO = {"name": "golden", "version": "1"}

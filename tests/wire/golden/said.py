@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.support.transcripts import META, Voice
+from tests.support.clients.transcripts import META, Voice
 
 Line = Callable[[Voice], Any]
 OMIT = object()

@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from tests.support.value_universe import WORLD
+from tests.support.definitions.value_universe import WORLD
 from toolcrib.catalog.diff.schemas import Use, compare_schemas
 
 TEXT, WHOLE, NOTHING = {"type": "string"}, {"type": "integer"}, {"type": "null"}

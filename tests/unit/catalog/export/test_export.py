@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.small_tools import broken, named
+from tests.support.definitions.small_tools import broken, named
 from toolcrib import Result, Tool
 from toolcrib.catalog.export import EXPORTERS, ProviderExporter, RawCall, ToolCall, export
 from toolcrib.catalog.export.dialect import Dialect

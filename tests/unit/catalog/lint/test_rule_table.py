@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.support.plugins import install_plugin, run_with_plugin
+from tests.support.system.plugins import install_plugin, run_with_plugin
 from toolcrib.catalog.lint import OTHERS, RULES, SUSPICIONS, render_table
 from toolcrib.catalog.lint.table import GROUPS, is_known
 from toolcrib.errors import DefinitionError

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.audit_logs import make_log, seals, verify
+from tests.support.records.audit_logs import make_log, seals, verify
 from toolcrib.policy.audit import checkpoints as checkpoint
 from toolcrib.policy.audit.checkpoints import (
     AuditKey,

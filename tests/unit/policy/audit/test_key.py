@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.audit_logs import make_log, make_writer, verify
+from tests.support.records.audit_logs import make_log, make_writer, verify
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy.audit import checkpoints as key
 from toolcrib.policy.audit import open_log

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.audit_logs import (
+from tests.support.records.audit_logs import (
     NOON,
     entries,
     kinds,

@@ -12,7 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.audit_logs import NOON, ManualClocks, entries, make_log, make_writer, read_lines, verify
+from tests.support.records.audit_logs import (
+    NOON,
+    ManualClocks,
+    entries,
+    make_log,
+    make_writer,
+    read_lines,
+    verify,
+)
 from toolcrib.policy.audit import open_log
 from toolcrib.policy.audit.record import (
     GENESIS,

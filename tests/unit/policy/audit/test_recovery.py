@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.audit_logs import (
+from tests.support.records.audit_logs import (
     ManualClocks,
     entries,
     kinds,
@@ -27,7 +27,7 @@ from tests.support.audit_logs import (
     seals,
     verify,
 )
-from tests.support.audit_logs import restamp as stamp_anew
+from tests.support.records.audit_logs import restamp as stamp_anew
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Audit
 from toolcrib.policy.audit import AuditLog, open_log

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.audit_logs import (
+from tests.support.records.audit_logs import (
     ManualClocks,
     calls,
     entries,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.audit_logs import (
+from tests.support.records.audit_logs import (
     ManualClocks,
     calls,
     entries,

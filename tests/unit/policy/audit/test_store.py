@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.audit_logs import Hold, calls, entries, make_log, make_writer, read_lines, verify
+from tests.support.records.audit_logs import Hold, calls, entries, make_log, make_writer, read_lines, verify
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Audit
 from toolcrib.policy.audit import AuditLog

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.audit_logs import calls, entries, gap_counts, make_audit, make_writer
+from tests.support.records.audit_logs import calls, entries, gap_counts, make_audit, make_writer
 from toolcrib.policy.audit import AuditLog
 from toolcrib.policy.audit import log as log_module
 from toolcrib.policy.audit.log import MAX_GATHERED, LoopWaiters, QueuedRecord, WriterThread

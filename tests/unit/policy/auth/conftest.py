@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.token_issuer import Clock, KeyHouse, Mint, house, make_issuer
+from tests.support.servers.token_issuer import Clock, KeyServer, Mint, key_server, make_issuer
 from toolcrib.policy.auth.tokens import Issuer
 
-__all__ = ["house"]
+__all__ = ["key_server"]
 
 
 @pytest.fixture
@@ -21,13 +21,13 @@ def wall() -> Clock:
 
 
 @pytest.fixture
-def mint(house: KeyHouse, wall: Clock) -> Mint:
-    return Mint(house.origin, wall=wall)
+def mint(key_server: KeyServer, wall: Clock) -> Mint:
+    return Mint(key_server.origin, wall=wall)
 
 
 @pytest.fixture
-async def issuer(house: KeyHouse, now: Clock, wall: Clock) -> Issuer:
+async def issuer(key_server: KeyServer, now: Clock, wall: Clock) -> Issuer:
     """One that has the keys already."""
-    made = make_issuer(house, now=now, wall=wall)
+    made = make_issuer(key_server, now=now, wall=wall)
     await made.prefetch_keys()
     return made

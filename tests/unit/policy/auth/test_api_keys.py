@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.manual_clock import Clock
+from tests.support.system.manual_clock import Clock
 from toolcrib.config import atomic_file
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError

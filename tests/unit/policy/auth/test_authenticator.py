@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.manual_clock import Clock
+from tests.support.system.manual_clock import Clock
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Auth

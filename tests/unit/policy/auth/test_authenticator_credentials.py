@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.token_issuer import RESOURCE, Clock, KeyHouse, Mint, make_key
+from tests.support.servers.token_issuer import RESOURCE, Clock, KeyServer, Mint, make_key
 from toolcrib.context import Principal
 from toolcrib.policy import Auth, OAuth
 from toolcrib.policy.auth import Authenticator, Credential, KeyFile
 from toolcrib.policy.auth.api_keys import GRACE_S
 
 
-def issuer(house: KeyHouse, path: str = "") -> OAuth:
+def issuer(key_server: KeyServer, path: str = "") -> OAuth:
     label = path.strip("/") or "oauth"
-    return OAuth(issuer=f"{house.origin}{path}", jwks_uri=house.jwks_uri, label=label)
+    return OAuth(issuer=f"{key_server.origin}{path}", jwks_uri=key_server.jwks_uri, label=label)
 
 
 async def come(authenticator: Authenticator, **headers: str) -> Credential | None:
@@ -93,11 +93,11 @@ async def test_who_shows_nothing_is_not_followed(authenticator: Authenticator) -
 
 @pytest.mark.parametrize("paths", [("",), ("", "/other")])
 async def test_a_token_is_good_until_it_ends(
-    house: KeyHouse, now: Clock, wall: Clock, paths: tuple[str, ...]
+    key_server: KeyServer, now: Clock, wall: Clock, paths: tuple[str, ...]
 ) -> None:
-    issuers = [issuer(house, path) for path in paths]
+    issuers = [issuer(key_server, path) for path in paths]
     authenticator = Authenticator(Auth(oauth=issuers), resource=RESOURCE, now=now, wall=wall)
-    token = Mint(house.origin, wall=wall)()
+    token = Mint(key_server.origin, wall=wall)()
     known = await stay(authenticator, authorization=f"Bearer {token}", x_api_key="nobody looks at it")
     wall.at += 300 + issuers[0].leeway_s - 1
     assert authenticator.is_valid(known)
@@ -106,13 +106,13 @@ async def test_a_token_is_good_until_it_ends(
     await authenticator.close()
 
 
-async def test_no_memory_holds_a_whole_token(house: KeyHouse, now: Clock, wall: Clock) -> None:
+async def test_no_memory_holds_a_whole_token(key_server: KeyServer, now: Clock, wall: Clock) -> None:
     authenticator = Authenticator(
-        Auth(oauth=[issuer(house), issuer(house, "/other")]), resource=RESOURCE, now=now, wall=wall
+        Auth(oauth=[issuer(key_server), issuer(key_server, "/other")]), resource=RESOURCE, now=now, wall=wall
     )
-    other = Mint(f"{house.origin}/other", key=make_key(kid="two"), wall=wall)
-    house.publish(make_key(), make_key(kid="two"))
-    tokens = [Mint(house.origin, wall=wall)(), other()]
+    other = Mint(f"{key_server.origin}/other", key=make_key(kid="two"), wall=wall)
+    key_server.publish(make_key(), make_key(kid="two"))
+    tokens = [Mint(key_server.origin, wall=wall)(), other()]
     for token in tokens:
         await stay(authenticator, authorization=f"Bearer {token}")
     kept = repr([vars(authenticator), *(vars(each) for each in authenticator._issuers.values())])

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.manual_clock import Clock
-from tests.support.token_issuer import RESOURCE, KeyHouse, Mint, make_key
+from tests.support.servers.token_issuer import RESOURCE, KeyServer, Mint, make_key
+from tests.support.system.manual_clock import Clock
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Auth, OAuth
@@ -33,18 +33,18 @@ def wall() -> Clock:
 
 
 @pytest.fixture
-def mint(house: KeyHouse, wall: Clock) -> Mint:
-    return Mint(house.origin, wall=wall)
+def mint(key_server: KeyServer, wall: Clock) -> Mint:
+    return Mint(key_server.origin, wall=wall)
 
 
 @pytest.fixture
-def other_mint(house: KeyHouse, wall: Clock) -> Mint:
+def other_mint(key_server: KeyServer, wall: Clock) -> Mint:
     """Another issuer, whose keys are published beside the first one's."""
-    return Mint(f"{house.origin}/other", key=make_key(kid="two"), wall=wall)
+    return Mint(f"{key_server.origin}/other", key=make_key(kid="two"), wall=wall)
 
 
-def issuer(house: KeyHouse, path: str = "", **options: Any) -> OAuth:
-    return OAuth(issuer=f"{house.origin}{path}", jwks_uri=house.jwks_uri, **options)
+def issuer(key_server: KeyServer, path: str = "", **options: Any) -> OAuth:
+    return OAuth(issuer=f"{key_server.origin}{path}", jwks_uri=key_server.jwks_uri, **options)
 
 
 def make(now: Clock, wall: Clock, *issuers: OAuth, **options: Any) -> Authenticator:
@@ -62,8 +62,8 @@ def distrusted(words: str, scopes: str = "") -> Rejection:
     return Rejection(401, words, ((b"www-authenticate", text.encode()),))
 
 
-async def test_a_token_says_who_calls(house: KeyHouse, mint: Mint, now: Clock, wall: Clock) -> None:
-    authenticator = make(now, wall, issuer(house))
+async def test_a_token_says_who_calls(key_server: KeyServer, mint: Mint, now: Clock, wall: Clock) -> None:
+    authenticator = make(now, wall, issuer(key_server))
     token = mint()
     first = await show(authenticator, token)
     assert isinstance(first, Principal)
@@ -74,9 +74,9 @@ async def test_a_token_says_who_calls(house: KeyHouse, mint: Mint, now: Clock, w
 
 
 async def test_a_token_that_is_not_good_is_told_why(
-    house: KeyHouse, mint: Mint, now: Clock, wall: Clock, caplog: pytest.LogCaptureFixture
+    key_server: KeyServer, mint: Mint, now: Clock, wall: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    authenticator = make(now, wall, issuer(house, scopes=["read", "write"]))
+    authenticator = make(now, wall, issuer(key_server, scopes=["read", "write"]))
     words = "the token is for another server"
     assert await show(authenticator, mint(aud="https://else.example.com"), "192.0.2.7") == distrusted(
         words, "read write"
@@ -85,9 +85,9 @@ async def test_a_token_that_is_not_good_is_told_why(
 
 
 async def test_a_token_that_turns_out_not_to_be_good_is_told_why(
-    house: KeyHouse, mint: Mint, now: Clock, wall: Clock
+    key_server: KeyServer, mint: Mint, now: Clock, wall: Clock
 ) -> None:
-    authenticator = make(now, wall, issuer(house), max_failures="1/min")
+    authenticator = make(now, wall, issuer(key_server), max_failures="1/min")
     mint.key = make_key(kid="unpublished")
     words = "the token is not signed with a key of its issuer"
     assert await show(authenticator, mint()) == distrusted(words)
@@ -97,10 +97,10 @@ async def test_a_token_that_turns_out_not_to_be_good_is_told_why(
 
 
 async def test_keys_that_cannot_be_had_are_no_fault_of_the_caller(
-    house: KeyHouse, mint: Mint, now: Clock, wall: Clock
+    key_server: KeyServer, mint: Mint, now: Clock, wall: Clock
 ) -> None:
-    house.pages.clear()
-    authenticator = make(now, wall, issuer(house), max_failures="1/min")
+    key_server.pages.clear()
+    authenticator = make(now, wall, issuer(key_server), max_failures="1/min")
     for _ in range(3):
         answer = await show(authenticator, mint())
         assert isinstance(answer, Rejection)
@@ -111,10 +111,10 @@ async def test_keys_that_cannot_be_had_are_no_fault_of_the_caller(
 
 
 async def test_of_several_issuers_the_one_is_asked_that_the_token_names(
-    house: KeyHouse, mint: Mint, other_mint: Mint, now: Clock, wall: Clock
+    key_server: KeyServer, mint: Mint, other_mint: Mint, now: Clock, wall: Clock
 ) -> None:
-    house.publish(mint.key, other_mint.key)
-    authenticator = make(now, wall, issuer(house), issuer(house, "/other", label="staff"))
+    key_server.publish(mint.key, other_mint.key)
+    authenticator = make(now, wall, issuer(key_server), issuer(key_server, "/other", label="staff"))
     first, second = mint(), other_mint()
     for _ in range(2):
         assert [getattr(await show(authenticator, token), "name", None) for token in (first, second)] == [
@@ -122,7 +122,7 @@ async def test_of_several_issuers_the_one_is_asked_that_the_token_names(
             "staff:ana",
         ]
     words = "the token is not signed with a key of its issuer"
-    house.publish(mint.key)
+    key_server.publish(mint.key)
     forged = Mint(mint.issuer, key=make_key(kid="three"), wall=wall)
     assert await show(authenticator, forged()) == distrusted(words)
 
@@ -132,20 +132,20 @@ async def test_of_several_issuers_the_one_is_asked_that_the_token_names(
     ["x", "a.b.c", "..", "e30.e30.e30", "e30.WzFd.e30", "e30.eyJpc3MiOjV9.e30", "e30.NQ.e30", "a.WwWwWwWw.c"],
 )
 async def test_of_several_issuers_none_is_asked_about_what_names_none(
-    house: KeyHouse, now: Clock, wall: Clock, token: str
+    key_server: KeyServer, now: Clock, wall: Clock, token: str
 ) -> None:
-    authenticator = make(now, wall, issuer(house), issuer(house, "/other", label="staff"))
+    authenticator = make(now, wall, issuer(key_server), issuer(key_server, "/other", label="staff"))
     assert authenticator.authenticate({b"authorization": f"Bearer {token}".encode()}, None) == distrusted(
         WRONG
     )
-    assert house.visits == []
+    assert key_server.visits == []
 
 
 async def test_keys_and_tokens_are_told_apart_by_how_keys_begin(
-    house: KeyHouse, mint: Mint, now: Clock, wall: Clock, tmp_path: Path
+    key_server: KeyServer, mint: Mint, now: Clock, wall: Clock, tmp_path: Path
 ) -> None:
     secret, _ = KeyFile(tmp_path / "keys.json").create("ana")
-    authenticator = make(now, wall, issuer(house), keys=tmp_path / "keys.json")
+    authenticator = make(now, wall, issuer(key_server), keys=tmp_path / "keys.json")
     assert getattr(await show(authenticator, secret), "name", None) == "key:ana"
     assert getattr(await show(authenticator, mint()), "name", None) == "oauth:ana"
     assert await show(authenticator, "tck_x") == distrusted(WRONG)
@@ -154,10 +154,15 @@ async def test_keys_and_tokens_are_told_apart_by_how_keys_begin(
 
 
 async def test_without_keys_a_key_is_not_good_and_its_header_is_somebody_elses(
-    house: KeyHouse, mint: Mint, now: Clock, wall: Clock, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    key_server: KeyServer,
+    mint: Mint,
+    now: Clock,
+    wall: Clock,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     secret, _ = KeyFile(tmp_path / "keys.json").create("ana")
-    authenticator = make(now, wall, issuer(house))
+    authenticator = make(now, wall, issuer(key_server))
     assert await show(authenticator, secret) == distrusted(WRONG)
     assert caplog.messages == [
         "rejected credentials from an unknown address: a key, but no keys are configured"
@@ -171,9 +176,12 @@ async def test_without_keys_a_key_is_not_good_and_its_header_is_somebody_elses(
 
 
 async def test_whoever_shows_nothing_is_told_which_scopes_to_ask_for(
-    house: KeyHouse, now: Clock, wall: Clock
+    key_server: KeyServer, now: Clock, wall: Clock
 ) -> None:
-    both = issuer(house, scopes=["read"]), issuer(house, "/other", label="staff", scopes=["read", "pay"])
+    both = (
+        issuer(key_server, scopes=["read"]),
+        issuer(key_server, "/other", label="staff", scopes=["read", "pay"]),
+    )
     authenticator = make(now, wall, *both)
     fields = ((b"www-authenticate", f'Bearer scope="read pay", {METADATA}'.encode()),)
     assert authenticator.authenticate({}, None) == Rejection(401, "Credentials are required", fields)
@@ -181,7 +189,7 @@ async def test_whoever_shows_nothing_is_told_which_scopes_to_ask_for(
     document = authenticator.metadata("/.well-known/oauth-protected-resource/mcp")
     assert json.loads(document or b"") == {
         "resource": RESOURCE,
-        "authorization_servers": [house.origin, f"{house.origin}/other"],
+        "authorization_servers": [key_server.origin, f"{key_server.origin}/other"],
         "scopes_supported": ["read", "pay"],
         "bearer_methods_supported": ["header"],
         "resource_name": "shop",
@@ -193,12 +201,12 @@ async def test_whoever_shows_nothing_is_told_which_scopes_to_ask_for(
 
 
 async def test_what_issuers_publish_is_fetched_while_the_server_starts(
-    house: KeyHouse, mint: Mint, now: Clock, wall: Clock
+    key_server: KeyServer, mint: Mint, now: Clock, wall: Clock
 ) -> None:
-    authenticator = make(now, wall, issuer(house))
+    authenticator = make(now, wall, issuer(key_server))
     await authenticator.open()
     await asyncio.gather(*authenticator._prefetching)
-    assert house.visits == ["/keys"]
+    assert key_server.visits == ["/keys"]
     assert isinstance(
         authenticator.authenticate({b"authorization": b"Bearer " + mint().encode()}, None), Principal
     )
@@ -206,10 +214,10 @@ async def test_what_issuers_publish_is_fetched_while_the_server_starts(
 
 
 async def test_an_issuer_that_does_not_answer_delays_neither_the_beginning_nor_the_end(
-    house: KeyHouse, now: Clock, wall: Clock
+    key_server: KeyServer, now: Clock, wall: Clock
 ) -> None:
-    house.pages["/keys"].holds = True
-    authenticator = make(now, wall, issuer(house))
+    key_server.pages["/keys"].holds = True
+    authenticator = make(now, wall, issuer(key_server))
     async with asyncio.timeout(1):
         await authenticator.open()
         await asyncio.sleep(0)

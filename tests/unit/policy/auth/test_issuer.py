@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.token_issuer import (
+from tests.support.servers.token_issuer import (
     SCHEMES,
     Clock,
-    KeyHouse,
+    KeyServer,
     Mint,
     make_issuer,
     make_key,
@@ -42,8 +42,10 @@ def test_a_token_says_who_calls_and_what_they_may_ask_for(issuer: Issuer, mint: 
     )
 
 
-async def test_the_label_and_the_roles_are_as_configured(house: KeyHouse, mint: Mint, wall: Clock) -> None:
-    issuer = make_issuer(house, label="staff", role_claim="realm_access.roles", wall=wall)
+async def test_the_label_and_the_roles_are_as_configured(
+    key_server: KeyServer, mint: Mint, wall: Clock
+) -> None:
+    issuer = make_issuer(key_server, label="staff", role_claim="realm_access.roles", wall=wall)
     await issuer.prefetch_keys()
     found = issuer.verify(mint(realm_access={"roles": ["support", "boss"]}))
     assert isinstance(found, Principal)
@@ -81,13 +83,13 @@ def test_a_name_with_a_line_break_in_it_is_refused(issuer: Issuer, mint: Mint, n
 
 @pytest.mark.parametrize("algorithm", SCHEMES)
 async def test_every_algorithm_is_checked_with_a_key_of_its_kind(
-    house: KeyHouse, wall: Clock, algorithm: str
+    key_server: KeyServer, wall: Clock, algorithm: str
 ) -> None:
     key = make_key(*SCHEMES[algorithm])
-    house.publish(key)
-    issuer = make_issuer(house, wall=wall)
+    key_server.publish(key)
+    issuer = make_issuer(key_server, wall=wall)
     await issuer.prefetch_keys()
-    mint = Mint(house.origin, key, algorithm, wall)
+    mint = Mint(key_server.origin, key, algorithm, wall)
     token = mint()
     assert isinstance(issuer.verify(token), Principal)
     assert refuse(issuer, token[:-8] + "AAAAAAAA") == module._NOT_SIGNED
@@ -95,15 +97,15 @@ async def test_every_algorithm_is_checked_with_a_key_of_its_kind(
 
 @pytest.mark.parametrize("algorithm", SCHEMES)
 async def test_an_algorithm_that_is_not_configured_is_refused(
-    house: KeyHouse, wall: Clock, algorithm: str
+    key_server: KeyServer, wall: Clock, algorithm: str
 ) -> None:
     key = make_key(*SCHEMES[algorithm])
-    house.publish(key)
+    key_server.publish(key)
     others = [name for name in SCHEMES if name != algorithm]
-    issuer = make_issuer(house, wall=wall, algorithms=others)
+    issuer = make_issuer(key_server, wall=wall, algorithms=others)
     await issuer.prefetch_keys()
     words = "the token's signature algorithm is not accepted"
-    assert refuse(issuer, Mint(house.origin, key, algorithm, wall)()) == words
+    assert refuse(issuer, Mint(key_server.origin, key, algorithm, wall)()) == words
 
 
 def test_a_key_of_another_type_cannot_be_made_to_fit(issuer: Issuer, mint: Mint) -> None:
@@ -111,9 +113,11 @@ def test_a_key_of_another_type_cannot_be_made_to_fit(issuer: Issuer, mint: Mint)
     assert refuse(issuer, other()) == module._NOT_SIGNED
 
 
-async def test_a_key_made_for_one_algorithm_is_not_used_for_another(house: KeyHouse, mint: Mint) -> None:
-    house.pages["/keys"].body = publish(make_key(), alg="PS256")
-    issuer = make_issuer(house, wall=mint.wall)
+async def test_a_key_made_for_one_algorithm_is_not_used_for_another(
+    key_server: KeyServer, mint: Mint
+) -> None:
+    key_server.pages["/keys"].body = publish(make_key(), alg="PS256")
+    issuer = make_issuer(key_server, wall=mint.wall)
     await issuer.prefetch_keys()
     assert refuse(issuer, mint()) == module._NOT_SIGNED
     mint.algorithm = "PS256"
@@ -124,9 +128,9 @@ def test_a_token_that_names_no_key_is_checked_with_the_only_one(issuer: Issuer, 
     assert isinstance(issuer.verify(mint({"kid": ...})), Principal)
 
 
-async def test_a_token_that_names_no_key_is_refused_where_two_fit(house: KeyHouse, mint: Mint) -> None:
-    house.publish(make_key(), make_key(kid="two"), make_key("EC", "P-256", "three"))
-    issuer = make_issuer(house, wall=mint.wall)
+async def test_a_token_that_names_no_key_is_refused_where_two_fit(key_server: KeyServer, mint: Mint) -> None:
+    key_server.publish(make_key(), make_key(kid="two"), make_key("EC", "P-256", "three"))
+    issuer = make_issuer(key_server, wall=mint.wall)
     await issuer.prefetch_keys()
     assert refuse(issuer, mint({"kid": ...})) == (
         "the token names no key, and several keys could have signed it"
@@ -135,10 +139,10 @@ async def test_a_token_that_names_no_key_is_refused_where_two_fit(house: KeyHous
     assert isinstance(issuer.verify(elliptic({"kid": ...})), Principal)
 
 
-async def test_two_keys_of_one_name_are_both_tried(house: KeyHouse, mint: Mint) -> None:
+async def test_two_keys_of_one_name_are_both_tried(key_server: KeyServer, mint: Mint) -> None:
     twin = make_key("RSA", 2056)
-    house.publish(twin, make_key())
-    issuer = make_issuer(house, wall=mint.wall)
+    key_server.publish(twin, make_key())
+    issuer = make_issuer(key_server, wall=mint.wall)
     await issuer.prefetch_keys()
     assert isinstance(issuer.verify(mint()), Principal)
     mint.key = twin
@@ -148,64 +152,66 @@ async def test_two_keys_of_one_name_are_both_tried(house: KeyHouse, mint: Mint) 
 # --- fetching ---
 
 
-async def test_the_first_token_waits_for_the_keys_and_the_next_does_not(house: KeyHouse, mint: Mint) -> None:
-    issuer = make_issuer(house, wall=mint.wall)
+async def test_the_first_token_waits_for_the_keys_and_the_next_does_not(
+    key_server: KeyServer, mint: Mint
+) -> None:
+    issuer = make_issuer(key_server, wall=mint.wall)
     first = issuer.verify(mint())
     assert inspect.isawaitable(first)
     assert (await first).name == "oauth:ana"
     assert isinstance(issuer.verify(mint(sub="ben")), Principal)
-    assert house.visits == ["/keys"]
+    assert key_server.visits == ["/keys"]
 
 
 async def test_a_new_key_is_fetched_once_a_token_names_it(
-    house: KeyHouse, issuer: Issuer, mint: Mint, now: Clock
+    key_server: KeyServer, issuer: Issuer, mint: Mint, now: Clock
 ) -> None:
     now.at = 20.0
     mint.key = make_key(kid="two")
-    house.publish(make_key(), mint.key)
+    key_server.publish(make_key(), mint.key)
     assert (await see(issuer.verify(mint()))).name == "oauth:ana"
     assert isinstance(issuer.verify(mint(sub="ben")), Principal)
-    assert len(house.visits) == 2
+    assert len(key_server.visits) == 2
 
 
 async def test_a_token_that_names_no_key_may_be_signed_with_a_newer_one(
-    house: KeyHouse, issuer: Issuer, mint: Mint, now: Clock
+    key_server: KeyServer, issuer: Issuer, mint: Mint, now: Clock
 ) -> None:
     now.at = 20.0
     mint.key = make_key(kid="two")
-    house.publish(mint.key)
+    key_server.publish(mint.key)
     assert (await see(issuer.verify(mint({"kid": ...})))).name == "oauth:ana"
 
 
 async def test_a_key_that_nobody_publishes_is_looked_for_and_refused(
-    house: KeyHouse, issuer: Issuer, mint: Mint, now: Clock
+    key_server: KeyServer, issuer: Issuer, mint: Mint, now: Clock
 ) -> None:
     now.at = 20.0
     mint.key = make_key(kid="two")
     with refused("the token is not signed with a key of its issuer"):
         await see(issuer.verify(mint()))
-    assert len(house.visits) == 2
+    assert len(key_server.visits) == 2
 
 
 async def test_a_bad_signature_of_a_known_key_costs_no_fetch(
-    house: KeyHouse, issuer: Issuer, mint: Mint, now: Clock
+    key_server: KeyServer, issuer: Issuer, mint: Mint, now: Clock
 ) -> None:
     now.at = 20.0
     forged = Mint(mint.issuer, make_key("RSA", 2056), wall=mint.wall)
     assert refuse(issuer, forged()) == module._NOT_SIGNED
-    assert len(house.visits) == 1
+    assert len(key_server.visits) == 1
 
 
-async def test_tokens_of_others_cost_no_fetch(house: KeyHouse, mint: Mint) -> None:
-    issuer = make_issuer(house, wall=mint.wall)
+async def test_tokens_of_others_cost_no_fetch(key_server: KeyServer, mint: Mint) -> None:
+    issuer = make_issuer(key_server, wall=mint.wall)
     for claims in ({"iss": "https://other.example"}, {"aud": "https://other.example"}, {"exp": 1}):
         refuse(issuer, mint(**claims))
-    assert house.visits == []
+    assert key_server.visits == []
 
 
-async def test_without_keys_nothing_is_said_against_a_token(house: KeyHouse, mint: Mint) -> None:
-    house.pages.clear()
-    issuer = make_issuer(house, wall=mint.wall)
+async def test_without_keys_nothing_is_said_against_a_token(key_server: KeyServer, mint: Mint) -> None:
+    key_server.pages.clear()
+    issuer = make_issuer(key_server, wall=mint.wall)
     await issuer.prefetch_keys()
     with pytest.raises(KeysUnavailableError) as caught:
         await see(issuer.verify(mint()))
@@ -247,11 +253,11 @@ def test_an_algorithm_that_is_of_no_use_is_an_error_at_start(algorithms: list[st
 
 
 def test_without_its_engine_the_error_says_what_to_install(
-    house: KeyHouse, monkeypatch: pytest.MonkeyPatch
+    key_server: KeyServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "joserfc", None)
     with pytest.raises(ConfigurationError) as caught:
-        make_issuer(house)
+        make_issuer(key_server)
     assert str(caught.value) == "auth.oauth: checking tokens requires joserfc, which is not installed"
     assert caught.value.hint == "pip install 'toolcrib[auth]'"
 
@@ -267,9 +273,9 @@ def test_what_is_slow_to_load_is_loaded_before_the_first_token() -> None:
     assert done.stdout.strip() == "set() ['httpx2', 'joserfc']"
 
 
-def test_the_clocks_are_the_machines_where_none_are_given(house: KeyHouse) -> None:
-    token = Mint(house.origin)()
-    issuer = make_issuer(house)
+def test_the_clocks_are_the_machines_where_none_are_given(key_server: KeyServer) -> None:
+    token = Mint(key_server.origin)()
+    issuer = make_issuer(key_server)
     assert asyncio.run(_see_twice(issuer, token)) == "oauth:ana"
 
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.token_issuer import Clock, KeyHouse, Mint, make_key, refuse, refused, see
+from tests.support.servers.token_issuer import Clock, KeyServer, Mint, make_key, refuse, refused, see
 from toolcrib.context import Principal
 from toolcrib.policy.auth import tokens as module
 from toolcrib.policy.auth.tokens import Issuer
 
 
 async def test_a_token_is_checked_once(
-    house: KeyHouse, issuer: Issuer, mint: Mint, monkeypatch: pytest.MonkeyPatch
+    key_server: KeyServer, issuer: Issuer, mint: Mint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token = mint()
     first = issuer.verify(token)
@@ -37,26 +37,26 @@ def test_a_token_ends_when_it_says_whatever_is_remembered(issuer: Issuer, mint: 
 
 
 async def test_what_was_proven_with_a_withdrawn_key_is_forgotten(
-    house: KeyHouse, issuer: Issuer, mint: Mint, now: Clock
+    key_server: KeyServer, issuer: Issuer, mint: Mint, now: Clock
 ) -> None:
     token = mint()
     assert isinstance(issuer.verify(token), Principal)
     now.at = 20.0
     fresh = Mint(mint.issuer, make_key(kid="two"), wall=mint.wall)
-    house.publish(fresh.key)
+    key_server.publish(fresh.key)
     await see(issuer.verify(fresh()))
     with refused(module._NOT_SIGNED):
         await see(issuer.verify(token))
 
 
 async def test_what_was_proven_stays_so_when_the_same_keys_come_again(
-    house: KeyHouse, issuer: Issuer, mint: Mint, now: Clock, monkeypatch: pytest.MonkeyPatch
+    key_server: KeyServer, issuer: Issuer, mint: Mint, now: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token = mint()
     first = issuer.verify(token)
     now.at = 20.0
     await issuer.prefetch_keys()
-    assert len(house.visits) == 2
+    assert len(key_server.visits) == 2
     monkeypatch.setattr(issuer, "_check_claims", None)
     assert issuer.verify(token) is first
 

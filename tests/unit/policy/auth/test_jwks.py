@@ -11,7 +11,16 @@ from typing import Any
 
 import pytest
 
-from tests.support.token_issuer import SCHEMES, Clock, KeyHouse, Page, encode, make_key, publish, sign
+from tests.support.servers.token_issuer import (
+    SCHEMES,
+    Clock,
+    KeyServer,
+    Page,
+    encode,
+    make_key,
+    publish,
+    sign,
+)
 from toolcrib.config.settings import SIGNING_ALGORITHMS
 from toolcrib.errors import APIError
 from toolcrib.policy.auth.jwks import (
@@ -35,8 +44,8 @@ def now() -> Clock:
 
 
 @pytest.fixture
-def keys(house: KeyHouse, now: Clock) -> IssuerKeys:
-    return IssuerKeys(house.origin, house.jwks_uri, now=now)
+def keys(key_server: KeyServer, now: Clock) -> IssuerKeys:
+    return IssuerKeys(key_server.origin, key_server.jwks_uri, now=now)
 
 
 async def settle(keys: IssuerKeys) -> None:
@@ -53,40 +62,42 @@ def kids(keys: IssuerKeys) -> list[str | None] | None:
 # --- in time ---
 
 
-async def test_keys_are_ready_once_they_were_fetched(house: KeyHouse, keys: IssuerKeys) -> None:
+async def test_keys_are_ready_once_they_were_fetched(key_server: KeyServer, keys: IssuerKeys) -> None:
     assert keys.current() is None
-    assert house.visits == []
+    assert key_server.visits == []
     assert (await keys.fetch()) is keys.current()
     assert kids(keys) == ["one"]
-    assert house.visits == ["/keys"]
+    assert key_server.visits == ["/keys"]
 
 
-async def test_all_who_wait_share_one_fetch(house: KeyHouse, keys: IssuerKeys) -> None:
+async def test_all_who_wait_share_one_fetch(key_server: KeyServer, keys: IssuerKeys) -> None:
     found = await asyncio.gather(*(keys.fetch() for _ in range(50)))
     assert len(set(map(id, found))) == 1
-    assert house.visits == ["/keys"]
+    assert key_server.visits == ["/keys"]
 
 
-async def test_one_who_goes_away_does_not_end_it_for_the_others(house: KeyHouse, keys: IssuerKeys) -> None:
-    house.pages["/keys"].holds = True
+async def test_one_who_goes_away_does_not_end_it_for_the_others(
+    key_server: KeyServer, keys: IssuerKeys
+) -> None:
+    key_server.pages["/keys"].holds = True
     first, second = asyncio.create_task(keys.fetch()), asyncio.create_task(keys.fetch())
-    while not house.visits:
+    while not key_server.visits:
         await asyncio.sleep(0)
     first.cancel()
-    house.released.set()
+    key_server.released.set()
     assert (await second).has("one")
     assert first.cancelled()
 
 
-async def test_there_is_one_fetch_in_ten_seconds(house: KeyHouse, keys: IssuerKeys, now: Clock) -> None:
+async def test_there_is_one_fetch_in_ten_seconds(key_server: KeyServer, keys: IssuerKeys, now: Clock) -> None:
     old = await keys.fetch()
-    house.publish(make_key(kid="two"))
+    key_server.publish(make_key(kid="two"))
     now.at = 9.99
     assert (await keys.fetch()) is old
-    assert len(house.visits) == 1
+    assert len(key_server.visits) == 1
     now.at = 10.0
     assert (await keys.fetch()).has("two")
-    assert len(house.visits) == 2
+    assert len(key_server.visits) == 2
 
 
 @pytest.mark.parametrize(
@@ -101,29 +112,29 @@ async def test_there_is_one_fetch_in_ten_seconds(house: KeyHouse, keys: IssuerKe
     ],
 )
 async def test_keys_are_fetched_again_in_the_background_before_they_are_old(
-    house: KeyHouse, keys: IssuerKeys, now: Clock, header: dict[str, str], age_s: float
+    key_server: KeyServer, keys: IssuerKeys, now: Clock, header: dict[str, str], age_s: float
 ) -> None:
-    house.publish(make_key(), **header)
+    key_server.publish(make_key(), **header)
     await keys.fetch()
     now.at = 0.8 * age_s - 0.1
     assert kids(keys) == ["one"]
-    assert len(house.visits) == 1
-    house.publish(make_key(kid="two"), **header)
+    assert len(key_server.visits) == 1
+    key_server.publish(make_key(kid="two"), **header)
     now.at = 0.8 * age_s
     assert kids(keys) == ["one"]  # nobody waits
     await settle(keys)
     assert kids(keys) == ["two"]
-    assert len(house.visits) == 2
+    assert len(key_server.visits) == 2
     now.at = 1.5 * age_s
     assert kids(keys) == ["two"]
-    assert len(house.visits) == 2
+    assert len(key_server.visits) == 2
 
 
 async def test_after_a_long_silence_the_first_one_waits(
-    house: KeyHouse, keys: IssuerKeys, now: Clock
+    key_server: KeyServer, keys: IssuerKeys, now: Clock
 ) -> None:
     await keys.fetch()
-    house.publish(make_key(kid="two"))
+    key_server.publish(make_key(kid="two"))
     now.at = HOUR_S - 0.1
     assert kids(keys) == ["one"]
     await settle(keys)
@@ -133,27 +144,27 @@ async def test_after_a_long_silence_the_first_one_waits(
     assert keys.current() is not None
 
 
-async def test_without_an_event_loop_nothing_is_fetched(house: KeyHouse, now: Clock) -> None:
-    keys = IssuerKeys(house.origin, house.jwks_uri, now=now)
+async def test_without_an_event_loop_nothing_is_fetched(key_server: KeyServer, now: Clock) -> None:
+    keys = IssuerKeys(key_server.origin, key_server.jwks_uri, now=now)
     await keys.fetch()
     now.at = 0.9 * HOUR_S
     assert await asyncio.to_thread(kids, keys) == ["one"]
-    assert len(house.visits) == 1
+    assert len(key_server.visits) == 1
 
 
-def test_a_fetch_of_a_loop_that_ended_is_nothing_to_wait_for(house: KeyHouse, now: Clock) -> None:
-    keys = IssuerKeys(house.origin, house.jwks_uri, now=now)
-    house.pages["/keys"].holds = True
-    asyncio.run(_begin(house, keys))
-    house.pages["/keys"].holds = False
+def test_a_fetch_of_a_loop_that_ended_is_nothing_to_wait_for(key_server: KeyServer, now: Clock) -> None:
+    keys = IssuerKeys(key_server.origin, key_server.jwks_uri, now=now)
+    key_server.pages["/keys"].holds = True
+    asyncio.run(_begin(key_server, keys))
+    key_server.pages["/keys"].holds = False
     now.at = 10.0
     assert asyncio.run(keys.fetch()).has("one")
     asyncio.run(_collect())
 
 
-async def _begin(house: KeyHouse, keys: IssuerKeys) -> None:
+async def _begin(key_server: KeyServer, keys: IssuerKeys) -> None:
     waiting = asyncio.create_task(keys.fetch())
-    while not house.visits:
+    while not key_server.visits:
         await asyncio.sleep(0)
     waiting.cancel()
 
@@ -162,17 +173,17 @@ async def _collect() -> None:
     gc.collect()
 
 
-async def test_another_loop_starts_its_own_fetch(house: KeyHouse, now: Clock) -> None:
-    keys = IssuerKeys(house.origin, house.jwks_uri, now=now)
-    house.pages["/keys"].holds = True
+async def test_another_loop_starts_its_own_fetch(key_server: KeyServer, now: Clock) -> None:
+    keys = IssuerKeys(key_server.origin, key_server.jwks_uri, now=now)
+    key_server.pages["/keys"].holds = True
     waiting = asyncio.create_task(keys.fetch())
-    while not house.visits:
+    while not key_server.visits:
         await asyncio.sleep(0)
-    house.publish(make_key(kid="two"))
+    key_server.publish(make_key(kid="two"))
     now.at = 10.0
     found = await asyncio.to_thread(asyncio.run, keys.fetch())
     assert found.has("two")
-    house.released.set()
+    key_server.released.set()
     await waiting
 
 
@@ -180,57 +191,57 @@ async def test_another_loop_starts_its_own_fetch(house: KeyHouse, now: Clock) ->
 
 
 async def test_the_last_keys_count_for_a_day_while_the_issuer_is_away(
-    house: KeyHouse, keys: IssuerKeys, now: Clock, caplog: pytest.LogCaptureFixture
+    key_server: KeyServer, keys: IssuerKeys, now: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     await keys.fetch()
-    house.pages["/keys"].status = 503
+    key_server.pages["/keys"].status = 503
     now.at = HOUR_S
     assert keys.current() is None
     assert (await keys.fetch()).has("one")
     now.at = DAY_S - 0.1
     assert kids(keys) == ["one"]  # nobody waits any more
     await settle(keys)
-    assert len(house.visits) == 3
+    assert len(key_server.visits) == 3
     now.at = DAY_S
     assert keys.current() is None
     with pytest.raises(KeysUnavailableError) as caught:
         await keys.fetch()
     assert caught.value.retry_after_s == pytest.approx(9.9)
-    told = f"{house.jwks_uri} returned 503; the last keys count for now"
+    told = f"{key_server.jwks_uri} returned 503; the last keys count for now"
     words = [(record.name, record.levelname, record.message) for record in caplog.records]
-    assert words == [("toolcrib", "WARNING", f"cannot fetch the keys of {house.origin}: {told}")]
+    assert words == [("toolcrib", "WARNING", f"cannot fetch the keys of {key_server.origin}: {told}")]
 
 
 async def test_an_issuer_that_comes_back_is_believed_again(
-    house: KeyHouse, keys: IssuerKeys, now: Clock, caplog: pytest.LogCaptureFixture
+    key_server: KeyServer, keys: IssuerKeys, now: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    house.pages["/keys"].status = 500
+    key_server.pages["/keys"].status = 500
     for at in (0.0, 10.0):
         now.at = at
         with pytest.raises(KeysUnavailableError) as caught:
             await keys.fetch()
         assert caught.value.retry_after_s == 10.0
-    house.publish(make_key())
+    key_server.publish(make_key())
     now.at = 20.0
     assert (await keys.fetch()).has("one")
     words = [record.message for record in caplog.records]
     assert words == [
-        f"cannot fetch the keys of {house.origin}: {house.jwks_uri} returned 500",
-        f"the keys of {house.origin} are available again",
+        f"cannot fetch the keys of {key_server.origin}: {key_server.jwks_uri} returned 500",
+        f"the keys of {key_server.origin} are available again",
     ]
     now.at = 20.0 + HOUR_S
     assert keys.current() is None  # what failed before is forgotten
 
 
 async def test_a_failure_long_ago_does_not_let_old_keys_count(
-    house: KeyHouse, keys: IssuerKeys, now: Clock
+    key_server: KeyServer, keys: IssuerKeys, now: Clock
 ) -> None:
     await keys.fetch()
-    house.pages["/keys"].status = 500
+    key_server.pages["/keys"].status = 500
     now.at = 20.0
     assert (await keys.fetch()).has("one")
-    house.publish(make_key(kid="two"))
+    key_server.publish(make_key(kid="two"))
     now.at = HOUR_S
     assert keys.current() is None
     assert (await keys.fetch()).has("two")
@@ -247,18 +258,18 @@ async def test_a_failure_long_ago_does_not_let_old_keys_count(
     ],
 )
 async def test_whatever_else_comes_is_no_key(
-    house: KeyHouse, keys: IssuerKeys, page: Page, words: str, caplog: pytest.LogCaptureFixture
+    key_server: KeyServer, keys: IssuerKeys, page: Page, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    house.pages["/keys"] = page
-    house.pages["/other"] = Page(publish(make_key()))
+    key_server.pages["/keys"] = page
+    key_server.pages["/other"] = Page(publish(make_key()))
     with pytest.raises(KeysUnavailableError):
         await keys.fetch()
-    assert house.visits == ["/keys"]
+    assert key_server.visits == ["/keys"]
     assert any(part in caplog.text for part in words.split("|"))
 
 
-async def test_a_document_of_256_kib_is_read(house: KeyHouse, keys: IssuerKeys) -> None:
-    house.pages["/keys"] = Page(
+async def test_a_document_of_256_kib_is_read(key_server: KeyServer, keys: IssuerKeys) -> None:
+    key_server.pages["/keys"] = Page(
         b'{"keys":[' + b" " * (256 * 1024 - 500) + house_key() + b"]}", headers={"Cache-Control": "x"}
     )
     assert (await keys.fetch()).has("one")
@@ -314,61 +325,61 @@ def test_metadata_is_looked_for_where_it_may_be(issuer: str, places: list[str]) 
 
 
 @pytest.mark.parametrize("place", range(3))
-async def test_keys_are_found_by_way_of_metadata(house: KeyHouse, now: Clock, place: int) -> None:
-    issuer = f"{house.origin}/realms/one"
-    paths = [address.removeprefix(house.origin) for address in metadata_addresses(issuer)]
-    house.describe(paths[place], issuer=issuer)
+async def test_keys_are_found_by_way_of_metadata(key_server: KeyServer, now: Clock, place: int) -> None:
+    issuer = f"{key_server.origin}/realms/one"
+    paths = [address.removeprefix(key_server.origin) for address in metadata_addresses(issuer)]
+    key_server.describe(paths[place], issuer=issuer)
     keys = IssuerKeys(issuer, now=now)
     assert (await keys.fetch()).has("one")
-    assert house.visits == [*paths[: place + 1], "/keys"]
+    assert key_server.visits == [*paths[: place + 1], "/keys"]
     now.at = 10.0
     await keys.fetch()
-    assert house.visits == [*paths[: place + 1], "/keys", "/keys"]
+    assert key_server.visits == [*paths[: place + 1], "/keys", "/keys"]
 
 
 async def test_metadata_of_another_issuer_is_not_believed(
-    house: KeyHouse, now: Clock, caplog: pytest.LogCaptureFixture
+    key_server: KeyServer, now: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    house.describe(issuer=f"{house.origin}/")
-    house.pages["/.well-known/openid-configuration"] = Page(b"[]")
+    key_server.describe(issuer=f"{key_server.origin}/")
+    key_server.pages["/.well-known/openid-configuration"] = Page(b"[]")
     with pytest.raises(KeysUnavailableError):
-        await IssuerKeys(house.origin, now=now).fetch()
-    places = list(metadata_addresses(house.origin))
+        await IssuerKeys(key_server.origin, now=now).fetch()
+    places = list(metadata_addresses(key_server.origin))
     told = f"no metadata: {places[0]} is not about this issuer; {places[1]} is not about this issuer"
-    assert caplog.records[0].message == f"cannot fetch the keys of {house.origin}: {told}"
-    assert "/keys" not in house.visits
+    assert caplog.records[0].message == f"cannot fetch the keys of {key_server.origin}: {told}"
+    assert "/keys" not in key_server.visits
 
 
 async def test_metadata_that_cannot_be_read_is_passed_over(
-    house: KeyHouse, now: Clock, caplog: pytest.LogCaptureFixture
+    key_server: KeyServer, now: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    house.pages["/.well-known/oauth-authorization-server"] = Page(b"<html>")
+    key_server.pages["/.well-known/oauth-authorization-server"] = Page(b"<html>")
     with pytest.raises(KeysUnavailableError):
-        await IssuerKeys(house.origin, now=now).fetch()
-    places = list(metadata_addresses(house.origin))
+        await IssuerKeys(key_server.origin, now=now).fetch()
+    places = list(metadata_addresses(key_server.origin))
     told = f"no metadata: {places[0]} is not about this issuer; {places[1]} returned 404"
-    assert caplog.records[0].message == f"cannot fetch the keys of {house.origin}: {told}"
+    assert caplog.records[0].message == f"cannot fetch the keys of {key_server.origin}: {told}"
 
 
 @pytest.mark.parametrize("uri", [None, 5, "", "/keys", "http://login.example.com/keys", "file:///etc/passwd"])
 async def test_metadata_without_a_place_for_keys_is_of_no_use(
-    house: KeyHouse, now: Clock, uri: Any, caplog: pytest.LogCaptureFixture
+    key_server: KeyServer, now: Clock, uri: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    house.describe(jwks_uri=uri)
-    house.describe("/.well-known/openid-configuration")
+    key_server.describe(jwks_uri=uri)
+    key_server.describe("/.well-known/openid-configuration")
     with pytest.raises(KeysUnavailableError):
-        await IssuerKeys(house.origin, now=now).fetch()
+        await IssuerKeys(key_server.origin, now=now).fetch()
     assert "has no https address for `jwks_uri`" in caplog.text
-    assert house.visits == ["/.well-known/oauth-authorization-server"]
+    assert key_server.visits == ["/.well-known/oauth-authorization-server"]
 
 
-async def test_keys_that_have_moved_are_found_again(house: KeyHouse, now: Clock) -> None:
-    house.describe()
-    keys = IssuerKeys(house.origin, now=now)
+async def test_keys_that_have_moved_are_found_again(key_server: KeyServer, now: Clock) -> None:
+    key_server.describe()
+    keys = IssuerKeys(key_server.origin, now=now)
     await keys.fetch()
-    house.pages["/new"] = Page(publish(make_key(kid="two")))
-    del house.pages["/keys"]
-    house.describe(jwks_uri=f"{house.origin}/new")
+    key_server.pages["/new"] = Page(publish(make_key(kid="two")))
+    del key_server.pages["/keys"]
+    key_server.describe(jwks_uri=f"{key_server.origin}/new")
     now.at = 10.0
     assert (await keys.fetch()).has("one")
     now.at = 20.0

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.policy.quota.support import Clocks, quota_of
+from tests.unit.policy.quota.machines import Clocks, quota_of
 from toolcrib.policy import Limit
 from toolcrib.policy.quota import Quota
 from toolcrib.policy.quota import sqlite_store as sqlite

@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 
 import pytest
 
-from tests.unit.policy.quota.support import REPORT, Clocks, wait_until
+from tests.unit.policy.quota.machines import REPORT, Clocks, wait_until
 from toolcrib.context import Principal
 from toolcrib.errors import ThrottledError
 from toolcrib.policy import Limit, Policy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.policy.quota.support import ANA, BEN, NOON_S, count_admitted, enter, refused
+from tests.unit.policy.quota.machines import ANA, BEN, NOON_S, count_admitted, enter, refused
 from toolcrib.config.settings import DAY_S
 from toolcrib.policy import Limit
 from toolcrib.policy.quota.limits import DAY_NS, BudgetDay

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from tests.unit.policy.quota.support import (
+from tests.unit.policy.quota.machines import (
     ANA,
     BEN,
     OTHER,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.policy.quota.support import ANA, BEN, OTHER, count_admitted, enter, refused, tool
+from tests.unit.policy.quota.machines import ANA, BEN, OTHER, count_admitted, enter, refused, tool
 from toolcrib.context import Principal
 from toolcrib.policy import Limit
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.dispatch.support import run_async
-from tests.unit.policy.quota.support import (
+from tests.unit.dispatch.running import run_async
+from tests.unit.policy.quota.machines import (
     ANA,
     BEN,
     REPORT,

@@ -13,7 +13,7 @@ from contextlib import closing
 
 import pytest
 
-from tests.unit.policy.quota.support import (
+from tests.unit.policy.quota.machines import (
     ANA,
     BEN,
     Clocks,

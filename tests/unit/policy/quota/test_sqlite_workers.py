@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.policy.quota.support import (
+from tests.unit.policy.quota.machines import (
     ANA,
     BEN,
     REPORT,
@@ -318,7 +318,7 @@ def test_marks_are_bounded_and_idle_rates_are_swept(path, monkeypatch):
 KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from tests.unit.policy.quota.support import REPORT, ANA, enter
+from tests.unit.policy.quota.machines import REPORT, ANA, enter
 from toolcrib.policy.quota import Quota
 from toolcrib.policy import Limit, Policy
 async def main():

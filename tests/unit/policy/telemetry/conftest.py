@@ -13,7 +13,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.otel_recorder import Traces, open_traces
+from tests.support.records.otel_recorder import Traces, open_traces
 from toolcrib.content import Result
 from toolcrib.context import LOCAL, NullChannel
 from toolcrib.dispatch.middleware import Call

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from opentelemetry import trace
 
-from tests.support.otel_recorder import Traces
+from tests.support.records.otel_recorder import Traces
 from toolcrib import MCPServer, ToolNotFoundError
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy import Audit, Limit, Policy, Rule, Telemetry

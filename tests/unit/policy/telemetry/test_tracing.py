@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, Sampler, SamplingResult
 from opentelemetry.trace import SpanKind, StatusCode
 
-from tests.support.otel_recorder import Traces
+from tests.support.records.otel_recorder import Traces
 from toolcrib import __version__
 from toolcrib.errors import ConfigurationError
 from toolcrib.policy.telemetry import tracing as spans

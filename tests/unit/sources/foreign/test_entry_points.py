@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.support import fork_server
-from tests.support.source_folders import forgotten_imports, write
+from tests.support.system import fork_server
+from tests.support.system.source_folders import forgotten_imports, write
 from toolcrib import collect
 from toolcrib.cli import app
 from toolcrib.client import Client, StdioTransport

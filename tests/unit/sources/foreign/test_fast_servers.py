@@ -12,7 +12,7 @@ import pytest_asyncio
 from fastmcp import Client, FastMCP
 from fastmcp.server.middleware import Middleware
 
-from tests.support.http_servers import serving
+from tests.support.servers.http_servers import serving
 from tests.unit.sources.foreign.answering_client import GUESTS, running
 from tests.unit.sources.foreign.test_sdk_servers import data_of, own_data_of
 from toolcrib import MCPServer, collect

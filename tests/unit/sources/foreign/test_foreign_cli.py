@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.support import fork_server
-from tests.support.source_folders import forgotten_imports, write
+from tests.support.system import fork_server
+from tests.support.system.source_folders import forgotten_imports, write
 from tests.unit.sources.foreign.answering_client import GUESTS
 from toolcrib.cli import app
 from toolcrib.cli.load import load_for_serving

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.support import snippets_of_models
-from tests.support.scanned_snippet import definition_of, read, stub_in
+from tests.support.scanning import snippets_of_models
+from tests.support.scanning.scanned_snippet import definition_of, read, stub_in
 from toolcrib.sources.scan.values import Unresolved
 
 HEAD = snippets_of_models.HEAD

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.import_results import (
+from tests.support.scanning.import_results import (
     describe_scan,
     doubted_tools,
     fixtures,

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.support import snippets
-from tests.support.scanned_snippet import definition_of, facts_of, imported, read, stub_in
+from tests.support.scanning import snippets
+from tests.support.scanning.scanned_snippet import definition_of, facts_of, imported, read, stub_in
 from toolcrib import Tool
 from toolcrib.catalog.lint import inspect_tools
 from toolcrib.errors import InvalidSignatureError

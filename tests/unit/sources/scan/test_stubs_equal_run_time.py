@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support import snippets, snippets_of_models
-from tests.support.scanned_snippet import facts_of, imported, stub_in
+from tests.support.scanning import snippets, snippets_of_models
+from tests.support.scanning.scanned_snippet import facts_of, imported, stub_in
 
 LAZY = "from __future__ import annotations\n"
 HINTS = [

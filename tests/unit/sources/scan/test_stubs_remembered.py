@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.scanned_snippet import definition_of, read
+from tests.support.scanning.scanned_snippet import definition_of, read
 from toolcrib.sources.scan import scan
 
 HEAD = "from toolcrib import tool\n"

@@ -1,0 +1,183 @@
+"""`toolcrib serve --reload` over HTTP: the process behind the socket is replaced."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.servers.serve_process import SOURCES, TOOLCRIB, Calling, Serving, children_of, wait_until
+from tests.unit.cli.conftest import ADD, CommandLine
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs sockets to inherit, and /proc")
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": SOURCES}
+KEPT = "not reloaded, the previous tools stay active"
+WORK = '''
+import asyncio, os, sys
+from toolcrib import Context, tool
+
+@tool
+async def slow(seconds: float) -> str:
+    """Wait."""
+    print("waiting", file=sys.stderr, flush=True)
+    await asyncio.sleep(seconds)
+    return "old"
+
+@tool
+async def lazy() -> str:
+    """Import a module during the call."""
+    import helper
+    return helper.WORD
+'''
+
+
+def test_changed_files_are_loaded_and_broken_ones_are_not(cli: CommandLine) -> None:
+    path = cli.write("tools.py", ADD)
+    with Serving("tools.py", "--reload", cwd=cli.folder) as serving:
+        path.write_text(ADD.replace("return a + b", "return a * b"))
+        serving.wait_for("note: reloaded 1 tool\n")
+        assert serving.call("add", a=4, b=5) == "20"
+        path.write_text(ADD + "\ndef broken(:\n")
+        serving.wait_for(KEPT)
+        assert "error: tools.py:17: tools.py has a syntax error" in serving.errors
+        assert serving.call("add", a=4, b=5) == "20"
+        path.unlink()
+        serving.wait_for(KEPT, 2)
+        assert "error: No such file or folder: tools.py" in serving.errors
+        assert serving.call("add", a=4, b=5) == "20"
+        path.write_text(ADD.replace("def add", "def plus"))
+        serving.wait_for("note: reloaded 1 tool (changed: add, plus)")
+        assert serving.names() == ["plus"]
+        wait_until(lambda: len(children_of(serving.process.pid)) == 1)
+        assert serving.end() == 0
+        assert "Traceback" not in serving.errors
+
+
+def test_a_tool_with_a_new_error_prevents_it_and_one_that_had_it_before_does_not(cli: CommandLine) -> None:
+    cli.write("good/tools.py", ADD)
+    cli.write("good/bad.py", ADD.replace("def add(a: int, b: int = 1)", "def bad(*args)"))
+    with Serving("good", "--reload", cwd=cli.folder) as serving:
+        serving.wait_for("Tool 'bad' takes *args")
+        cli.write("good/late.py", ADD.replace("def add", "def late"))
+        serving.wait_for("note: reloaded 2 tools (changed: late)")
+        cli.write("good/twin.py", ADD)
+        serving.wait_for(KEPT)
+        assert serving.errors.count("Tool 'bad' takes *args") == 1
+        assert sorted(serving.names()) == ["add", "late"]
+
+
+def test_running_calls_end_on_the_process_that_they_began_on(cli: CommandLine) -> None:
+    path = cli.write("work.py", WORK)
+    with Serving("work.py", "--reload", cwd=cli.folder) as serving:
+        calling = Calling(serving, "slow", seconds=4.0)
+        serving.wait_for("waiting")
+        path.write_text(WORK.replace('"old"', '"new"'))
+        serving.wait_for("note: reloaded 2 tools")
+        assert serving.call("slow", seconds=0.0) == "new"
+        calling.join(20)
+        assert calling.outcome == "old"
+        wait_until(lambda: len(children_of(serving.process.pid)) == 1)
+
+
+def test_a_module_that_a_call_imports_is_watched_from_then_on(cli: CommandLine, tmp_path: Path) -> None:
+    cli.write(
+        "tools/work.py",
+        WORK.replace("import asyncio, os, sys", "import asyncio, sys; sys.path.append('lib')"),
+    )
+    cli.write("lib/helper.py", "WORD = 'one'")
+    with Serving("tools/work.py", "--reload", cwd=cli.folder) as serving:
+        assert serving.call("lazy") == "one"
+
+        saved = 0.0
+
+        def is_new() -> bool:
+            nonlocal saved
+            if time.monotonic() - saved > 1.0:  # again and again, until it is watched
+                saved = time.monotonic()
+                cli.write("lib/helper.py", "WORD = 'two'")
+            return "note: reloaded" in serving.errors
+
+        wait_until(is_new)
+        assert serving.call("lazy") == "two"
+
+
+def test_files_that_everybody_can_change_are_not_loaded_again(cli: CommandLine) -> None:
+    path = cli.write("tools.py", ADD)
+    with Serving("tools.py", "--reload", cwd=cli.folder) as serving:
+        path.chmod(0o666)
+        path.write_text(ADD.replace("return a + b", "return 0"))
+        serving.wait_for("warning: not reloaded: every user of this machine can change tools.py")
+        assert serving.call("add", a=4, b=5) == "9"
+
+
+def test_a_worker_that_is_killed_is_replaced(cli: CommandLine) -> None:
+    cli.write(
+        "tools.py", ADD.replace("return a + b", "import os; os._exit(3) if a < 0 else None; return a + b")
+    )
+    with Serving("tools.py", "--reload", cwd=cli.folder) as serving:
+        Calling(serving, "add", a=-1).join(20)
+        serving.wait_for("exited with code 3; starting another one")
+        assert serving.call("add", a=4) == "5", "the connection waits for the next worker"
+
+
+def test_several_workers_are_replaced_together(cli: CommandLine) -> None:
+    path = cli.write("tools.py", ADD)
+    with Serving("tools.py", "--reload", "--workers", "2", cwd=cli.folder) as serving:
+        before = set(children_of(serving.process.pid))
+        path.write_text(ADD.replace("return a + b", "return a * b"))
+        serving.wait_for("note: reloaded 1 tool")
+        wait_until(lambda: len(set(children_of(serving.process.pid)) - before) == 2)
+        wait_until(lambda: not before & set(children_of(serving.process.pid)))
+        assert {serving.call("add", a=4, b=5) for _ in range(10)} == {"20"}
+
+
+def run_lock(folder: Path) -> None:
+    """Lock tools in another process, as this one has imported them."""
+    subprocess.run([*TOOLCRIB, "lock", "tools.py"], cwd=folder, env=ENVIRONMENT, check=True, timeout=60)
+
+
+def test_reviewed_changes_are_let_through_by_a_new_lock(cli: CommandLine) -> None:
+    path = cli.write("tools.py", ADD)
+    run_lock(cli.folder)
+    with Serving("tools.py", "--reload", "--locked", cwd=cli.folder) as serving:
+        path.write_text(ADD.replace("Add two whole numbers", "Add two numbers"))
+        serving.wait_for(KEPT)
+        run_lock(cli.folder)
+        serving.wait_for("note: reloaded 1 tool (changed: add)")
+
+
+def test_a_legacy_client_goes_on_without_its_session(cli: CommandLine) -> None:
+    path = cli.write("tools.py", ADD)
+    message = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "add", "arguments": {"a": 1}},
+    }
+    with Serving("tools.py", "--reload", cwd=cli.folder) as serving:
+        assert serving.post(message, mcp_session_id="unknown")[0] == 404
+        path.write_text(ADD.replace("return a + b", "return a - b"))
+        serving.wait_for("note: reloaded 1 tool")
+        status, answer = serving.post(message, mcp_session_id="of the process before")
+        assert (status, answer["result"]["content"][0]["text"]) == (200, "0")
+
+
+def test_where_sockets_cannot_be_inherited_the_port_is_bound_again(cli: CommandLine) -> None:
+    """As on Windows."""
+    path = cli.write("tools.py", ADD)
+    program = "from toolcrib.cli import main, workers; workers.PASSES_SOCKETS = False; main()"
+    with Serving("tools.py", "--reload", cwd=cli.folder, command=("-c", program)) as serving:
+        wait_until(lambda: serving.call("add", a=4, b=5) == "9")
+        path.write_text(ADD + "\ndef broken(:\n")
+        serving.wait_for(KEPT)
+        assert serving.call("add", a=4, b=5) == "9"
+        path.write_text(ADD.replace("return a + b", "return a * b"))
+        serving.wait_for("note: reloaded 1 tool")
+        wait_until(lambda: len(children_of(serving.process.pid)) == 1)
+        assert serving.call("add", a=4, b=5) == "20"
+        assert serving.end() == 0
