@@ -1,4 +1,4 @@
-// The small server of tests/support/rivals.py, built with the TypeScript SDK 2.x as its README shows.
+// The small server of tests/support/servers/peer_servers.py, built with the TypeScript SDK 2.x as its README shows.
 // `node rival.mjs PORT`
 
 import { createServer } from 'node:http';
