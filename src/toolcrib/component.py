@@ -1,6 +1,6 @@
-"""A tool: a definition with its handler, and the `@tool` decorator.
+"""Tools, resources and prompts as components: a definition with its handler; and the `@tool` decorator.
 
-Making a Tool is cheap: it looks at the name and the kinds of the parameters. Schemas and descriptions are
+Making one is cheap: it looks at the name and the kinds of the parameters. Schemas and descriptions are
 built when the definition is first needed, validators at the first call. Building has no side effects and
 its outcome is stored by one assignment, so that threads need no lock.
 """
@@ -19,6 +19,7 @@ from typing import (
     Literal,
     NamedTuple,
     Protocol,
+    Self,
     TypeVar,
     Unpack,
     overload,
@@ -118,7 +119,7 @@ def is_marked(thing: Any) -> bool:
     return isinstance(getattr(thing, MARK, None), ToolOptions)
 
 
-# --- the tool ----------------------------------------------------------------------------------------
+# --- components --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,20 +146,20 @@ Kind = Literal["tool", "resource", "prompt"]
 class FolderFile(NamedTuple):
     """Which file of a folder a resource is: the template of the folder, and the values of its variables."""
 
-    template: Tool
+    template: Component
     values: Mapping[str, Any]
 
 
-class Tool:
-    """A definition with its handler. Made by `from_function`, `from_handler` or `from_object`.
+class Component:
+    """A definition with its handler: a tool, a resource or a prompt, as `kind` says.
 
     `origin` is the object that was registered, `owner` the application it belongs to. `long_name` is the
     full form of a name that had to be shortened; both can be called. `namespace` is the prefix that the
-    source asks for. `adoption` is set for tools of other libraries' servers. `kind` tells resources and
-    prompts, which are run like tools, from them. `extension` is the MCP extension that it belongs to.
+    source asks for. `adoption` is set for those of other libraries' servers. `extension` is the MCP
+    extension that it belongs to.
     """
 
-    kind: ClassVar[Kind] = "tool"
+    kind: ClassVar[Kind]
     extension: ClassVar[str | None] = None
     member_of: FolderFile | None = None
     """The folder of a file that is published with it. Only resources have one."""
@@ -180,7 +181,7 @@ class Tool:
     def __init__(
         self, info: HandlerInfo, name: str, options: ToolOptions, build: Build | str, origin: Any
     ) -> None:
-        """`build` makes the parts of the tool: a function, or "function", "handler", "object" or "open"."""
+        """`build` makes the parts: a function, or "function", "handler", "object" or "open"."""
         self.info = info
         self.name = name
         self.options = options
@@ -193,46 +194,6 @@ class Tool:
         self._built: tuple[ToolDefinition, ToolParts] | None = None
         self._results: ToolResults | None = None
         self._error: DefinitionError | None = None
-
-    @classmethod
-    def from_function(cls, fn: Callable[..., Any], **options: Unpack[GivenOptions]) -> Tool:
-        """Make a tool of anything callable; options given here win over those of `@tool`."""
-        if not callable(fn):
-            raise InvalidToolError(f"A tool must be callable, got {type(fn).__name__}")
-        merged = marked_options(fn).override(options)
-        name = merged.name if merged.name is not None else name_of(fn)
-        info = inspect_handler(fn, name or "lambda")
-        if not name and merged.name is None:
-            raise InvalidToolError("A lambda needs a name", source=info.source, hint="give one: name=...")
-        if merged.input_schema is not None:
-            return cls(info, name, merged, "handler", fn)
-        try:
-            check_parameters(info, name)
-        except InvalidSignatureError as error:
-            raise error.add(_find_further(info, name, merged)) from None
-        return cls(info, name, merged, "function", fn)
-
-    @classmethod
-    def from_handler(
-        cls,
-        handler: Callable[..., Any],
-        name: str,
-        description: str,
-        input_schema: Mapping[str, Any],
-        /,
-        **options: Unpack[GivenOptions],
-    ) -> Tool:
-        """Make a tool of a handler and an explicit schema, which is enforced as written."""
-        return cls.from_function(handler, **merge_options(name, description, input_schema, options))
-
-    @classmethod
-    def from_object(cls, thing: Any, **options: Unpack[GivenOptions]) -> Tool:
-        """Make a tool of an object with `name`, `description`, `input_schema` and `execute`."""
-        parts = read_tool_object(thing)
-        execute = parts.pop("execute")
-        merged = marked_options(type(thing)).override(parts).override(options)
-        name = merged.name or ""
-        return cls(inspect_handler(execute, name), name, merged, "object", thing)
 
     @property
     def source(self) -> Location:
@@ -257,7 +218,7 @@ class Tool:
         """Whether this is the template of a folder's files."""
         return False
 
-    def file_at(self, arguments: Mapping[str, Any] | None) -> Tool | None:  # noqa: ARG002
+    def file_at(self, arguments: Mapping[str, Any] | None) -> Component | None:  # noqa: ARG002
         """Return the file that the template of a folder is read with; None for everything else."""
         return None
 
@@ -271,8 +232,8 @@ class Tool:
         return (self._built or self._build_once())[0]
 
     def to_wire(self) -> dict[str, Any]:
-        """Return the tool as the newest revision lists it."""
-        return self.definition.to_wire()
+        """Return the entry in a list, as the newest revision has it."""
+        raise NotImplementedError
 
     @property
     def handler(self) -> Callable[..., Any]:
@@ -288,19 +249,18 @@ class Tool:
     def results(self) -> ToolResults:
         """Checks and converts the results of calls."""
         if self._results is None:
-            parts = (self._built or self._build_once())[1]
-            from toolcrib.schema.result import ToolResults  # delayed: most tools of a catalog are not called
-
-            trusted = parts.arguments.trusted
-            self._results = ToolResults(self.name, parts.output_schema, parts.dump, trusted=trusted)
+            self._results = self._make_results((self._built or self._build_once())[1])
         return self._results
+
+    def _make_results(self, parts: ToolParts) -> ToolResults:
+        raise NotImplementedError
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What building found that is worth mentioning."""
         return tuple((self._built or self._build_once())[1].findings)
 
-    def check(self) -> Tool:
+    def check(self) -> Self:
         """Build everything, validators included, and raise DefinitionError where something is wrong."""
         try:
             _ = self.arguments.validator, self.results.validator
@@ -308,16 +268,16 @@ class Tool:
             raise self._attribute(error)
         return self
 
-    def check_definition(self) -> Tool:
+    def check_definition(self) -> Self:
         """Do the same as `check`, but compile only explicit schemas: those made from hints are valid."""
         return self if self.arguments.trusted else self.check()
 
-    def renamed(self, name: str, *, long_name: str | None = None) -> Tool:
-        """Return the same tool under another name."""
+    def renamed(self, name: str, *, long_name: str | None = None) -> Self:
+        """Return the same under another name."""
         return self._changed(name=name, long_name=long_name)
 
-    def with_options(self, **options: Unpack[GivenOptions]) -> Tool:
-        """Return the same tool with other options; an `input_schema` replaces the one made from hints."""
+    def with_options(self, **options: Unpack[GivenOptions]) -> Self:
+        """Return the same with other options; an `input_schema` replaces the one made from hints."""
         merged = self.options.override(options)
         if merged.name is not None and "name" in options:
             other = self._changed(options=merged, name=merged.name, long_name=None)
@@ -329,7 +289,7 @@ class Tool:
             other._build = "function" if merged.input_schema is None else "handler"
         return other
 
-    def _changed(self, **changes: Any) -> Tool:
+    def _changed(self, **changes: Any) -> Self:
         other = copy(self)
         for key, value in changes.items():
             setattr(other, key, value)
@@ -380,7 +340,7 @@ class Tool:
         )
 
     def _attribute(self, error: DefinitionError) -> DefinitionError:
-        """Return the error with the name and the location of this tool."""
+        """Return the error with the name and the location of this component."""
         error.tool = error.tool or self.name
         if error.source.file is None:
             error.source = self.source
@@ -388,7 +348,63 @@ class Tool:
 
     def __repr__(self) -> str:
         version = f"@{self.version}" if self.version else ""
-        return f"<Tool {self.name}{version} from {self.source}>"
+        return f"<{self.kind.capitalize()} {self.name}{version} from {self.source}>"
+
+
+class Tool(Component):
+    """A tool. Made by `from_function`, `from_handler` or `from_object`."""
+
+    kind = "tool"
+    __slots__ = ()
+
+    @classmethod
+    def from_function(cls, fn: Callable[..., Any], **options: Unpack[GivenOptions]) -> Self:
+        """Make a tool of anything callable; options given here win over those of `@tool`."""
+        if not callable(fn):
+            raise InvalidToolError(f"A tool must be callable, got {type(fn).__name__}")
+        merged = marked_options(fn).override(options)
+        name = merged.name if merged.name is not None else name_of(fn)
+        info = inspect_handler(fn, name or "lambda")
+        if not name and merged.name is None:
+            raise InvalidToolError("A lambda needs a name", source=info.source, hint="give one: name=...")
+        if merged.input_schema is not None:
+            return cls(info, name, merged, "handler", fn)
+        try:
+            check_parameters(info, name)
+        except InvalidSignatureError as error:
+            raise error.add(_find_further(info, name, merged)) from None
+        return cls(info, name, merged, "function", fn)
+
+    @classmethod
+    def from_handler(
+        cls,
+        handler: Callable[..., Any],
+        name: str,
+        description: str,
+        input_schema: Mapping[str, Any],
+        /,
+        **options: Unpack[GivenOptions],
+    ) -> Self:
+        """Make a tool of a handler and an explicit schema, which is enforced as written."""
+        return cls.from_function(handler, **merge_options(name, description, input_schema, options))
+
+    @classmethod
+    def from_object(cls, thing: Any, **options: Unpack[GivenOptions]) -> Self:
+        """Make a tool of an object with `name`, `description`, `input_schema` and `execute`."""
+        parts = read_tool_object(thing)
+        execute = parts.pop("execute")
+        merged = marked_options(type(thing)).override(parts).override(options)
+        name = merged.name or ""
+        return cls(inspect_handler(execute, name), name, merged, "object", thing)
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the tool as the newest revision lists it."""
+        return self.definition.to_wire()
+
+    def _make_results(self, parts: ToolParts) -> ToolResults:
+        from toolcrib.schema.result import ToolResults  # delayed: most tools of a catalog are not called
+
+        return ToolResults(self.name, parts.output_schema, parts.dump, trusted=parts.arguments.trusted)
 
 
 _UNUSUAL_ESCAPE = re.compile(rb'\\[^"\\nt]')

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, fields
 from importlib import import_module
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.content import Result
 from toolcrib.errors import AgentError, ConfigurationError, suggest
 from toolcrib.options import MAX_TIMEOUT_S
@@ -157,7 +157,7 @@ class SessionCtx:
 
     provider: str | None = None
     toolCatalog: dict[str, Any] | None = None  # noqa: N815 - the name in requirement document C
-    tools: Sequence[Tool] = field(default=(), repr=False)
+    tools: Sequence[Component] = field(default=(), repr=False)
     messages: list[Message] = field(default_factory=list, repr=False)
     instructions: str | None = field(default=None, repr=False)
     limits: Limits = field(default_factory=Limits)

@@ -34,7 +34,7 @@ from toolcrib.agents.provider import (
 from toolcrib.agents.toolbox import Toolbox, make_toolbox
 from toolcrib.catalog.build import build_catalog
 from toolcrib.catalog.export import result_text
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.content import Result, text_block
 from toolcrib.context import LOCAL, Principal
 from toolcrib.dispatch.event_loop import is_in_loop
@@ -395,7 +395,7 @@ class AgentRunner:
             return await self.ask(text)
 
 
-def _register(tools: Iterable[Tool]) -> ToolRegistry:
+def _register(tools: Iterable[Component]) -> ToolRegistry:
     """Return a registry of the tools, under the names that they are called by."""
     registry = ToolRegistry(name_rule="mcp")
     registry.add_all(tool.renamed(tool.name) if tool.long_name else tool for tool in tools)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from toolcrib.client import Client, RemoteTool
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.content import Result
 from toolcrib.context import LOCAL, Principal
 from toolcrib.errors import ClientError, ConfigurationError, DefinitionError
@@ -44,7 +44,7 @@ class LocalTools:
             await self._server.start()
             self._was_started = True
 
-    async def list(self) -> tuple[Tool, ...]:
+    async def list(self) -> tuple[Component, ...]:
         return self._server.dispatcher.shown(self._principal)
 
     async def call(self, name: str, arguments: Mapping[str, Any], timeout_s: float) -> Result:
@@ -64,7 +64,7 @@ class RemoteTools:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._wire: list[Any] | None = None
-        self._tools: tuple[Tool, ...] = ()
+        self._tools: tuple[Component, ...] = ()
         self._was_connected = False
 
     async def open(self) -> None:
@@ -74,7 +74,7 @@ class RemoteTools:
             await self._client.connect()
             self._was_connected = True
 
-    async def list(self) -> tuple[Tool, ...]:
+    async def list(self) -> tuple[Component, ...]:
         found = await self._client.list_tools()
         if self._wire is None or [tool.wire for tool in found] != self._wire:
             self._wire = [tool.wire for tool in found]
@@ -93,7 +93,7 @@ class RemoteTools:
 Toolbox: TypeAlias = LocalTools | RemoteTools
 
 
-def _describe(tools: Iterable[RemoteTool]) -> Iterable[Tool]:
+def _describe(tools: Iterable[RemoteTool]) -> Iterable[Component]:
     """Yield the tools of another server that can be built: the model gets these."""
     for remote in tools:
         tool = describe(remote.definition)

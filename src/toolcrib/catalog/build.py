@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolcrib.catalog.inputs import Adapter, FileInputs, LiveInputs, PathName, Reading, find_inputs
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.errors import DefinitionError, Finding, InvalidSchemaError
 from toolcrib.schema.docstrings import HEADERS, clean_lines, find_block_end, indent_of, trim
 from toolcrib.schema.parameters import docstring_of
@@ -67,7 +67,7 @@ def draft_catalog(inputs: FileInputs | LiveInputs) -> Draft:
     """Read the tools of the inputs and build their catalog."""
     reading = inputs.read()
     findings = list(reading.findings)
-    tools: list[Tool] = []
+    tools: list[Component] = []
     schemas: list[dict[str, Any]] = []
     for tool in reading.tools:
         try:
@@ -102,7 +102,7 @@ def log_findings(findings: Iterable[Finding]) -> None:
         logger.warning("catalog: %d more; see catalog_findings()", len(serious) - _MAX_WARNINGS)
 
 
-def _hash_definitions(tools: list[Tool]) -> str:
+def _hash_definitions(tools: list[Component]) -> str:
     definitions = [tool.definition.to_wire() for tool in tools]
     return hashlib.sha1(codec.canonical(definitions), usedforsecurity=False).hexdigest()
 
@@ -110,14 +110,14 @@ def _hash_definitions(tools: list[Tool]) -> str:
 # --- one tool -----------------------------------------------------------------------------------------
 
 
-def prompt_lines(tool: Tool) -> str:
+def prompt_lines(tool: Component) -> str:
     """Return a tool as text for a prompt: `- name: description`, and `  e.g. ...` for each example."""
     lines = [f"- {tool.name}: {first_line(tool)}".rstrip()]
     lines += ["  e.g. " + example.replace("\n", "\n       ") for example in examples_of(tool)]
     return "\n".join(lines)
 
 
-def first_line(tool: Tool) -> str:
+def first_line(tool: Component) -> str:
     """Return the first line of the description that the author wrote."""
     for text in (_written_description(tool), tool.definition.description):
         lines = trim(clean_lines(text))
@@ -126,7 +126,7 @@ def first_line(tool: Tool) -> str:
     return ""
 
 
-def examples_of(tool: Tool) -> list[str]:
+def examples_of(tool: Component) -> list[str]:
     """Return the examples in a tool's description, and in its docstring if that is another text."""
     found = find_examples(_written_description(tool))
     if tool.options.description is not None:
@@ -134,12 +134,12 @@ def examples_of(tool: Tool) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _written_description(tool: Tool) -> str:
+def _written_description(tool: Component) -> str:
     given = tool.options.description
     return given if given is not None else docstring_of(tool.info.handler) or tool.definition.description
 
 
-def function_schema(tool: Tool) -> dict[str, Any]:
+def function_schema(tool: Component) -> dict[str, Any]:
     """Return a tool in the format of function calling. Raise DefinitionError if its schema is invalid."""
     schema = tool.definition.input_schema
     properties = {name: _with_type(item) for name, item in schema.get("properties", {}).items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.errors import Finding
 
 
@@ -13,25 +13,25 @@ class Catalog:
     """Components that are listed, those that are `hidden` because they are disabled or older versions, and
     findings about all of them and the rest. `label` says where they are from, for people."""
 
-    components: list[Tool] = field(default_factory=list)
+    components: list[Component] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     label: str = ""
-    hidden: list[Tool] = field(default_factory=list)
+    hidden: list[Component] = field(default_factory=list)
     servers: dict[int, str] = field(default_factory=dict)
     """The names of the servers in source files, by the ids of their tools."""
     files: int = 0
     """The number of source files that were read."""
 
     @property
-    def everything(self) -> list[Tool]:
+    def everything(self) -> list[Component]:
         return [*self.components, *self.hidden]
 
     @property
-    def tools(self) -> list[Tool]:
+    def tools(self) -> list[Component]:
         return [component for component in self.components if component.kind == "tool"]
 
     @property
-    def others(self) -> list[Tool]:
+    def others(self) -> list[Component]:
         """Resources, templates and prompts."""
         return [component for component in self.components if component.kind != "tool"]
 
@@ -42,7 +42,7 @@ class Catalog:
     def drop_duplicates(self) -> None:
         """Keep the first component of each kind, name and version, and report the others as errors. A scan
         finds several that are on different servers."""
-        first: dict[tuple[str, str | None], Tool] = {}
+        first: dict[tuple[str, str | None], Component] = {}
         for tool in self.everything:
             other = first.setdefault((tool.reference, tool.version), tool)
             if other is not tool:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import NO_LOCATION, InvalidToolError, Location
 from toolcrib.options import ToolOptions
-from toolcrib.registry.prompts import PromptTemplate
+from toolcrib.registry.prompts import Prompt
 from toolcrib.registry.resources import Resource
 from toolcrib.registry.uri_template import URITemplate
 from toolcrib.schema.function import build_handler
@@ -57,7 +57,7 @@ class DescribedResource(Resource):
         return dict(self._wire)
 
 
-class DescribedPrompt(PromptTemplate):
+class DescribedPrompt(Prompt):
     """A prompt without its code."""
 
     __slots__ = ("_wire",)
@@ -73,7 +73,7 @@ class DescribedPrompt(PromptTemplate):
 
 def describe_entry(
     wire: Mapping[str, Any], source: Location = NO_LOCATION, version: str | None = None
-) -> Tool:
+) -> Component:
     """Return a resource, a template or a prompt without code, from its entry in a list of MCP. Fields that
     MCP does not have, or that have the wrong type, are left out."""
     wire = _read_entry(wire)
@@ -91,7 +91,7 @@ def describe_entry(
     return DescribedPrompt(info, wire, options) if is_prompt else DescribedResource(info, wire, options)
 
 
-def definition_of_entry(tool: Tool) -> ToolDefinition:
+def definition_of_entry(tool: Component) -> ToolDefinition:
     """Return what clients are told of a resource or a prompt as a definition, so that it can be compared. The
     arguments of a prompt are its parameters."""
     wire = tool.to_wire()
@@ -107,7 +107,7 @@ def definition_of_entry(tool: Tool) -> ToolDefinition:
     )
 
 
-def content_of(tool: Tool) -> dict[str, Any]:
+def content_of(tool: Component) -> dict[str, Any]:
     """Return the entry of a resource or a prompt without what its content decides: size and date. That of a
     file whose content is fixed, as in a skill, has the digest of the content."""
     wire = {key: value for key, value in tool.to_wire().items() if key != "size"}

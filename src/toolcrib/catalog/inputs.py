@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.config import FILE_NAME, Config, load_config, load_default_config, switches_from
 from toolcrib.errors import ConfigurationError, Finding, InvalidToolError, Location, SourceError
 from toolcrib.registry.registry import ToolRegistry
@@ -40,7 +40,7 @@ class Reading:
     could have been read, with their hashes. `is_stable`: nothing changed meanwhile, and `files` is complete.
     """
 
-    tools: list[Tool] = field(default_factory=list)
+    tools: list[Component] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     hash: str | None = None
     named: list[str] = field(default_factory=list)
@@ -71,7 +71,7 @@ class LiveInputs:
         return reading
 
 
-def _register(tools: Iterable[Tool]) -> Reading:
+def _register(tools: Iterable[Component]) -> Reading:
     """Return what a registry would publish of these tools: the newest of each name."""
     registry = ToolRegistry()
     report = registry.add_all(tools)

@@ -27,7 +27,7 @@ from toolcrib.catalog.diff import GRADES
 from toolcrib.catalog.diff.compare import compare_tools, definition_of
 from toolcrib.catalog.entries import content_of, describe_entry
 from toolcrib.catalog.inputs import LOCK_NAME
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.config.atomic_file import write_file
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import (
@@ -62,7 +62,7 @@ _CONFLICT = re.compile(rb"^(<{7}|={7}|>{7})", re.MULTILINE)
 logger = logging.getLogger("toolcrib")
 
 
-def key_of(tool: Tool) -> Key:
+def key_of(tool: Component) -> Key:
     return tool.reference, tool.version
 
 
@@ -83,7 +83,7 @@ class Pin:
     kind: str = "tool"
 
     @classmethod
-    def of(cls, tool: Tool, folder: Path | None = None) -> Pin:
+    def of(cls, tool: Component, folder: Path | None = None) -> Pin:
         plain = codec.decode(codec.canonical(_definition_in(tool)))
         source = _portable_source(definition_of(tool).source, folder)
         return cls(tool.name, tool.version, plain, source, tuple(sorted(tool.options.scopes)), tool.kind)
@@ -105,7 +105,7 @@ class Pin:
         return codec.digest(self.definition)
 
     @cached_property
-    def tool(self) -> Tool:
+    def tool(self) -> Component:
         """The tool without its code. Raise DefinitionError where the definition is not valid."""
         wire = self.definition
         if self.kind != "tool":
@@ -126,7 +126,7 @@ class Pin:
         tool = describe(definition)
         return tool.with_options(scopes=self.scopes) if self.scopes else tool
 
-    def matches(self, tool: Tool) -> bool:
+    def matches(self, tool: Component) -> bool:
         """Return whether a tool has the definition and the scopes that were locked."""
         is_same = codec.digest(_definition_in(tool)) == self.fingerprint
         return is_same and tuple(sorted(tool.options.scopes)) == self.scopes
@@ -143,7 +143,7 @@ class Pin:
         return {key: value for key, value in document.items() if value not in (None, [])}
 
 
-def _definition_in(tool: Tool) -> Mapping[str, Any]:
+def _definition_in(tool: Component) -> Mapping[str, Any]:
     """Return what is pinned of a tool."""
     return definition_of(tool).to_wire() if tool.kind == "tool" else content_of(tool)
 
@@ -175,7 +175,7 @@ class Lock:
     targets: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
-    def of(cls, tools: Iterable[Tool], file: Path | None = None) -> Lock:
+    def of(cls, tools: Iterable[Component], file: Path | None = None) -> Lock:
         """Pin tools as they are now. Raise DefinitionError for one that cannot be built."""
         folder = None if file is None else file.parent
         pins = [Pin.of(tool, folder) for tool in tools]
@@ -198,7 +198,7 @@ class Lock:
         return replace(_parse(data, str(path)), file=path)
 
     @property
-    def tools(self) -> list[Tool]:
+    def tools(self) -> list[Component]:
         """Everything that is pinned, without its code. Raise DefinitionError."""
         return [pin.tool for pin in self.pins.values()]
 
@@ -235,7 +235,7 @@ class Lock:
         """Return the command that updates the pin of one tool, resource or prompt."""
         return f"toolcrib lock --update {shlex.quote(reference)}{self.command_arguments()}"
 
-    def check(self, tools: Iterable[Tool], kinds: Collection[str] = KINDS) -> Drift:
+    def check(self, tools: Iterable[Component], kinds: Collection[str] = KINDS) -> Drift:
         """Compare tools, or all of some kinds, with the lock. Those that cannot be built are not served, and
         are ignored."""
         drift = Drift(self)
@@ -366,8 +366,8 @@ class Drift:
     """The differences from a lock: what `changed` since, is `unknown` to it, or is `missing` here."""
 
     lock: Lock
-    changed: list[tuple[Pin, Tool]] = field(default_factory=list)
-    unknown: list[Tool] = field(default_factory=list)
+    changed: list[tuple[Pin, Component]] = field(default_factory=list)
+    unknown: list[Component] = field(default_factory=list)
     missing: list[Pin] = field(default_factory=list)
 
     @property
@@ -376,7 +376,7 @@ class Drift:
         return not self.changed and not self.unknown
 
     @property
-    def tools(self) -> list[Tool]:
+    def tools(self) -> list[Component]:
         """The tools that may not be served."""
         return [*(tool for _, tool in self.changed), *self.unknown]
 
@@ -391,7 +391,7 @@ class Drift:
         return found
 
 
-def _explain(lock: Lock, pin: Pin | None, tool: Tool, level: Level) -> Finding:
+def _explain(lock: Lock, pin: Pin | None, tool: Component, level: Level) -> Finding:
     """Return why a tool may not be served, with the worst change."""
     title = _versioned_name(tool.reference, tool.version)
     if pin is None:
@@ -419,7 +419,7 @@ class Guard:
         self.on_drift = on_drift
         self._logged: set[tuple[Key, str]] = set()
 
-    def __call__(self, tool: Tool) -> None:
+    def __call__(self, tool: Component) -> None:
         pin = self.lock.pins.get(key_of(tool))
         if pin is not None and pin.matches(tool):
             return

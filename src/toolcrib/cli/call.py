@@ -15,7 +15,7 @@ from toolcrib.cli.options import Command, CommandError
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.questions import TerminalChannel
 from toolcrib.cli.table import signature
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.content import Block, Result
 from toolcrib.context import LOCAL
 from toolcrib.definition import ToolDefinition
@@ -209,7 +209,10 @@ def hint_for(
 
 
 def run_locally(
-    work: Callable[[TerminalChannel], Awaitable[Result]], server: MCPServer, tool: Tool, terminal: Terminal
+    work: Callable[[TerminalChannel], Awaitable[Result]],
+    server: MCPServer,
+    tool: Component,
+    terminal: Terminal,
 ) -> Result:
     """Return what `work` does with a tool of a server that was loaded, and stop the server. Progress and
     questions go to the terminal. Raises CommandError where the policy hides the tool."""
@@ -235,7 +238,7 @@ def run_locally(
 
 def run_feature(
     server: MCPServer,
-    tool: Tool,
+    tool: Component,
     name: str,
     arguments: Mapping[str, Any],
     timeout_s: float | None,

@@ -33,7 +33,7 @@ from toolcrib.client import resources as clients
 from toolcrib.client.client import DEFAULT_TIMEOUT_S
 from toolcrib.client.session import VERSIONS
 from toolcrib.client.tools import read_tools
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.config import LockConfig
 from toolcrib.content import Block, Result
 from toolcrib.definition import ToolDefinition
@@ -402,7 +402,9 @@ async def find_remote_tool(client: Client, name: str) -> RemoteTool:
     return found
 
 
-async def list_remote_features(client: Client, *capabilities: Literal["resources", "prompts"]) -> list[Tool]:
+async def list_remote_features(
+    client: Client, *capabilities: Literal["resources", "prompts"]
+) -> list[Component]:
     """Return the resources, templates and prompts of a server, by default all that it has. They cannot be
     run."""
     from toolcrib.catalog.entries import describe_entry  # delayed: few commands ask another server
@@ -417,7 +419,7 @@ async def list_remote_features(client: Client, *capabilities: Literal["resources
     return [describe_entry(wire, Location(client.label)) for wire in entries]
 
 
-async def find_remote(client: Client, name: str) -> RemoteTool | Tool:
+async def find_remote(client: Client, name: str) -> RemoteTool | Component:
     """Return a tool, resource, template or prompt by its name or URI. Raises CommandError."""
     kind, plain = parse_reference(name)
     if kind == "tool":
@@ -443,7 +445,7 @@ async def find_remote(client: Client, name: str) -> RemoteTool | Tool:
     return found
 
 
-def _matches(tool: Tool, uri: str) -> bool:
+def _matches(tool: Component, uri: str) -> bool:
     """Return whether a template of another server matches a URI; one that cannot be parsed matches none."""
     template = getattr(tool, "template", None)
     return template is not None and template.match(uri) is not None
@@ -474,7 +476,7 @@ def find_search_tool(names: Iterable[str]) -> str | None:
 
 
 def _list_remote(remote: Remote, label: str, terminal: Terminal) -> Catalog:
-    async def list_all(client: Client) -> tuple[list[RemoteTool], list[Tool]]:
+    async def list_all(client: Client) -> tuple[list[RemoteTool], list[Component]]:
         return (await list_remote_tools(client))[1], await list_remote_features(client)
 
     tools, features = remote.run(list_all, terminal)

@@ -30,7 +30,7 @@ from toolcrib.cli.options import Command, CommandError, exclusive, json_option, 
 from toolcrib.cli.output import Progress, Terminal, format_source
 from toolcrib.cli.table import Column, print_findings, print_table
 from toolcrib.cli.text import NAME_STYLE, STATE_STYLES, count_findings, safe, suggest
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.config import FILE_NAME, Config, load_config
 from toolcrib.errors import ConfigurationError, Finding
 from toolcrib.options import SKILLS
@@ -158,7 +158,7 @@ def check(
     return 1 if any(finding.level in levels for finding in findings) else 0
 
 
-def _build(loaded: Loaded, terminal: Terminal) -> tuple[list[Tool], list[Finding]]:
+def _build(loaded: Loaded, terminal: Terminal) -> tuple[list[Component], list[Finding]]:
     """Return every tool that can be built, disabled ones included, and what is wrong with any of them."""
     with terminal.log.muted(), Progress(terminal, "building tools") as progress:
         every = build_tools(progress.track([entry.tool for entry in loaded.everything]), [])
@@ -169,7 +169,7 @@ def _build(loaded: Loaded, terminal: Terminal) -> tuple[list[Tool], list[Finding
     return every, findings
 
 
-def _inspect(loaded: Loaded, tools: Sequence[Tool]) -> Iterator[Finding]:
+def _inspect(loaded: Loaded, tools: Sequence[Component]) -> Iterator[Finding]:
     """Yield what is wrong with tools that can be built, apart from what lint rules find."""
     yield from _check_key_file(loaded)
     yield from loaded.server.dispatcher.find_app_problems()
@@ -230,7 +230,7 @@ def _check_key_file(loaded: Loaded) -> Iterator[Finding]:
             yield replace(found, level="warning", message=f"{found.message}: serve will not start")
 
 
-def _find_overlaps(tools: Sequence[Tool]) -> Iterator[Finding]:
+def _find_overlaps(tools: Sequence[Component]) -> Iterator[Finding]:
     """Report templates that are never read, because one before them matches the same URIs."""
     if any(tool.kind == "resource" for tool in tools):
         from toolcrib.registry.resources import find_overlaps  # delayed: most targets have no resources
@@ -242,7 +242,7 @@ def _place(finding: Finding) -> tuple[str, int]:
     return finding.file or "", finding.line or 0
 
 
-def _list_tools(loaded: Loaded, built: Sequence[Tool], errors: Sequence[Finding]) -> Iterator[Row]:
+def _list_tools(loaded: Loaded, built: Sequence[Component], errors: Sequence[Finding]) -> Iterator[Row]:
     """Yield state, name and place of every tool, resource and prompt, and how a tool is run if its server is
     another library's; those that were refused last."""
     valid = set(map(id, built))

@@ -16,7 +16,7 @@ from toolcrib.cli.options import Command, CommandError, json_option, target_opti
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.table import NAME, Column, print_table
 from toolcrib.cli.text import STATE_STYLES, Styled, join, one_line, style, style_state, suggest
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.config.settings import Policy
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError, InvalidArgumentsError
@@ -158,7 +158,7 @@ def _explain_arguments(
     found: Explanation,
     access: Access,
     principal: Principal,
-    tool: Tool,
+    tool: Component,
     values: dict[str, Any],
     pairs: Sequence[str],
 ) -> Explanation:

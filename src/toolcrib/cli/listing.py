@@ -32,7 +32,7 @@ from toolcrib.cli.text import (
 )
 from toolcrib.client import Client, RemoteTool
 from toolcrib.client.client import DEFAULT_TIMEOUT_S
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import ConfigurationError, Finding
 from toolcrib.registry.selection import count_kinds, label_of, select, tags_of
@@ -133,7 +133,7 @@ def _list_remotely(
 
 def _print_list(
     definitions: Sequence[ToolDefinition],
-    others: Sequence[Tool],
+    others: Sequence[Component],
     findings: Sequence[Finding],
     notes: Sequence[str],
     terminal: Terminal,
@@ -166,13 +166,13 @@ def _print_scan(found: Catalog, terminal: Terminal, as_json: bool) -> int:
     return 1 if found.errors else 0
 
 
-async def _list_remote(client: Client) -> tuple[str, list[RemoteTool], list[Tool]]:
+async def _list_remote(client: Client) -> tuple[str, list[RemoteTool], list[Component]]:
     return *await list_remote_tools(client), await list_remote_features(client)
 
 
 def _select(
-    given: Iterable[Tool], tags: Sequence[str], include: Sequence[str], exclude: Sequence[str]
-) -> list[Tool]:
+    given: Iterable[Component], tags: Sequence[str], include: Sequence[str], exclude: Sequence[str]
+) -> list[Component]:
     tools = list(given)
     try:
         selected = select(tools, include, exclude)
@@ -204,11 +204,11 @@ def show(terminal: Terminal, name: str, source: ToolSource, as_json: bool) -> in
     remote = source.remote
     details = {"Runs": "at the server"}
     given: dict[str, Any] = {}
-    feature: Tool | None = None
+    feature: Component | None = None
     if remote is not None:
         found = remote.run(lambda client: find_remote(client, name), terminal)
-        feature = found if isinstance(found, Tool) else None
-        data = tool_json(found) if isinstance(found, Tool) else _remote_json(found)
+        feature = found if isinstance(found, Component) else None
+        data = tool_json(found) if isinstance(found, Component) else _remote_json(found)
         definition, run = found.definition, details["Runs"]
         timeout_s: float | None = DEFAULT_TIMEOUT_S
     else:

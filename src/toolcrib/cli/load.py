@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from toolcrib.cli.options import CommandError, Targets
 from toolcrib.cli.output import Progress, Terminal, format_source
 from toolcrib.cli.text import count, shorten_list, suggest
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.config import FILE_NAME, Config, load_config, switches_from
 from toolcrib.dispatch.tool_search import DEFAULT_BUDGET_TOKENS, SearchMode
 from toolcrib.errors import ConfigurationError, DefinitionError, Finding, SourceError
@@ -67,14 +67,14 @@ class Loaded:
     def errors(self) -> list[Finding]:
         return [finding for finding in self.findings if finding.level == "error"]
 
-    def build_tools(self, terminal: Terminal, tools: Iterable[Tool] | None = None) -> list[Tool]:
+    def build_tools(self, terminal: Terminal, tools: Iterable[Component] | None = None) -> list[Component]:
         """Return the tools that can be listed, or those of `tools` that can be built; add the problems of the
         others to the findings."""
         with Progress(terminal, "building tools") as progress:
             listed = self.server.registry if tools is None else tools
             return build_tools(progress.track(list(listed)), self.findings)
 
-    def build_features(self, terminal: Terminal) -> list[Tool]:
+    def build_features(self, terminal: Terminal) -> list[Component]:
         """Return the resources and prompts that can be listed, in the same way."""
         return self.build_tools(terminal, [*self.server.resources, *self.server.prompts])
 
@@ -84,7 +84,7 @@ class Loaded:
             raise first_error(found)
 
 
-def build_tools(tools: Iterable[Tool], findings: list[Finding]) -> list[Tool]:
+def build_tools(tools: Iterable[Component], findings: list[Finding]) -> list[Component]:
     """Return the tools whose definition can be built; add what is wrong with any of them to `findings`."""
     built = []
     for tool in tools:
@@ -96,7 +96,7 @@ def build_tools(tools: Iterable[Tool], findings: list[Finding]) -> list[Tool]:
     return built
 
 
-def tool_json(tool: Tool) -> dict[str, Any]:
+def tool_json(tool: Component) -> dict[str, Any]:
     """Return a tool, resource or prompt as it is sent to clients, with the place of its definition, and how
     it is run if it belongs to a server of another library."""
     source = {"file": tool.source.file, "line": tool.source.line}
@@ -105,7 +105,7 @@ def tool_json(tool: Tool) -> dict[str, Any]:
 
 
 def catalog_json(
-    tools: Iterable[Tool], findings: Iterable[Finding], servers: Mapping[int, str] | None = None
+    tools: Iterable[Component], findings: Iterable[Finding], servers: Mapping[int, str] | None = None
 ) -> dict[str, Any]:
     """Return the document that `list`, `scan`, `check` and `lint` print. It has lists of resources, templates
     and prompts where there are some. `servers` are the names of servers by the ids of their tools."""
@@ -212,11 +212,11 @@ class TargetLoader:
         self.findings: list[Finding] = []
         self.missing: list[Finding] = []
         self.configs: list[Config] = []
-        self._tools: list[Tool] = []
+        self._tools: list[Component] = []
         self._servers: list[MCPServer] = []
         self._arguments: tuple[str, ...] = ()
 
-    def collect(self, targets: Sequence[str]) -> list[Tool]:
+    def collect(self, targets: Sequence[str]) -> list[Component]:
         """Return the tools, resources and prompts of the targets."""
         self._arguments = targets.arguments if isinstance(targets, Targets) else ()
         for config in self._read_configs(targets):
@@ -240,7 +240,7 @@ class TargetLoader:
 
     def make_server(
         self,
-        tools: Sequence[Tool] = (),
+        tools: Sequence[Component] = (),
         *,
         dynamic: bool,
         name: str | None = None,
@@ -399,7 +399,7 @@ def _find_servers(found: Target) -> list[MCPServer]:
     return [item for item in items if isinstance(item, MCPServer)]
 
 
-def _find_adopted(tools: Sequence[Tool]) -> Any:
+def _find_adopted(tools: Sequence[Component]) -> Any:
     """Return the server of another library that all tools come from, or None."""
     servers: list[Any] = []
     if all(tool.adoption is not None for tool in tools):
@@ -408,7 +408,7 @@ def _find_adopted(tools: Sequence[Tool]) -> Any:
     return servers[0] if len({id(server) for server in servers}) == 1 else None
 
 
-def _has_exactly(server: MCPServer, tools: Sequence[Tool]) -> bool:
+def _has_exactly(server: MCPServer, tools: Sequence[Component]) -> bool:
     """Return whether a server has these tools, resources and prompts and no others, enabled and disabled
     alike."""
     entries = [entry for registry in registries_of(server).values() for entry in registry.entries()]
@@ -483,7 +483,7 @@ def find_unused_policy(server: MCPServer) -> list[Finding]:
     return [finding for error in errors for finding in config_findings(error)]
 
 
-def find_skill_problems(resources: Iterable[Tool]) -> list[Finding]:
+def find_skill_problems(resources: Iterable[Component]) -> list[Finding]:
     """Return what lint finds in the skills among resources."""
     found = [tool for tool in resources if tool.extension == SKILLS]
     if not found:
@@ -527,7 +527,7 @@ class Named(NamedTuple):
     matches; None where the template itself, or something else, is named."""
 
     loaded: Loaded
-    tool: Tool
+    tool: Component
     values: dict[str, Any] | None = None
 
 
@@ -548,7 +548,7 @@ def check_is_no_file(name: str, targets: Sequence[str], kind: str = "tool") -> N
 
 def load_one(
     name: str, targets: Sequence[str], terminal: Terminal, *, timeout_s: float | None = None
-) -> tuple[Loaded, Tool]:
+) -> tuple[Loaded, Component]:
     """Find a tool by its name among the targets, or by its place: `file.py:name`, `module:name`."""
     check_is_no_file(name, targets)
     is_place = _is_place(name)
@@ -619,7 +619,7 @@ def _is_place(name: str) -> bool:
     return ":" in name.lstrip(":")
 
 
-def _check_found(tool: Tool, loaded: Loaded, terminal: Terminal) -> Tool:
+def _check_found(tool: Component, loaded: Loaded, terminal: Terminal) -> Component:
     """Raise what is wrong with a tool, and print what the user should know before it runs."""
     tool.check()
     for finding in loaded.findings:

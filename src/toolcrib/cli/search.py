@@ -15,7 +15,7 @@ from toolcrib.cli.load import build_tools, tool_json
 from toolcrib.cli.options import Command, CommandError, json_option
 from toolcrib.cli.output import Terminal
 from toolcrib.cli.text import NAME_STYLE, count, first_line, one_line, style
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.sources.described import describe
 
 EXAMPLES = """
@@ -77,13 +77,13 @@ def search(terminal: Terminal, words: Sequence[str], source: ToolSource, limit: 
     return 0 if hits else 1
 
 
-def _match(tool: Tool, query: str) -> Hit:
+def _match(tool: Component, query: str) -> Hit:
     """Return why a tool may have been found by a server, as far as the tool alone can tell."""
     hits = SearchIndex([tool]).search(query, 1)
     return Hit(tool, 0.0, hits[0].matched if hits else {})
 
 
-def _correct(words: Sequence[str], index: SearchIndex, tools: Sequence[Tool]) -> dict[str, str]:
+def _correct(words: Sequence[str], index: SearchIndex, tools: Sequence[Component]) -> dict[str, str]:
     """Return likely typos among the words of a query, which no tool has, with the words that were meant."""
     unknown = [word for word in words if len(word) >= _MIN_TYPO and not index.knows(word)]
     if not unknown:

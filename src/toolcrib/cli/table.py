@@ -29,7 +29,7 @@ from toolcrib.cli.text import (
     width_of,
     wrap,
 )
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import Finding
 from toolcrib.registry.selection import label_of, sort_kinds
@@ -237,7 +237,7 @@ def print_tools(
 _FIRST_COLUMNS = {"resource": "RESOURCE", "template": "TEMPLATE", "prompt": "PROMPT"}
 
 
-def print_features(tools: Iterable[Tool], terminal: Terminal, *, is_first: bool = True) -> None:
+def print_features(tools: Iterable[Component], terminal: Terminal, *, is_first: bool = True) -> None:
     """Print a table of resources, one of templates and one of prompts, with an empty line before each unless
     it is the first thing on the page."""
     for label, members in groupby(sort_kinds(tools), label_of):
@@ -255,7 +255,7 @@ def print_features(tools: Iterable[Tool], terminal: Terminal, *, is_first: bool 
         is_first = False
 
 
-def _describe_feature(tool: Tool) -> str:
+def _describe_feature(tool: Component) -> str:
     """Return the parameters of a prompt, or the media type of a resource."""
     if tool.kind == "prompt":
         return signature(tool.definition).replace(": ", f":{NO_BREAK}") or "-"
@@ -282,7 +282,7 @@ def print_tool(definition: ToolDefinition, details: Mapping[str, str], terminal:
     _print_facts(shown, terminal)
 
 
-def print_feature(tool: Tool, details: Mapping[str, str], terminal: Terminal) -> None:
+def print_feature(tool: Component, details: Mapping[str, str], terminal: Terminal) -> None:
     """Print everything about one resource, template or prompt."""
     definition, wire = tool.definition, tool.to_wire()
     _print_head(definition, "ARGUMENT" if tool.kind == "prompt" else "VARIABLE", terminal)

@@ -21,7 +21,7 @@ from toolcrib.sources.targets import FILE_NAME, resolve_target
 from toolcrib.state import sqlite_path
 
 if TYPE_CHECKING:
-    from toolcrib.component import Tool
+    from toolcrib.component import Component
 
 __all__ = [
     "FILE_NAME",
@@ -189,7 +189,7 @@ class Config(Settings):
     switches: Mapping[str, bool] = setting({}, key="tools.enable_GROUP_tools", pattern=_SWITCH)
     lines: Mapping[str, int] = setting({}, key=None)
 
-    def choose(self, tools: Sequence[Tool]) -> tuple[list[Tool], list[Finding]]:
+    def choose(self, tools: Sequence[Component]) -> tuple[list[Component], list[Finding]]:
         """Return the tools that `include` and `exclude` select, and findings for keys that match no tool."""
         from toolcrib.registry.selection import select  # delayed: not every command uses tools
 
@@ -205,7 +205,7 @@ class Config(Settings):
                 findings.append(self._finding(each.code, "error", key, each.message, hint))
             return [], findings
 
-    def _find_unused_switches(self, tools: Iterable[Tool]) -> Iterator[Finding]:
+    def _find_unused_switches(self, tools: Iterable[Component]) -> Iterator[Finding]:
         """Report switches in the file that no tool belongs to: probably a typo."""
         groups = {tool.options.group for tool in tools if tool.options.group}
         known = sorted(f"enable_{group}_tools" for group in groups)

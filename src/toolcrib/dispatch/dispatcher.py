@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.component import Kind, Tool
+from toolcrib.component import Component, Kind
 from toolcrib.content import BUILT_IN, Result, text_block
 from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Context, InputNeeded, Principal, find_misuse
 from toolcrib.dispatch.crash_log import CrashReporter, Raised
@@ -75,7 +75,7 @@ class ToolStats:
 class Plan:
     """Everything that a call of one tool needs, prepared once."""
 
-    def __init__(self, tool: Tool, stats: ToolStats) -> None:
+    def __init__(self, tool: Component, stats: ToolStats) -> None:
         arguments = tool.arguments
         run = tool.options.run
         self.tool = tool
@@ -130,7 +130,7 @@ class Plan:
         return [values.pop(name, default) for name, default in self.positional], values
 
 
-def tool_modules(tool: Tool) -> list[tuple[str, str]]:
+def tool_modules(tool: Component) -> list[tuple[str, str]]:
     """Return modules that were loaded from files, which another process has to load first."""
     module = sys.modules.get(getattr(tool.info.function, "__module__", None) or "")
     path = getattr(module, "__toolcrib_file__", None)
@@ -299,15 +299,17 @@ class Dispatcher:
         self._lock = threading.Lock()
         self._seen: Snapshot | None = None
         self._plans: dict[str, Plan] = {}
-        self._plan_of: dict[Tool, Plan] = {}
-        self._viewed: dict[ToolRegistry, tuple[Snapshot, tuple[Tool, ...]]] = {}
+        self._plan_of: dict[Component, Plan] = {}
+        self._viewed: dict[ToolRegistry, tuple[Snapshot, tuple[Component, ...]]] = {}
 
     @property
     def depends_on_principal(self) -> bool:
         """Whether two callers may see different tools."""
         return self.pipeline is not None and self.pipeline.depends_on_principal
 
-    def view(self, principal: Principal = LOCAL, registry: ToolRegistry | None = None) -> tuple[Tool, ...]:
+    def view(
+        self, principal: Principal = LOCAL, registry: ToolRegistry | None = None
+    ) -> tuple[Component, ...]:
         """Return the tools that a principal may see and call: the same object until they change.
 
         `registry` is another one than that of the tools: of resources or prompts.
@@ -319,17 +321,17 @@ class Dispatcher:
             viewed = self._viewed[registry] = (snapshot, tuple(registry.published()))
         return viewed[1] if self.pipeline is None else self.pipeline.view(principal, viewed[1])
 
-    def is_visible(self, principal: Principal, tool: Tool) -> bool:
+    def is_visible(self, principal: Principal, tool: Component) -> bool:
         """Return whether a principal may see a tool."""
         if self.pipeline is None:
             return True
         return self.pipeline.is_visible(principal, tool) and self._is_there(tool, principal)
 
-    def missing_scopes(self, principal: Principal, tool: Tool) -> tuple[str, ...]:
+    def missing_scopes(self, principal: Principal, tool: Component) -> tuple[str, ...]:
         """Return the scopes that a principal lacks to use a tool that it sees."""
         return () if self.pipeline is None else self.pipeline.missing_scopes(principal, tool)
 
-    def may_read(self, principal: Principal, tool: Tool | None) -> bool:
+    def may_read(self, principal: Principal, tool: Component | None) -> bool:
         """Return whether a principal may read now what a tool has returned before; None stands for a tool
         that is gone. Raise InsufficientScopeError where only a scope is missing."""
         if self.pipeline is None:
@@ -343,7 +345,7 @@ class Dispatcher:
             raise InsufficientScopeError(problem, details={"scopes": list(missing)})
         return True
 
-    def _is_there(self, tool: Tool, principal: Principal) -> bool:
+    def _is_there(self, tool: Component, principal: Principal) -> bool:
         """Return whether an older version is reachable: it is for principals that see the newest one."""
         registry = self.registries[tool.kind]
         newest = registry.snapshot.find(tool.name) or tool
@@ -351,7 +353,7 @@ class Dispatcher:
             return True
         return tool not in registry.versions(tool.name)  # a search tool, where that name is free
 
-    def shown(self, principal: Principal = LOCAL) -> tuple[Tool, ...]:
+    def shown(self, principal: Principal = LOCAL) -> tuple[Component, ...]:
         """Return the tools that tools/list shows: all that are visible, or search tools if those are too
         many."""
         return self.view(principal) if self.tool_search is None else self.tool_search.listing(principal).shown
@@ -699,7 +701,7 @@ class Dispatcher:
         result: Result = self.runner.run_inline(plan.slots, lambda: plan.results.receive(returned))
         return result
 
-    def forget(self, tool: Tool | Callable[..., Any] | str | None = None) -> None:
+    def forget(self, tool: Component | Callable[..., Any] | str | None = None) -> None:
         """Drop the kept results of a tool, which is named, or of all. A run that has begun keeps nothing."""
         named = self.registry.get(tool) if isinstance(tool, str) else tool
         for item, plan in list(self._plan_of.items()):
@@ -736,7 +738,7 @@ class Dispatcher:
                     self._plans[name] = plan  # for other names it depends on the principal
         return plan
 
-    def _make_plan(self, tool: Tool) -> Plan:
+    def _make_plan(self, tool: Component) -> Plan:
         return Plan(tool, self.stats.setdefault(tool.reference, ToolStats()))
 
     def _refresh(self) -> None:

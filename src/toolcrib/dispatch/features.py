@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Collection, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.component import Kind, Tool
+from toolcrib.component import Component, Kind
 from toolcrib.content import Result, text_block
 from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Principal
 from toolcrib.dispatch.dispatcher import DEFAULT_TIMEOUT_S, Dispatcher, Plan, ToolStats
@@ -42,7 +42,7 @@ class FeatureDispatcher(Dispatcher):
         self._finder: ResourceFinder | None = None
         self._features_seen: tuple[Snapshot, Snapshot] | None = None
 
-    def published(self) -> list[Tool]:
+    def published(self) -> list[Component]:
         """Return everything that clients may see: tools, resources and prompts."""
         return [tool for registry in self.registries.values() for tool in registry.published()]
 
@@ -64,7 +64,7 @@ class FeatureDispatcher(Dispatcher):
 
         return list(check_apps(named, self.resources))
 
-    def find_resource(self, uri: str) -> tuple[Tool, dict[str, Any]] | tuple[None, None]:
+    def find_resource(self, uri: str) -> tuple[Component, dict[str, Any]] | tuple[None, None]:
         """Return the resource of a URI with the variables in it; None for both where there is none."""
         if self.kept_results is not None and (kept := self.kept_results.resource_of(uri)) is not None:
             return kept
@@ -76,7 +76,9 @@ class FeatureDispatcher(Dispatcher):
             self._finder = ResourceFinder(self.resources)
         return self._finder.find(uri) or (None, None)
 
-    def admission(self, principal: Principal, tool: Tool, unknown: Collection[str] = ()) -> Admission | None:
+    def admission(
+        self, principal: Principal, tool: Component, unknown: Collection[str] = ()
+    ) -> Admission | None:
         """Return the test that access rules are for arguments of a resource or prompt; None: all may pass."""
         return None if self.pipeline is None else self.pipeline.admission(principal, tool, unknown)
 
@@ -84,7 +86,7 @@ class FeatureDispatcher(Dispatcher):
 
     async def run(
         self,
-        tool: Tool | None,
+        tool: Component | None,
         name: str,
         arguments: Mapping[str, Any] | None,
         *,
@@ -115,7 +117,7 @@ class FeatureDispatcher(Dispatcher):
         raise ToolNotFoundError(name, kind)
 
     def run_bare(
-        self, tool: Tool, arguments: Mapping[str, Any], *, principal: Principal = LOCAL
+        self, tool: Component, arguments: Mapping[str, Any], *, principal: Principal = LOCAL
     ) -> Awaitable[Result]:
         """Run a function of a server that is not called by clients itself, without middleware."""
         plan = self._plan_of.get(tool)  # kept, so that its threads are counted
@@ -134,7 +136,7 @@ class FeatureDispatcher(Dispatcher):
         """Return a coroutine like `call`, for a call that may become a task."""
         return self._call(name, arguments, principal, channel, None, long)
 
-    def _feature_plan(self, tool: Tool) -> Plan | None:
+    def _feature_plan(self, tool: Component) -> Plan | None:
         """Return the plan of a resource or a prompt; None if it cannot be built, and so is not published."""
         seen = (self.resources.snapshot, self.prompts.snapshot)
         known = self._features_seen
@@ -153,7 +155,7 @@ class FeatureDispatcher(Dispatcher):
             plan = self._plan_of.setdefault(tool, self._make_plan(tool))
         return plan
 
-    def _make_plan(self, tool: Tool) -> Plan:
+    def _make_plan(self, tool: Component) -> Plan:
         plan = super()._make_plan(tool)
         if tool.kind == "tool":
             plan.budget = self._budget(tool)
@@ -173,7 +175,7 @@ class FeatureDispatcher(Dispatcher):
     def _may_read_results_of(self, principal: Principal, tool: str) -> bool:
         return self.may_read(principal, self.registry.try_get(tool))
 
-    def _budget(self, tool: Tool) -> ResultBudget | None:
+    def _budget(self, tool: Component) -> ResultBudget | None:
         """Return the budget for the results of a tool: its own, or that of the server."""
         options = tool.options
         own = options.max_result_tokens

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from toolcrib.catalog.tokens import estimate
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.content import Block, Link, RelayedResult, Result, text_block
 from toolcrib.context import Context, Principal
 from toolcrib.errors import NotFoundError
@@ -66,7 +66,7 @@ class ResultBudget:
     """The budget for the results of one tool. Without a `store`, nothing is linked."""
 
     def __init__(
-        self, tool: Tool, max_tokens: int, mode: LargeResults, store: KeptResults | None = None
+        self, tool: Component, max_tokens: int, mode: LargeResults, store: KeptResults | None = None
     ) -> None:
         self.max_tokens = max_tokens
         self._room = max_tokens - NOTE_TOKENS
@@ -292,7 +292,7 @@ class KeptResults:
         self.resource = self._make_resource()
         """Reads kept results, so that limits and the audit log know of it."""
 
-    def _make_resource(self) -> Tool:
+    def _make_resource(self) -> Component:
         from toolcrib.registry.resources import make_resource  # few servers keep results
 
         async def kept_result(id: str, ctx: Context) -> RelayedResult:  # noqa: A002
@@ -304,11 +304,11 @@ class KeptResults:
 
         return make_resource(f"{SCHEME}{{id}}", kept_result, {})
 
-    def resource_of(self, uri: str) -> tuple[Tool, dict[str, Any]] | None:
+    def resource_of(self, uri: str) -> tuple[Component, dict[str, Any]] | None:
         """Return what reads the result of a URI, and its arguments; None for other URIs."""
         return (self.resource, {"id": uri.removeprefix(SCHEME)}) if uri.startswith(SCHEME) else None
 
-    async def keep(self, principal: Principal, result: Result, tool: Tool) -> str | None:
+    async def keep(self, principal: Principal, result: Result, tool: Component) -> str | None:
         """Keep a result of a tool for a principal and return its URI; None if that is not possible."""
         uri, owner = f"{SCHEME}{secrets.token_urlsafe(24)}", principal.binding
         data = codec.write({"owner": owner, "tool": tool.name, "contents": list(_contents_of(result, uri))})

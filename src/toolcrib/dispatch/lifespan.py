@@ -19,7 +19,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.context import ANONYMOUS, Context
 from toolcrib.dispatch.crash_log import CrashReporter
 from toolcrib.dispatch.middleware import call_hook
@@ -196,7 +196,7 @@ class Applications:
         state = self._states.get(id(application))
         return state is not None and state.is_open
 
-    async def open_for(self, tool: Tool, limit_s: float | None, call_id: str | None = None) -> None:
+    async def open_for(self, tool: Component, limit_s: float | None, call_id: str | None = None) -> None:
         """Open the application of a tool. Raises CallError where that fails or takes too long."""
         try:
             async with asyncio.timeout(limit_s):

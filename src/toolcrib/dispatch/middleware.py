@@ -41,7 +41,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.content import Result, text_block
 from toolcrib.context import Channel, InputNeeded, Principal
 from toolcrib.dispatch.runners import Outlive
@@ -80,7 +80,7 @@ class Call:
     """Names the call in the audit log, in log lines and in the report of a crash."""
     name: str
     """The name as the caller spelt it."""
-    tool: Tool | None
+    tool: Component | None
     """None for a call of a tool that does not exist, which only audit and telemetry see."""
     arguments: Mapping[str, Any] | None
     """The arguments as they were received, not validated yet."""
@@ -167,7 +167,7 @@ class Pipeline:
         self._added = tuple(added)
         self._opened: list[Middleware] = []
         self._filters = [part for part in (*self._policy, *self._added) if hasattr(part, "visible")]
-        self._views: dict[tuple[Tool, ...], tuple[Tool, ...]] = {}
+        self._views: dict[tuple[Component, ...], tuple[Component, ...]] = {}
         self.depends_on_principal = any(getattr(part, "depends_on_principal", True) for part in self._filters)
         """Whether two principals may see different tools."""
         self._id_prefix = secrets.token_hex(5)
@@ -196,7 +196,7 @@ class Pipeline:
 
     # --- visibility ---
 
-    def view(self, principal: Principal, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
+    def view(self, principal: Principal, tools: tuple[Component, ...]) -> tuple[Component, ...]:
         """Return the tools that a principal may see: the same object as long as they stay the same."""
         for part in self._filters:
             if hasattr(part, "view"):  # it remembers what it decided
@@ -209,18 +209,18 @@ class Pipeline:
                 tools = self._views.setdefault(seen, seen)
         return tools
 
-    def missing_scopes(self, principal: Principal, tool: Tool) -> tuple[str, ...]:
+    def missing_scopes(self, principal: Principal, tool: Component) -> tuple[str, ...]:
         """Return the scopes that a principal lacks to use a tool that it sees."""
         parts = (part for part in self._policy if hasattr(part, "missing_scopes"))
         return tuple(scope for part in parts for scope in part.missing_scopes(principal, tool))
 
-    def admission(self, principal: Principal, tool: Tool, unknown: Collection[str]) -> Admission | None:
+    def admission(self, principal: Principal, tool: Component, unknown: Collection[str]) -> Admission | None:
         """Return the test that access rules are for arguments, None if they do not look at any. `unknown` are
         arguments that will be known later."""
         parts = (part for part in self._policy if hasattr(part, "admission"))
         return next((part.admission(principal, tool, unknown) for part in parts), None)
 
-    def is_visible(self, principal: Principal, tool: Tool) -> bool:
+    def is_visible(self, principal: Principal, tool: Component) -> bool:
         return all(part.visible(principal, tool) for part in self._filters)
 
     # --- calls ---
@@ -229,14 +229,14 @@ class Pipeline:
         """Return the id of the next call."""
         return f"{self._id_prefix}{next(self._numbers):x}"
 
-    def compose(self, tool: Tool, run: Next, fail: Fail) -> Next:
+    def compose(self, tool: Component, run: Next, fail: Fail) -> Next:
         """Return the whole way of a call of one tool, ending in `run`. `fail` makes a result of an
         exception that added middleware raised."""
         if self._added:
             run = self._contain(tool, run, fail)
         return _chain((*self._observers, *_select(self._policy, tool)), run)
 
-    def _contain(self, tool: Tool, run: Next, fail: Fail) -> Next:
+    def _contain(self, tool: Component, run: Next, fail: Fail) -> Next:
         """Return the way through added middleware: refuse hidden tools, and turn whatever it raises, or
         returns by mistake, into a result."""
         added = _select(self._added, tool)
@@ -324,7 +324,7 @@ def refusal_result(error: PolicyError) -> Result:
     return Result([text_block(str(error))], is_error=True, error=error, meta=meta)
 
 
-def _select(parts: Iterable[Middleware], tool: Tool) -> list[Middleware]:
+def _select(parts: Iterable[Middleware], tool: Component) -> list[Middleware]:
     return [part for part in parts if not hasattr(part, "applies_to") or part.applies_to(tool)]
 
 

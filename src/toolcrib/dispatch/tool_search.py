@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from toolcrib.component import Tool
+from toolcrib.component import Component, Tool
 from toolcrib.context import LOCAL, Context, Principal
 from toolcrib.errors import ConfigurationError, DefinitionError, InvalidArgumentsError, ToolError
 from toolcrib.options import OptionFields
@@ -64,7 +64,7 @@ class Listing:
     """The tools that a client is shown: all, or where it `is_reduced` the search tools and the pinned
     ones. `for_apps` counts those that only pages of apps call: they are shown, but models do not see them."""
 
-    shown: tuple[Tool, ...]
+    shown: tuple[Component, ...]
     is_reduced: bool = False
     count: int = 0
     tokens: int = 0
@@ -102,15 +102,15 @@ class ToolSearch:
         budget_tokens: int = DEFAULT_BUDGET_TOKENS,
     ) -> None:
         self.mode, self.budget_tokens = check_search_options(mode, budget_tokens)
-        self.call_tools: dict[str, Tool] = {}
+        self.call_tools: dict[str, Component] = {}
         """Every `call_tool` that was ever shown, by name: clients that know it may go on using it."""
-        self._search_tools: dict[str, Tool] = {}
+        self._search_tools: dict[str, Component] = {}
         self._dispatcher = dispatcher
         self._registry = dispatcher.registry
         self._lock = threading.Lock()
-        self._listings: dict[int, tuple[tuple[Tool, ...], Listing]] = {}
-        self._pair: tuple[Any, tuple[Tool, Tool]] | None = None
-        self._announced: tuple[Tool, ...] = ()
+        self._listings: dict[int, tuple[tuple[Component, ...], Listing]] = {}
+        self._pair: tuple[Any, tuple[Component, Component]] | None = None
+        self._announced: tuple[Component, ...] = ()
         self._is_logged = False
         self._index_lock = threading.Lock()
         self._index: tuple[object, SearchIndex] | None = None
@@ -128,7 +128,7 @@ class ToolSearch:
                 kept = self._listings[id(view)] = (view, self._make_listing(view))
         return kept[1]
 
-    def _make_listing(self, view: tuple[Tool, ...]) -> Listing:
+    def _make_listing(self, view: tuple[Component, ...]) -> Listing:
         # Clients of an adopted server know its tools: its list is replaced only on demand.
         is_adopted = any(tool.adoption is not None for tool in view)
         for_model = [tool for tool in view if tool.definition.is_for_model]
@@ -169,7 +169,7 @@ class ToolSearch:
         else:
             logger.info("the list of tools is within its budget again: clients are shown all of them")
 
-    def _exceeds_budget(self, tools: Sequence[Tool]) -> bool:
+    def _exceeds_budget(self, tools: Sequence[Component]) -> bool:
         # Most lists are so short that their bytes already prove it.
         if 4 * len(tools) <= self.budget_tokens and sum(map(_size, tools)) <= self.budget_tokens:
             return False
@@ -177,7 +177,7 @@ class ToolSearch:
 
     # --- the two tools ---
 
-    def find_search_tool(self, name: str, principal: Principal = LOCAL) -> Tool | None:
+    def find_search_tool(self, name: str, principal: Principal = LOCAL) -> Component | None:
         """Return the search tool of this name, if the principal is or was shown it and sees no other of
         that name."""
         if not is_search_name(name):
@@ -212,13 +212,13 @@ class ToolSearch:
         return inner, given.get("arguments") or {}
 
     @staticmethod
-    def _is_found(tool: Tool) -> bool:
+    def _is_found(tool: Component) -> bool:
         try:
             return tool.definition.is_for_model
         except DefinitionError:
             return True  # reported when it is called
 
-    def _make_pair(self, view: Sequence[Tool]) -> tuple[Tool, Tool]:
+    def _make_pair(self, view: Sequence[Component]) -> tuple[Component, Component]:
         search, call = self._free_name(SEARCH, view), self._free_name(CALL, view)
         made_of = (search, call, _common_hints(view))
         if self._pair is None or self._pair[0] != made_of:
@@ -227,7 +227,7 @@ class ToolSearch:
             self._search_tools[search], self.call_tools[call] = pair
         return self._pair[1]
 
-    def _make_search_tool(self, name: str, call: str) -> Tool:
+    def _make_search_tool(self, name: str, call: str) -> Component:
         def search(query: str, ctx: Context, limit: int = 5) -> dict[str, Any]:
             return self._search(query, limit, self._dispatcher.view(ctx.principal))
 
@@ -263,7 +263,7 @@ class ToolSearch:
             open_world=False,
         )
 
-    def _make_call_tool(self, name: str, search: str, hints: OptionFields) -> Tool:
+    def _make_call_tool(self, name: str, search: str, hints: OptionFields) -> Component:
         def call(name: str, ctx: Context, arguments: dict[str, Any] | None = None) -> Any:  # noqa: ARG001
             # The dispatcher calls the tool that is meant; this runs where there is none.
             raise ToolError(self._explain_missing(name, ctx.principal))
@@ -288,7 +288,7 @@ class ToolSearch:
             **hints,
         )
 
-    def _free_name(self, wanted: str, view: Sequence[Tool]) -> str:
+    def _free_name(self, wanted: str, view: Sequence[Component]) -> str:
         """Return the name, or another one where a tool in view has it."""
         name, number = wanted, 1
         while (tool := self._registry.snapshot.find(name)) is not None and any(each is tool for each in view):
@@ -308,7 +308,7 @@ class ToolSearch:
 
     # --- searching ---
 
-    def _search(self, query: str, limit: int, view: Sequence[Tool]) -> dict[str, Any]:
+    def _search(self, query: str, limit: int, view: Sequence[Component]) -> dict[str, Any]:
         """Return what `search_tools` answers."""
         from toolcrib.catalog.tokens import cost_of  # delayed, as above
 
@@ -357,7 +357,7 @@ def check_search_options(mode: Any, budget_tokens: Any) -> tuple[SearchMode, int
     return mode, budget_tokens
 
 
-def _common_hints(tools: Sequence[Tool]) -> OptionFields:
+def _common_hints(tools: Sequence[Component]) -> OptionFields:
     """Return the hints of `call_tool`: those that hold for every tool it may call."""
     annotations = [tool.definition.annotations for tool in tools]
     hints: OptionFields = {"title": "Call a tool"}
@@ -376,7 +376,7 @@ def _common_hints(tools: Sequence[Tool]) -> OptionFields:
     return hints
 
 
-def _describe(tool: Tool) -> dict[str, Any]:
+def _describe(tool: Component) -> dict[str, Any]:
     definition = tool.definition
     shown = {
         "name": tool.name,
@@ -388,7 +388,7 @@ def _describe(tool: Tool) -> dict[str, Any]:
     return {key: value for key, value in shown.items() if value or key in _REQUIRED}
 
 
-def _count_tokens(tools: Sequence[Tool]) -> int:
+def _count_tokens(tools: Sequence[Component]) -> int:
     """Return the approximate tokens of a list; that of a long list is estimated from a sample."""
     from toolcrib.catalog.tokens import cost_of  # delayed: most servers have short lists
 
@@ -396,7 +396,7 @@ def _count_tokens(tools: Sequence[Tool]) -> int:
     return sum(cost_of(tool.definition) for tool in sample) * len(tools) // max(1, len(sample))
 
 
-def _size(tool: Tool) -> int:
+def _size(tool: Component) -> int:
     """Return the bytes of a definition: at least as many as it has tokens."""
     definition = tool.definition
     try:

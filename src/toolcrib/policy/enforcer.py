@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.config.settings import Policy
 from toolcrib.dispatch.middleware import Middleware, Pipeline
 from toolcrib.errors import ConfigurationError, ErrorCollector
@@ -75,11 +75,11 @@ class PolicyEnforcer:
             observers.append(self.telemetry)
         return Pipeline([*observers, OutcomeMiddleware()], checks, added)
 
-    def check(self, tools: Sequence[Tool]) -> list[ConfigurationError]:
+    def check(self, tools: Sequence[Component]) -> list[ConfigurationError]:
         """Return what in the policy matches none of these tools."""
         return [*self.access.check(tools), *self.quota.check(tools)]
 
-    def warn_unmatched(self, tools: Sequence[Tool]) -> None:
+    def warn_unmatched(self, tools: Sequence[Component]) -> None:
         """Warn once of each thing in the policy that matches no tool, after the tools have changed."""
         unmatched = {str(error) for error in self.check(tools)}
         for problem in sorted(unmatched - self._warned):
@@ -87,7 +87,7 @@ class PolicyEnforcer:
         self._warned = unmatched
 
 
-def find_unmatched(policy: Policy, tools: Sequence[Tool]) -> list[ConfigurationError]:
+def find_unmatched(policy: Policy, tools: Sequence[Component]) -> list[ConfigurationError]:
     """Return what matches none of these tools in those rules, scopes and limits that are valid."""
     parts = Access(policy, ErrorCollector()), Quota(replace(policy, store=None), ErrorCollector())
     return [error for part in parts for error in part.check(tools)]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.config.settings import Policy
 from toolcrib.context import Principal
 from toolcrib.errors import ConfigurationError, ErrorCollector
@@ -23,7 +23,7 @@ class ToolSelector:
 
     def __init__(self, policy: Policy, key: str, selectors: Sequence[str]) -> None:
         self._policy, self._key, self._selectors = policy, key, selectors
-        self._tests: list[Callable[[Tool], bool]] = []
+        self._tests: list[Callable[[Component], bool]] = []
         problems = ErrorCollector()
         for selector in selectors:
             with problems.collecting():
@@ -33,12 +33,12 @@ class ToolSelector:
                     raise policy.error_at(key, error.message, error.hint) from None
         problems.raise_errors()
 
-    def matches(self, tool: Tool) -> bool:
+    def matches(self, tool: Component) -> bool:
         """Return whether a tool matches; a file of a folder also where the template of the folder does."""
         of = tool.member_of
         return any(test(tool) or (of is not None and test(of.template)) for test in self._tests)
 
-    def check(self, tools: Sequence[Tool]) -> Iterator[ConfigurationError]:
+    def check(self, tools: Sequence[Component]) -> Iterator[ConfigurationError]:
         """Yield an error for each selector that matches none of the tools."""
         for selector, test in zip(self._selectors, self._tests, strict=True):
             if selector != "*" and not any(test(tool) for tool in tools):
@@ -46,7 +46,7 @@ class ToolSelector:
                 yield self._policy.error_at(self._key, message, _suggest_selector(selector, tools))
 
 
-def _suggest_selector(selector: str, tools: Sequence[Tool]) -> str | None:
+def _suggest_selector(selector: str, tools: Sequence[Component]) -> str | None:
     kind, colon, rest = selector.partition(":")
     if kind in KINDS and colon:
         return suggest(rest, [name for tool in tools if tool.kind == kind for name in spellings(tool)])

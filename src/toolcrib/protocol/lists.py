@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.protocol import messages
 from toolcrib.protocol.messages import INVALID_PARAMS, Id, Reply, RPCError
 from toolcrib.protocol.revisions import Revision
@@ -50,7 +50,7 @@ SHAPES: Mapping[str, Shape] = {
 class _Pages(dict[str | None, bytes]):
     """One list for one revision: pages of the form `"tools":[...]`, by cursor."""
 
-    def __init__(self, key: str, entries: Sequence[Tool], revision: Revision, size: int | None) -> None:
+    def __init__(self, key: str, entries: Sequence[Component], revision: Revision, size: int | None) -> None:
         self.entries = entries  # held, so that no other list gets the same id()
         shape = SHAPES[key]
         shaped = (shape(entry, revision) for entry in entries)
@@ -74,7 +74,7 @@ class ListCache:
         self.page_size = page_size
         self._lists: dict[tuple[str, int, str], _Pages] = {}
 
-    def page(self, key: str, entries: Sequence[Tool], revision: Revision, cursor: str | None) -> bytes:
+    def page(self, key: str, entries: Sequence[Component], revision: Revision, cursor: str | None) -> bytes:
         """Return one page. `entries` must be the same object as long as it holds the same."""
         known = (key, id(entries), revision.name)
         pages = self._lists.get(known)
@@ -118,7 +118,7 @@ def list_reply(engine: Engine, id_: Id, revision: Revision, page: bytes) -> Repl
     )
 
 
-def log_list(tools: Sequence[Tool], cursor: str | None) -> None:
+def log_list(tools: Sequence[Component], cursor: str | None) -> None:
     """Log that a client lists the tools: one line at INFO, and one for each tool at DEBUG."""
     if not logger.isEnabledFor(logging.INFO):
         return

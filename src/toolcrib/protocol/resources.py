@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from toolcrib.component import Kind, Tool
+from toolcrib.component import Component, Kind
 from toolcrib.content import Result
 from toolcrib.errors import (
     CannotAskError,
@@ -41,7 +41,7 @@ class FeatureRequest(ToolCall):
 
     kind: ClassVar[Kind]
     __slots__ = ("target",)
-    target: Tool | None
+    target: Component | None
 
     def _dispatch(self) -> Coroutine[Any, Any, Result]:
         return self.engine.dispatcher.run(
@@ -138,12 +138,12 @@ def is_served(engine: Engine) -> bool:
     return engine.dispatcher.resources.revision > 0 or engine.dispatcher.may_keep_results
 
 
-def find(engine: Engine, uri: str) -> tuple[Tool, dict[str, Any]] | tuple[None, None]:
+def find(engine: Engine, uri: str) -> tuple[Component, dict[str, Any]] | tuple[None, None]:
     """Return the resource of a URI, with the variables in it."""
     return (None, None) if len(uri) > MAX_URI else engine.dispatcher.find_resource(uri)
 
 
-def find_visible(engine: Engine, peer: Peer, uri: str) -> Tool | None:
+def find_visible(engine: Engine, peer: Peer, uri: str) -> Component | None:
     """Return the resource of a URI if the client may see it, and no rule denies reading this URI."""
     resource, values = find(engine, uri)
     if resource is None or not engine.dispatcher.is_visible(peer.principal, resource):
@@ -158,7 +158,7 @@ def is_known(engine: Engine, peer: Peer, uri: str) -> bool:
     return resource is not None and not engine.dispatcher.missing_scopes(peer.principal, resource)
 
 
-def refuse_without_scopes(engine: Engine, peer: Peer, id_: Id, tool: Tool) -> Reply | None:
+def refuse_without_scopes(engine: Engine, peer: Peer, id_: Id, tool: Component) -> Reply | None:
     """Return the error for a client that lacks a scope to read this: it may neither watch nor complete it."""
     missing = engine.dispatcher.missing_scopes(peer.principal, tool)
     if not missing:

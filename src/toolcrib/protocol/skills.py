@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.options import SKILLS
 from toolcrib.protocol.calls import Peer, read_options
 from toolcrib.protocol.lists import list_reply, page_of, read_cursor
@@ -84,7 +84,9 @@ def read_directory(engine: Engine, peer: Peer, id_: Id, revision: Revision, para
     return list_reply(engine, id_, revision, page)
 
 
-def _open(engine: Engine, peer: Peer, revision: Revision, method: str, params: Params) -> tuple[Tool, ...]:
+def _open(
+    engine: Engine, peer: Peer, revision: Revision, method: str, params: Params
+) -> tuple[Component, ...]:
     """Return the resources that the peer may read. Raise RPCError where the server has no skills."""
     if not is_served(engine):
         raise method_not_found(method)
@@ -93,11 +95,11 @@ def _open(engine: Engine, peer: Peer, revision: Revision, method: str, params: P
     return engine.dispatcher.view(peer.principal, engine.dispatcher.resources)
 
 
-def _files(entries: tuple[Tool, ...]) -> list[Any]:
+def _files(entries: tuple[Component, ...]) -> list[Any]:
     return [tool for tool in entries if tool.extension == SKILLS]
 
 
-def _whole_skills(entries: tuple[Tool, ...]) -> list[Any]:
+def _whole_skills(entries: tuple[Component, ...]) -> list[Any]:
     """Return the skills whose files the peer may all see: an entry names every file with its digest."""
     visible = {tool.name for tool in entries}
     found = [tool for tool in _files(entries) if tool.skill]

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, TypedDict, Union, get_args, get_origin, get_type_hints
 
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.content import MEDIA
 from toolcrib.errors import DefinitionError, FileUnavailableError, Finding, InvalidToolError, Location
 from toolcrib.names import check_text
@@ -180,7 +180,7 @@ def _read_permissions(uri: str, permissions: Any) -> dict[str, Any]:
 # --- tools and their pages -----------------------------------------------------------------------------
 
 
-def check_apps(tools: Iterable[Tool], pages: Iterable[Tool]) -> Iterator[Finding]:
+def check_apps(tools: Iterable[Component], pages: Iterable[Component]) -> Iterator[Finding]:
     """Yield findings about tools whose page is missing, or that show nothing without it."""
     known = {page.name for page in pages if isinstance(page, App)}
     for tool in tools:
@@ -199,7 +199,7 @@ def check_apps(tools: Iterable[Tool], pages: Iterable[Tool]) -> Iterator[Finding
             yield Finding("app-without-text", "warning", text, *place, "return text or data as well")
 
 
-def _returns_media_only(tool: Tool) -> bool:
+def _returns_media_only(tool: Component) -> bool:
     """Whether the hint of the result allows nothing but images, sounds, files and links."""
     if tool.definition.output_schema is not None:
         return False

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
-from toolcrib.component import Tool
+from toolcrib.component import Component, Tool
 from toolcrib.content import Result
 from toolcrib.errors import InvalidToolError
 from toolcrib.schema.parameters import name_of
@@ -22,7 +22,7 @@ logger = logging.getLogger("toolcrib")
 MAX_VALUES = 100
 TIMEOUT_S = 1.0
 _MAX_LENGTH = 1_000
-Completers = dict[str, Tool]
+Completers = dict[str, Component]
 F = TypeVar("F", bound=Callable[..., Any])
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
@@ -99,7 +99,7 @@ def completer_of(target: Completable, argument: str) -> Callable[[F], F]:
     return register
 
 
-def bind_completer(completer: Tool, value: str, known: Mapping[str, str]) -> dict[str, Any] | None:
+def bind_completer(completer: Component, value: str, known: Mapping[str, str]) -> dict[str, Any] | None:
     """Return the arguments of a completion function, or None where it needs one that is not known yet."""
     given: dict[str, Any] = {**known, "arguments": dict(known), "value": value}
     schema = completer.arguments.schema

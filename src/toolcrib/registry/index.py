@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.errors import Finding, ToolAlreadyExistsError
 from toolcrib.names import PORTABLE, NameRule, shorten_name
 
@@ -18,7 +18,7 @@ _MAX_SHORTENED = 512
 """Longer names are refused instead of shortened."""
 
 
-def name_tool(tool: Tool, namespace: str | None, separator: str, rule: NameRule) -> Tool:
+def name_tool(tool: Component, namespace: str | None, separator: str, rule: NameRule) -> Component:
     """Return the tool under its name in a registry. `namespace` overrides that of the tool; "" removes it."""
     options = tool.options
     for alias in options.aliases:
@@ -39,7 +39,7 @@ def name_tool(tool: Tool, namespace: str | None, separator: str, rule: NameRule)
     return tool
 
 
-def _fit(name: object, tool: Tool, rule: NameRule, max_length: int) -> str:
+def _fit(name: object, tool: Component, rule: NameRule, max_length: int) -> str:
     """Return the name, shortened where it breaks the rule by its length only; `strict` shortens nothing."""
     if (
         isinstance(name, str)
@@ -51,7 +51,7 @@ def _fit(name: object, tool: Tool, rule: NameRule, max_length: int) -> str:
     return rule.check(name, tool.source)
 
 
-def report_shortened(tool: Tool) -> list[Finding]:
+def report_shortened(tool: Component) -> list[Finding]:
     """Return a finding about a shortened name."""
     if tool.long_name is None:
         return []
@@ -82,7 +82,7 @@ def _part_key(part: str) -> tuple[int, int, str]:
 class Entry:
     """One version of one tool, as registered."""
 
-    tool: Tool
+    tool: Component
     enabled: bool
 
 
@@ -141,7 +141,7 @@ class NameIndex:
         group = self.groups.get(self.fold(name))
         return None if group is None else group.of_version(version)
 
-    def check_free(self, tool: Tool) -> None:
+    def check_free(self, tool: Component) -> None:
         """Raise where a spelling of `tool` belongs to a tool of another name."""
         folded = self.fold(tool.name)
         for spelling in spellings(tool):
@@ -150,7 +150,7 @@ class NameIndex:
                 existing = self.groups[owner].entries[0].tool
                 raise ToolAlreadyExistsError(spelling, source=tool.source, existing=existing.source)
 
-    def put(self, tool: Tool, *, enabled: bool) -> None:
+    def put(self, tool: Component, *, enabled: bool) -> None:
         """Store `tool`, replacing the entry of its name and version; the order stays."""
         folded = self.fold(tool.name)
         group = self.groups.get(folded)
@@ -188,7 +188,7 @@ class NameIndex:
             self.names[self.fold(spelling)] = folded
 
 
-def spellings(tool: Tool) -> tuple[str, ...]:
+def spellings(tool: Component) -> tuple[str, ...]:
     """Return every name that a tool answers to."""
     if tool.long_name is None:
         return (tool.name, *tool.options.aliases)
@@ -202,7 +202,7 @@ class Snapshot:
     revision: int
     index: dict[str, VersionGroup]
     groups: tuple[VersionGroup, ...]
-    tools: tuple[Tool, ...]
+    tools: tuple[Component, ...]
     extensions: frozenset[str]
     """The MCP extensions that tools belong to."""
     fold: Callable[[str], str] = str.casefold
@@ -219,7 +219,7 @@ class Snapshot:
         extensions = frozenset(tool.extension for tool in tools if tool.extension is not None)
         return cls(revision, index, groups, tools, extensions, names.fold)
 
-    def find(self, name: str) -> Tool | None:
+    def find(self, name: str) -> Component | None:
         """Return the newest enabled version of a name, or the one after `@`."""
         group = self.group_of(name)
         if group is not None:

@@ -11,12 +11,13 @@ from enum import Enum
 from functools import partial
 from typing import Any, cast
 
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.content import MEDIA, ROLES, Block, Message, RelayedResult, Result, text_block
 from toolcrib.errors import InvalidToolError
 from toolcrib.options import OptionFields, ToolOptions, check_option_names
 from toolcrib.registry.completion import Completers
 from toolcrib.registry.resources import FeatureFields, build_feature, check_fields
+from toolcrib.schema.function import ToolParts
 from toolcrib.schema.parameters import HandlerInfo, check_parameters, inspect_handler, name_of
 from toolcrib.schema.pydantic_types import to_plain
 from toolcrib.schema.result import ToolResults, is_block
@@ -29,7 +30,7 @@ class PromptFields(FeatureFields, total=False):
     version: str | None
 
 
-class PromptTemplate(Tool):
+class Prompt(Component):
     """A prompt with its arguments and the function that makes its messages."""
 
     kind = "prompt"
@@ -39,12 +40,8 @@ class PromptTemplate(Tool):
         super().__init__(info, name, options, partial(build_feature, "prompt"), origin)
         self.completers: Completers = {}
 
-    @property
-    def results(self) -> ToolResults:
-        if self._results is None:
-            parts = (self._built or self._build_once())[1]
-            self._results = PromptResults(self.name, None, parts.dump, trusted=True)
-        return self._results
+    def _make_results(self, parts: ToolParts) -> ToolResults:
+        return PromptResults(self.name, None, parts.dump, trusted=True)
 
     def to_wire(self) -> dict[str, Any]:
         """Return the prompt as the newest revision lists it."""
@@ -73,7 +70,7 @@ class PromptTemplate(Tool):
         return found
 
 
-def make_prompt(function: Callable[..., Any], name: str | None, fields: PromptFields) -> PromptTemplate:
+def make_prompt(function: Callable[..., Any], name: str | None, fields: PromptFields) -> Prompt:
     """Make a prompt of a function. Raise DefinitionError where it cannot be one."""
     if not callable(function):
         raise InvalidToolError(f"A prompt needs a function, got {type(function).__name__}")
@@ -89,7 +86,7 @@ def make_prompt(function: Callable[..., Any], name: str | None, fields: PromptFi
         raise InvalidToolError("A prompt cannot run in a process", tool=name, hint="use run='thread'")
     info = inspect_handler(function, name, "prompt")
     check_parameters(info, name)
-    return PromptTemplate(info, name, options, function)
+    return Prompt(info, name, options, function)
 
 
 def _describe_form(shape: Mapping[str, Any], schema: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
-from toolcrib.component import Tool, is_tool_object
+from toolcrib.component import Component, Tool, is_tool_object
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import (
     BatchError,
@@ -50,9 +50,9 @@ class Change:
 class Report:
     """The result of a batch: the registered tools, and findings about refused and questionable ones."""
 
-    registered: list[Tool] = field(default_factory=list)
+    registered: list[Component] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
-    others: list[Tool] = field(default_factory=list)
+    others: list[Component] = field(default_factory=list)
     """Resources and prompts that were registered with the tools."""
 
     @property
@@ -80,7 +80,7 @@ Key = tuple[str, str | None]
 """The folded name and the version: unique in a registry."""
 
 
-def key_of(tool: Tool) -> Key:
+def key_of(tool: Component) -> Key:
     return (tool.name if tool.kind == "resource" else tool.name.casefold()), tool.version
 
 
@@ -110,7 +110,7 @@ class ToolRegistry:
         self.on_duplicate = _check_mode(on_duplicate)
         self.separator = separator
         self.eager = False
-        self.guard: Callable[[Tool], None] | None = None
+        self.guard: Callable[[Component], None] | None = None
         self._lock = threading.Lock()
         self._names = NameIndex(fold=str if self.rule is URI else str.casefold)
         self.cached_snapshot: Snapshot | None = None
@@ -134,7 +134,7 @@ class ToolRegistry:
         namespace: str | None = None,
         on_duplicate: OnDuplicate | None = None,
         rule: NameRule | None = None,
-    ) -> Tool:
+    ) -> Component:
         """Register a tool, a function or a tool object and return the tool that is registered now.
 
         Raises DefinitionError, and ToolAlreadyExistsError where the name is taken.
@@ -164,7 +164,7 @@ class ToolRegistry:
         report = Report()
         ready = list(self._prepare_all(items, namespace, strict or self.eager, report))
         kinds: set[ChangeKind] = set()
-        changed: dict[Key, Tool] = {}
+        changed: dict[Key, Component] = {}
         with self._lock:
             self._check_open()
             names = self._names.copy() if strict else self._names
@@ -187,7 +187,7 @@ class ToolRegistry:
         self._notify(change, report.registered)
         return report
 
-    def replace(self, item: Any) -> Tool:
+    def replace(self, item: Any) -> Component:
         """Replace the tool of the same name and version. Raises ToolNotFoundError.
 
         Its position stays, and so does the state set by `enable` or `disable`.
@@ -204,7 +204,7 @@ class ToolRegistry:
         self._notify(change, [tool])
         return tool
 
-    def remove_tools(self, tools: Iterable[Tool]) -> None:
+    def remove_tools(self, tools: Iterable[Component]) -> None:
         """Remove exactly these tools, as one change."""
         removed = list(tools)
         with self._lock:
@@ -214,7 +214,7 @@ class ToolRegistry:
             change = self._commit("removed", removed)
         self._notify(change, removed)
 
-    def prepare(self, items: Iterable[Any], report: Report) -> list[Tool]:
+    def prepare(self, items: Iterable[Any], report: Report) -> list[Component]:
         """Return the tools as they would be registered, named and built. Problems go to the report."""
         return list(self._prepare_all(items, None, True, report))
 
@@ -286,33 +286,33 @@ class ToolRegistry:
         """A number that grows by one with every change."""
         return self._revision
 
-    def get(self, name: str) -> Tool:
+    def get(self, name: str) -> Component:
         """Return the tool of this name. Raises ToolNotFoundError."""
         tool = self.snapshot.find(name)
         if tool is None:
             raise ToolNotFoundError(name)
         return tool
 
-    def try_get(self, name: str) -> Tool | None:
+    def try_get(self, name: str) -> Component | None:
         return self.snapshot.find(name)
 
-    def get_all(self) -> list[Tool]:
+    def get_all(self) -> list[Component]:
         return list(self.snapshot.tools)
 
     def entries(self) -> list[Entry]:
         """Return all tools, with disabled ones and all versions, the newest of a name first."""
         return [entry for group in self.snapshot.groups for entry in group.entries]
 
-    def versions(self, name: str) -> list[Tool]:
+    def versions(self, name: str) -> list[Component]:
         """Return all versions of a name, newest first, with disabled ones."""
         group = self.snapshot.group_of(name)
         return [] if group is None else [entry.tool for entry in group.entries]
 
-    def select(self, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> list[Tool]:
+    def select(self, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> list[Component]:
         """Return tools by selectors, see `registry.selection`."""
         return select(self.snapshot.tools, include, exclude)
 
-    def published(self) -> list[Tool]:
+    def published(self) -> list[Component]:
         """Return the tools that clients see. One that cannot be built is left out, with a warning."""
         found = []
         for tool in self.snapshot.tools:
@@ -339,7 +339,7 @@ class ToolRegistry:
                 findings.extend(error.all_findings)
         return findings
 
-    def __iter__(self) -> Iterator[Tool]:
+    def __iter__(self) -> Iterator[Component]:
         return iter(self.snapshot.tools)
 
     def __len__(self) -> int:
@@ -350,7 +350,7 @@ class ToolRegistry:
 
     # --- internals ---
 
-    def _prepare(self, item: Any, namespace: str | None, rule: NameRule) -> Tool:
+    def _prepare(self, item: Any, namespace: str | None, rule: NameRule) -> Component:
         tool = name_tool(as_tool(item), namespace, self.separator, rule)
         if self.guard is not None:
             self.guard(tool)
@@ -358,7 +358,7 @@ class ToolRegistry:
 
     def _prepare_all(
         self, items: Iterable[Any], namespace: str | None, build: bool, report: Report
-    ) -> Iterator[Tool]:
+    ) -> Iterator[Component]:
         for item in items:
             try:
                 tool = self._prepare(item, namespace, self.rule)
@@ -369,7 +369,9 @@ class ToolRegistry:
             else:
                 yield tool
 
-    def _store(self, names: NameIndex, tool: Tool, mode: OnDuplicate) -> tuple[Tool, ChangeKind | None]:
+    def _store(
+        self, names: NameIndex, tool: Component, mode: OnDuplicate
+    ) -> tuple[Component, ChangeKind | None]:
         if tool.options.task != "never":
             self.has_tasks = True
         existing = names.find_exact(tool.name, tool.version)
@@ -401,13 +403,13 @@ class ToolRegistry:
             change = self._commit(kind, changed) if changed else None
         self._notify(change)
 
-    def _commit(self, kind: ChangeKind, tools: list[Tool]) -> Change:
+    def _commit(self, kind: ChangeKind, tools: list[Component]) -> Change:
         self.cached_snapshot = None  # before the revision changes: a reader must not take it for the new one
         self._listed = self._names.listed
         self._revision += 1
         return Change(kind, tuple(dict.fromkeys(tool.name for tool in tools)), self._revision)
 
-    def _notify(self, change: Change | None, stored: Sequence[Tool] = ()) -> None:
+    def _notify(self, change: Change | None, stored: Sequence[Component] = ()) -> None:
         if change is None:
             return
         for tool in stored:
@@ -428,7 +430,7 @@ class ToolRegistry:
         if self._closed is not None:
             raise RegistrationClosedError(self._closed)
 
-    def quarantine(self, tool: Tool, error: DefinitionError) -> None:
+    def quarantine(self, tool: Component, error: DefinitionError) -> None:
         """Log once why a tool is not published."""
         key = key_of(tool)
         if self._broken.get(key) is not error:
@@ -436,9 +438,9 @@ class ToolRegistry:
             logger.warning("tool '%s' is not published: %s", tool.name, error.finding)
 
 
-def as_tool(item: Any) -> Tool:
+def as_tool(item: Any) -> Component:
     """Return a tool made of a tool, a tool object or a callable."""
-    if isinstance(item, Tool):
+    if isinstance(item, Component):
         return item
     if is_tool_object(item):
         return Tool.from_object(item)
@@ -453,5 +455,5 @@ def _check_mode(mode: OnDuplicate) -> OnDuplicate:
     return mode
 
 
-def _check_tool(tool: Tool) -> list[Finding]:
+def _check_tool(tool: Component) -> list[Finding]:
     return [*report_shortened(tool), *tool.check().findings]

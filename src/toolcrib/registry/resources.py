@@ -14,9 +14,9 @@ from enum import Enum
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
-from toolcrib.component import FolderFile, Kind, Tool
+from toolcrib.component import Component, FolderFile, Kind, Tool
 from toolcrib.content import MEDIA, ROLES, Block, File, Link, RelayedResult, Result, encode_contents
 from toolcrib.errors import Finding, InvalidToolError, Location
 from toolcrib.names import URI, check_text
@@ -72,7 +72,7 @@ class ResourceFields(FeatureFields, total=False):
     unscreened: Sequence[str]
 
 
-class Resource(Tool):
+class Resource(Component):
     """A resource, or a template of resources.
 
     `display_name` is the name that clients show, `template` is None for a single URI. `annotations` are those
@@ -112,12 +112,8 @@ class Resource(Tool):
         self.completers: Completers = {}
         self.is_static = False
 
-    @property
-    def results(self) -> ToolResults:
-        if self._results is None:
-            parts = (self._built or self._build_once())[1]
-            self._results = ResourceResults(self, parts.dump)
-        return self._results
+    def _make_results(self, parts: ToolParts) -> ToolResults:
+        return ResourceResults(self, parts.dump)
 
     def to_wire(self) -> dict[str, Any]:
         """Return the entry of the resource in a list, as the newest revision has it."""
@@ -160,7 +156,7 @@ class Resource(Tool):
         if self.template is None or not isinstance(path, str):
             return None
         values = {"path": path}
-        made = cast(Resource, self._changed(name=self.template.expand(values)))
+        made = self._changed(name=self.template.expand(values))
         made.template, made.member_of, made._built = None, FolderFile(self, values), self._built
         return made
 
@@ -331,7 +327,7 @@ def _folder(uri: str, path: Path, fields: ResourceFields) -> list[Resource]:
     return found
 
 
-def _complete_paths(folder: Any) -> Tool:
+def _complete_paths(folder: Any) -> Component:
     def complete(value: str) -> list[str]:
         found = (entry.path for entry in folder.files())
         return list(islice((path for path in found if value.casefold() in path.casefold()), MAX_PATHS))
@@ -453,7 +449,7 @@ def _enabled(group: VersionGroup) -> Found | None:
     return Found(resource, {}) if isinstance(resource, Resource) else None
 
 
-def find_overlaps(resources: Iterable[Tool]) -> Iterator[Finding]:
+def find_overlaps(resources: Iterable[Component]) -> Iterator[Finding]:
     """Yield a finding for each template that never is read, because an earlier one matches the same URIs."""
     first: dict[str, Resource] = {}
     for made in resources:

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.errors import ConfigurationError, DefinitionError, ErrorCollector, suggest
 from toolcrib.registry.index import spellings
 
@@ -25,7 +25,9 @@ _LABELS = tuple(LIST_NAMES)
 HINTS = ("read-only", "destructive", "idempotent", "open-world")
 
 
-def select(tools: Iterable[Tool], include: Sequence[str] = (), exclude: Sequence[str] = ()) -> list[Tool]:
+def select(
+    tools: Iterable[Component], include: Sequence[str] = (), exclude: Sequence[str] = ()
+) -> list[Component]:
     """Return the tools that match an `include` selector, by default all, and no `exclude` selector."""
     everything = list(tools)
     problems = ErrorCollector()
@@ -35,12 +37,12 @@ def select(tools: Iterable[Tool], include: Sequence[str] = (), exclude: Sequence
     return [tool for tool in everything if tool in wanted and tool not in unwanted]
 
 
-def label_of(tool: Tool) -> str:
+def label_of(tool: Component) -> str:
     """Return the kind of a tool for people: a resource with variables in its URI is a `template`."""
     return "template" if getattr(tool, "template", None) is not None else tool.kind
 
 
-def sort_kinds(tools: Iterable[Tool]) -> list[Tool]:
+def sort_kinds(tools: Iterable[Component]) -> list[Component]:
     """Return tools first, then resources, templates and prompts, each in the order given."""
     return sorted(tools, key=lambda tool: _LABELS.index(label_of(tool)))
 
@@ -53,7 +55,7 @@ def count_kinds(labels: Iterable[str]) -> str:
     return f"{', '.join(parts)} and {last}" if parts else last
 
 
-def drop_repeated(tools: Iterable[Tool]) -> Iterator[Tool]:
+def drop_repeated(tools: Iterable[Component]) -> Iterator[Component]:
     """Yield each tool once, even if it was found through two targets."""
     seen: set[tuple[int, str, str, str | None, str | None]] = set()
     for tool in tools:
@@ -63,10 +65,10 @@ def drop_repeated(tools: Iterable[Tool]) -> Iterator[Tool]:
             yield tool
 
 
-def _matching(tools: list[Tool], selectors: Sequence[str], problems: ErrorCollector) -> set[Tool]:
+def _matching(tools: list[Component], selectors: Sequence[str], problems: ErrorCollector) -> set[Component]:
     if isinstance(selectors, str):
         raise ConfigurationError(f"selectors must be a list, got the string {selectors!r}")
-    found: set[Tool] = set()
+    found: set[Component] = set()
     for selector in selectors:
         with problems.collecting():
             matches = parse_selector(selector)
@@ -79,7 +81,7 @@ def _matching(tools: list[Tool], selectors: Sequence[str], problems: ErrorCollec
     return found
 
 
-def name_kinds(selector: str, tools: Iterable[Tool]) -> str:
+def name_kinds(selector: str, tools: Iterable[Component]) -> str:
     """Return what a selector could match: `resource` if it says so, else `tool`, `tool or prompt`, ..."""
     kind, colon, _ = selector.partition(":")
     if kind in KINDS and colon:
@@ -88,7 +90,7 @@ def name_kinds(selector: str, tools: Iterable[Tool]) -> str:
     return f"{', '.join(kinds)} or {last}" if kinds else last
 
 
-def parse_selector(selector: str) -> Callable[[Tool], bool]:
+def parse_selector(selector: str) -> Callable[[Component], bool]:
     """Return a predicate that matches tools. Raises ConfigurationError."""
     kind, colon, rest = selector.partition(":")
     if kind in KINDS and colon:
@@ -111,7 +113,7 @@ def parse_selector(selector: str) -> Callable[[Tool], bool]:
     raise ConfigurationError(f"unknown kind of selector: {selector!r}", hint=hint)
 
 
-def _parse_hint(selector: str, rest: str) -> Callable[[Tool], bool]:
+def _parse_hint(selector: str, rest: str) -> Callable[[Component], bool]:
     name = rest.removeprefix("not-")
     if name not in HINTS:
         raise ConfigurationError(
@@ -121,7 +123,7 @@ def _parse_hint(selector: str, rest: str) -> Callable[[Tool], bool]:
     return lambda tool: bool(getattr(tool.options, key)) is wanted
 
 
-def tags_of(tool: Tool) -> tuple[str, ...]:
+def tags_of(tool: Component) -> tuple[str, ...]:
     """Return the tags of options and docstring, and those that annotations imply."""
     options = tool.options
     try:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
-from toolcrib.component import MCPTool, Tool, merge_options
+from toolcrib.component import Component, MCPTool, Tool, merge_options
 from toolcrib.dispatch.features import FeatureDispatcher
 from toolcrib.errors import BatchError, DefinitionError, InvalidToolError, Location, RegistrationClosedError
 from toolcrib.names import STRICT
@@ -175,7 +175,7 @@ class Registration:
         logger.info("Successfully registered %d tools", len(report.registered))
         return report
 
-    def _log(self, tool: Tool, level: int) -> None:
+    def _log(self, tool: Component, level: int) -> None:
         if logger.isEnabledFor(level):
             extra = {"tool_name": tool.name, "total_tools": len(self.registry)}
             logger.log(level, "tool_registered", extra=extra)
@@ -279,7 +279,7 @@ class Registration:
             )
         return self._register_many(read_skills(Path(folder), prefix), None, strict)
 
-    def _add_resources(self, caller: Location, make: Callable[[], Sequence[Tool]]) -> None:
+    def _add_resources(self, caller: Location, make: Callable[[], Sequence[Component]]) -> None:
         self._check_open()
         try:
             made = make()

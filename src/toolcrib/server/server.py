@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from toolcrib import __version__, logs
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.content import Result, text_block
 from toolcrib.context import LOCAL, NO_CHANNEL, Channel, Principal
 from toolcrib.definition import ToolDefinition
@@ -202,7 +202,7 @@ class MCPServer(Registration):
         result = await self.dispatcher.run(prompt, name, arguments, kind="prompt", principal=principal)
         return raise_failure(result).content
 
-    def forget(self, tool: Tool | Callable[..., Any] | str | None = None) -> None:
+    def forget(self, tool: Component | Callable[..., Any] | str | None = None) -> None:
         """Drop the kept results of a tool with `cache_s`: by its name, or the function. None: of all tools.
 
         Raises ToolNotFoundError. A call that runs already keeps nothing.

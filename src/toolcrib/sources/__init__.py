@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, Unpack
 
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.errors import InvalidToolError, SourceError, ToolcribError
 from toolcrib.options import GivenOptions, translate_options
 from toolcrib.registry.plugins import load_plugins
@@ -172,7 +172,7 @@ def _installed_sources() -> tuple[Source, ...]:
     return tuple(kind() for _, kind in load_plugins(ENTRY_POINTS))
 
 
-def _add_namespace(tool: Tool, namespace: str | bool) -> Tool:
+def _add_namespace(tool: Component, namespace: str | bool) -> Component:
     if namespace is True:
         name = getattr(tool.owner, "name", None)
         if not isinstance(name, str):

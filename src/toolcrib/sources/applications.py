@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypedDict, TypeVar, Unpack, cast
 
-from toolcrib.component import Tool, is_marked, marked_options
+from toolcrib.component import Component, Tool, is_marked, marked_options
 from toolcrib.errors import APIError, Finding, InvalidToolError, SourceError
 from toolcrib.http_client import HTTPClient, RequestOptions, Response, parse_retry_after
 from toolcrib.schema.parameters import find_function, inspect_handler, locate, name_of
@@ -402,7 +402,7 @@ class ApplicationSource(MemorySource):
 def _opened(method: Any) -> Any:
     """Return a method with `**kwargs` as a tool that takes any further argument; anything else as it is."""
     flags = getattr(getattr(find_function(method), "__code__", None), "co_flags", 0)
-    if not flags & inspect.CO_VARKEYWORDS or flags & inspect.CO_VARARGS or isinstance(method, Tool):
+    if not flags & inspect.CO_VARKEYWORDS or flags & inspect.CO_VARARGS or isinstance(method, Component):
         return method
     marked = marked_options(method)
     if marked.input_schema is not None:
@@ -420,7 +420,7 @@ def is_application(value: Any) -> bool:
     return callable(lister) and not inspect.iscoroutinefunction(lister)
 
 
-def _set_owner(tool: Tool, app: Any) -> Tool:
+def _set_owner(tool: Component, app: Any) -> Component:
     """Return the tool with `app` as its owner, unless a nested application owns it."""
     if tool.owner is not None:
         return tool

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.errors import ConfigurationError, DefinitionError, Finding, Location
 from toolcrib.options import OptionFields
 from toolcrib.registry.registry import finding_of
@@ -35,14 +35,16 @@ class Batch:
     """The tools of a target, its resources and prompts, and findings about those that cannot be read. If
     `single`, the target is one tool, and `server.add` raises its problems instead of reporting them."""
 
-    tools: list[Tool] = field(default_factory=list)
+    tools: list[Component] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     single: bool = False
-    resources: list[Tool] = field(default_factory=list)
-    prompts: list[Tool] = field(default_factory=list)
+    resources: list[Component] = field(default_factory=list)
+    prompts: list[Component] = field(default_factory=list)
 
     @classmethod
-    def of(cls, tools: Iterable[Tool], findings: Iterable[Finding] = (), *, single: bool = False) -> Batch:
+    def of(
+        cls, tools: Iterable[Component], findings: Iterable[Finding] = (), *, single: bool = False
+    ) -> Batch:
         """Return a batch of tools, resources and prompts, each in its list."""
         batch = cls(findings=list(findings), single=single)
         lists = {"tool": batch.tools, "resource": batch.resources, "prompt": batch.prompts}
@@ -57,7 +59,7 @@ class Batch:
         self.prompts += other.prompts
 
     @property
-    def everything(self) -> list[Tool]:
+    def everything(self) -> list[Component]:
         """Tools, resources and prompts."""
         return [*self.tools, *self.resources, *self.prompts]
 
@@ -93,7 +95,7 @@ class ReadOptions:
         """Read another target, for example an object of a module, with the source that accepts it."""
         return self.read_with(target, self)
 
-    def apply(self, tool: Tool, source: Location | None = None) -> Tool:
+    def apply(self, tool: Component, source: Location | None = None) -> Component:
         """Return the tool with the caller's options. `source` is its location where that is not the location
         of its handler."""
         if source is not None:

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from toolcrib.component import Tool
+from toolcrib.component import Component, Tool
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import Location, ToolError
 from toolcrib.options import OptionFields, ToolOptions
-from toolcrib.registry.prompts import PromptTemplate
+from toolcrib.registry.prompts import Prompt
 from toolcrib.schema.function import ToolParts, build_handler
 from toolcrib.schema.parameters import HandlerInfo
 
@@ -36,7 +36,7 @@ class MissingHandler:
         raise ToolError(f"'{self.__name__}' is only described here: its code is not available")
 
 
-def describe(definition: ToolDefinition) -> Tool:
+def describe(definition: ToolDefinition) -> Component:
     """Return a tool with this definition, which is checked when the tool is built."""
     info = HandlerInfo(MissingHandler(definition.name))
     info.source = definition.source
@@ -44,7 +44,7 @@ def describe(definition: ToolDefinition) -> Tool:
     return Tool(info, definition.name, options_in(definition), build, definition)
 
 
-def is_described(tool: Tool) -> bool:
+def is_described(tool: Component) -> bool:
     return isinstance(tool.info.handler, MissingHandler)
 
 
@@ -80,7 +80,7 @@ def _build(definition: ToolDefinition, info: HandlerInfo, name: str, options: To
     return parts
 
 
-def describe_prompt(name: str, facts: Mapping[str, Any], source: Location) -> PromptTemplate:
+def describe_prompt(name: str, facts: Mapping[str, Any], source: Location) -> Prompt:
     """Return a prompt of this name, with a title, a description and arguments as MCP writes them."""
     info = HandlerInfo(MissingHandler(name))
     info.source = source
@@ -103,6 +103,6 @@ def describe_prompt(name: str, facts: Mapping[str, Any], source: Location) -> Pr
         "description": facts.get("description") or "",
         "input_schema": schema,
     }
-    made = PromptTemplate(info, name, ToolOptions(**given), facts)
+    made = Prompt(info, name, ToolOptions(**given), facts)
     made._build = build_handler
     return made

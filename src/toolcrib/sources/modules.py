@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from toolcrib.component import Tool, is_marked, is_tool_object
+from toolcrib.component import Component, is_marked, is_tool_object
 from toolcrib.errors import DefinitionError, Finding, Location, SourceError, suggest
 from toolcrib.schema.parameters import find_function, locate
 from toolcrib.sources import tables
@@ -230,13 +230,13 @@ def _read_modules(
     return batch
 
 
-def _in_group(tool: Tool, group: str) -> Tool:
+def _in_group(tool: Component, group: str) -> Component:
     return tool if tool.options.group is not None else tool.with_options(group=group)
 
 
-def _drop_repeated(tools: list[Tool]) -> list[Tool]:
+def _drop_repeated(tools: list[Component]) -> list[Component]:
     """Keep one of each tool that was found more than once."""
-    seen: dict[Any, Tool] = {}
+    seen: dict[Any, Component] = {}
     for tool in tools:
         origin = tool.origin
         # A bound method is a new object each time it is looked up.
@@ -299,7 +299,7 @@ def _is_tool(value: Any) -> bool:
     """Return whether this is a tool or holds tools. Reading an attribute of an object may fail."""
     try:
         return (
-            isinstance(value, Tool)
+            isinstance(value, Component)
             or (is_marked(value) and callable(value))
             or is_application(value)
             or is_tool_object(value)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from toolcrib.component import MCPTool, Tool, is_tool_object
+from toolcrib.component import Component, MCPTool, Tool, is_tool_object
 from toolcrib.errors import DefinitionError, InvalidSchemaError, InvalidToolError, SourceError
 from toolcrib.names import STRICT
 from toolcrib.registry.registry import ToolRegistry
@@ -46,7 +46,7 @@ class CallableSource(FunctionSource):
 
 class ToolSource(MemorySource):
     def accepts(self, target: Any) -> bool:
-        return isinstance(target, Tool)
+        return isinstance(target, Component)
 
     def read(self, target: Any, options: ReadOptions) -> Batch:
         return Batch.of([options.apply(target)], single=True)
@@ -72,7 +72,7 @@ class RegistrySource(MemorySource):
         return batch
 
 
-def _enabled(registry: Any) -> list[Tool]:
+def _enabled(registry: Any) -> list[Component]:
     """Return the resources or prompts of a server, enabled or disabled as they are there."""
     if not isinstance(registry, ToolRegistry):
         return []

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.content import File, is_text_type
 from toolcrib.errors import CallError, DefinitionError, Finding, InvalidToolError, Location, ToolError
 from toolcrib.names import check_text
@@ -98,7 +98,7 @@ class SkillResource(Resource):
         self.skill: Skill | None = None
 
 
-def skills_of(resources: Sequence[Tool]) -> list[Skill]:
+def skills_of(resources: Sequence[Component]) -> list[Skill]:
     """Return the skills among resources."""
     return [tool.skill for tool in resources if isinstance(tool, SkillResource) and tool.skill is not None]
 
@@ -152,7 +152,7 @@ class _SkillReader:
         self.folder = folder
         self.base = base
         self.skills: list[Skill] = []
-        self.resources: dict[str, Tool] = {}
+        self.resources: dict[str, Component] = {}
 
     def locate(self, root: str) -> Location:
         return Location(str(self.folder.path / root / MAIN_FILE), 1)

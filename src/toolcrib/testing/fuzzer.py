@@ -14,7 +14,7 @@ from random import Random
 from typing import Any
 
 from toolcrib.catalog.schema_expansion import ExpansionError, ValueGenerator, expand
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.content import Result
 from toolcrib.context import LOCAL, NO_CHANNEL, NullChannel, Principal, Prompt
 from toolcrib.dispatch.crash_log import CrashReporter
@@ -185,7 +185,7 @@ class _AnsweringChannel(NullChannel):
 class _Fuzzer:
     """The calls of one tool. Its random sequence depends on the seed and its name, not on other tools."""
 
-    tool: Tool
+    tool: Component
     call: Callable[[Any], Awaitable[Result]]
     crashes: _Crashes
     report: FuzzReport

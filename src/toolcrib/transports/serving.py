@@ -22,7 +22,7 @@ from toolcrib.options import check_settings
 from toolcrib.protocol import Engine, EngineSettings
 
 if TYPE_CHECKING:
-    from toolcrib.component import Tool
+    from toolcrib.component import Component
     from toolcrib.policy.enforcer import PolicyEnforcer
     from toolcrib.policy.telemetry.telemetry import TelemetryMiddleware
     from toolcrib.transports.http.auth import AuthMiddleware
@@ -258,7 +258,7 @@ class Transports:
         message = f"other machines can reach {host}, and callers are not authenticated"
         raise ConfigurationError(message, key="host", hint=hint)
 
-    def check_middleware(self, tools: Iterable[Tool]) -> None:
+    def check_middleware(self, tools: Iterable[Component]) -> None:
         """Raise ConfigurationError for a tool whose server has middleware that needs HTTP headers."""
         for tool in tools:
             if tool.adoption is not None and tool.adoption.refuses_http:

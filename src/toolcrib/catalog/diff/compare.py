@@ -23,7 +23,7 @@ from toolcrib.catalog.diff.definitions import (
 )
 from toolcrib.catalog.entries import content_of, definition_of_entry
 from toolcrib.catalog.lint.descriptions import skeleton
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.definition import ToolDefinition
 from toolcrib.sources.described import is_described
 
@@ -71,7 +71,7 @@ class Comparison:
 
 
 def compare(
-    old: Iterable[Tool], new: Iterable[Tool], progress: Callable[[int, int], None] | None = None
+    old: Iterable[Component], new: Iterable[Component], progress: Callable[[int, int], None] | None = None
 ) -> Comparison:
     """Compare two sets of tools, resources and prompts. `progress` is called with the number of those
     compared, and of all. Raise DefinitionError for a tool that cannot be built."""
@@ -90,7 +90,7 @@ def compare(
     return Comparison(_sort(changes), len(before), len(now), noun)
 
 
-def definition_of(tool: Tool) -> ToolDefinition:
+def definition_of(tool: Component) -> ToolDefinition:
     """Return the definition of a tool, without building it where the tool is only described. That of a
     resource or a prompt has what its list shows."""
     if tool.kind != "tool":
@@ -101,7 +101,7 @@ def definition_of(tool: Tool) -> ToolDefinition:
     return tool.definition
 
 
-def compare_tools(old: Tool, new: Tool) -> list[Change]:
+def compare_tools(old: Component, new: Component) -> list[Change]:
     """Return what changed in one tool, resource or prompt, whatever it is called now."""
     before, now = definition_of(old), definition_of(new)
     found: list[Change] = []
@@ -116,11 +116,11 @@ def compare_tools(old: Tool, new: Tool) -> list[Change]:
     return [_assign(change, new) for change in found]
 
 
-def _assign(change: Change, tool: Tool) -> Change:
+def _assign(change: Change, tool: Component) -> Change:
     return replace(change, tool=tool.reference, source=definition_of(tool).source)
 
 
-def _compare_options(old: Tool, new: Tool) -> Iterator[Change]:
+def _compare_options(old: Component, new: Component) -> Iterator[Change]:
     """Compare what clients are not told, where both sides know it."""
     if old.version != new.version and old.version is not None and new.version is not None:
         names = (old.version, new.version)
@@ -129,19 +129,21 @@ def _compare_options(old: Tool, new: Tool) -> Iterator[Change]:
         yield from compare_scopes(list(old.options.scopes), list(new.options.scopes))
 
 
-def _pair(old: Sequence[Tool], new: Sequence[Tool]) -> tuple[list[tuple[Tool, Tool]], list[Tool], list[Tool]]:
+def _pair(
+    old: Sequence[Component], new: Sequence[Component]
+) -> tuple[list[tuple[Component, Component]], list[Component], list[Component]]:
     """Pair tools of the same name and version, then of the same name; also return the rest of both sides."""
-    pairs: list[tuple[Tool, Tool]] = []
-    keys: tuple[Callable[[Tool], tuple[str, str | None]], ...] = (
+    pairs: list[tuple[Component, Component]] = []
+    keys: tuple[Callable[[Component], tuple[str, str | None]], ...] = (
         lambda tool: (tool.reference, tool.version),
         lambda tool: (tool.reference, None),
     )
     for key in keys:
-        candidates: dict[tuple[str, str | None], list[Tool]] = {}
+        candidates: dict[tuple[str, str | None], list[Component]] = {}
         for tool in new:
             candidates.setdefault(key(tool), []).append(tool)
-        taken: set[Tool] = set()
-        unpaired: list[Tool] = []
+        taken: set[Component] = set()
+        unpaired: list[Component] = []
         for tool in old:
             twins = candidates.get(key(tool))
             if twins:
@@ -153,8 +155,8 @@ def _pair(old: Sequence[Tool], new: Sequence[Tool]) -> tuple[list[tuple[Tool, To
     return pairs, list(old), list(new)
 
 
-def _describe_added(tools: Sequence[Tool], known: Sequence[Tool]) -> Iterator[Change]:
-    def look(tool: Tool) -> tuple[str, str]:
+def _describe_added(tools: Sequence[Component], known: Sequence[Component]) -> Iterator[Change]:
+    def look(tool: Component) -> tuple[str, str]:
         return tool.kind, re.sub(r"[_.-]+", "", skeleton(tool.name))
 
     looks: dict[tuple[str, str], list[str]] = {}

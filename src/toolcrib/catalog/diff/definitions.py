@@ -18,7 +18,7 @@ from toolcrib.catalog.diff.schemas import ANNOTATIONS, compare_schemas
 from toolcrib.catalog.lint import LintedTool, Problem, Rule
 from toolcrib.catalog.lint.table import SUSPICION_RULES
 from toolcrib.catalog.schema_expansion import pointer as to_pointer
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.definition import ToolDefinition
 from toolcrib.validation import codec
 from toolcrib.validation.schema_tree import walk
@@ -281,7 +281,7 @@ _MAX_EXCERPT = 80
 
 
 def find_suspicious(
-    old: tuple[Tool, ToolDefinition] | None, new: tuple[Tool, ToolDefinition]
+    old: tuple[Component, ToolDefinition] | None, new: tuple[Component, ToolDefinition]
 ) -> Iterator[Change]:
     """Yield what the linter reports of the new definition and not of the old one, hosts that are new, and
     parameters for the conversation that a known tool did not have."""
@@ -334,7 +334,7 @@ def _takes_free_text(schema: Any) -> bool:
     return not is_limited and not {"integer", "number", "boolean", "null"}.issuperset(types)
 
 
-def _lint(tool: Tool, definition: ToolDefinition) -> Iterator[tuple[Rule, Problem]]:
+def _lint(tool: Component, definition: ToolDefinition) -> Iterator[tuple[Rule, Problem]]:
     linted = LintedTool(tool, definition)
     for rule in SUSPICION_RULES:
         if rule.check is not None and tool.kind in rule.kinds:

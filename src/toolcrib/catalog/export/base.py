@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from toolcrib.catalog.export.decode import ArgumentDecoder
 from toolcrib.catalog.export.dialect import Dialect, NotStrictError, rewrite_schema
 from toolcrib.catalog.schema_algebra import Node
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.content import Block, Result
 from toolcrib.validation import codec
 
@@ -48,7 +48,7 @@ class RawCall:
 class ExportedTool:
     """One tool in a format. `text` is what its cost is estimated from, `notes` say what was lost."""
 
-    tool: Tool
+    tool: Component
     value: Any
     text: str
     notes: tuple[str, ...] = ()
@@ -66,14 +66,14 @@ class Exporter(ABC):
     """The format has resources and prompts, too: `combine_features` adds them."""
 
     @abstractmethod
-    def export(self, tool: Tool, name: str, *, strict: bool) -> ExportedTool:
+    def export(self, tool: Component, name: str, *, strict: bool) -> ExportedTool:
         """Return one tool in this format, under `name`. Raise SkippedError where it has no form for it."""
 
     def combine(self, tools: Sequence[ExportedTool], title: str) -> Any:  # noqa: ARG002 - for pages
         """Return all tools as one document: data for JSON, or text."""
         return [exported.value for exported in tools]
 
-    def combine_features(self, document: Any, features: Sequence[Tool]) -> Any:  # noqa: ARG002 - for overriding
+    def combine_features(self, document: Any, features: Sequence[Component]) -> Any:  # noqa: ARG002 - for overriding
         """Return the document of all tools with resources and prompts."""
         return document
 
@@ -101,7 +101,7 @@ class ProviderExporter(Exporter):
     def check_strict(self, schema: Node) -> None:
         """Raise NotStrictError where a schema exceeds the limits of strict mode."""
 
-    def export(self, tool: Tool, name: str, *, strict: bool) -> ExportedTool:
+    def export(self, tool: Component, name: str, *, strict: bool) -> ExportedTool:
         definition = tool.definition
         is_closed = tool.arguments.closed
         is_strict, reasons = False, []

@@ -17,7 +17,7 @@ from toolcrib.catalog.export.describe import describe_value, show_type, show_val
 from toolcrib.catalog.export.dialect import SkippedError
 from toolcrib.catalog.schema_algebra import Node, is_nothing
 from toolcrib.catalog.schema_expansion import ExpansionError, expand
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.content import Result
 from toolcrib.definition import ToolDefinition
 from toolcrib.registry.selection import LIST_NAMES, label_of, sort_kinds
@@ -29,11 +29,11 @@ class MCP(Exporter):
     summary = "tools as MCP lists them, with resources and prompts where there are some"
     has_features = True
 
-    def export(self, tool: Tool, name: str, *, strict: bool) -> ExportedTool:  # noqa: ARG002
+    def export(self, tool: Component, name: str, *, strict: bool) -> ExportedTool:  # noqa: ARG002
         value = codec.decode(codec.encode(tool.definition.to_wire()))
         return ExportedTool(tool, value, codec.write(value).decode())
 
-    def combine_features(self, document: Any, features: Sequence[Tool]) -> Any:
+    def combine_features(self, document: Any, features: Sequence[Component]) -> Any:
         """Return a list of tools, or an object with the lists of each kind where there are others."""
         lists: dict[str, Any] = {}
         for tool in sort_kinds(features):
@@ -57,7 +57,7 @@ class Prompt(Exporter):
     name = "prompt"
     summary = "text for a prompt"
 
-    def export(self, tool: Tool, name: str, *, strict: bool) -> ExportedTool:  # noqa: ARG002
+    def export(self, tool: Component, name: str, *, strict: bool) -> ExportedTool:  # noqa: ARG002
         tree = _expand(tool.definition.input_schema)
         lines = [f"- {name}: {' '.join(first_line(tool).split())}".rstrip()]
         required = tree.get("required", ())
@@ -127,7 +127,7 @@ class Markdown(Exporter):
     name = "markdown"
     summary = "a page of documentation"
 
-    def export(self, tool: Tool, name: str, *, strict: bool) -> ExportedTool:  # noqa: ARG002
+    def export(self, tool: Component, name: str, *, strict: bool) -> ExportedTool:  # noqa: ARG002
         text = _write_tool(tool.definition)
         return ExportedTool(tool, text, text)
 

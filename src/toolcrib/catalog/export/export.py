@@ -20,7 +20,7 @@ from toolcrib.catalog.export.documents import MCP, Markdown, Prompt
 from toolcrib.catalog.export.openai import OpenAI, OpenAIResponses
 from toolcrib.catalog.export.providers import Anthropic, Bedrock, Gemini
 from toolcrib.catalog.tokens import estimate
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.content import Result
 from toolcrib.errors import ConfigurationError, DefinitionError, ToolNotFoundError, suggest
 from toolcrib.registry.plugins import load_plugins
@@ -130,7 +130,7 @@ class Export:
 
 
 def export(
-    tools: Iterable[Tool],
+    tools: Iterable[Component],
     to: str | Exporter = "openai",
     *,
     strict: bool = True,
@@ -181,7 +181,7 @@ def export(
     )
 
 
-def _label(tools: list[Tool]) -> list[str | None]:
+def _label(tools: list[Component]) -> list[str | None]:
     """Return the name that callers use for each tool, with the version where several share a name.
 
     None stands for a repetition.

@@ -8,17 +8,17 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from types import CodeType
 
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.context import find_attribute
 from toolcrib.errors import Finding
 
 
-def inspect_code(tool: Tool) -> Iterator[Finding]:
+def inspect_code(tool: Component) -> Iterator[Finding]:
     yield from _find_context_misuse(tool)
     yield from _find_forgotten_awaits(tool)
 
 
-def _find_context_misuse(tool: Tool) -> Iterator[Finding]:
+def _find_context_misuse(tool: Component) -> Iterator[Finding]:
     """Report what the code of a function uses of its Context that a Context does not have: `ctx.elicit`."""
     import dis  # delayed: no other command needs it
 
@@ -46,7 +46,7 @@ _USES_OF_ANSWERS = (*_USES, ast.Subscript, ast.UnaryOp, ast.While)
 """Where an answer can stand, and a question that still has to be awaited cannot."""
 
 
-def _find_forgotten_awaits(tool: Tool) -> Iterator[Finding]:
+def _find_forgotten_awaits(tool: Component) -> Iterator[Finding]:
     """Report questions of an async function that are used like their answers: `ctx.ask` without `await`."""
     name = tool.arguments.context
     if name is None or not tool.is_async:

@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from toolcrib.catalog.lint.phrases import fold
 from toolcrib.catalog.tokens import cost_of
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import Finding, Level
 from toolcrib.sources.described import is_described
@@ -155,7 +155,7 @@ _NO_WORD = re.compile(r"[^A-Za-z0-9]+")
 class LintedTool:
     """A tool, resource or prompt under inspection. What several rules need is computed once."""
 
-    def __init__(self, tool: Tool, definition: ToolDefinition | None = None) -> None:
+    def __init__(self, tool: Component, definition: ToolDefinition | None = None) -> None:
         self.tool = tool
         self.definition = tool.definition if definition is None else definition
 

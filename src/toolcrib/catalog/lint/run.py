@@ -27,7 +27,7 @@ from urllib.parse import quote
 
 from toolcrib.catalog.lint.rule import LintedTool, Problem, Rule
 from toolcrib.catalog.lint.table import RULES, describe_other, is_known, load_rules
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.errors import DefinitionError, Finding, suggest
 from toolcrib.validation import codec
 
@@ -269,7 +269,7 @@ class Inspection:
 
 
 def inspect_tools(
-    tools: Iterable[Tool],
+    tools: Iterable[Component],
     *,
     found: Iterable[Finding] = (),
     ignore: Sequence[Choice] = (),
@@ -311,7 +311,7 @@ def inspect_tools(
     return inspection
 
 
-def _build(tools: Iterable[Tool]) -> tuple[list[LintedTool], list[Finding]]:
+def _build(tools: Iterable[Component]) -> tuple[list[LintedTool], list[Finding]]:
     linted, refused = [], []
     for tool in tools:
         try:

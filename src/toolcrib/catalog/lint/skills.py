@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from toolcrib.catalog.lint.rule import LintedTool, Text, quote
 from toolcrib.catalog.lint.table import SUSPICION_RULES, SUSPICIONS
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import Finding
 from toolcrib.sources.skills import MAIN_FILE, Skill
@@ -28,7 +28,7 @@ _CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 class LintedSkill(LintedTool):
     """A skill as the rules for injected text see it: a name, a description, and the text of SKILL.md."""
 
-    def __init__(self, skill: Skill, tool: Tool) -> None:
+    def __init__(self, skill: Skill, tool: Component) -> None:
         super().__init__(tool, ToolDefinition(skill.name, skill.description, source=skill.source))
         self.skill = skill
 
@@ -57,7 +57,7 @@ def _end_of_frontmatter(text: str) -> int:
     return 0 if end is None else end.end()
 
 
-def inspect_skills(tools: Iterable[Tool]) -> Iterator[Finding]:
+def inspect_skills(tools: Iterable[Component]) -> Iterator[Finding]:
     """Yield what is wrong with the skills among resources."""
     for tool in tools:
         skill: Skill | None = getattr(tool, "skill", None)

@@ -22,7 +22,7 @@ from typing import Literal, TypeAlias
 
 import snowballstemmer  # type: ignore[import-untyped]
 
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.errors import DefinitionError
 from toolcrib.validation.schema_tree import OBJECT, walk
 
@@ -149,7 +149,7 @@ _MAX_NODES = 400
 _MAX_VALUES = 40
 
 
-def words_by_place(tool: Tool) -> dict[Place, list[str]]:
+def words_by_place(tool: Component) -> dict[Place, list[str]]:
     """Return all words of a tool by place. Stop words count in names, titles and values only."""
     texts: dict[Place, list[str]] = {}
     for place, text in _texts(tool):
@@ -160,7 +160,7 @@ def words_by_place(tool: Tool) -> dict[Place, list[str]]:
     return {place: words for place, words in found.items() if words}
 
 
-def _weigh(tool: Tool) -> dict[str, float]:
+def _weigh(tool: Component) -> dict[str, float]:
     """Return the stems of a tool with their weights, between 0 and 1, independent of other tools."""
     sums: dict[str, float] = {}
     for place, words in words_by_place(tool).items():
@@ -171,7 +171,7 @@ def _weigh(tool: Tool) -> dict[str, float]:
     return {word: value / (value + _SATURATION) for word, value in sums.items()}
 
 
-def _texts(tool: Tool) -> Iterator[tuple[Place, str]]:
+def _texts(tool: Component) -> Iterator[tuple[Place, str]]:
     definition = tool.definition
     yield "name", tool.name
     yield from (("title", alias) for alias in tool.options.aliases)
@@ -195,7 +195,7 @@ def _texts(tool: Tool) -> Iterator[tuple[Place, str]]:
 
 # --- the index ----------------------------------------------------------------------------------------
 
-Allowed: TypeAlias = Collection[str] | Callable[[Tool], bool]
+Allowed: TypeAlias = Collection[str] | Callable[[Component], bool]
 """What may be found: names, or a function that decides."""
 
 MAX_QUERY = 1_000
@@ -214,7 +214,7 @@ _MAX_RANKED, _MIN_COMMON = 100, 500
 class Hit:
     """A tool that was found. `matched` maps words of the query to words of the tool."""
 
-    tool: Tool
+    tool: Component
     score: float
     matched: Mapping[str, str]
 
@@ -223,8 +223,8 @@ class SearchIndex:
     """Searches tools by words: `SearchIndex(tools).search("delete files")`. Tools that cannot be built are
     left out."""
 
-    def __init__(self, tools: Iterable[Tool]) -> None:
-        self._tools: list[Tool] = []
+    def __init__(self, tools: Iterable[Component]) -> None:
+        self._tools: list[Component] = []
         self._names: list[frozenset[str]] = []
         self._actions: list[str | None] = []
         self._by_name: dict[str, list[int]] = {}

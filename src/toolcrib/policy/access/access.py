@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.config.settings import Policy, Rule
 from toolcrib.context import LOCAL, Principal
 from toolcrib.errors import ConfigurationError, ErrorCollector
@@ -29,7 +29,11 @@ from toolcrib.registry.selection import count_kinds, label_of
 from toolcrib.schema.received import Received
 
 DEFAULT = "default"
-Views = tuple[tuple[Tool, ...], dict[Principal, tuple[Tool, ...]], dict[tuple[Tool, ...], tuple[Tool, ...]]]
+Views = tuple[
+    tuple[Component, ...],
+    dict[Principal, tuple[Component, ...]],
+    dict[tuple[Component, ...], tuple[Component, ...]],
+]
 """All tools of a kind, which of them each principal sees, and every such selection once."""
 MAX_DECISIONS = 65_536
 MAX_CALLERS = 10_000
@@ -196,7 +200,7 @@ class CompiledRule:
                 self.predicates[path] = parse_predicate(policy, key, given)
         problems.raise_errors()
 
-    def bind(self, tool: Tool) -> ToolRule:
+    def bind(self, tool: Component) -> ToolRule:
         """Return the rule for one tool. Conditions on a file are those on the template of its folder."""
         items, of = self.predicates.items(), tool.member_of
         has = tool if of is None else of.template
@@ -217,7 +221,7 @@ def _label(policy: Policy, number: int, rule: Rule) -> str:
 
 
 def check_rules(
-    policy: Policy, rules: Sequence[CompiledRule], tools: Sequence[Tool]
+    policy: Policy, rules: Sequence[CompiledRule], tools: Sequence[Component]
 ) -> Iterator[ConfigurationError]:
     """Find selectors that match no tool, and conditions that can never hold."""
     for rule in rules:
@@ -230,7 +234,7 @@ def check_rules(
 
 
 def _check_condition(
-    policy: Policy, rule: CompiledRule, path: str, predicate: Predicate, tools: Sequence[Tool]
+    policy: Policy, rule: CompiledRule, path: str, predicate: Predicate, tools: Sequence[Component]
 ) -> ConfigurationError | None:
     key = f"{rule.key}.when.{path}"
     paths = [(tool, ArgumentPath(path, tool)) for tool in tools]
@@ -248,7 +252,7 @@ def _check_condition(
     return policy.error_at(key, message, f"the condition is: {path} {predicate}")
 
 
-def _name_tools(tools: Sequence[Tool]) -> str:
+def _name_tools(tools: Sequence[Component]) -> str:
     named = {tool.reference: tool for tool in tools}
     if len(named) == 1:
         return f"'{tools[0].name}'"
@@ -288,7 +292,7 @@ class Access:
         )
         self.clear()
 
-    def check(self, tools: Sequence[Tool]) -> list[ConfigurationError]:
+    def check(self, tools: Sequence[Component]) -> list[ConfigurationError]:
         """Return everything that matches none of these tools, or can never hold."""
         found = list(check_rules(self.policy, self.rules, tools))
         for match in self._scopes.values():
@@ -297,13 +301,13 @@ class Access:
 
     def clear(self) -> None:
         """Drop all cached decisions and the tools they refer to."""
-        self._decisions: dict[tuple[Principal, Tool], Decision] = {}
-        self._about: dict[Tool, _About] = {}
+        self._decisions: dict[tuple[Principal, Component], Decision] = {}
+        self._about: dict[Component, _About] = {}
         self._views: dict[str, Views] = {}
 
     # --- visible and callable ---
 
-    def decide(self, principal: Principal, tool: Tool) -> Decision:
+    def decide(self, principal: Principal, tool: Component) -> Decision:
         key = (principal, tool)
         decision = self._decisions.get(key)
         if decision is None:
@@ -312,7 +316,9 @@ class Access:
             decision = self._decisions[key] = self._decide(principal, tool)
         return decision
 
-    def decide_call(self, principal: Principal, tool: Tool, arguments: Mapping[str, Any] | None) -> Decision:
+    def decide_call(
+        self, principal: Principal, tool: Component, arguments: Mapping[str, Any] | None
+    ) -> Decision:
         """Decide about the tool, or about the file that the template of a folder is read with."""
         file = tool.file_at(arguments)
         if file is None:
@@ -321,10 +327,10 @@ class Access:
         self._about.pop(file, None)  # callers may name any number of files
         return decision
 
-    def is_visible(self, principal: Principal, tool: Tool) -> bool:
+    def is_visible(self, principal: Principal, tool: Component) -> bool:
         return self.decide(principal, tool).is_visible
 
-    def view(self, principal: Principal, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
+    def view(self, principal: Principal, tools: tuple[Component, ...]) -> tuple[Component, ...]:
         """Return the tools that a principal may see: the same object for all who may see the same."""
         if not tools:
             return tools
@@ -347,11 +353,11 @@ class Access:
 
     # --- deciding ---
 
-    def needed_scopes(self, tool: Tool) -> list[str]:
+    def needed_scopes(self, tool: Component) -> list[str]:
         """Return every scope that a tool requires, by itself and by the policy."""
         return self._requirements_of(tool).scopes
 
-    def missing_scopes(self, principal: Principal, tool: Tool) -> tuple[str, ...]:
+    def missing_scopes(self, principal: Principal, tool: Component) -> tuple[str, ...]:
         """Return the required scopes that a principal lacks. Without `auth` the local user has all."""
         held: Collection[str] = principal.scopes
         if principal.name == LOCAL.name:
@@ -360,7 +366,7 @@ class Access:
             held = {*held, *self.policy.local_scopes}
         return tuple(scope for scope in self.needed_scopes(tool) if scope not in held)
 
-    def _requirements_of(self, tool: Tool) -> _About:
+    def _requirements_of(self, tool: Component) -> _About:
         """Return what holds about a tool for any principal."""
         found = self._about.get(tool)
         if found is None:
@@ -369,7 +375,7 @@ class Access:
             found = self._about[tool] = _About(rules, sorted({*tool.options.scopes, *by_policy}), {})
         return found
 
-    def _decide(self, principal: Principal, tool: Tool) -> Decision:
+    def _decide(self, principal: Principal, tool: Component) -> Decision:
         """Principals to whom the same rules apply, and who lack the same scopes, share one decision."""
         about = self._requirements_of(tool)
         rules = [rule for rule in about.rules if rule.who.matches(principal)]
@@ -380,7 +386,7 @@ class Access:
             decision = about.decisions[key] = _apply(self._bind(tool, rules), tool, missing)
         return decision
 
-    def _bind(self, tool: Tool, rules: Sequence[CompiledRule]) -> RuleSet:
+    def _bind(self, tool: Component, rules: Sequence[CompiledRule]) -> RuleSet:
         denies, allows, confirms = (
             tuple(rule.bind(tool) for rule in rules if rule.effect == effect)
             for effect in ("deny", "allow", "confirm")
@@ -393,7 +399,7 @@ class Access:
         return RuleSet(denies, allows, confirms, self.policy.denies_by_default, compares_received)
 
 
-def _apply(rules: RuleSet, tool: Tool, missing: tuple[str, ...]) -> Decision:
+def _apply(rules: RuleSet, tool: Component, missing: tuple[str, ...]) -> Decision:
     if tool.member_of is not None:  # a file of a folder: its path is known
         judged = rules.judge(tool.member_of.values)
         is_final = judged.is_allowed and judged.confirm is None
@@ -410,7 +416,7 @@ def _apply(rules: RuleSet, tool: Tool, missing: tuple[str, ...]) -> Decision:
     return Decision(True, label, rules, missing, Judgement(True, label, None, confirm), confirm is None)
 
 
-def _find_refusal(rules: RuleSet, tool: Tool) -> Judgement | None:
+def _find_refusal(rules: RuleSet, tool: Component) -> Judgement | None:
     """Return the refusal of every call if none can pass."""
     denier = next((rule for rule in rules.denies if not rule.conditions), None)
     if denier is None:

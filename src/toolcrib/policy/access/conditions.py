@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from fnmatch import translate
 from typing import Any, Final
 
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.config.settings import Policy
 from toolcrib.errors import DefinitionError, ErrorCollector, InvalidSchemaError
 from toolcrib.schema.arguments import ToolArguments
@@ -403,7 +403,7 @@ class ArgumentPath:
 
     __slots__ = ("_received_steps", "is_changing", "is_coded", "path", "root", "steps")
 
-    def __init__(self, path: str, tool: Tool) -> None:
+    def __init__(self, path: str, tool: Component) -> None:
         self.path = path
         self.root, arguments = arguments_of(tool)
         self.steps = tuple(_read_steps(path, self.root, arguments.optional, arguments.closed))
@@ -425,7 +425,7 @@ class ArgumentPath:
         return [value for value, _ in follow_steps(self._received_steps, received)]
 
 
-def arguments_of(tool: Tool) -> tuple[Mapping[str, Any], ToolArguments]:
+def arguments_of(tool: Component) -> tuple[Mapping[str, Any], ToolArguments]:
     """Return the input schema of a tool, and what its handler makes of arguments."""
     try:
         return tool.definition.input_schema, tool.arguments

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.config.settings import Policy
 from toolcrib.context import Principal
 from toolcrib.policy.access.access import DEFAULT, Access, Decision, Judgement, RuleSet, ToolRule
@@ -65,7 +65,7 @@ class Explanation:
 
 
 def explain(
-    access: Access, principal: Principal, tool: Tool, arguments: dict[str, Any] | None = None
+    access: Access, principal: Principal, tool: Component, arguments: dict[str, Any] | None = None
 ) -> Explanation:
     """Explain a call with these checked arguments; without arguments, calls of the tool in general.
 
@@ -97,7 +97,7 @@ def explain(
     )
 
 
-def _receive(decision: Decision, tool: Tool, arguments: dict[str, Any]) -> Received | None:
+def _receive(decision: Decision, tool: Component, arguments: dict[str, Any]) -> Received | None:
     """Return the arguments as the tool gets them, if it is called and they may differ from those sent."""
     is_refused = not decision.is_visible or decision.missing or not decision.judge(arguments).is_allowed
     if is_refused or not decision.rules.compares_received:
@@ -106,7 +106,7 @@ def _receive(decision: Decision, tool: Tool, arguments: dict[str, Any]) -> Recei
     return check.receive(arguments, check.convert(arguments))
 
 
-def _find_witness(decision: Decision, tool: Tool) -> dict[str, Any] | None:
+def _find_witness(decision: Decision, tool: Component) -> dict[str, Any] | None:
     """Return arguments that pass as they are sent and as the tool gets them, if some are easily found."""
     rules = decision.rules
     if not decision.is_visible:
@@ -152,7 +152,7 @@ def _confirm_of(judgement: Judgement | None) -> str | None:
 
 def _steps(
     access: Access,
-    tool: Tool,
+    tool: Component,
     rules: RuleSet,
     arguments: Mapping[str, Any] | None,
     received: Received | None,
@@ -208,7 +208,7 @@ def _show(value: Any) -> str:
     return text if len(text) <= _MAX_WORDS else f"{text[:_MAX_WORDS]}..."
 
 
-def _limits(policy: Policy, principal: Principal, tool: Tool) -> Iterator[str]:
+def _limits(policy: Policy, principal: Principal, tool: Component) -> Iterator[str]:
     for number, limit in enumerate(policy.limits, start=1):
         if CompiledLimit(policy, number, limit).matches(principal, tool):
             name = f' "{limit.name}"' if limit.name else ""

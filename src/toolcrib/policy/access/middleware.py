@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.content import Result
 from toolcrib.context import CONFIRMATION, Answer, Channel, Form, InputNeeded, Principal
 from toolcrib.dispatch.middleware import Admission, Call, Next
@@ -44,16 +44,16 @@ class AccessMiddleware:
         self._use_once = use_once
         self.depends_on_principal = access.depends_on_principal
 
-    def visible(self, principal: Principal, tool: Tool) -> bool:
+    def visible(self, principal: Principal, tool: Component) -> bool:
         return self._access.is_visible(principal, tool)
 
-    def missing_scopes(self, principal: Principal, tool: Tool) -> tuple[str, ...]:
+    def missing_scopes(self, principal: Principal, tool: Component) -> tuple[str, ...]:
         return self._access.decide(principal, tool).missing
 
-    def view(self, principal: Principal, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
+    def view(self, principal: Principal, tools: tuple[Component, ...]) -> tuple[Component, ...]:
         return self._access.view(principal, tools)
 
-    def admission(self, principal: Principal, tool: Tool, unknown: Collection[str]) -> Admission | None:
+    def admission(self, principal: Principal, tool: Component, unknown: Collection[str]) -> Admission | None:
         if tool.is_folder and "path" not in unknown:
 
             def admits_file(given: Mapping[str, Any]) -> bool:
@@ -108,7 +108,7 @@ class _ArgumentCheck:
 
     __slots__ = ("_decision", "_tool", "_use_once")
 
-    def __init__(self, tool: Tool, decision: Decision, use_once: UseOnce) -> None:
+    def __init__(self, tool: Component, decision: Decision, use_once: UseOnce) -> None:
         self._tool = tool
         self._decision = decision
         self._use_once = use_once
@@ -147,7 +147,7 @@ class _ArgumentCheck:
 
 
 async def confirm(
-    tool: Tool,
+    tool: Component,
     arguments: dict[str, Any],
     words: str | None,
     channel: Channel,
@@ -199,7 +199,7 @@ def _printable(value: Any) -> str:
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}... ({len(text)} characters)"
 
 
-def _refuse(call: Call, tool: Tool, decision: Decision) -> Exception:
+def _refuse(call: Call, tool: Component, decision: Decision) -> Exception:
     """A tool that a principal may never call does not exist for it; a missing scope is named."""
     if not decision.is_visible:
         return ToolNotFoundError(call.name)

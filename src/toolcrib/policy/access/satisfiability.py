@@ -17,7 +17,7 @@ from functools import cache
 from itertools import islice, pairwise, product
 from typing import Any
 
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.errors import DefinitionError, ToolcribError
 from toolcrib.policy.access.conditions import (
     ABSENT,
@@ -47,7 +47,7 @@ _MAX_ALTERNATIVES = 3
 rule that denies is safe, because more is accepted."""
 
 
-def can_pass(tool: Tool, allowing: Sequence[Conditions], denying: Sequence[Conditions]) -> bool:
+def can_pass(tool: Component, allowing: Sequence[Conditions], denying: Sequence[Conditions]) -> bool:
     """Whether any arguments may meet all conditions of a rule that allows, and not all of any that denies."""
     several = [conditions for conditions in denying if len(conditions) > 1][:_MAX_ALTERNATIVES]
     used = [each for each in denying if len(each) == 1 or each in several][:_MAX_DENIALS]
@@ -57,7 +57,7 @@ def can_pass(tool: Tool, allowing: Sequence[Conditions], denying: Sequence[Condi
     )
 
 
-def can_hold(condition: Condition, tool: Tool, *, permits: bool) -> bool:
+def can_hold(condition: Condition, tool: Component, *, permits: bool) -> bool:
     """Whether a condition can hold; in doubt, yes. In a rule that allows (`permits`) it must hold as the
     argument is sent; other rules may be about what the tool's own code makes of it."""
     if not permits:
@@ -68,7 +68,7 @@ def can_hold(condition: Condition, tool: Tool, *, permits: bool) -> bool:
     return _can_be_met(tool, [[(condition, True)]])
 
 
-def _can_be_met(tool: Tool, demands: Sequence[Sequence[Demand]]) -> bool:
+def _can_be_met(tool: Component, demands: Sequence[Sequence[Demand]]) -> bool:
     """Whether any arguments may meet demands, of each sequence one."""
     schema = _accepted(tool, [condition for choice in demands for condition, _ in choice])
     together: dict[str, list[Demand]] = {}  # those on the same path are combined, which is easier to decide
@@ -94,7 +94,7 @@ def _warn(problem: str) -> None:
     logger.warning("tools that no arguments can call by their access rules are listed: %s", problem)
 
 
-def _accepted(tool: Tool, conditions: Iterable[Condition]) -> Schema:
+def _accepted(tool: Component, conditions: Iterable[Condition]) -> Schema:
     """Return a schema of what the tool accepts, for the arguments that conditions look at."""
     root, arguments = arguments_of(tool)
     properties = root.get("properties", {})
@@ -173,7 +173,7 @@ _SIMPLE: Mapping[str, Any] = {"string": "", "boolean": False, "array": [], "null
 
 
 def find_example(
-    tool: Tool, conditions: Conditions, passes: Callable[[Mapping[str, Any]], bool]
+    tool: Component, conditions: Conditions, passes: Callable[[Mapping[str, Any]], bool]
 ) -> dict[str, Any] | None:
     """Return arguments that pass, as far as conditions look at them; None if none are easily found.
 

@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Literal
 
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.config.settings import Audit, Policy
 from toolcrib.content import Result
 from toolcrib.dispatch.middleware import Call, Next, RecordWritten
@@ -584,7 +584,7 @@ class RequiredRecord:
     def __init__(self, log: AuditLog) -> None:
         self._log = log
 
-    def applies_to(self, tool: Tool) -> bool:
+    def applies_to(self, tool: Component) -> bool:
         return bool(tool.options.destructive or tool.options.audit == "required")
 
     async def __call__(self, call: Call, next: Next) -> Result:

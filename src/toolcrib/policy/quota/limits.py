@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.config.settings import DAY_S, Limit, Policy, Rate
 from toolcrib.context import Principal
 from toolcrib.dispatch.rate_limit import NS, Pace
@@ -62,10 +62,10 @@ class CompiledLimit:
             self._principals = PrincipalSelector(policy, f"limits[{number}].who", limit.who)
         problems.raise_errors()
 
-    def matches(self, principal: Principal, tool: Tool) -> bool:
+    def matches(self, principal: Principal, tool: Component) -> bool:
         return self.tools.matches(tool) and self._principals.matches(principal)
 
-    def keys(self, principal: Principal, tool: Tool) -> list[str]:
+    def keys(self, principal: Principal, tool: Component) -> list[str]:
         """Return the keys that calls of this principal and tool are counted under: several, if counted
         per tag."""
         parts = set(self.limit.per.split("+"))
@@ -122,7 +122,9 @@ class CallLimits:
         "tool_name",
     )
 
-    def __init__(self, limits: list[CompiledLimit], principal: Principal, tool: Tool, share: int = 1) -> None:
+    def __init__(
+        self, limits: list[CompiledLimit], principal: Principal, tool: Component, share: int = 1
+    ) -> None:
         self._made_of = (limits, principal, tool)
         self._local: CallLimits | None = None
         self.tool_name = tool.reference

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, cast
 
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.config.settings import Policy
 from toolcrib.content import Result, text_block
 from toolcrib.context import Channel, InputNeeded, Principal, Question, Reply
@@ -45,7 +45,7 @@ class Quota:
                 self._limits.append(CompiledLimit(policy, number, limit))
         if problems is None:
             found.raise_errors()
-        self._cache: dict[tuple[Principal, Tool], CallLimits | None] = {}
+        self._cache: dict[tuple[Principal, Component], CallLimits | None] = {}
         now_ns = time.monotonic_ns if now is time.monotonic else lambda: round(now() * NS)
         self._memory = MemoryStore(now_ns, wall)
         self._store: Store = self._memory
@@ -65,17 +65,17 @@ class Quota:
         """Return the kind of the store, its state, and the numbers of calls."""
         return self._store.describe()
 
-    def check(self, tools: Sequence[Tool]) -> list[ConfigurationError]:
+    def check(self, tools: Sequence[Component]) -> list[ConfigurationError]:
         """Return errors for limits that match none of these tools, and clear the cache."""
         self._cache = {}
         return [error for limit in self._limits for error in limit.tools.check(tools)]
 
-    def limits_tool(self, tool: Tool) -> bool:
+    def limits_tool(self, tool: Component) -> bool:
         """Whether any limit is about this tool, for any principal."""
         return any(limit.tools.matches(tool) for limit in self._limits)
 
     def enter(
-        self, principal: Principal, tool: Tool, size: Callable[[], int], *, resumes: str | None = None
+        self, principal: Principal, tool: Component, size: Callable[[], int], *, resumes: str | None = None
     ) -> Slot | Awaitable[Slot] | None:
         """Admit a call: at once where there is nothing to wait for, else when awaited. None: no limit
         applies.
@@ -104,7 +104,7 @@ class Quota:
         is_first = self._store.use_once(f"once {mark}", ttl_s)
         return await is_first if inspect.isawaitable(is_first) else is_first
 
-    def _find(self, principal: Principal, tool: Tool) -> CallLimits | None:
+    def _find(self, principal: Principal, tool: Component) -> CallLimits | None:
         pair = (principal, tool)
         try:
             return self._cache[pair]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.definition import ToolDefinition, find_wrong_annotations
 from toolcrib.errors import (
     DefinitionError,
@@ -80,7 +80,7 @@ class NothingDescribedError(SourceError):
 class Descriptors:
     """The described tools, findings about the rest, and the files that were read."""
 
-    tools: list[Tool] = field(default_factory=list)
+    tools: list[Component] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
 
@@ -235,7 +235,7 @@ def _find_lines(text: str, names: Sequence[str | None]) -> Iterator[int | None]:
 # --- entries -----------------------------------------------------------------------------------------
 
 
-def _make_tool(entry: Any, source: Location, key: str | None) -> Tool:
+def _make_tool(entry: Any, source: Location, key: str | None) -> Component:
     """Return the tool of an entry; `key` is the default of its name. Raises DefinitionError."""
     if not isinstance(entry, Mapping):
         message = f"An entry must be an object that describes a tool, got {type(entry).__name__}"
@@ -363,7 +363,7 @@ class _Fields:
 # --- writing -----------------------------------------------------------------------------------------
 
 
-def write_descriptor(tools: Iterable[Tool], format: Format = "json") -> str:  # noqa: A002
+def write_descriptor(tools: Iterable[Component], format: Format = "json") -> str:  # noqa: A002
     """Return a text that describes these tools and that `read_descriptors` reads back. Raises DefinitionError
     for a tool that cannot be built.
 
@@ -374,7 +374,7 @@ def write_descriptor(tools: Iterable[Tool], format: Format = "json") -> str:  # 
     return dump_text({"tools": entries}, format)
 
 
-def _entry_of(tool: Tool) -> dict[str, Any]:
+def _entry_of(tool: Component) -> dict[str, Any]:
     definition, options = tool.definition, tool.options
     entry = dict(definition.to_wire())
     extra: dict[str, Any] = {

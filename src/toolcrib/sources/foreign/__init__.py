@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.sources.base import Batch, MemorySource, ReadOptions
 from toolcrib.sources.foreign.interception import refused_tools
 from toolcrib.sources.foreign.recognition import is_server
@@ -37,5 +37,5 @@ class ForeignServerSource(MemorySource):
         )
 
 
-def _apply(options: dict[str, Any], feature: Tool) -> Tool:
+def _apply(options: dict[str, Any], feature: Component) -> Component:
     return feature.with_options(**options) if options else feature

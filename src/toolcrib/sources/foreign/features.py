@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any, NoReturn, TypeVar
 
-from toolcrib.component import Adoption, Tool
+from toolcrib.component import Adoption, Component, Tool
 from toolcrib.content import RelayedResult, Result
 from toolcrib.context import Context
 from toolcrib.errors import (
@@ -30,7 +30,7 @@ from toolcrib.errors import (
 )
 from toolcrib.names import check_text
 from toolcrib.options import ToolOptions
-from toolcrib.registry.prompts import PromptTemplate
+from toolcrib.registry.prompts import Prompt
 from toolcrib.registry.resources import Resource
 from toolcrib.registry.uri_template import URITemplate
 from toolcrib.schema.function import ToolParts, build_handler
@@ -38,7 +38,7 @@ from toolcrib.schema.parameters import HandlerInfo
 from toolcrib.sources.foreign.bridge import Bridge, Features, meta_of
 from toolcrib.sources.foreign.recognition import Library
 
-T = TypeVar("T", bound=Tool)
+T = TypeVar("T", bound=Component)
 
 COMPLETE_S = 10.0
 """How long a server may take to complete an argument."""
@@ -124,7 +124,7 @@ class ListedResource(Resource):
         return None if self._catalog.lists(uri) else self.template.match(uri)
 
 
-class ListedPrompt(PromptTemplate):
+class ListedPrompt(Prompt):
     """A prompt as another server lists it."""
 
     __slots__ = ("_wire",)
@@ -154,8 +154,8 @@ class Catalog:
 
     def __init__(self, bridge: Bridge, library: Library, source: Location) -> None:
         self.server = bridge.server
-        self.resources: list[Tool] = []
-        self.prompts: list[Tool] = []
+        self.resources: list[Component] = []
+        self.prompts: list[Component] = []
         self.findings: list[Finding] = []
         self._bridge = bridge
         self._library = library
@@ -176,7 +176,7 @@ class Catalog:
         return uri in self._uris or self._spell(uri) in self._uris
 
     def _add(
-        self, wire: dict[str, Any], make: Callable[[Any], Any], into: list[Tool], features: Features
+        self, wire: dict[str, Any], make: Callable[[Any], Any], into: list[Component], features: Features
     ) -> None:
         try:
             made = make(wire)
@@ -237,7 +237,7 @@ class Catalog:
         for name in names_of(made):
             made.completers[name] = self._make_completer(ref, name)
 
-    def _make_completer(self, ref: Mapping[str, str], name: str) -> Tool:
+    def _make_completer(self, ref: Mapping[str, str], name: str) -> Component:
         async def complete(value: str, arguments: dict[str, Any], toolcrib_context: Context) -> Result:
             params: dict[str, Any] = {"ref": ref, "argument": {"name": name, "value": value}}
             if arguments:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from toolcrib.component import Adoption, Tool
+from toolcrib.component import Adoption, Component, Tool
 from toolcrib.context import Context
 from toolcrib.errors import (
     CallError,
@@ -98,9 +98,9 @@ _DELIBERATE = {
 
 @dataclass(slots=True)
 class Reading:
-    tools: list[Tool] = field(default_factory=list)
-    resources: list[Tool] = field(default_factory=list)
-    prompts: list[Tool] = field(default_factory=list)
+    tools: list[Component] = field(default_factory=list)
+    resources: list[Component] = field(default_factory=list)
+    prompts: list[Component] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
 
@@ -365,7 +365,7 @@ class _Adopter:
         self._item = item
         self._library = library
 
-    def adopt(self, reason: str | None) -> Tool:
+    def adopt(self, reason: str | None) -> Component:
         """Return the tool. `reason` is why all tools of the server go through its handlers, if they do."""
         reason = reason or self._find_obstacle()
         tool = None
@@ -417,7 +417,7 @@ class _Adopter:
             return False
         return self._made is None or self._made.output_schema != self._item.origin.output_schema
 
-    def _find_difference(self, tool: Tool) -> str | None:
+    def _find_difference(self, tool: Component) -> str | None:
         """Return why the definition that toolcrib makes of a function cannot stand for the listed one."""
         theirs = self._item.wire.get("outputSchema")
         if theirs is None:
@@ -427,7 +427,7 @@ class _Adopter:
         known = ({"result"}, _properties_of(tool.definition.output_schema))
         return None if set(theirs.get("properties", ())) in known else "it has an output schema of its own"
 
-    def _make_native(self) -> Tool:
+    def _make_native(self) -> Component:
         wire, origin = self._item.wire, self._item.origin
         options = self._options()
         if not getattr(origin, "run_in_thread", True):
@@ -458,7 +458,7 @@ class _Adopter:
         _ = tool.definition
         return tool
 
-    def _make_bridged(self) -> Tool:
+    def _make_bridged(self) -> Component:
         """Make a tool that goes through the handlers. If its function is known, it is described as any
         function is, and otherwise, or with another schema, as the server lists it."""
         item, bridge = self._item, self._bridge

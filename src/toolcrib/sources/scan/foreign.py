@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.component import Tool, merge_options
+from toolcrib.component import Component, Tool, merge_options
 from toolcrib.definition import ToolDefinition
 from toolcrib.errors import DefinitionError, Finding, Location
 from toolcrib.options import OptionFields, ToolOptions
@@ -146,9 +146,9 @@ _UNDESCRIBED = (*_PRIMITIVES, Any, object)
 _OUR_OPTIONS = words_in("aliases destructive group idempotent input_schema open_world read_only scopes")
 
 
-def read_server(maker: ToolMaker, server: Server) -> list[Tool]:
+def read_server(maker: ToolMaker, server: Server) -> list[Component]:
     """Return the tools of a server: of one name and version, mcp keeps the first, fastmcp the last."""
-    found: dict[tuple[str, str | None], tuple[Tool, Registration]] = {}
+    found: dict[tuple[str, str | None], tuple[Component, Registration]] = {}
     for item in server.registrations:
         tool = _read_one(maker, server, item) if item.method in ("tool", "add_tool", "add") else None
         if tool is None:
@@ -169,7 +169,7 @@ def read_server(maker: ToolMaker, server: Server) -> list[Tool]:
     )
 
 
-def _read_one(maker: ToolMaker, server: Server, item: Registration) -> Tool | None:
+def _read_one(maker: ToolMaker, server: Server, item: Registration) -> Component | None:
     thing, call = item.thing, item.options
     if not isinstance(thing, Function):
         made = maker.make(thing)
@@ -186,7 +186,7 @@ def _read_one(maker: ToolMaker, server: Server, item: Registration) -> Tool | No
             return None
     if made is None:
         maker.refuse_unknown(item)
-    if not isinstance(made, Tool):
+    if not isinstance(made, Component):
         return None
     maker.note(made.origin).spot = item.spot
     return made
@@ -223,7 +223,7 @@ def _packages(file: SourceFile) -> set[str]:
 # --- one function ------------------------------------------------------------------------------------
 
 
-def adopt(maker: ToolMaker, function: Function, call: Arguments, library: str) -> Tool:
+def adopt(maker: ToolMaker, function: Function, call: Arguments, library: str) -> Component:
     """Return the tool that adopting makes of a function. Raise DefinitionError where that fails."""
     read = read_options(maker.resolver, call, _SDK if library == "mcp" else ("name",))
     given, stated = read.given, read.given.get("output_schema")
@@ -330,7 +330,7 @@ def read_facts(maker: ToolMaker, call: Arguments) -> dict[str, Any]:
     return {key: value.value if isinstance(value, enum.Enum) else value for key, value in facts.items()}
 
 
-def read_record(maker: ToolMaker, record: Record) -> Tool | None:
+def read_record(maker: ToolMaker, record: Record) -> Component | None:
     """Return the tool or prompt that a record describes."""
     read = read_options(maker.resolver, record.call, ())
     facts = _respelled(read.given)
@@ -343,7 +343,7 @@ def read_record(maker: ToolMaker, record: Record) -> Tool | None:
         return None
     source = Location(record.call.path, record.call.line)
     if record.kind == "prompt":
-        made: Tool = describe_prompt(name, facts, source)
+        made: Component = describe_prompt(name, facts, source)
     else:
         schema, output = facts.get("inputSchema") or facts.get("parameters"), facts.get("outputSchema")
         definition = ToolDefinition(

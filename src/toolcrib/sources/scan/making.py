@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from toolcrib.component import MARK, SPELLINGS, Tool
+from toolcrib.component import MARK, SPELLINGS, Component, Tool
 from toolcrib.errors import DefinitionError, Finding, InvalidSignatureError, Location
 from toolcrib.names import STRICT
 from toolcrib.options import NO_OPTIONS, ToolOptions
@@ -73,7 +73,7 @@ class ToolMaker:
         self._stubs: dict[tuple[int, int], Any] = {}
         self._made: dict[Instance, Any] = {}
         self._registries: dict[Server, ToolRegistry] = {}
-        self._foreign: dict[Server, list[Tool]] = {}
+        self._foreign: dict[Server, list[Component]] = {}
 
     def note(self, origin: Any, findings: Iterable[Finding] = (), key: tuple[int, ...] = ()) -> Note:
         """Keep findings about the tools of an origin; return all that is known."""
@@ -214,7 +214,7 @@ class ToolMaker:
 
     # --- servers ---
 
-    def tools_of(self, server: Server) -> list[Tool]:
+    def tools_of(self, server: Server) -> list[Component]:
         """Return the tools of a server of another library."""
         if server not in self._foreign:
             self._foreign[server] = foreign.read_server(self, server)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from toolcrib.component import Tool
+from toolcrib.component import Component
 from toolcrib.errors import Location
 from toolcrib.registry.prompts import PromptFields, make_prompt
 from toolcrib.registry.registry import finding_of
@@ -24,7 +24,7 @@ _PLACES = {
 }
 
 
-def read_features(maker: ToolMaker, server: Server, kind: str) -> Iterator[Tool]:
+def read_features(maker: ToolMaker, server: Server, kind: str) -> Iterator[Component]:
     """Yield the resources or the prompts of a server."""
     for item in server.registrations:
         if item.method in FEATURES and (item.method == "prompt") is (kind == "prompt"):
@@ -39,7 +39,7 @@ def read_features(maker: ToolMaker, server: Server, kind: str) -> Iterator[Tool]
                 yield made
 
 
-def _read(maker: ToolMaker, item: Registration, library: str) -> Tool | None:
+def _read(maker: ToolMaker, item: Registration, library: str) -> Component | None:
     read = read_options(maker.resolver, item.options, _PLACES[item.method])
     known = (PromptFields if item.method == "prompt" else ResourceFields).__annotations__
     fields: Any = {key: value for key, value in read.given.items() if key in known}

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
-from toolcrib.component import Tool
+from toolcrib.component import Component, Tool
 from toolcrib.config import Config, load_config, switches_from
 from toolcrib.errors import DefinitionError, Finding, Level, SourceError
 from toolcrib.names import URI, NameRule
@@ -52,7 +52,7 @@ class Group:
     """Tools that share one list of names: those of a server, or those that a file offers itself."""
 
     server: Server | None
-    tools: list[Tool]
+    tools: list[Component]
 
 
 class _Scanner:
@@ -228,7 +228,7 @@ class _Scanner:
         """Yield the tools, and the prompts, of a server that lists them itself."""
         records = self.patterns.records.get(file, ()) if file not in self._claimed else ()
         self._claimed.add(file)
-        found: dict[tuple[str, str], Tool] = {}
+        found: dict[tuple[str, str], Component] = {}
         for record in records:
             if id(record.node.keywords) not in self.maker.read_records:
                 tool = read_record(self.maker, record)
@@ -296,7 +296,7 @@ class _Scanner:
                 batch.findings.append(placed(found, file, getattr(thing, "line", None)))
         return batch
 
-    def _tools_of(self, server: Server) -> list[list[Tool]]:
+    def _tools_of(self, server: Server) -> list[list[Component]]:
         """Return the tools of a server, its resources and its prompts: each have names of their own."""
         batch = self._each([server], server.file)
         self.findings += batch.findings
@@ -351,7 +351,7 @@ class _Scanner:
         groups = [group for config, several in self.plans for group in self._choose(config, several)]
         order = {str(path): position for position, path in enumerate(self.paths)}
 
-        def place_of(entry: tuple[Tool, bool, str | None]) -> tuple[int, str, int]:
+        def place_of(entry: tuple[Component, bool, str | None]) -> tuple[int, str, int]:
             source = entry[0].source
             return order.get(source.file or "", len(order)), source.file or "", source.line or 0
 
@@ -390,7 +390,7 @@ class _Scanner:
         """Return the groups with each tool once, even if it was found through two targets."""
         seen: set[Any] = set()
         for group in groups:
-            kept: dict[Any, Tool] = {}
+            kept: dict[Any, Component] = {}
             for tool in group.tools:
                 origin = self.maker.note(tool.origin).key or (id(tool.origin),)
                 kept.setdefault(
@@ -447,7 +447,7 @@ class _Scanner:
 
     # --- names ---
 
-    def _register(self, group: Group) -> Iterator[tuple[Tool, bool]]:
+    def _register(self, group: Group) -> Iterator[tuple[Component, bool]]:
         """Yield the tools of a group under the names they would have, and whether each is listed."""
         if not group.tools:
             return
@@ -507,13 +507,13 @@ class Scan:
     those of the targets, in order; `read` are all that were looked into. `servers` are the names of the
     servers that the tools are on, by the ids of the tools. `features` are resources and prompts."""
 
-    tools: list[Tool] = field(default_factory=list)
+    tools: list[Component] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
-    unlisted: list[Tool] = field(default_factory=list)
+    unlisted: list[Component] = field(default_factory=list)
     read: list[Path] = field(default_factory=list)
     servers: dict[int, str] = field(default_factory=dict)
-    features: list[Tool] = field(default_factory=list)
+    features: list[Component] = field(default_factory=list)
 
     @property
     def errors(self) -> list[Finding]:
@@ -541,5 +541,5 @@ def scan(*targets: str | os.PathLike[str], progress: Progress | None = None) -> 
             gc.enable()
 
 
-def _about(tool: Tool, code: str, level: Level, words: str, hint: str | None = None) -> Finding:
+def _about(tool: Component, code: str, level: Level, words: str, hint: str | None = None) -> Finding:
     return Finding(code, level, words, tool.name, None, tool.source.file, tool.source.line, hint)
