@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from tests.support.definitions.value_universe import NAMES, PLAIN, WORLD
 from toolcrib import ToolDefinition
-from toolcrib.catalog.diff.compare import compare
-from toolcrib.catalog.diff.schemas import Use, compare_schemas
+from toolcrib.catalog.compare import compare
+from toolcrib.catalog.compare_schemas import Use, compare_schemas
 from toolcrib.sources.described import describe
 
 SCALARS = st.sampled_from(PLAIN)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from toolcrib import MCPServer, Tool, ToolDefinition
-from toolcrib.catalog.diff.compare import compare
+from toolcrib.catalog.compare import compare
 from toolcrib.catalog.lock import Lock
 from toolcrib.errors import BatchError
 from toolcrib.sources.described import describe

@@ -23,8 +23,8 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from toolcrib.catalog.diff import GRADES
-from toolcrib.catalog.diff.compare import compare_tools, definition_of
+from toolcrib.catalog.compare import compare_tools, definition_of
+from toolcrib.catalog.compare_schemas import GRADES
 from toolcrib.catalog.entries import content_of, describe_entry
 from toolcrib.catalog.inputs import LOCK_NAME
 from toolcrib.component import Component

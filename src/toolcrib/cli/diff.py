@@ -19,8 +19,8 @@ from typing import Any
 import click
 
 from toolcrib.catalog.catalog import Catalog
-from toolcrib.catalog.diff import GRADES, Change
-from toolcrib.catalog.diff.compare import Comparison, compare
+from toolcrib.catalog.compare import Comparison, compare
+from toolcrib.catalog.compare_schemas import GRADES, Change
 from toolcrib.catalog.entries import describe_entry
 from toolcrib.cli.catalog import ToolSource, open_catalog, scan_targets, static_option
 from toolcrib.cli.git import Repository

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from toolcrib.catalog.catalog import Catalog
-from toolcrib.catalog.diff.compare import Comparison, compare
+from toolcrib.catalog.compare import Comparison, compare
 from toolcrib.catalog.lock import Lock
 from toolcrib.cli.catalog import ToolSource, find_lock, source_options
 from toolcrib.cli.diff import exit_code, format_changes, parse_side, read_side, report, report_options

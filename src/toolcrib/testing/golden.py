@@ -9,8 +9,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from toolcrib.catalog.diff import GRADES, Grade
-from toolcrib.catalog.diff.compare import Comparison, compare
+from toolcrib.catalog.compare import Comparison, compare
+from toolcrib.catalog.compare_schemas import GRADES, Grade
 from toolcrib.catalog.lock import Lock
 from toolcrib.testing.clients import server_of
 

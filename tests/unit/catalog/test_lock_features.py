@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from toolcrib import MCPServer
-from toolcrib.catalog.diff.compare import compare
+from toolcrib.catalog.compare import compare
 from toolcrib.catalog.lock import Lock
 from toolcrib.component import Tool
 from toolcrib.errors import BatchError, ConfigurationError, DriftError

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from toolcrib import MCPServer
-from toolcrib.catalog.diff import Change
-from toolcrib.catalog.diff.compare import compare
+from toolcrib.catalog.compare import compare
+from toolcrib.catalog.compare_schemas import Change
 from toolcrib.catalog.entries import describe_entry
 from toolcrib.component import Tool
 

@@ -1,5 +1,8 @@
 """Compare two JSON Schemas of a tool and grade every difference.
 
+Grades: cosmetic (nobody notices), compatible (callers need not change), breaking (some callers will fail),
+suspicious (somebody should look before a model does).
+
 Arguments: everything that was accepted must still be accepted. Results: nothing may come that could not come
 before. References are expanded, and recursion is compared once. Plain objects and arrays are compared part
 by part, so that a difference has a readable path; about everything else the validation engine is asked
@@ -17,43 +20,99 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from toolcrib.catalog import schema_algebra
-from toolcrib.catalog.diff import Change, Grade, make_change
 from toolcrib.catalog.schema_algebra import (
-    TYPES,
     canonical_form,
     covers,
     flatten,
-    identity,
     is_anything,
     is_nothing,
-    type_of,
 )
 from toolcrib.catalog.schema_expansion import ExpansionError, expand
+from toolcrib.errors import NO_LOCATION, Location
 from toolcrib.validation import codec
 from toolcrib.validation.schema_tree import Schema
+
+Grade = Literal["cosmetic", "compatible", "breaking", "suspicious"]
+GRADES: tuple[Grade, ...] = ("cosmetic", "compatible", "breaking", "suspicious")
+"""From the least to the worst."""
+_MAX_VALUE = 100
+_MAX_NAME = 120
+_CONTEXT = 30
+"""Characters that are shown before the first difference of two long values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of one tool. `message` is `template` with the quoted `names`, which come from definitions.
+
+    `old` and `new` are shortened JSON. `tool` and `source`, where it is written now, or was, are empty until
+    the tool is known.
+    """
+
+    code: str
+    grade: Grade
+    pointer: str
+    template: str
+    names: tuple[str, ...] = ()
+    old: str | None = None
+    new: str | None = None
+    tool: str = ""
+    source: Location = NO_LOCATION
+
+    @property
+    def message(self) -> str:
+        return self.template.format(*(f"`{name}`" for name in self.names))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "grade": self.grade,
+            "code": self.code,
+            "tool": self.tool,
+            "message": self.message,
+            "pointer": self.pointer or None,
+            "old": self.old,
+            "new": self.new,
+            "file": self.source.file,
+            "line": self.source.line,
+        }
+
+
+def make_change(
+    code: str,
+    grade: Grade,
+    pointer: str,
+    template: str,
+    names: tuple[str, ...] = (),
+    old: Any = None,
+    new: Any = None,
+) -> Change:
+    """Make a change of two JSON values, of which long ones are shown from where they differ."""
+    before, now = (None if value is None else codec.canonical(value).decode() for value in (old, new))
+    if before is not None and now is not None and max(len(before), len(now)) > _MAX_VALUE:
+        same = next(
+            (i for i, (a, b) in enumerate(zip(before, now, strict=False)) if a != b),
+            min(len(before), len(now)),
+        )
+        start = max(0, same - _CONTEXT)
+        before, now = (f"...{text[start:]}" if start else text for text in (before, now))
+    names = tuple(_shorten(name, _MAX_NAME) for name in names)
+    before, now = (None if text is None else _shorten(text, _MAX_VALUE) for text in (before, now))
+    return Change(code, grade, pointer, template, names, before, now)
+
+
+def _shorten(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
+# --- comparing -------------------------------------------------------------------------------------------
 
 Use = Literal["input", "output"]
 
 ANNOTATIONS = schema_algebra.ANNOTATIONS | {"$comment", "example"}
-_LIMITS = {
-    "minimum": "minimum",
-    "exclusiveMinimum": "exclusive minimum",
-    "minLength": "minimum length",
-    "minItems": "minimum number of items",
-    "minProperties": "minimum number of properties",
-    "maximum": "maximum",
-    "exclusiveMaximum": "exclusive maximum",
-    "maxLength": "maximum length",
-    "maxItems": "maximum number of items",
-    "maxProperties": "maximum number of properties",
-}
-_RULES = {
-    **_LIMITS,
-    "pattern": "pattern",
-    "format": "format",
-    "multipleOf": "step",
-    "uniqueItems": "uniqueness",
-}
+_PARTS = frozenset({"$schema", "additionalProperties", "items", "prefixItems", "properties", "required"})
+"""Keywords that are compared part by part, and the vocabulary."""
+_UNCHECKED = frozenset({"contentEncoding", "contentMediaType", "format"})
+"""Keywords that tell how to read a value. A validator checks some formats, and of strings only."""
 _WORDS = {
     # what changed: about arguments, and about results
     "added": ("{} is new and optional", "{} is new"),
@@ -69,19 +128,12 @@ _WORDS = {
         "{} was removed: callers that still send it will fail",
         "{} was removed: readers that use it will fail",
     ),
-    "type-narrowed": ("{} no longer accepts ", "{} is no longer "),
-    "type-widened": ("{} now also accepts ", "{} may now be "),
-    "value-added": ("{} now also accepts {1}", "{} now also has the value {1}"),
-    "value-removed": ("{} no longer accepts {1}", "{} no longer has the value {1}"),
 }
+_COMPOSITIONS = frozenset({"allOf", "anyOf", "enum", "oneOf"})
 _BREAKS_BOTH = frozenset({"changed", "incomparable", "removed"})
-_BREAKS_CALLERS = frozenset(
-    {"added-required", "names-closed", "now-required", "type-narrowed", "value-removed"}
-)
-_BREAKS_READERS = frozenset({"names-opened", "now-optional", "type-widened", "value-added"})
-_NO_LIMIT = {"minItems": 0, "minProperties": 0, "uniqueItems": False}
+_BREAKS_CALLERS = frozenset({"added-required", "names-closed", "now-required"})
+_BREAKS_READERS = frozenset({"names-opened", "now-optional"})
 _RECURSION = "toolcrib: recursion to "
-_MAX_VALUES = 5
 _MISSING: Any = object()
 
 
@@ -160,93 +212,57 @@ class _Comparison:
         old = _union_of([node for node in before if id(node) not in paired])
         new = _union_of([node for node in now if id(node) not in paired])
         is_accepted, is_expected = _covers(_union_of(now), old), _covers(_union_of(before), new)
-        unchecked = list(self._compare_unchecked(before, now, at))
+        found = list(self._compare_unchecked(before, now, at))
         if is_accepted and is_expected:
-            return unchecked
-        found = list(self._describe_values(_Values.of(_union_of(before)), _Values.of(_union_of(now)), at))
+            return found
         is_safe = is_accepted if self.is_input else is_expected
-        if is_safe:
-            found = [replace(item, grade="compatible") for item in found]
-            if not found:
-                words = _WORDS["changed-safely"][not self.is_input]
-                found = [self._change("changed", at, words=words, breaks=False, old=old, new=new)]
-        elif not any(item.grade == "breaking" for item in found):
+        changed = list(self._compare_keywords(_union_of(before), _union_of(now), at))
+        found += [replace(item, grade="compatible") for item in changed] if is_safe else changed
+        if is_safe and not found:
+            words = _WORDS["changed-safely"][not self.is_input]
+            found.append(self._change("changed", at, words=words, breaks=False, old=old, new=new))
+        elif not is_safe and not any(item.grade == "breaking" for item in found):
             code = "changed" if is_safe is False else "incomparable"
             found.append(self._change(code, at, old=old, new=new))
-        return found + unchecked
+        return found
 
-    def _describe_values(self, old: _Values | None, new: _Values | None, at: _Location) -> Iterator[Change]:
-        if old is None or new is None:
+    def _compare_keywords(self, old: Any, new: Any, at: _Location) -> Iterator[Change]:
+        """Compare keywords one at a time, by the values of the type that each accepts. Nothing is said of
+        schemas that are unions, or where only one lists its values."""
+        old, new = _plain_form(old), _plain_form(new)
+        if old is None or new is None or ("enum" in old) != ("enum" in new):
             return
-        yield from self._describe_types(old.types, new.types, at)
-        yield from self._describe_enums(old, new, at)
-        for name in ("string", "integer", "number", "array", "object"):
-            if len(old.rules.get(name, ())) == 1 and len(new.rules.get(name, ())) == 1:
-                yield from self._compare_rules(old.rules[name][0], new.rules[name][0], at)
-
-    def _describe_types(self, old: list[str], new: list[str], at: _Location) -> Iterator[Change]:
-        removed = [name for name in old if name not in new and not (name == "integer" and "number" in new)]
-        added = [name for name in new if name not in old and not (name == "integer" and "number" in old)]
-        if old and new and not set(old) & set(new):
-            words = "{} was " + " or ".join(old) + " and is now " + " or ".join(new)
-            is_breaking = bool(removed if self.is_input else added)
-            yield self._change("type-changed", at, words=words, breaks=is_breaking, old=old, new=new)
-            return
-        for code, types in (("type-narrowed", removed), ("type-widened", added)):
-            if types:
-                words = _WORDS[code][not self.is_input] + " or ".join(types)
-                yield self._change(code, at, words=words, old=old, new=new)
-
-    def _describe_enums(self, old: _Values, new: _Values, at: _Location) -> Iterator[Change]:
-        if old.listed and new.listed:
-            removed = [value for value in old.listed if not new.may_be(value)]
-            added = [value for value in new.listed if not old.may_be(value)]
-            for code, values in (("value-removed", removed), ("value-added", added)):
-                if values:
-                    yield self._change(code, at, _list(values), old=old.listed, new=new.listed)
-        elif any(old.may_be(value) for value in new.listed):
-            words = "{} now only accepts {1}" if self.is_input else "{} now only has the value {1}"
-            yield self._change("value-removed", at, _list(new.listed), words=words, new=new.listed)
-        elif any(new.may_be(value) for value in old.listed):
-            words = "{} is no longer limited to {1}"
-            yield self._change("value-added", at, _list(old.listed), words=words, old=old.listed)
-
-    def _compare_rules(self, old: Schema, new: Schema, at: _Location) -> Iterator[Change]:
-        """Compare limits and other keywords of one type."""
-        for key in _RULES:
-            before, now = (
-                _MISSING if node.get(key) == _NO_LIMIT.get(key) else node.get(key, _MISSING)
-                for node in (old, new)
-            )
-            yield from self._compare_rule(key, before, now, at)
+        for key in sorted((old.keys() | new.keys()) - ANNOTATIONS - _PARTS - _INDEPENDENT - _UNCHECKED):
+            one, other = ({name: node[name] for name in ("type", key) if name in node} for node in (old, new))
+            is_safe = bool(_covers(other, one) if self.is_input else _covers(one, other))
+            yield from self._compare_keyword(key, old.get(key, _MISSING), new.get(key, _MISSING), is_safe, at)
 
     def _compare_unchecked(self, before: list[Any], now: list[Any], at: _Location) -> Iterator[Change]:
-        """Compare keywords that tell how to read a value, and that no validator checks."""
-        for key in ("contentEncoding", "contentMediaType"):
-            yield from self._compare_rule(key, _first(key, before), _first(key, now), at)
-        old, new = (_first("format", [node for node in nodes if _is_number(node)]) for nodes in (before, now))
-        yield from self._compare_rule("format", old, new, at)
+        """Compare keywords that tell how to read a value, and that may not be checked."""
+        for key in sorted(_UNCHECKED):
+            old, new = _first(key, before), _first(key, now)
+            is_safe = (new if self.is_input else old) is _MISSING
+            yield from self._compare_keyword(key, old, new, is_safe, at)
 
-    def _compare_rule(self, key: str, before: Any, now: Any, at: _Location) -> Iterator[Change]:
+    def _compare_keyword(
+        self, key: str, before: Any, now: Any, is_safe: bool, at: _Location
+    ) -> Iterator[Change]:
         if before == now:
             return
-        noun = _RULES.get(key, key)
-        is_breaking = _is_narrower(key, before, now) if self.is_input else _is_narrower(key, now, before)
-        words = f"the {noun} of {{}} was {{1}} and is now {{2}}"
+        words = f"the {key} of {{}} was {{1}} and is now {{2}}"
         if before is _MISSING:
-            words = f"the {noun} of {{}} is now {{1}}"
+            words = f"the {key} of {{}} is now {{1}}"
         elif now is _MISSING:
-            words = f"the {noun} of {{}}, {{1}}, was removed"
+            words = f"the {key} of {{}}, {{1}}, was removed"
         names = [_show(value) for value in (before, now) if value is not _MISSING]
-        code = "bound-changed" if key in _LIMITS else f"{key}-changed"
         here = replace(at, pointer=f"{at.pointer}/{key}")
         old, new = (None if value is _MISSING else value for value in (before, now))
-        yield self._change(code, here, *names, words=words, breaks=is_breaking, old=old, new=new)
+        yield self._change(f"{key}-changed", here, *names, words=words, breaks=not is_safe, old=old, new=new)
 
     # --- arrays and objects ---
 
     def _compare_arrays(self, old: Schema, new: Schema, at: _Location) -> list[Change]:
-        found = list(self._compare_rules(old, new, at))
+        found = list(self._compare_keywords(old, new, at))
         first, second = old.get("prefixItems", []), new.get("prefixItems", [])
         rest, beyond = old.get("items", True), new.get("items", True)
         for index in range(max(len(first), len(second))):
@@ -260,7 +276,7 @@ class _Comparison:
         required, required_now = {*old.get("required", ())}, {*new.get("required", ())}
         removed = [name for name in before if name not in now]
         added = [name for name in now if name not in before]
-        found = list(self._compare_rules(old, new, at))
+        found = list(self._compare_keywords(old, new, at))
         found += [self._change("removed", at.property(name), old=before[name]) for name in removed]
         for name in added:
             found += self._compare_added(old, now[name], name in required_now, at.property(name))
@@ -317,22 +333,6 @@ class _Comparison:
         return make_change(code, grade, at.pointer, template, (at.label, *names), old, new)
 
 
-def _is_narrower(key: str, before: Any, now: Any) -> bool:
-    """Return whether a keyword lets less through than before, or something else."""
-    if now is _MISSING:
-        return False
-    if before is _MISSING or key not in _LIMITS:
-        return True
-    try:
-        return bool(now < before) if key.startswith(("max", "exclusiveMax")) else bool(now > before)
-    except TypeError:
-        return True
-
-
-def _is_number(node: Any) -> bool:
-    return isinstance(node, Mapping) and node.get("type") in ("integer", "number")
-
-
 def _first(key: str, nodes: list[Any]) -> Any:
     """Return the value of a keyword in the first of some schemas that has it."""
     return next((node[key] for node in nodes if isinstance(node, Mapping) and key in node), _MISSING)
@@ -340,12 +340,6 @@ def _first(key: str, nodes: list[Any]) -> Any:
 
 def _show(value: Any) -> str:
     return value if isinstance(value, str) else codec.canonical(value).decode()
-
-
-def _list(values: list[Any]) -> str:
-    shown = ", ".join(codec.canonical(value).decode() for value in values[:_MAX_VALUES])
-    more = len(values) - _MAX_VALUES
-    return f"{shown} and {more} more" if more > 0 else shown
 
 
 # --- taking schemas apart -----------------------------------------------------------------------------------
@@ -446,41 +440,11 @@ def _is_plain(node: Any, name: str, keywords: frozenset[str]) -> bool:
     return _RECURSION.encode() not in _other_rules(node)  # the same rule on something else
 
 
-@dataclass(frozen=True, slots=True)
-class _Values:
-    """The types of values that a schema accepts, the values it lists, and the rules for values of a type."""
-
-    types: list[str]
-    listed: list[Any]
-    rules: Mapping[str, list[Mapping[str, Any]]]
-
-    @classmethod
-    def of(cls, node: Any) -> _Values | None:
-        """Describe a schema by its canonical form; None where there is none."""
+def _plain_form(node: Any) -> Mapping[str, Any] | None:
+    """Return a schema with a type or a list of values; None for a union, or where it has no such form."""
+    if not isinstance(node, Mapping) or "type" not in node or node.keys() & _COMPOSITIONS:
         canonical = canonical_form(node)
-        if canonical is None:
-            return None
-        schema = canonical.to_json_schema()
-        listed: list[Any] = []
-        rules: dict[str, list[Mapping[str, Any]]] = {}
-        parts: list[Any] = [schema] if isinstance(schema, bool) else schema.get("anyOf", [schema])
-        for part in parts:
-            if is_nothing(part):
-                continue
-            if "$ref" in part:
-                return None
-            if "const" in part or "enum" in part:
-                listed += part.get("enum", [part.get("const")])
-                continue
-            types = part.get("type", list(TYPES))
-            for name in [types] if isinstance(types, str) else types:
-                rules.setdefault(name, []).append(part)
-        found = {*rules, *map(type_of, listed)}
-        types = sorted(found - {"integer"} if "number" in found else found)
-        return cls(types, [value for value in listed if value is not None], rules)
-
-    def may_be(self, value: Any) -> bool:
-        """Return whether a value is listed, or others of its type are accepted."""
-        name = type_of(value)
-        is_free = name in self.rules or (name == "integer" and "number" in self.rules)
-        return is_free or identity(value) in map(identity, self.listed)
+        node = None if canonical is None else canonical.to_json_schema()
+    if not isinstance(node, Mapping) or node.keys() & {"$ref", "anyOf", "not"}:
+        return None
+    return {"enum": [node["const"]]} if "const" in node else node

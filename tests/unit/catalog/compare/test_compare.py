@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from toolcrib import Tool, ToolDefinition
-from toolcrib.catalog.diff import Change
-from toolcrib.catalog.diff.compare import compare
+from toolcrib.catalog.compare import compare
+from toolcrib.catalog.compare_schemas import Change
 from toolcrib.sources.described import describe
 
 

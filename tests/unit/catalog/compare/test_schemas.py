@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from toolcrib import Tool, ToolDefinition
-from toolcrib.catalog.diff.compare import compare
+from toolcrib.catalog.compare import compare
 from toolcrib.sources.described import describe
 
 CLOSED = {"type": "object", "additionalProperties": False}
@@ -69,14 +69,44 @@ def test_a_bound_breaks_callers_in_one_direction(kind: str, keyword: str) -> Non
 @pytest.mark.parametrize(
     ("old", "new", "grade", "words"),
     [
-        ({"type": "integer"}, {"type": "string"}, "breaking", "`limit` was integer and is now string"),
-        ({"type": "integer"}, {"type": "number"}, "compatible", "`limit` was integer and is now number"),
-        ({"type": "integer"}, {"type": ["integer", "null"]}, "compatible", "`limit` now also accepts null"),
-        ({"type": ["integer", "null"]}, {"type": "integer"}, "breaking", "`limit` no longer accepts null"),
-        ({"enum": ["a", "b"]}, {"enum": ["a"]}, "breaking", '`limit` no longer accepts `"b"`'),
-        ({"enum": ["a"]}, {"enum": ["a", "b"]}, "compatible", '`limit` now also accepts `"b"`'),
-        ({"type": "string"}, {"enum": ["a", "b"]}, "breaking", '`limit` now only accepts `"a", "b"`'),
-        ({"enum": ["a"]}, {"type": "string"}, "compatible", '`limit` is no longer limited to `"a"`'),
+        (
+            {"type": "integer"},
+            {"type": "string"},
+            "breaking",
+            "the type of `limit` was `integer` and is now `string`",
+        ),
+        (
+            {"type": "integer"},
+            {"type": "number"},
+            "compatible",
+            "the type of `limit` was `integer` and is now `number`",
+        ),
+        (
+            {"type": "integer"},
+            {"type": ["integer", "null"]},
+            "compatible",
+            'the type of `limit` was `integer` and is now `["null","integer"]`',
+        ),
+        (
+            {"type": ["integer", "null"]},
+            {"type": "integer"},
+            "breaking",
+            'the type of `limit` was `["null","integer"]` and is now `integer`',
+        ),
+        (
+            {"enum": ["a", "b"]},
+            {"enum": ["a"]},
+            "breaking",
+            'the enum of `limit` was `["a","b"]` and is now `["a"]`',
+        ),
+        (
+            {"enum": ["a"]},
+            {"enum": ["a", "b"]},
+            "compatible",
+            'the enum of `limit` was `["a"]` and is now `["a","b"]`',
+        ),
+        ({"type": "string"}, {"enum": ["a", "b"]}, "breaking", "`limit` now rejects some values"),
+        ({"enum": ["a"]}, {"type": "string"}, "compatible", "`limit` now accepts more values"),
         (
             {"type": "integer", "minimum": 1},
             {"type": "integer", "minimum": 5},
@@ -105,7 +135,7 @@ def test_a_bound_breaks_callers_in_one_direction(kind: str, keyword: str) -> Non
             {"type": "array", "items": {"type": "string"}},
             {"type": "array", "items": {"type": "integer"}},
             "breaking",
-            "`limit[]` was string and is now integer",
+            "the type of `limit[]` was `string` and is now `integer`",
         ),
         (
             {"type": "string", "contentEncoding": "base64"},
@@ -126,17 +156,12 @@ def test_a_bound_breaks_callers_in_one_direction(kind: str, keyword: str) -> Non
             "breaking",
             "`limit` changed in a way that cannot be compared: it may break callers",
         ),
-        (
-            {"type": "string"},
-            {},
-            "compatible",
-            "`limit` now also accepts array or boolean or null or number or object",
-        ),
+        ({"type": "string"}, {}, "compatible", "the type of `limit`, `string`, was removed"),
         (
             {"oneOf": [{"type": "integer"}, {"type": "string"}]},
             {"type": "integer"},
             "breaking",
-            "`limit` no longer accepts string",
+            'the type of `limit` was `["integer","string"]` and is now `integer`',
         ),
     ],
 )
@@ -188,9 +213,9 @@ def test_nested_changes_have_a_path_and_a_pointer() -> None:
         return taking({"type": "object", "properties": {"orders": inner}})
 
     (change,) = compare([tool("integer")], [tool("string")]).changes
-    assert change.message == "`limit.orders[].id` was integer and is now string"
-    assert change.pointer == "/inputSchema/properties/limit/properties/orders/items/properties/id"
-    assert (change.old, change.new) == ('["integer"]', '["string"]')
+    assert change.message == "the type of `limit.orders[].id` was `integer` and is now `string`"
+    assert change.pointer == "/inputSchema/properties/limit/properties/orders/items/properties/id/type"
+    assert (change.old, change.new) == ('"integer"', '"string"')
 
 
 def test_recursive_schemas_are_compared_once() -> None:
@@ -198,8 +223,8 @@ def test_recursive_schemas_are_compared_once() -> None:
     wider["$defs"]["Node"]["properties"]["value"] = {"type": "number"}  # type: ignore[index]
     found = grades(make(input_schema=NODE), make(input_schema=wider))
     assert found == [
-        ("compatible", "`node.value` was integer and is now number"),
-        ("compatible", "`other.value` was integer and is now number"),
+        ("compatible", "the type of `node.value` was `integer` and is now `number`"),
+        ("compatible", "the type of `other.value` was `integer` and is now `number`"),
     ]
     assert [grade for grade, _ in grades(make(input_schema=wider), make(input_schema=NODE))] == [
         "breaking"
@@ -217,15 +242,30 @@ def test_a_changed_default_is_compatible() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "grade", "words"),
     [
-        ({"type": "integer"}, {"type": ["integer", "null"]}, "breaking", "the result may now be null"),
+        (
+            {"type": "integer"},
+            {"type": ["integer", "null"]},
+            "breaking",
+            'the type of the result was `integer` and is now `["null","integer"]`',
+        ),
         (
             {"type": ["integer", "null"]},
             {"type": "integer"},
             "compatible",
-            "the result is no longer null",
+            'the type of the result was `["null","integer"]` and is now `integer`',
         ),
-        ({"enum": ["a"]}, {"enum": ["a", "b"]}, "breaking", 'the result now also has the value `"b"`'),
-        ({"enum": ["a", "b"]}, {"enum": ["a"]}, "compatible", 'the result no longer has the value `"b"`'),
+        (
+            {"enum": ["a"]},
+            {"enum": ["a", "b"]},
+            "breaking",
+            'the enum of the result was `["a"]` and is now `["a","b"]`',
+        ),
+        (
+            {"enum": ["a", "b"]},
+            {"enum": ["a"]},
+            "compatible",
+            'the enum of the result was `["a","b"]` and is now `["a"]`',
+        ),
         (None, {"type": "string"}, "compatible", "its result now has a schema"),
         (
             {"type": "string"},

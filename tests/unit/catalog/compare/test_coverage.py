@@ -10,7 +10,7 @@ import jsonschema_rs
 import pytest
 
 from tests.support.definitions.value_universe import WORLD
-from toolcrib.catalog.diff.schemas import Use, compare_schemas
+from toolcrib.catalog.compare_schemas import Use, compare_schemas
 
 TEXT, WHOLE, NOTHING = {"type": "string"}, {"type": "integer"}, {"type": "null"}
 A = {"type": "object", "additionalProperties": False, "properties": {"a": TEXT}}
