@@ -42,7 +42,7 @@ COMMANDS = {
     "connect": "toolcrib.cli.connect.command:connect",
     "publish": "toolcrib.cli.publish:publish",
     "lock": "toolcrib.cli.lock:lock",
-    "diff": "toolcrib.cli.diff:diff",
+    "diff": "toolcrib.cli.lock:diff",
     "keys": "toolcrib.cli.keys:keys",
     "audit": "toolcrib.cli.audit:audit",
 }

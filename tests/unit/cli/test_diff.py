@@ -10,7 +10,7 @@ import jsonschema_rs
 import pytest
 
 from tests.support.system.repository import Repository
-from toolcrib.cli.diff import code_span
+from toolcrib.cli.lock import code_span
 
 from .conftest import ADD, CommandLine
 
