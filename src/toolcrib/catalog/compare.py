@@ -23,7 +23,7 @@ from toolcrib.catalog.entries import content_of, definition_of_entry
 from toolcrib.catalog.lint import LintedTool, Problem, Rule
 from toolcrib.catalog.lint.descriptions import skeleton
 from toolcrib.catalog.lint.table import SUSPICION_RULES
-from toolcrib.catalog.schema_expansion import pointer as to_pointer
+from toolcrib.catalog.schemas import pointer as to_pointer
 from toolcrib.component import Component
 from toolcrib.definition import ToolDefinition
 from toolcrib.sources.described import is_described

@@ -19,15 +19,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from toolcrib.catalog import schema_algebra
-from toolcrib.catalog.schema_algebra import (
+from toolcrib.catalog import schemas
+from toolcrib.catalog.schemas import (
+    ExpansionError,
     canonical_form,
     covers,
+    expand,
     flatten,
     is_anything,
     is_nothing,
 )
-from toolcrib.catalog.schema_expansion import ExpansionError, expand
 from toolcrib.errors import NO_LOCATION, Location
 from toolcrib.validation import codec
 from toolcrib.validation.schema_tree import Schema
@@ -108,7 +109,7 @@ def _shorten(text: str, limit: int) -> str:
 
 Use = Literal["input", "output"]
 
-ANNOTATIONS = schema_algebra.ANNOTATIONS | {"$comment", "example"}
+ANNOTATIONS = schemas.ANNOTATIONS | {"$comment", "example"}
 _PARTS = frozenset({"$schema", "additionalProperties", "items", "prefixItems", "properties", "required"})
 """Keywords that are compared part by part, and the vocabulary."""
 _UNCHECKED = frozenset({"contentEncoding", "contentMediaType", "format"})

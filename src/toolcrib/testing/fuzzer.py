@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
+from re import _parser  # type: ignore[attr-defined]  # what a pattern consists of
 from typing import Any
 
-from toolcrib.catalog.schema_expansion import ExpansionError, ValueGenerator, expand
+from toolcrib.catalog.schemas import TYPES, ExpansionError, expand, types_of
 from toolcrib.component import Component
 from toolcrib.content import Result
 from toolcrib.context import LOCAL, NO_CHANNEL, NullChannel, Principal, Prompt
@@ -26,7 +27,7 @@ from toolcrib.server import MCPServer
 from toolcrib.testing.answers import Questions
 from toolcrib.testing.clients import Overrides, caller_of, connect, make_runner, server_of
 from toolcrib.validation import codec
-from toolcrib.validation.validator import Validator
+from toolcrib.validation.validator import DATE_TIME_PATTERN, DURATION_PATTERN, TIME_PATTERN, Validator
 
 _PROGRESS_S = 2.0
 _SLOW_S, _SHOWN_SLOW = 0.1, 3
@@ -271,3 +272,184 @@ class _Fuzzer:
         if result.is_error and is_refused and not was_reached:
             return None
         return "it was called with arguments that its schema does not allow"
+
+
+# --- values for the fuzzer ---------------------------------------------------------------------------------
+
+_TEXTS = ("a", "", "two words", "line\nbreak", "'\"\\", "0", "ümläut 漢字 🙂", "<b>&amp;</b>", "x" * 60)
+_NUMBERS = (0, 1, -1, 2, 7, 100, -1000, 2**31, 2**53 - 1)
+_FRACTIONS = (0.5, -0.25, 1e-9, 1e12, 3.14159)
+_OPTIONAL_DEPTH, _MAX_VALUE_DEPTH = 3, 12
+_FORMATS: Mapping[str, Sequence[str]] = {
+    "date": ("2026-11-16", "2000-02-29", "1969-12-31"),
+    "date-time": ("2026-11-16T10:00:00Z", "1999-12-31T23:59:59.5+02:00"),
+    "duration": ("P1DT2H30M", "PT0S"),
+    "email": ("ada@example.com",),
+    "hostname": ("example.com",),
+    "ipv4": ("192.0.2.1", "127.0.0.1"),
+    "ipv6": ("2001:db8::1", "::1"),
+    "regex": ("a+",),
+    "time": ("10:00:00Z",),
+    "uri": ("https://example.com/a?b=c",),
+    "uuid": ("123e4567-e89b-12d3-a456-426614174000",),
+    DATE_TIME_PATTERN: ("2026-11-16T10:00:00Z", "1999-12-31T23:59:59"),
+    DURATION_PATTERN: ("P1DT2H30M", "PT0S"),
+    TIME_PATTERN: ("10:00:00", "23:59:59.5"),
+    "base64": ("", "aGVsbG8=", "AAEC/w=="),
+}
+_WRONG: Sequence[Any] = (True, -1, 0.5, 10**12, "no", "", [], ["no"], {}, {"unexpected": 1}, [[]], "x" * 5000)
+
+
+class ValueGenerator:
+    """Draws values that are likely to fit an expanded schema, often at its limits, and spoils them.
+
+    A validator has to decide which of them are valid.
+    """
+
+    def __init__(self, random: Random, tree: dict[str, Any]) -> None:
+        self._random = random
+        self._tree = tree
+
+    def arguments(self, size: int, values: Mapping[str, Sequence[Any] | None]) -> Any:
+        """Return arguments. With size 0 they are only those that are required, with 1 all."""
+        drawn = self.value(self._tree, 0, (0.0, 1.0)[size] if size < 2 else 0.5)
+        for name in drawn if isinstance(drawn, dict) else ():
+            if options := values.get(name):
+                drawn[name] = self._random.choice(options)
+        return drawn
+
+    def value(self, schema: Any, depth: int, share: float = 0.5) -> Any:
+        """Return a value. `share` is the share of optional properties that are included."""
+        pick = self._random
+        if not isinstance(schema, dict) or depth > _MAX_VALUE_DEPTH:
+            return None
+        for keyword in ("anyOf", "oneOf"):
+            if options := schema.get(keyword):
+                rest = {key: item for key, item in schema.items() if key != keyword}
+                schema = {**rest, **pick.choice(options)}
+        for part in schema.get("allOf", ()):
+            schema = {**part, **schema}
+        if "enum" in schema:
+            return pick.choice(schema["enum"])
+        known = [*schema.get("examples", ()), *([schema["default"]] if "default" in schema else ())]
+        if known and pick.random() < 0.2:
+            return pick.choice(known)
+        match pick.choice(types_of(schema) or (TYPES if depth < _OPTIONAL_DEPTH else TYPES[:4])):
+            case "null":
+                return None
+            case "boolean":
+                return pick.random() < 0.5
+            case "string":
+                return self._string(schema)
+            case "array":
+                return self._array(schema, depth)
+            case "object":
+                return self._object(schema, depth, share)
+            case kind:
+                return self._number(schema, kind == "integer")
+
+    def _number(self, schema: Mapping[str, Any], is_whole: bool) -> float:
+        step = schema.get("multipleOf", 1 if is_whole else 0)
+        low = schema.get("minimum", schema.get("exclusiveMinimum"))
+        high = schema.get("maximum", schema.get("exclusiveMaximum"))
+        ends = [end + shift for end in (low, high) if end is not None for shift in (0, step, -step)]
+        start = low if low is not None else -1000 if high is None else high - 1000
+        between = self._random.uniform(start, start + 1000 if high is None else high)
+        drawn = self._random.choice([*_NUMBERS, *([] if is_whole else _FRACTIONS), *ends * 3, *[between] * 9])
+        if step:
+            drawn = round(drawn / step) * step
+        return int(drawn) if is_whole else drawn
+
+    def _string(self, schema: Mapping[str, Any]) -> str:
+        known = [schema.get(key) for key in ("format", "pattern", "contentEncoding")]
+        if texts := next((_FORMATS[key] for key in known if key is not None and key in _FORMATS), None):
+            return self._random.choice(texts)
+        low = schema.get("minLength", 0)
+        if "pattern" in schema:
+            return self._fitting(_parser.parse(schema["pattern"]), low)
+        text = self._random.choice(_TEXTS)
+        text = text if len(text) >= low else (text or "a") * low
+        return text[: self._random.randint(low, max(low, schema.get("maxLength", low + 100)))]
+
+    def _fitting(self, pattern: Any, low: int = 0) -> str:
+        """Return a text that is likely to match a parsed pattern."""
+        pick, text = self._random, ""
+        for kind, value in pattern:
+            match kind.name:
+                case "LITERAL":
+                    text += chr(value)
+                case "NOT_LITERAL" | "ANY":
+                    text += "y" if value == ord("x") else "x"
+                case "IN":
+                    letters = [chr(code) for code in range(32, 127) if _is_in(chr(code), value)]
+                    text += pick.choice(letters or ["x"])
+                case "BRANCH":
+                    text += self._fitting(pick.choice(value[1]))
+                case "SUBPATTERN":
+                    text += self._fitting(value[-1])
+                case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
+                    least, most, inner = value
+                    times = pick.randint(least, min(most, max(least + 3, low)))
+                    text += "".join(self._fitting(inner) for _ in range(times))
+        return text
+
+    def _array(self, schema: Mapping[str, Any], depth: int) -> list[Any]:
+        first, least = schema.get("prefixItems", []), schema.get("minItems", 0)
+        most = max(least, min(schema.get("maxItems", least + 3), least + 3, 0 if depth > 6 else 99))
+        rest = schema.get("items", {})
+        number = 0 if rest is False else max(0, self._random.randint(least, most) - len(first))
+        return [self.value(item, depth + 1) for item in [*first, *[rest] * number]]
+
+    def _object(self, schema: Mapping[str, Any], depth: int, share: float) -> dict[str, Any]:
+        properties, required = schema.get("properties", {}), schema.get("required", ())
+        share = share if depth < _OPTIONAL_DEPTH else 0.0
+        names = [name for name in properties if name in required or self._random.random() < share]
+        names += [name for name in required if name not in properties]
+        others = schema.get("additionalProperties")
+        other = others if isinstance(others, dict) else {}
+        drawn = {name: self.value(properties.get(name, other), depth + 1) for name in names}
+        least = schema.get("minProperties", 0)
+        if (least > len(drawn) or other) and depth < _OPTIONAL_DEPTH:
+            for _ in range(self._random.randint(least, least + 3)):
+                key = self._string(schema.get("propertyNames", {})) or "key"
+                drawn.setdefault(key, self.value(other, depth + 1))
+        return drawn
+
+    def spoil(self, value: Any, ignores_names: bool = False, depth: int = 0) -> Any:
+        """Return a copy with one thing changed, which is likely to be invalid."""
+        pick = self._random
+        if not isinstance(value, dict | list) or (depth and pick.random() < 0.4):
+            return pick.choice(_WRONG)
+        copy: Any = value.copy()
+        keys = list(value) if isinstance(value, dict) else list(range(len(value)))
+        action = pick.random()
+        if isinstance(value, dict) and (action < 0.2 or not keys):
+            return copy if ignores_names and not depth else {**value, "unexpected": 1}
+        if not keys:
+            return ["no"]
+        key = pick.choice(keys)
+        if action < 0.4:
+            del copy[key]
+        else:
+            copy[key] = self.spoil(value[key], depth=depth + 1)
+        return copy
+
+
+def _is_in(letter: str, items: Any) -> bool:
+    """Return whether a class of a parsed pattern has a letter."""
+    is_negated = has_it = False
+    for kind, value in items:
+        match kind.name:
+            case "NEGATE":
+                is_negated = True
+            case "LITERAL":
+                has_it |= ord(letter) == value
+            case "RANGE":
+                has_it |= value[0] <= ord(letter) <= value[1]
+            case "CATEGORY":
+                name = value.name.removeprefix("CATEGORY_").removeprefix("NOT_")
+                test = {"DIGIT": str.isdigit, "SPACE": str.isspace}.get(
+                    name, lambda x: x == "_" or x.isalnum()
+                )
+                has_it |= test(letter) is not ("NOT_" in value.name)
+    return has_it is not is_negated

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.catalog.schema_algebra import are_disjoint, flatten, is_nothing
+from toolcrib.catalog.schemas import are_disjoint, flatten, is_nothing
 
 TEXT, WHOLE = {"type": "string"}, {"type": "integer"}
 

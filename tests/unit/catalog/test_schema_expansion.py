@@ -6,14 +6,13 @@ import time
 from typing import Any
 
 import pytest
-from toolcrib.catalog.export.verdict import Change, ChangeLog, RefusedError, read_schema
 
-from toolcrib.catalog.schema_expansion import MAX_PARTS
+from toolcrib.catalog.schemas import MAX_PARTS, Expansion, ExpansionError, expand
 
 
-def read(schema: dict[str, Any]) -> tuple[dict[str, Any], list[Change]]:
-    log = ChangeLog()
-    return read_schema(schema, log), list(log.changes)
+def read(schema: dict[str, Any]) -> tuple[dict[str, Any], Expansion]:
+    found = expand(schema)
+    return found.tree, found
 
 
 def test_references_are_expanded_wherever_they_point() -> None:
@@ -26,7 +25,7 @@ def test_references_are_expanded_wherever_they_point() -> None:
             "z": {"$ref": "#/$defs/list/items"},
         },
     }
-    tree, changes = read(schema)
+    tree, found = read(schema)
     assert tree == {
         "type": "object",
         "properties": {
@@ -35,7 +34,7 @@ def test_references_are_expanded_wherever_they_point() -> None:
             "z": {"type": "string"},
         },
     }
-    assert changes == []
+    assert found.cuts == found.notes == []
 
 
 def test_annotations_beside_a_reference_win_and_rules_are_added() -> None:
@@ -90,34 +89,32 @@ def test_properties_may_be_called_like_keywords() -> None:
     assert read(schema)[0] == schema
 
 
-def test_recursion_ends_at_the_fourth_level_and_is_logged() -> None:
+def test_recursion_ends_at_the_fourth_level_and_is_noted() -> None:
     node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}
-    tree, changes = read({"$defs": {"node": node}, "properties": {"n": {"$ref": "#/$defs/node"}}})
+    tree, found = read({"$defs": {"node": node}, "properties": {"n": {"$ref": "#/$defs/node"}}})
     step = tree["properties"]["n"]
     for _ in range(3):
         step = step["properties"]["next"]
     assert step == {}
-    (change,) = changes
-    assert change.pointer == "/properties/n/properties/next/properties/next/properties/next"
-    assert change.effect == "wider"
-    assert "'node' contains itself" in change.message
+    assert found.cuts == [(("properties", "n", *("properties", "next") * 3), "node")]
+    assert found.levels == 3
 
 
 def test_wide_recursion_ends_earlier() -> None:
     inner = {f"p{number}": {"$ref": "#/$defs/node"} for number in range(12)}
     schema = {"$defs": {"node": {"properties": inner}}, "properties": {"n": {"$ref": "#/$defs/node"}}}
-    tree, changes = read(schema)
+    tree, found = read(schema)
     assert tree["properties"]["n"]["properties"]["p0"]["properties"]["p0"]["properties"]["p0"] == {}
-    assert all("from the fourth level" in change.message for change in changes)
+    assert found.levels == 3
     wide = {f"p{number}": {"$ref": "#/$defs/node"} for number in range(30)}
     schema = {"$defs": {"node": {"properties": wide}}, "properties": {"n": {"$ref": "#/$defs/node"}}}
-    assert all("from the third level" in change.message for change in read(schema)[1])
+    assert read(schema)[1].levels == 2
 
 
 def test_a_reference_to_the_root_is_cut_too() -> None:
-    tree, (change,) = read({"type": "object", "properties": {"again": {"$ref": "#"}}})
+    tree, found = read({"type": "object", "properties": {"again": {"$ref": "#"}}})
     assert tree["properties"]["again"]["type"] == "object"
-    assert "the schema" in change.message
+    assert [name for _, name in found.cuts] == ["the schema"]
 
 
 def test_an_exponential_schema_is_refused_at_once() -> None:
@@ -126,7 +123,7 @@ def test_an_exponential_schema_is_refused_at_once() -> None:
         twice = {"$ref": f"#/$defs/d{level - 1}"}
         defs[f"d{level}"] = {"properties": {"l": twice, "r": twice}}
     begin = time.process_time()
-    with pytest.raises(RefusedError, match=f"more than {MAX_PARTS} parts"):
+    with pytest.raises(ExpansionError, match=f"more than {MAX_PARTS} parts"):
         read({"$defs": defs, "properties": {"x": {"$ref": "#/$defs/d39"}}})
     assert time.process_time() - begin < 0.5
 
@@ -145,7 +142,7 @@ def test_an_exponential_schema_is_refused_at_once() -> None:
     ],
 )
 def test_unsupported_references_are_refused_with_their_location(schema: dict[str, Any], words: str) -> None:
-    with pytest.raises(RefusedError) as refusal:
+    with pytest.raises(ExpansionError) as refusal:
         read(schema)
     assert words in str(refusal.value)
 

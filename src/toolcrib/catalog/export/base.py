@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from toolcrib.catalog.export.decode import ArgumentDecoder
 from toolcrib.catalog.export.dialect import Dialect, NotStrictError, rewrite_schema
-from toolcrib.catalog.schema_algebra import Node
+from toolcrib.catalog.schemas import Node
 from toolcrib.component import Component
 from toolcrib.content import Block, Result
 from toolcrib.validation import codec

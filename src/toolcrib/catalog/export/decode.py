@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolcrib.catalog.schema_algebra import Node
+from toolcrib.catalog.schemas import Node
 from toolcrib.errors import InvalidSchemaError
 from toolcrib.names import shorten_name
 from toolcrib.validation import codec

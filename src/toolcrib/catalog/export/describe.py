@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolcrib.catalog.schema_algebra import Node, is_anything, is_nothing, types_of
-from toolcrib.catalog.schema_expansion import TYPE_OF
+from toolcrib.catalog.schemas import TYPE_OF, Node, is_anything, is_nothing, types_of
 from toolcrib.validation import codec
 
 _MAX_TEXT = 300

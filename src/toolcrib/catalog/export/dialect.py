@@ -13,27 +13,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolcrib.catalog.export.decode import WRAPPER, ArgumentDecoder, map_names
-from toolcrib.catalog.schema_algebra import (
+from toolcrib.catalog.schemas import (
     ANNOTATIONS,
     CONTENT,
+    NAMED_SCHEMAS,
     TYPES,
+    ExpansionError,
     Node,
+    Path,
     are_disjoint,
+    expand,
     identity,
     is_anything,
     is_nothing,
-    nothing,
-    type_of,
-    types_of,
-)
-from toolcrib.catalog.schema_expansion import (
-    NAMED_SCHEMAS,
-    ExpansionError,
-    Path,
-    expand,
     map_subschemas,
+    nothing,
     pointer,
     rules_for,
+    type_of,
+    types_of,
 )
 from toolcrib.validation import codec
 from toolcrib.validation.schema_tree import rewrite, walk

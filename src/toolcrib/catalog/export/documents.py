@@ -15,8 +15,7 @@ from toolcrib.catalog.build import examples_of, first_line
 from toolcrib.catalog.export.base import ExportedTool, Exporter, RawCall, ToolCall, result_text
 from toolcrib.catalog.export.describe import describe_value, show_type, show_value
 from toolcrib.catalog.export.dialect import SkippedError
-from toolcrib.catalog.schema_algebra import Node, is_nothing
-from toolcrib.catalog.schema_expansion import ExpansionError, expand
+from toolcrib.catalog.schemas import ExpansionError, Node, expand, is_nothing
 from toolcrib.component import Component
 from toolcrib.content import Result
 from toolcrib.definition import ToolDefinition

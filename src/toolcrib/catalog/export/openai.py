@@ -11,7 +11,7 @@ from typing import Any
 
 from toolcrib.catalog.export.base import ProviderExporter, RawCall, ToolCall, describe_tool, result_text
 from toolcrib.catalog.export.dialect import Dialect, NotStrictError
-from toolcrib.catalog.schema_algebra import Node
+from toolcrib.catalog.schemas import Node
 from toolcrib.content import Result
 from toolcrib.validation.schema_tree import children, walk
 

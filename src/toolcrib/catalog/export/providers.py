@@ -17,7 +17,7 @@ from toolcrib.catalog.export.base import (
     result_text,
 )
 from toolcrib.catalog.export.dialect import PLAIN_NAME, Dialect
-from toolcrib.catalog.schema_algebra import Node
+from toolcrib.catalog.schemas import Node
 from toolcrib.content import Result
 from toolcrib.validation import codec
 

@@ -1,23 +1,237 @@
-"""A schema as one tree without references, in the vocabulary of 2020-12, with `allOf` merged where possible.
+"""Relations and plain forms of JSON Schemas.
 
-`ValueGenerator` draws random values for such a tree.
+    covers({"type": "number"}, {"type": "integer"})                  # True
+    flatten({"allOf": [{"type": "string"}, {"maxLength": 5}]})       # {"type": "string", "maxLength": 5}
+    expand({"$defs": {"n": {"type": "integer"}}, "properties": {"a": {"$ref": "#/$defs/n"}}}).tree
 
-expand({"$defs": {"n": {"type": "integer"}}, "properties": {"a": {"$ref": "#/$defs/n"}}}).tree
+`expand` writes a schema as one tree without references, in the vocabulary of 2020-12. What schemas accept
+is decided by the validation engine; where it cannot tell, or would take too long, the answer is None.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-from random import Random
-from re import _parser  # type: ignore[attr-defined]  # what a pattern consists of
+from functools import lru_cache
 from typing import Any
 
-from toolcrib.catalog.schema_algebra import ANNOTATIONS, CONTENT, TYPES, Node, flatten, nothing, types_of
 from toolcrib.errors import InvalidSchemaError
 from toolcrib.validation import codec
-from toolcrib.validation.schema_tree import LISTED_SCHEMAS, SINGLE_SCHEMAS, Resolver
-from toolcrib.validation.validator import DATE_TIME_PATTERN, DURATION_PATTERN, TIME_PATTERN
+from toolcrib.validation.schema_tree import LISTED_SCHEMAS, SINGLE_SCHEMAS, Resolver, walk
+from toolcrib.validation.validator import canonicalize
+
+Node = dict[str, Any]
+"""A schema, or a part of one."""
+
+TYPES = ("null", "boolean", "number", "string", "array", "object")
+"""All JSON types; an integer is a number too."""
+ANNOTATIONS = frozenset(
+    {"default", "deprecated", "description", "examples", "readOnly", "title", "writeOnly"}
+)
+CONTENT = frozenset({"contentEncoding", "contentMediaType", "contentSchema"})
+"""Keywords that describe strings and reject nothing."""
+
+_COMPOSITIONS = frozenset({"allOf", "anyOf", "if", "oneOf"})
+_MAX_CASES = 256
+"""With more combinations, one question to the engine can take seconds."""
+_MAX_NESTED_CASES = 8
+
+
+def nothing() -> Node:
+    """Return the schema that no value is valid for."""
+    return {"not": {}}
+
+
+def is_nothing(node: Any) -> bool:
+    return node is False or (isinstance(node, dict) and node.get("not") == {})
+
+
+def is_anything(node: Any) -> bool:
+    return node is True or (isinstance(node, dict) and not node.keys() - ANNOTATIONS)
+
+
+def types_of(node: Node) -> list[str]:
+    """Return the types that a schema names in `type`; an empty list where it names none."""
+    named = node.get("type")
+    return [named] if isinstance(named, str) else list(named or ())
+
+
+def type_of(value: Any) -> str:
+    """Return the JSON type of a value: "integer" for every number without a fraction."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        return "integer"
+    if isinstance(value, float):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list) else "object"
+
+
+def identity(value: Any) -> Hashable:
+    """Return a key that is the same for values that JSON Schema takes as equal, such as 1 and 1.0."""
+    if isinstance(value, bool) or value is None or isinstance(value, str):
+        return (type_of(value), value)
+    if isinstance(value, list):
+        return ("array", tuple(identity(item) for item in value))
+    if isinstance(value, dict):
+        return ("object", frozenset((key, identity(item)) for key, item in value.items()))
+    return ("number", value)
+
+
+# --- flattening --------------------------------------------------------------------------------------------
+
+
+def flatten(node: Node) -> Node | None:
+    """Return an equivalent schema without compositions: a plain one, or `anyOf` of such.
+
+    None where the engine cannot write it. Annotations and the order of properties are those of the parts.
+    """
+    canonical = canonical_form(node)
+    if canonical is None:
+        return None
+    found = _restore(canonical.to_json_schema(), [node])
+    branches = found.get("anyOf", [found])
+    has_siblings = "anyOf" in found and not found.keys() <= {"anyOf", "$defs", "definitions", *ANNOTATIONS}
+    is_flat = all(branch.keys().isdisjoint(_COMPOSITIONS) for branch in branches if branch is not found)
+    is_flat = is_flat and found.keys().isdisjoint(_COMPOSITIONS - {"anyOf"})
+    return found if is_flat and not has_siblings else None
+
+
+def _restore(node: Any, sources: list[Any]) -> Node:
+    """Return a schema in canonical form with the annotations of the schemas that it was made of."""
+    conjuncts = [part for source in sources for part in _parts(source, ("allOf",))]
+    annotations: Node = {}
+    for part in reversed(conjuncts):
+        annotations |= {key: value for key, value in part.items() if key in ANNOTATIONS}
+    texts = [part["description"] for part in conjuncts if isinstance(part.get("description"), str)]
+    if texts:
+        annotations["description"] = "\n".join(dict.fromkeys(texts))
+    parts = [part for source in sources for part in _parts(source, ("allOf", "anyOf", "oneOf"))]
+    return {**_restore_parts(node, parts), **annotations}
+
+
+def _parts(node: Any, keywords: tuple[str, ...]) -> Iterator[Node]:
+    if isinstance(node, Mapping):
+        yield dict(node)
+        for keyword in keywords:
+            for part in node.get(keyword, ()):
+                yield from _parts(part, keywords)
+
+
+def _restore_parts(node: Any, parts: list[Node]) -> Node:
+    if isinstance(node, bool):
+        return {} if node else nothing()
+    keys = sorted(node.keys() - {"$schema", "const"}, key=lambda key: (key != "type", key))
+    found = {key: node[key] for key in keys}
+    if "const" in node:
+        found["enum"] = [node["const"]]
+        if node["const"] == {}:  # a closed object without properties
+            found = {"type": "object", "properties": {}, "additionalProperties": False}
+    if "anyOf" in found:
+        found["anyOf"] = [_restore_parts(branch, parts) for branch in found["anyOf"]]
+    for keyword in ("items", "additionalProperties"):
+        if isinstance(found.get(keyword), Mapping):
+            found[keyword] = _restore(found[keyword], [part.get(keyword) for part in parts])
+    if "prefixItems" in found:
+        found["prefixItems"] = [
+            _restore(item, [part["prefixItems"][index] for part in parts if _has_item(part, index)])
+            for index, item in enumerate(found["prefixItems"])
+        ]
+    if found.get("type") == "object":
+        _restore_properties(found, parts)
+    return found
+
+
+def _has_item(part: Node, index: int) -> bool:
+    return len(part.get("prefixItems", ())) > index
+
+
+def _restore_properties(found: Node, parts: list[Node]) -> None:
+    """Restore the order of properties, those of any value, and a closed object, which lists its names."""
+    declared: dict[str, list[Any]] = {}
+    for part in parts:
+        for name, schema in part.get("properties", {}).items():
+            declared.setdefault(name, []).append(schema)
+    properties = dict(found.get("properties", {}))
+    names = found.get("propertyNames", {})
+    if isinstance(names, Mapping) and names.keys() & {"const", "enum"}:
+        del found["propertyNames"]
+        allowed = names.get("enum", [names.get("const")])
+        properties = {name: properties.get(name, True) for name in allowed}
+        found["additionalProperties"] = False
+    elif "patternProperties" not in found:  # what accepts any value was left out
+        rest = found.get("additionalProperties", True)
+        free = [name for name, schemas in declared.items() if all(map(is_anything, schemas))]
+        properties |= {name: rest for name in free if name not in properties}
+    if properties or declared:
+        order = [*(name for name in declared if name in properties), *properties]
+        found["properties"] = {
+            name: _restore(properties[name], declared.get(name, [])) for name in dict.fromkeys(order)
+        }
+
+
+# --- asking the validation engine --------------------------------------------------------------------------
+
+
+def covers(outer: Any, inner: Any) -> bool | None:
+    """Return whether every value valid for `inner` is valid for `outer`; None where it is not known."""
+    if is_nothing(inner) or is_anything(outer):
+        return True
+    wider, narrower = canonical_form(outer), canonical_form(inner)
+    if wider is None or narrower is None:
+        return None
+    try:
+        return {"yes": True, "no": False}.get(wider.covers(narrower).value)
+    except ValueError:  # the engine cannot combine them
+        return None
+
+
+def are_disjoint(one: Any, other: Any) -> bool:
+    """Return whether the engine proves that no value is valid for both schemas."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        definitions = {key: one[key] for key in ("$schema", "$defs", "definitions") if key in one}
+        both = canonical_form({"allOf": [one, other], **definitions})
+        return both is not None and both.satisfiability().value == "no"
+    return is_nothing(one) or is_nothing(other)
+
+
+def canonical_form(schema: Any) -> Any:
+    """Return the engine's canonical form of a schema, or None where it has none or would take too long."""
+    try:
+        return _canonicalize(codec.canonical(schema))
+    except (InvalidSchemaError, RecursionError, TypeError, ValueError):
+        return None
+
+
+@lru_cache(maxsize=256)
+def _canonicalize(text: bytes) -> Any:
+    schema = codec.decode(text)
+    resolver = Resolver(schema if isinstance(schema, Mapping) else {})
+    is_complex = any(_count_cases(node, resolver, 0) > _MAX_CASES for _, node in walk(schema))
+    return None if is_complex else canonicalize(schema)
+
+
+def _count_cases(node: Any, resolver: Resolver, depth: int) -> int:
+    """Count the combinations of alternatives that a schema has at one place: the engine writes them out."""
+    if not isinstance(node, Mapping) or depth > _MAX_NESTED_CASES:
+        return 1
+    options = [len(node.get(key, ())) for key in ("dependentRequired", "dependentSchemas", "dependencies")]
+    total: int = 2 ** min(sum(options) + ("if" in node), _MAX_CASES.bit_length())
+    parts = [[part] for part in (*node.get("allOf", ()), node.get("not"))]
+    parts += [node[key] for key in ("anyOf", "oneOf") if key in node]
+    if isinstance(node.get("$ref"), str):
+        parts.append([resolver.resolve(node["$ref"])])
+    for alternatives in parts:
+        if total <= _MAX_CASES:
+            total *= max(1, sum(_count_cases(part, resolver, depth + 1) for part in alternatives))
+    return total
+
+
+# --- expansion ---------------------------------------------------------------------------------------------
 
 Path = tuple[str, ...]
 NAMED_SCHEMAS = frozenset({"properties", "patternProperties", "dependentSchemas"})
@@ -232,184 +446,3 @@ class _Expander:
             return node
         fixed = {"enum": [node.pop("const")]}
         return {**node, "allOf": [*node.get("allOf", ()), fixed]} if "enum" in node else {**node, **fixed}
-
-
-# --- values ----------------------------------------------------------------------------------------------
-
-_TEXTS = ("a", "", "two words", "line\nbreak", "'\"\\", "0", "ümläut 漢字 🙂", "<b>&amp;</b>", "x" * 60)
-_NUMBERS = (0, 1, -1, 2, 7, 100, -1000, 2**31, 2**53 - 1)
-_FRACTIONS = (0.5, -0.25, 1e-9, 1e12, 3.14159)
-_OPTIONAL_DEPTH, _MAX_VALUE_DEPTH = 3, 12
-_FORMATS: Mapping[str, Sequence[str]] = {
-    "date": ("2026-11-16", "2000-02-29", "1969-12-31"),
-    "date-time": ("2026-11-16T10:00:00Z", "1999-12-31T23:59:59.5+02:00"),
-    "duration": ("P1DT2H30M", "PT0S"),
-    "email": ("ada@example.com",),
-    "hostname": ("example.com",),
-    "ipv4": ("192.0.2.1", "127.0.0.1"),
-    "ipv6": ("2001:db8::1", "::1"),
-    "regex": ("a+",),
-    "time": ("10:00:00Z",),
-    "uri": ("https://example.com/a?b=c",),
-    "uuid": ("123e4567-e89b-12d3-a456-426614174000",),
-    DATE_TIME_PATTERN: ("2026-11-16T10:00:00Z", "1999-12-31T23:59:59"),
-    DURATION_PATTERN: ("P1DT2H30M", "PT0S"),
-    TIME_PATTERN: ("10:00:00", "23:59:59.5"),
-    "base64": ("", "aGVsbG8=", "AAEC/w=="),
-}
-_WRONG: Sequence[Any] = (True, -1, 0.5, 10**12, "no", "", [], ["no"], {}, {"unexpected": 1}, [[]], "x" * 5000)
-
-
-class ValueGenerator:
-    """Draws values that are likely to fit an expanded schema, often at its limits, and spoils them.
-
-    A validator has to decide which of them are valid.
-    """
-
-    def __init__(self, random: Random, tree: dict[str, Any]) -> None:
-        self._random = random
-        self._tree = tree
-
-    def arguments(self, size: int, values: Mapping[str, Sequence[Any] | None]) -> Any:
-        """Return arguments. With size 0 they are only those that are required, with 1 all."""
-        drawn = self.value(self._tree, 0, (0.0, 1.0)[size] if size < 2 else 0.5)
-        for name in drawn if isinstance(drawn, dict) else ():
-            if options := values.get(name):
-                drawn[name] = self._random.choice(options)
-        return drawn
-
-    def value(self, schema: Any, depth: int, share: float = 0.5) -> Any:
-        """Return a value. `share` is the share of optional properties that are included."""
-        pick = self._random
-        if not isinstance(schema, dict) or depth > _MAX_VALUE_DEPTH:
-            return None
-        for keyword in ("anyOf", "oneOf"):
-            if options := schema.get(keyword):
-                rest = {key: item for key, item in schema.items() if key != keyword}
-                schema = {**rest, **pick.choice(options)}
-        for part in schema.get("allOf", ()):
-            schema = {**part, **schema}
-        if "enum" in schema:
-            return pick.choice(schema["enum"])
-        known = [*schema.get("examples", ()), *([schema["default"]] if "default" in schema else ())]
-        if known and pick.random() < 0.2:
-            return pick.choice(known)
-        match pick.choice(types_of(schema) or (TYPES if depth < _OPTIONAL_DEPTH else TYPES[:4])):
-            case "null":
-                return None
-            case "boolean":
-                return pick.random() < 0.5
-            case "string":
-                return self._string(schema)
-            case "array":
-                return self._array(schema, depth)
-            case "object":
-                return self._object(schema, depth, share)
-            case kind:
-                return self._number(schema, kind == "integer")
-
-    def _number(self, schema: Mapping[str, Any], is_whole: bool) -> float:
-        step = schema.get("multipleOf", 1 if is_whole else 0)
-        low = schema.get("minimum", schema.get("exclusiveMinimum"))
-        high = schema.get("maximum", schema.get("exclusiveMaximum"))
-        ends = [end + shift for end in (low, high) if end is not None for shift in (0, step, -step)]
-        start = low if low is not None else -1000 if high is None else high - 1000
-        between = self._random.uniform(start, start + 1000 if high is None else high)
-        drawn = self._random.choice([*_NUMBERS, *([] if is_whole else _FRACTIONS), *ends * 3, *[between] * 9])
-        if step:
-            drawn = round(drawn / step) * step
-        return int(drawn) if is_whole else drawn
-
-    def _string(self, schema: Mapping[str, Any]) -> str:
-        known = [schema.get(key) for key in ("format", "pattern", "contentEncoding")]
-        if texts := next((_FORMATS[key] for key in known if key is not None and key in _FORMATS), None):
-            return self._random.choice(texts)
-        low = schema.get("minLength", 0)
-        if "pattern" in schema:
-            return self._fitting(_parser.parse(schema["pattern"]), low)
-        text = self._random.choice(_TEXTS)
-        text = text if len(text) >= low else (text or "a") * low
-        return text[: self._random.randint(low, max(low, schema.get("maxLength", low + 100)))]
-
-    def _fitting(self, pattern: Any, low: int = 0) -> str:
-        """Return a text that is likely to match a parsed pattern."""
-        pick, text = self._random, ""
-        for kind, value in pattern:
-            match kind.name:
-                case "LITERAL":
-                    text += chr(value)
-                case "NOT_LITERAL" | "ANY":
-                    text += "y" if value == ord("x") else "x"
-                case "IN":
-                    letters = [chr(code) for code in range(32, 127) if _is_in(chr(code), value)]
-                    text += pick.choice(letters or ["x"])
-                case "BRANCH":
-                    text += self._fitting(pick.choice(value[1]))
-                case "SUBPATTERN":
-                    text += self._fitting(value[-1])
-                case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
-                    least, most, inner = value
-                    times = pick.randint(least, min(most, max(least + 3, low)))
-                    text += "".join(self._fitting(inner) for _ in range(times))
-        return text
-
-    def _array(self, schema: Mapping[str, Any], depth: int) -> list[Any]:
-        first, least = schema.get("prefixItems", []), schema.get("minItems", 0)
-        most = max(least, min(schema.get("maxItems", least + 3), least + 3, 0 if depth > 6 else 99))
-        rest = schema.get("items", {})
-        number = 0 if rest is False else max(0, self._random.randint(least, most) - len(first))
-        return [self.value(item, depth + 1) for item in [*first, *[rest] * number]]
-
-    def _object(self, schema: Mapping[str, Any], depth: int, share: float) -> dict[str, Any]:
-        properties, required = schema.get("properties", {}), schema.get("required", ())
-        share = share if depth < _OPTIONAL_DEPTH else 0.0
-        names = [name for name in properties if name in required or self._random.random() < share]
-        names += [name for name in required if name not in properties]
-        others = schema.get("additionalProperties")
-        other = others if isinstance(others, dict) else {}
-        drawn = {name: self.value(properties.get(name, other), depth + 1) for name in names}
-        least = schema.get("minProperties", 0)
-        if (least > len(drawn) or other) and depth < _OPTIONAL_DEPTH:
-            for _ in range(self._random.randint(least, least + 3)):
-                key = self._string(schema.get("propertyNames", {})) or "key"
-                drawn.setdefault(key, self.value(other, depth + 1))
-        return drawn
-
-    def spoil(self, value: Any, ignores_names: bool = False, depth: int = 0) -> Any:
-        """Return a copy with one thing changed, which is likely to be invalid."""
-        pick = self._random
-        if not isinstance(value, dict | list) or (depth and pick.random() < 0.4):
-            return pick.choice(_WRONG)
-        copy: Any = value.copy()
-        keys = list(value) if isinstance(value, dict) else list(range(len(value)))
-        action = pick.random()
-        if isinstance(value, dict) and (action < 0.2 or not keys):
-            return copy if ignores_names and not depth else {**value, "unexpected": 1}
-        if not keys:
-            return ["no"]
-        key = pick.choice(keys)
-        if action < 0.4:
-            del copy[key]
-        else:
-            copy[key] = self.spoil(value[key], depth=depth + 1)
-        return copy
-
-
-def _is_in(letter: str, items: Any) -> bool:
-    """Return whether a class of a parsed pattern has a letter."""
-    is_negated = has_it = False
-    for kind, value in items:
-        match kind.name:
-            case "NEGATE":
-                is_negated = True
-            case "LITERAL":
-                has_it |= ord(letter) == value
-            case "RANGE":
-                has_it |= value[0] <= ord(letter) <= value[1]
-            case "CATEGORY":
-                name = value.name.removeprefix("CATEGORY_").removeprefix("NOT_")
-                test = {"DIGIT": str.isdigit, "SPACE": str.isspace}.get(
-                    name, lambda x: x == "_" or x.isalnum()
-                )
-                has_it |= test(letter) is not ("NOT_" in value.name)
-    return has_it is not is_negated
