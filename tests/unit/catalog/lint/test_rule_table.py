@@ -44,7 +44,7 @@ def test_codes_of_reading_and_building_are_known() -> None:
     pattern = re.compile(
         r"\"((?:guessed|unresolved|foreign|unknown|stale|no|low|needs|idle|skipped)-[a-z-]+)\""
     )
-    parts = ("schema/function.py", "sources", "registry", "server.py")
+    parts = ("schema/function.py", "sources", "registry", "server")
     files = [path for part in parts for path in _files(ROOT / "src" / "toolcrib" / part)]
     given = {code for path in files for code in pattern.findall(path.read_text())}
     given |= {error.code for error in _below(DefinitionError)}
