@@ -165,7 +165,7 @@ def test_helpers_in_other_files_of_the_commit_are_found(cli: CommandLine) -> Non
     made.commit(models=models.format("int"), tools=uses)
     made.commit(models=models.format("str"))
     done = cli.run("diff", "HEAD~1:tools.py", "HEAD:tools.py")
-    assert "the type of `order.number` was `integer` and is now `string`" in done.stdout, done.stdout + done.stderr
+    assert "the type of `order.number` was `integer` and is now `string`" in done.stdout, done.stderr
 
 
 def test_paths_are_relative_to_the_current_folder(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
