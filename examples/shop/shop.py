@@ -79,7 +79,7 @@ def place_order(
     return order
 
 
-@tool(scopes=["orders:write"])
+@tool(scopes=["orders:write"], destructive=False)
 async def send_orders(ctx: Context) -> int:
     """Send all open orders.
 

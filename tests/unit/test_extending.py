@@ -92,7 +92,7 @@ def test_an_export_format_is_available_by_its_name(installed: Path, tmp_path: Pa
 
 def test_a_lint_rule_runs_with_the_others(installed: Path, tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS)
-    document = json.loads(toolcrib(installed, "lint", "tools.py", "--json", cwd=tmp_path))
+    document = json.loads(toolcrib(installed, "check", "tools.py", "--json", cwd=tmp_path))
     assert "todo" in {finding["code"] for finding in document["findings"]}
 
 

@@ -145,20 +145,20 @@ def test_without_a_lock_that_can_be_trusted_it_does_not_start(
 def test_a_reload_that_drifts_keeps_what_served_until_it_is_locked(folder: Path) -> None:
     with Serving("tools.py", "--locked", "--reload", cwd=folder) as serving:
         (folder / "tools.py").write_text(CHANGED)
-        serving.wait_for("Not reloaded, the previous tools stay active")
+        serving.wait_for("not reloaded, the previous tools stay active")
         assert "`b` is now required" in serving.errors
         assert serving.call("add", a=1) == "2"
         lock(folder, "tools.py")
-        serving.wait_for("Reloaded 2 tools")
+        serving.wait_for("reloaded 2 tools (changed: add)")
         assert serving.call("add", a=1, b=5) == "6"
 
 
 def test_a_reload_that_drifts_is_quarantined_where_that_is_chosen(folder: Path) -> None:
     with Serving("tools.py", "--on-drift", "quarantine", "--reload", cwd=folder) as serving:
         (folder / "tools.py").write_text(CHANGED)
-        serving.wait_for("Quarantined: 'add' is not what was locked")
+        serving.wait_for("'add' is not what was locked")
         wait_until(lambda: serving.names() == ["find"], lambda: serving.errors)
-        serving.wait_for("'add' is locked but no longer registered")
+        serving.wait_for("reloaded 1 tool (changed: add)")
         (folder / "tools.py").write_text(TOOLS)
         wait_until(
             lambda: serving.names() == ["find", "add"] or serving.names() == ["add", "find"],
@@ -240,5 +240,5 @@ def test_a_reload_keeps_prompts_as_locked_until_the_lock_accepts_them(shop: Path
         (shop / "accepted.py").write_text(changed)
         targets = [str(shop / "accepted.py"), "--output", str(shop / "toolcrib.lock")]
         assert CliRunner().invoke(app, ["lock", *targets]).exit_code == 0
-        serving.wait_for("Reloaded 1 resource and 1 prompt")
+        serving.wait_for("reloaded 1 resource and 1 prompt (changed: thank)")
         assert serving.ask("prompts/list")["prompts"][0]["description"] == "Praise a person"

@@ -209,8 +209,10 @@ class ToolRegistry:
         removed = list(tools)
         with self._lock:
             self._check_open()
-            found = (self._names.find_exact(tool.name, tool.version) for tool in removed)
-            self._names.drop([entry for entry in found if entry is not None and entry.tool in removed])
+            for tool in removed:
+                entry = self._names.find_exact(tool.name, tool.version)
+                if entry is not None and entry.tool is tool:
+                    self._names.drop([entry])
             change = self._commit("removed", removed)
         self._notify(change, removed)
 

@@ -244,9 +244,10 @@ class _Writer(asyncio.BaseProtocol):
         self._waiting.append(data)
 
     def _flush(self) -> None:
-        data, self._waiting = b"".join(self._waiting), []
-        if not data or self.gone.done():
+        messages, self._waiting = self._waiting, []
+        if not messages or self.gone.done():
             return
+        data = b"".join(messages)
         if self._transport is None:
             unread = self._queued - self._written
             self._queued += len(data)
@@ -259,7 +260,7 @@ class _Writer(asyncio.BaseProtocol):
             self._transport.write(data)
         else:
             return
-        if unread > MAX_UNREAD:
+        if unread + len(data) - len(messages[-1]) > MAX_UNREAD:
             self._overflow()
 
     async def close(self) -> None:

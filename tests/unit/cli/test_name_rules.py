@@ -59,9 +59,9 @@ def test_an_unknown_name_rule_is_an_error(cli: CommandLine) -> None:
     assert "server.name_rule" in done.stdout + done.stderr
 
 
-def test_lint_advises_a_name_that_every_provider_accepts(cli: CommandLine) -> None:
+def test_check_advises_a_name_that_every_provider_accepts(cli: CommandLine) -> None:
     cli.write("sums.py", DOTTED)
-    found = cli.json("lint", "sums.py", "--json")["findings"]
+    found = cli.json("check", "sums.py", "--json")["findings"]
     assert ("name-style", "advice") in [(item["code"], item["level"]) for item in found]
 
 

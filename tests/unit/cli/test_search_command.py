@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -182,7 +183,7 @@ def test_the_command_line_and_the_file_say_whether_clients_are_shown_the_pair(
     shown = [tool.name for tool in offer.server.dispatcher.shown()]
     assert shown == (["search_tools", "call_tool"] if label else ["delete_file", "send_letter"])
     assert (summary.search and summary.search[0]) == label
-    assert Summary.decode(summary.encode()).search == summary.search
+    assert Summary.decode(asdict(summary)).search == summary.search
     assert [name for name, _ in summary.tools] == ["delete_file", "send_letter"]  # which can all be called
 
 

@@ -63,7 +63,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     "words",
-    [["list"], ["scan"], ["show", NAME], ["check"], ["keys", "list"], ["audit", "tail"], ["explain"]],
+    [["list"], ["scan"], ["show", NAME], ["check"], ["keys", "list"], ["audit", "query"], ["explain"]],
     ids=lambda words: words[0],
 )
 def test_a_pipe_gets_names_paths_and_texts_on_one_line(folder: Path, words: list[str]) -> None:
@@ -90,7 +90,7 @@ def test_keys_are_listed_without_a_broken_date_or_name(folder: Path, columns: in
 
 @pytest.mark.parametrize("columns", [80, 100])
 def test_audit_records_fit_without_a_broken_word(folder: Path, columns: int) -> None:
-    shown = plain(run_on_terminal("audit", "tail", columns=columns, cwd=folder))
+    shown = plain(run_on_terminal("audit", "query", columns=columns, cwd=folder))
     lines = [line for line in shown.splitlines() if line]
     assert max(map(len, lines)) <= columns
     assert all(DATE.search(line) or line.startswith(" " * 8) for line in lines)
@@ -120,7 +120,7 @@ def test_states_have_the_same_colours_in_every_command(folder: Path) -> None:
     assert good.format("ok") in checked
     assert name in checked
     assert good.format("active") in run_on_terminal("keys", "list", columns=wide, cwd=folder)
-    audited = run_on_terminal("audit", "tail", columns=wide, cwd=folder)
+    audited = run_on_terminal("audit", "query", columns=wide, cwd=folder)
     assert good.format("ok" + " " * 12) in audited
     assert bad.format("error" + " " * 9) in audited
     assert good.format("allowed") in run_on_terminal("explain", columns=wide, cwd=folder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -524,31 +525,28 @@ async def test_an_application_that_does_not_open_is_told_by_the_id_of_the_call(t
     assert f"(reference {bench.records()[-1]['id']})" in told
 
 
-def break_store(bench: Bench) -> None:
-    """Have the store fail from now on, as a disk does that is gone: its place is a folder."""
-    writer = bench.enforcer.audit._writer
-    writer.release()
-    writer.path = bench.file.parent / "gone" / "audit.db"
-    (bench.file.parent / "gone").write_text("not a folder")
+def break_store(bench: Bench) -> sqlite3.Connection:
+    """Keep every writer out of the log until the returned connection is closed."""
+    blocker = sqlite3.connect(bench.file, isolation_level=None)
+    blocker.execute("BEGIN EXCLUSIVE")
+    return blocker
 
 
 async def test_a_destructive_tool_does_not_run_before_an_outage_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_bench(tmp_path, audit=Audit(tmp_path / "audit.db", wait_s=0.05)) as bench:
-        break_store(bench)
+        blocker = break_store(bench)
         result = await bench.server.call("wipe", {"what": "disk"})  # the first of all
         assert (result.meta or {}).get("toolcrib/refusal") == {"code": "audit-unavailable"}
-        (bench.file.parent / "gone").unlink()
-        bench.enforcer.audit._writer.path = bench.file
+        blocker.close()
         await until(lambda: not bench.enforcer.audit.is_failing)
         assert not (await bench.server.call("wipe", {"what": "disk"})).is_error
         monkeypatch.setattr(log, "FRESH_S", 0.0)  # a while later
-        break_store(bench)
+        blocker = break_store(bench)
         assert (await bench.server.call("wipe", {"what": "disk"})).is_error
         assert bench.runs["wipe"] == 1
-        (bench.file.parent / "gone").unlink()
-        bench.enforcer.audit._writer.path = bench.file
+        blocker.close()
 
 
 async def test_whether_it_can_be_recorded_is_tried_only_where_it_is_not_known(
@@ -567,7 +565,7 @@ async def test_where_nothing_can_be_recorded_what_must_be_does_not_run(
 ) -> None:
     async with open_bench(tmp_path, audit=Audit(tmp_path / "audit.db", wait_s=0.05)) as bench:
         assert not (await bench.server.call("add", {"a": 1})).is_error
-        break_store(bench)
+        blocker = break_store(bench)
         assert not (await bench.server.call("add", {"a": 1})).is_error  # others go on
         await until(lambda: bench.enforcer.audit.is_failing)
         for tool, arguments in (("pay", {"amount": 5}), ("wipe", {"what": "disk"})):
@@ -582,8 +580,7 @@ async def test_where_nothing_can_be_recorded_what_must_be_does_not_run(
         assert not (await bench.server.call("add", {"a": 1})).is_error
         assert bench.runs["add"] == 3
         assert bench.enforcer.audit.gaps >= 3
-        (bench.file.parent / "gone").unlink()
-        bench.enforcer.audit._writer.path = bench.file
+        blocker.close()
         await until(lambda: not bench.enforcer.audit.is_failing)
         assert not (await bench.server.call("wipe", {"what": "disk"})).is_error
     assert any("audit" in record.message for record in caplog.records)

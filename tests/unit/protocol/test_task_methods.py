@@ -764,12 +764,13 @@ async def test_our_client_waits_for_a_task_answers_its_questions_and_finds_it_ag
 async def test_a_server_without_such_tools_never_looks_for_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    before = set(threading.enumerate())
     server = MCPServer("plain")
     server.tool(name="plain")(lambda: "x")
     monkeypatch.setattr(tasks_module.TaskManager, "choose", None)
     async with server, TaskClient(server) as client:
         assert (await client.call("plain"))["content"][0]["text"] == "x"
-    assert "toolcrib-state" not in {thread.name for thread in threading.enumerate()}
+    assert "toolcrib-state" not in {thread.name for thread in set(threading.enumerate()) - before}
 
 
 def test_the_option_has_three_values() -> None:

@@ -83,6 +83,13 @@ def test_remove_takes_all_versions_or_one(tools: ToolRegistry, heard: list[Chang
     tools.add(named("one"))
 
 
+def test_tools_of_several_names_are_removed_as_one_change(tools: ToolRegistry, heard: list[Change]) -> None:
+    tools.add_all([named("one"), named("two", version="1"), named("two", version="2"), named("three")])
+    tools.remove_tools([tools.get("one"), tools.get("two@1"), named("three")])
+    assert [(tool.name, tool.version) for tool in tools] == [("two", "2"), ("three", None)]
+    assert [change.kind for change in heard].count("removed") == 1
+
+
 def test_disabling_hides_and_enabling_brings_back_in_the_same_place(
     tools: ToolRegistry, heard: list[Change]
 ) -> None:
