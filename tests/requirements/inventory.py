@@ -1,21 +1,17 @@
-"""Which test stands for which requirement: read off the names of the tests, written to docs/requirements.md.
+"""Which tests show which requirement, read from their markers and written to docs/requirements.md.
 
-A test called `test_u_14_x_16_...` stands for U-14 and X-16. `python tests/requirements/inventory.py` rewrites
-the table; a test keeps it true.
+A test marked `@pytest.mark.requirement("U-14", "X-16")` shows both. `python tests/requirements/inventory.py`
+rewrites the table; a test keeps it true.
 """
 
 from __future__ import annotations
 
-import re
+import ast
 from collections import defaultdict
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-TABLE = ROOT / "docs" / "requirements.md"
-
-_TEST = re.compile(r"^\s*(?:async )?def (test_(?:[utzaxgc]_\d\d_)+\w*)", re.MULTILINE)
-_ID = re.compile(r"([utzaxgc])_(\d\d)_")
+TESTS = Path(__file__).resolve().parents[1]
+TABLE = TESTS.parent / "docs" / "requirements.md"
 
 _SPANS = {
     "U": [(1, 34)],
@@ -49,15 +45,26 @@ AMENDED = {
 
 
 def collect_ids() -> dict[str, list[tuple[str, str]]]:
-    """Requirement id to (file, test), in the order they are written."""
+    """Requirement id to (file, test), in the order of the files."""
     found: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for path in sorted(HERE.glob("test_*.py")):
-        for name in _TEST.findall(path.read_text()):
-            position = len("test_")
-            while match := _ID.match(name, position):
-                found[f"{match[1].upper()}-{match[2]}"].append((path.name, name))
-                position = match.end()
+    for path in sorted(TESTS.rglob("test_*.py")):
+        if "node_modules" in path.parts or ".requirement(" not in (text := path.read_text()):
+            continue
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                for identifier in _ids(node):
+                    found[identifier].append((path.relative_to(TESTS).as_posix(), node.name))
     return found
+
+
+def _ids(test: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    return [
+        str(argument.value)
+        for mark in test.decorator_list
+        if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.requirement"
+        for argument in mark.args
+        if isinstance(argument, ast.Constant)
+    ]
 
 
 def render() -> str:
@@ -69,7 +76,7 @@ def render() -> str:
         "Ids: U, C, T, Z and A are the documents the project began with, X settles where they disagree,",
         "G is what users of such systems ask for besides.",
         "",
-        "| id | tests in `tests/requirements/` |",
+        "| id | tests in `tests/` |",
         "|---|---|",
     ]
     found = collect_ids()

@@ -16,10 +16,9 @@ from typing import Any
 import pytest
 
 from tests.support.definitions.small_tools import named, names
-from tests.support.system.source_folders import forgotten_imports, write
-from toolcrib import Context, MCPServer, Tool, ToolRegistry, collect
-from toolcrib.catalog.lint import inspect_tools
-from toolcrib.errors import InvalidNameError, RegistrationClosedError, ToolTimeoutError
+from tests.support.system.source_folders import forgotten_imports
+from toolcrib import Context, MCPServer, ToolRegistry
+from toolcrib.errors import ToolTimeoutError
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -50,19 +49,8 @@ def _forget() -> Iterator[None]:
         yield
 
 
-async def test_a_01_a_tool_in_capitalised_spelling_is_a_tool() -> None:
-    server = MCPServer()
-    server.add(EchoTool())
-    assert server.list_tools()[0].to_wire() == {
-        "name": "echo",
-        "description": "回显输入文本",
-        "inputSchema": EchoTool.InputSchema,
-    }
-    result = await server.call("echo", {"text": "hello"})
-    assert result.to_json()["content"] == [{"type": "text", "text": "hello"}]
-
-
-def test_a_02_names_are_unique_whatever_their_case(tools: ToolRegistry) -> None:
+@pytest.mark.requirement("A-02", "X-04")
+def test_names_are_unique_whatever_their_case(tools: ToolRegistry) -> None:
     tool = tools.add(named("Echo"))
     for spelling in ("echo", "ECHO", "Echo"):
         assert tools.get(spelling) is tool
@@ -71,69 +59,8 @@ def test_a_02_names_are_unique_whatever_their_case(tools: ToolRegistry) -> None:
     assert names(tools) == ["Echo"]
 
 
-def test_a_03_registering_one_takes_it_once(tools: ToolRegistry) -> None:
-    first = tools.add(EchoTool())
-    assert tools.add(EchoTool(), on_duplicate="keep") is first
-    assert len(tools) == 1
-
-
-def test_a_04_many_are_registered_together(tools: ToolRegistry) -> None:
-    report = tools.add_all(named(name) for name in ("one", "two", "three"))
-    assert [tool.name for tool in report.registered] == names(tools) == ["one", "two", "three"]
-
-
-def test_a_05_looking_up_may_find_nothing(tools: ToolRegistry) -> None:
-    tool = tools.add(EchoTool())
-    assert tools.try_get("echo") is tool
-    assert tools.try_get("nothing") is None
-
-
-def test_a_06_everything_is_listed_in_order(tools: ToolRegistry) -> None:
-    added = [tools.add(named(name)) for name in ("zebra", "ant", "mole")]
-    assert tools.get_all() == added
-    tools.get_all().clear()
-    assert tools.get_all() == added
-
-
-async def test_a_15_tools_are_registered_centrally_before_the_start() -> None:
-    server = MCPServer()
-    server.add(EchoTool(), named("other"))
-    async with server:
-        assert names(server.registry) == ["echo", "other"]
-        with pytest.raises(RegistrationClosedError):
-            server.add(named("late"))
-
-
-def test_a_16_names_are_short_lower_case_and_plain(tools: ToolRegistry) -> None:
-    for wrong in ("find orders", "find/orders", "finde_aufträge", "工具"):
-        with pytest.raises(InvalidNameError):
-            tools.add(named(wrong))
-    for name, advised in (("FindOrders", True), ("find-orders", True), ("find_orders", False)):
-        tool = named(name)
-        assert ("name-style" in {finding.code for finding in inspect_tools([tool]).findings}) is advised
-
-
-def test_a_17_every_parameter_should_have_type_and_description() -> None:
-    def find(text, limit: int, deep: bool = False) -> str:
-        """Find what was asked for.
-
-        Args:
-            limit: How many at most
-        """
-        return str(text)
-
-    tool = Tool.from_function(find)
-    said = {(finding.code, finding.parameter) for finding in inspect_tools([tool]).findings}
-    assert {
-        ("untyped-parameter", "text"),
-        ("undocumented-parameter", "text"),
-        ("undocumented-parameter", "deep"),
-    } <= said
-    assert ("undocumented-parameter", "limit") not in said
-    assert tool.definition.input_schema["required"] == ["text", "limit"]
-
-
-async def test_a_18_a_tool_can_be_cancelled_and_has_a_deadline() -> None:
+@pytest.mark.requirement("A-18")
+async def test_a_tool_can_be_cancelled_and_has_a_deadline() -> None:
     server = MCPServer()
     seen, release = threading.Event(), threading.Event()
     cleaned: list[str] = []
@@ -167,30 +94,6 @@ async def test_a_18_a_tool_can_be_cancelled_and_has_a_deadline() -> None:
     assert cleaned == ["cleaned up"]
 
 
-def test_a_19_a_scanner_registers_what_is_marked(tmp_path: Path) -> None:
-    text = """
-        from toolcrib import tool
-
-        @tool
-        def marked(): ...
-
-        def unmarked(): ...
-
-        @tool(tags=["found"])
-        class Echo:
-            name, description, input_schema = "echo", "Echo.", {"type": "object", "properties": {}}
-            async def execute(self, arguments): ...
-    """
-    write(
-        tmp_path,
-        {"a/scan_one.py": text, "b/c/scan_two.py": "from toolcrib import tool\n@tool\ndef deep(): ..."},
-    )
-    server = MCPServer()
-    server.add(tmp_path, strict=True)
-    assert names(server.registry) == ["marked", "echo", "deep"]
-    assert list(server.registry.get("echo").options.tags) == ["found"]
-
-
 class Priority(Enum):
     LOW = "low"
     HIGH = "high"
@@ -208,25 +111,8 @@ class Order:
     priority: Priority = Priority.LOW
 
 
-async def test_a_20_a_data_class_becomes_a_schema_and_arguments_become_the_class() -> None:
-    server = MCPServer()
-
-    @server.tool
-    def ship(order: Order) -> str:
-        """Ship an order."""
-        return f"{type(order).__name__} {order.number} {order.priority.name}"
-
-    schema = server.list_tools()[0].input_schema
-    order = schema["properties"]["order"]
-    assert order["properties"]["number"] == {"type": "integer", "description": "Number on the slip"}
-    assert order["properties"]["priority"]["enum"] == ["low", "high"]
-    assert order["required"] == ["number"]
-    result = await server.call("ship", {"order": {"number": 7, "priority": "high"}})
-    assert result.text == "Order 7 HIGH"
-    assert (await server.call("ship", {"order": {"priority": "high"}})).is_error
-
-
-def test_a_23_the_core_does_not_know_the_server() -> None:
+@pytest.mark.requirement("A-23")
+def test_the_core_does_not_know_the_server() -> None:
     contracts = configparser.ConfigParser()
     contracts.read(ROOT / ".importlinter")
     layers = contracts["importlinter:contract:layers"]["layers"].split()
@@ -247,9 +133,3 @@ def test_a_23_the_core_does_not_know_the_server() -> None:
     assert "toolcrib.registry" in output
     for higher in ("toolcrib.server", "toolcrib.dispatch", "toolcrib.protocol", "toolcrib.cli"):
         assert higher not in output
-
-
-def test_a_23_nothing_but_the_registry_is_needed_to_hold_tools() -> None:
-    tools = ToolRegistry()
-    tools.add_all(collect(EchoTool(), named("other")).tools)
-    assert [definition.name for definition in tools.definitions()] == ["echo", "other"]

@@ -75,30 +75,35 @@ def properties(catalog: dict[str, Any], name: str) -> Any:
     return functions(catalog)[name]["parameters"]["properties"]
 
 
+@pytest.mark.requirement("C-01", "C-12")
 @pytest.mark.usefixtures("adapter")
-def test_c_01_c_12_the_catalog_is_all_that_a_provider_needs_under_five_keys() -> None:
+def test_the_catalog_is_all_that_a_provider_needs_under_five_keys() -> None:
     catalog = build_catalog()
     assert list(catalog) == KEYS
     assert json.loads(json.dumps(catalog)) == catalog
 
 
-def test_c_02_x_39_the_source_of_truth_is_the_adapter_of_the_project(adapter: Path) -> None:
+@pytest.mark.requirement("C-02", "X-39")
+def test_the_source_of_truth_is_the_adapter_of_the_project(adapter: Path) -> None:
     assert build_catalog() == build_catalog(adapter) == build_catalog("bridges/mcp_adapter.py")
 
 
+@pytest.mark.requirement("C-03", "C-07")
 @pytest.mark.usefixtures("adapter")
-def test_c_03_c_07_decorated_functions_are_the_tools_under_their_own_names() -> None:
+def test_decorated_functions_are_the_tools_under_their_own_names() -> None:
     assert list(functions(build_catalog())) == ["unity_command", "move", "choose"]
 
 
+@pytest.mark.requirement("C-04", "X-20")
 @pytest.mark.usefixtures("adapter")
-def test_c_04_x_20_the_description_is_the_first_line_of_the_docstring() -> None:
+def test_the_description_is_the_first_line_of_the_docstring() -> None:
     entry = functions(build_catalog())["unity_command"]
     assert entry["description"] == "Run a command in the editor."
 
 
+@pytest.mark.requirement("C-05", "C-14")
 @pytest.mark.usefixtures("adapter")
-def test_c_05_c_14_the_prompt_lists_names_descriptions_and_examples() -> None:
+def test_the_prompt_lists_names_descriptions_and_examples() -> None:
     assert build_catalog()["promptList"] == (
         "- unity_command: Run a command in the editor.\n"
         '  e.g. unity_command("spawn", {"name": "cube"})\n'
@@ -108,7 +113,8 @@ def test_c_05_c_14_the_prompt_lists_names_descriptions_and_examples() -> None:
     )
 
 
-def test_c_06_the_adapter_is_read_and_never_run(adapter: Path) -> None:
+@pytest.mark.requirement("C-06")
+def test_the_adapter_is_read_and_never_run(adapter: Path) -> None:
     before = set(sys.modules)
     assert build_catalog()["count"] == 3
     assert get_catalog_cached()["count"] == 3
@@ -117,8 +123,9 @@ def test_c_06_the_adapter_is_read_and_never_run(adapter: Path) -> None:
     assert not any(name.startswith(("bridges", "mcp")) for name in new)
 
 
+@pytest.mark.requirement("C-08", "X-18")
 @pytest.mark.usefixtures("adapter")
-def test_c_08_x_18_simple_annotations_become_their_json_types() -> None:
+def test_simple_annotations_become_their_json_types() -> None:
     catalog = build_catalog()
     assert properties(catalog, "unity_command")["command"] == {"type": "string"}
     assert properties(catalog, "unity_command")["args"] == {"type": "object", "default": {}}
@@ -128,16 +135,18 @@ def test_c_08_x_18_simple_annotations_become_their_json_types() -> None:
     assert properties(catalog, "move")["path"] == {"type": "array", "default": []}
 
 
+@pytest.mark.requirement("C-09", "X-17")
 @pytest.mark.usefixtures("adapter")
-def test_c_09_x_17_what_has_no_annotation_or_an_unknown_one_is_permissive() -> None:
+def test_what_has_no_annotation_or_an_unknown_one_is_permissive() -> None:
     catalog = build_catalog()
     assert properties(catalog, "move")["note"] == PERMISSIVE
     assert properties(catalog, "move")["who"] == PERMISSIVE
     assert "unresolved-hint" in [finding.code for finding in catalog_findings()]
 
 
+@pytest.mark.requirement("C-10", "X-21")
 @pytest.mark.usefixtures("adapter")
-def test_c_10_x_21_required_are_those_without_a_default_and_it_is_always_shown() -> None:
+def test_required_are_those_without_a_default_and_it_is_always_shown() -> None:
     catalog = build_catalog()
     required = {name: entry["parameters"]["required"] for name, entry in functions(catalog).items()}
     assert required == {"unity_command": ["command"], "move": ["x", "y"], "choose": ["mode", "level"]}
@@ -149,7 +158,8 @@ def test_c_10_x_21_required_are_those_without_a_default_and_it_is_always_shown()
     }
 
 
-def test_c_11_x_38_every_schema_is_checked_and_a_wrong_one_is_left_out(adapter: Path) -> None:
+@pytest.mark.requirement("C-11", "X-38")
+def test_every_schema_is_checked_and_a_wrong_one_is_left_out(adapter: Path) -> None:
     wrong = """
 @mcp.tool()
 def all_of(*anything):
@@ -168,28 +178,32 @@ def all_of(*anything):
         assert any(finding.level == "error" for finding in catalog_findings(place))
 
 
-def test_c_13_hash_version_and_count_are_of_the_file(adapter: Path) -> None:
+@pytest.mark.requirement("C-13")
+def test_hash_version_and_count_are_of_the_file(adapter: Path) -> None:
     catalog = build_catalog()
     expected = hashlib.sha1(adapter.read_bytes()).hexdigest()
     assert (catalog["hash"], catalog["version"], catalog["count"]) == (expected, expected[:12], 3)
 
 
+@pytest.mark.requirement("C-15")
 @pytest.mark.usefixtures("adapter")
-def test_c_15_function_schemas_have_three_keys_and_take_an_object() -> None:
+def test_function_schemas_have_three_keys_and_take_an_object() -> None:
     for entry in build_catalog()["functionSchema"]:
         assert list(entry) == ["name", "description", "parameters"]
         assert entry["parameters"]["type"] == "object"
 
 
+@pytest.mark.requirement("C-16", "X-39")
 @pytest.mark.usefixtures("adapter")
-def test_c_16_x_39_the_cache_is_a_file_below_the_project() -> None:
+def test_the_cache_is_a_file_below_the_project() -> None:
     get_catalog_cached()
     assert [str(path) for path in Path(".cache").iterdir()] == [".cache/tool_catalog.json"]
     get_catalog_cached(cache="elsewhere/catalog.json")
     assert Path("elsewhere/catalog.json").is_file()
 
 
-def test_c_17_x_36_the_cache_answers_while_everything_it_was_made_of_is_the_same(adapter: Path) -> None:
+@pytest.mark.requirement("C-17", "X-36")
+def test_the_cache_answers_while_everything_it_was_made_of_is_the_same(adapter: Path) -> None:
     first = get_catalog_cached()
     marked = mark(Path(".cache/tool_catalog.json"))
     assert get_catalog_cached() == marked != first
@@ -198,7 +212,8 @@ def test_c_17_x_36_the_cache_answers_while_everything_it_was_made_of_is_the_same
     assert get_catalog_cached() == build_catalog()
 
 
-def test_x_36_a_file_that_the_adapter_imports_counts_for_the_cache_and_not_for_the_hash(
+@pytest.mark.requirement("X-36")
+def test_a_file_that_the_adapter_imports_counts_for_the_cache_and_not_for_the_hash(
     adapter: Path,
 ) -> None:
     kinds = adapter.with_name("kinds.py")
@@ -213,8 +228,9 @@ def test_x_36_a_file_that_the_adapter_imports_counts_for_the_cache_and_not_for_t
     assert first["hash"] == second["hash"] == hashlib.sha1(adapter.read_bytes()).hexdigest()
 
 
+@pytest.mark.requirement("C-19")
 @pytest.mark.usefixtures("adapter")
-def test_c_19_who_follows_the_advice_is_understood_better() -> None:
+def test_who_follows_the_advice_is_understood_better() -> None:
     Path("both.py").write_text(
         "from toolcrib import tool\n"
         "@tool\ndef vague(x):\n    pass\n"
@@ -226,8 +242,9 @@ def test_c_19_who_follows_the_advice_is_understood_better() -> None:
     assert properties(catalog, "clear")["x"] == {"type": "integer"}
 
 
+@pytest.mark.requirement("C-20")
 @pytest.mark.usefixtures("adapter")
-def test_c_20_literal_annotated_and_optional_are_known_too() -> None:
+def test_literal_annotated_and_optional_are_known_too() -> None:
     shown = properties(build_catalog(), "choose")
     assert shown == {
         "mode": {"type": "string", "enum": ["fast", "slow"]},
@@ -236,7 +253,8 @@ def test_c_20_literal_annotated_and_optional_are_known_too() -> None:
     }
 
 
-def test_c_21_g_16_a_descriptor_tells_of_an_adapter_that_is_not_there(adapter: Path) -> None:
+@pytest.mark.requirement("C-21", "G-16")
+def test_a_descriptor_tells_of_an_adapter_that_is_not_there(adapter: Path) -> None:
     catalog = build_catalog()
     adapter.unlink()
     adapter.with_name("mcp_adapter.tools.json").write_text(json.dumps(catalog))
@@ -247,7 +265,8 @@ def test_c_21_g_16_a_descriptor_tells_of_an_adapter_that_is_not_there(adapter: P
     assert list(functions(build_catalog(descriptor="given.json"))) == ["one"]
 
 
-def test_c_21_g_16_the_lock_file_is_the_static_descriptor(adapter: Path) -> None:
+@pytest.mark.requirement("C-21", "G-16")
+def test_the_lock_file_is_the_static_descriptor(adapter: Path) -> None:
     catalog = build_catalog()
     assert CliRunner().invoke(app, ["lock", "--static", str(adapter)]).exit_code == 0
     adapter.unlink()

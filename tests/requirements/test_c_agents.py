@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.support.models.agent_tools import Bench, line_runner
 from toolcrib.agents import AgentRunner, SessionCtx
 from toolcrib.catalog.build import build_catalog
@@ -11,7 +13,8 @@ from toolcrib.catalog.build import build_catalog
 FIVE = ["version", "hash", "count", "promptList", "functionSchema"]
 
 
-async def test_c_18_a_runner_in_provider_mode_attaches_the_catalog_to_its_session() -> None:
+@pytest.mark.requirement("C-18")
+async def test_a_runner_in_provider_mode_attaches_the_catalog_to_its_session() -> None:
     server = Bench().server
     async with AgentRunner(server, provider="gemini_cli") as runner:
         session = runner.session
@@ -26,7 +29,8 @@ async def test_c_18_a_runner_in_provider_mode_attaches_the_catalog_to_its_sessio
         assert list(first) == ["name", "description", "parameters"]
 
 
-async def test_c_18_the_provider_reads_the_catalog_it_is_handed() -> None:
+@pytest.mark.requirement("C-18")
+async def test_the_provider_reads_the_catalog_it_is_handed() -> None:
     async with line_runner(Bench(), "recites") as runner:
         answer = await runner.ask("What can you do?")
     told = "\n".join(line.removeprefix("| ") for line in answer.splitlines())
@@ -37,6 +41,7 @@ async def test_c_18_the_provider_reads_the_catalog_it_is_handed() -> None:
         assert f"{item['name']}: {json.dumps(item['parameters'], separators=(',', ':'))}" in told
 
 
-async def test_c_18_without_a_provider_there_is_nobody_to_hand_it_to() -> None:
+@pytest.mark.requirement("C-18")
+async def test_without_a_provider_there_is_nobody_to_hand_it_to() -> None:
     async with AgentRunner(Bench().server) as runner:
         assert runner.session.toolCatalog is None

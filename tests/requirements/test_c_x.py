@@ -18,7 +18,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_x_32_an_example_needs_its_colon_and_may_go_on_indented(folder: Path) -> None:
+@pytest.mark.requirement("X-32")
+def test_an_example_needs_its_colon_and_may_go_on_indented(folder: Path) -> None:
     write(
         folder,
         {
@@ -53,7 +54,8 @@ def test_x_32_an_example_needs_its_colon_and_may_go_on_indented(folder: Path) ->
     ]
 
 
-def test_x_33_async_keyword_only_and_positional_only_are_all_there(folder: Path) -> None:
+@pytest.mark.requirement("X-33")
+def test_async_keyword_only_and_positional_only_are_all_there(folder: Path) -> None:
     write(
         folder,
         {
@@ -71,7 +73,8 @@ def test_x_33_async_keyword_only_and_positional_only_are_all_there(folder: Path)
     assert entry["parameters"]["required"] == ["first", "third"]
 
 
-def test_x_39_several_files_a_folder_and_a_registry_have_hashes_of_their_own(folder: Path) -> None:
+@pytest.mark.requirement("X-39")
+def test_several_files_a_folder_and_a_registry_have_hashes_of_their_own(folder: Path) -> None:
     tool = "from toolcrib import tool\n@tool\ndef {0}() -> int:\n    '''Do {0}.'''\n    return 1\n"
     write(folder, {"shop/a.py": tool.format("one"), "shop/b/c.py": tool.format("two")})
     hashes = {
@@ -98,7 +101,8 @@ def first(x: int) -> int:
     return x
 
 
-def test_x_18_a_bare_list_has_no_items_and_functions_say_nothing_of_further_arguments() -> None:
+@pytest.mark.requirement("X-18")
+def test_a_bare_list_has_no_items_and_functions_say_nothing_of_further_arguments() -> None:
     def act(some: list, any_of: dict) -> None:  # type: ignore[type-arg]
         """Act."""
 

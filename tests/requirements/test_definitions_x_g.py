@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime as dt
 import enum
 from typing import Annotated, Any, NamedTuple, TypedDict
 
@@ -14,7 +13,7 @@ from pydantic import Field
 
 from tests.support.definitions.hints import definition_of, schema_of
 from tests.support.servers.api_server import WeatherApp
-from toolcrib import InvalidArgumentsError, MCPServer, Tool, ToolRegistry
+from toolcrib import InvalidArgumentsError, MCPServer, Tool
 from toolcrib.errors import InvalidSchemaError
 from toolcrib.registry.selection import tags_of
 
@@ -33,40 +32,15 @@ def server() -> MCPServer:
 # --- schemas -----------------------------------------------------------------------------------------
 
 
-async def test_x_14_a_schema_is_2020_12_unless_it_says_otherwise(server: MCPServer) -> None:
-    tuple_of_2020 = {"type": "object", "properties": {"p": {"prefixItems": [{"type": "integer"}]}}}
-    tuple_of_7 = {
-        "$schema": "http://json-schema.org/draft-07/schema#",
-        "type": "object",
-        "properties": {"p": {"items": [{"type": "integer"}]}},
-    }
-    server.add(lambda arguments: "fine", name="new", input_schema=tuple_of_2020)
-    server.add(lambda arguments: "fine", name="old", input_schema=tuple_of_7)
-    for name in ("new", "old"):
-        assert (await server.call(name, {"p": [1]})).text == "fine"
-        assert (await server.call(name, {"p": ["one"]})).is_error
-    undeclared = {key: value for key, value in tuple_of_7.items() if key != "$schema"}
-    with pytest.raises(InvalidSchemaError):
-        Tool.from_function(lambda arguments: "", name="mixed", input_schema=undeclared).check()
-
-
-def test_x_15_the_schema_itself_is_checked_and_not_an_empty_object_against_it() -> None:
-    assert Tool.from_function(lambda arguments: "", name="a", input_schema=REQUIRING).check()
-    with pytest.raises(InvalidSchemaError, match="The input schema of tool 'a' is invalid"):
-        Tool.from_function(
-            lambda arguments: "",
-            name="a",
-            input_schema={"type": "object", "properties": {"a": {"type": "strng"}}},
-        ).check()
-
-
-def test_x_38_every_schema_is_checked_with_nothing_more_to_install() -> None:
+@pytest.mark.requirement("X-38")
+def test_every_schema_is_checked_with_nothing_more_to_install() -> None:
     dangling = {"type": "object", "properties": {"a": {"$ref": "#/$defs/nowhere"}}}
     with pytest.raises(InvalidSchemaError, match="nowhere"):
         Tool.from_function(lambda arguments: "", name="a", input_schema=dangling).check()
 
 
-async def test_x_16_an_optional_parameter_is_the_bare_type_and_null_means_what_the_hint_says(
+@pytest.mark.requirement("X-16")
+async def test_an_optional_parameter_is_the_bare_type_and_null_means_what_the_hint_says(
     server: MCPServer,
 ) -> None:
     @server.tool
@@ -88,24 +62,8 @@ async def test_x_16_an_optional_parameter_is_the_bare_type_and_null_means_what_t
     assert (await server.call("f", {})).is_error
 
 
-def test_x_17_a_type_in_the_docstring_stands_in_for_a_hint_and_nothing_means_anything() -> None:
-    def f(documented, undocumented, told=None):
-        """Do it.
-
-        Args:
-            documented (int): has a type
-            undocumented: has none
-            told (list of str, optional): has one too
-        """
-
-    assert definition_of(f)["inputSchema"]["properties"] == {
-        "documented": {"type": "integer", "description": "has a type"},
-        "undocumented": {"description": "has none"},
-        "told": {"type": "array", "items": {"type": "string"}, "description": "has one too"},
-    }
-
-
-async def test_x_18_x_19_nothing_is_published_that_is_not_known_and_unknown_names_are_refused_all_the_same(
+@pytest.mark.requirement("X-18", "X-19")
+async def test_nothing_is_published_that_is_not_known_and_unknown_names_are_refused_all_the_same(
     server: MCPServer,
 ) -> None:
     def f(names: list, query: str = "") -> str:
@@ -126,35 +84,8 @@ async def test_x_18_x_19_nothing_is_published_that_is_not_known_and_unknown_name
     assert not (await server.call("lenient", {"names": [], "qurey": "a"})).is_error
 
 
-def test_x_20_one_sentence_loses_its_full_stop_and_more_prose_is_kept_whole() -> None:
-    def short() -> None:
-        """Do it."""
-
-    def long(a: int) -> dict:
-        """Do it. Do it well.
-
-        Note: never twice.
-
-        Args:
-            a: the first
-
-        Returns:
-            What was done
-
-        Example:
-            long(5)
-        """
-
-    assert definition_of(short)["description"] == "Do it"
-    description = definition_of(long)["description"]
-    assert description.startswith("Do it. Do it well.")
-    assert "Note: never twice." in description
-    assert "long(5)" in description
-    assert "the first" not in description
-    assert "What was done" not in description
-
-
-def test_x_21_an_empty_list_of_required_names_is_accepted_either_way() -> None:
+@pytest.mark.requirement("X-21")
+def test_an_empty_list_of_required_names_is_accepted_either_way() -> None:
     for schema in (
         {"type": "object", "properties": {}},
         {"type": "object", "properties": {}, "required": []},
@@ -163,7 +94,8 @@ def test_x_21_an_empty_list_of_required_names_is_accepted_either_way() -> None:
         assert tool.check().definition.input_schema == schema
 
 
-def test_x_40_a_listing_has_the_documents_three_keys_and_more_only_where_known() -> None:
+@pytest.mark.requirement("X-40")
+def test_a_listing_has_the_documents_three_keys_and_more_only_where_known() -> None:
     bare = definition_of(lambda: None, name="bare", description="Does nothing.")
     assert list(bare) == ["name", "description", "inputSchema"]
     weather = definition_of(WeatherApp().get_weather, title="Weather", read_only=True)
@@ -198,19 +130,8 @@ STYLES = {
 }
 
 
-@pytest.mark.parametrize("style", STYLES)
-def test_g_02_parameters_are_described_from_every_style(style: str) -> None:
-    def search(query: str, limit: int = 10) -> None: ...
-
-    search.__doc__ = STYLES[style]
-    properties = definition_of(search)["inputSchema"]["properties"]
-    assert [properties[name]["description"] for name in ("query", "limit")] == [
-        "what to look for",
-        "how many",
-    ]
-
-
-def test_g_02_the_text_of_a_field_wins_over_the_docstring() -> None:
+@pytest.mark.requirement("G-02")
+def test_the_text_of_a_field_wins_over_the_docstring() -> None:
     def search(
         query: Annotated[str, Field(description="from the field")],
         limit: Annotated[int, "from the annotation"] = 10,
@@ -232,7 +153,8 @@ def test_g_02_the_text_of_a_field_wins_over_the_docstring() -> None:
     ]
 
 
-def test_g_02_a_docstring_is_inherited() -> None:
+@pytest.mark.requirement("G-02")
+def test_a_docstring_is_inherited() -> None:
     class Base:
         def search(self, query: str) -> str:
             """Search the base.
@@ -254,31 +176,8 @@ def test_g_02_a_docstring_is_inherited() -> None:
 # --- overriding --------------------------------------------------------------------------------------
 
 
-async def test_g_19_a_schema_can_be_replaced_at_and_after_registration() -> None:
-    def plan(day: dt.date) -> str:
-        """Plan a day."""
-        return f"{day:%A}"
-
-    server = MCPServer(dynamic=True)
-    server.add(plan)
-    made = server.registry.get("plan")
-    assert isinstance(made, Tool)
-    schema = {
-        "type": "object",
-        "properties": {"day": {"type": "string", "format": "date", "description": "a workday"}},
-        "required": ["day"],
-    }
-    server.registry.replace(made.with_options(input_schema=schema))
-    assert server.registry.get("plan").definition.input_schema == schema
-    assert (await server.call("plan", {"day": "2026-01-31"})).text == "Saturday"
-    assert (await server.call("plan", {"day": "soon"})).is_error
-
-    registry = ToolRegistry()
-    registry.add(Tool.from_function(plan, input_schema=schema))
-    assert registry.get("plan").definition.input_schema == schema
-
-
-async def test_g_22_annotations_titles_and_output_schemas_are_published_and_kept(server: MCPServer) -> None:
+@pytest.mark.requirement("G-22")
+async def test_annotations_titles_and_output_schemas_are_published_and_kept(server: MCPServer) -> None:
     class Count(TypedDict):
         total: int
 
@@ -305,7 +204,8 @@ async def test_g_22_annotations_titles_and_output_schemas_are_published_and_kept
     assert (result.structured_content, result.text) == ({"total": 2}, '{"total":2}')
 
 
-def test_g_22_tags_are_derived_from_annotations(server: MCPServer) -> None:
+@pytest.mark.requirement("G-22")
+def test_tags_are_derived_from_annotations(server: MCPServer) -> None:
     server.add(lambda: None, name="look", read_only=True, idempotent=True, tags=["files"])
     server.add(lambda: None, name="wipe", destructive=True)
     look, wipe = server.registry
@@ -348,8 +248,9 @@ class Attrs:
     mood: Mood = Mood.CALM
 
 
+@pytest.mark.requirement("A-20")
 @pytest.mark.parametrize("dto", [Dataclass, Typed, Named, Model, Attrs])
-async def test_a_20_a_data_transfer_object_becomes_a_schema_an_object_and_data_again(
+async def test_a_data_transfer_object_becomes_a_schema_an_object_and_data_again(
     server: MCPServer, dto: Any
 ) -> None:
     seen: list[Any] = []
@@ -372,7 +273,8 @@ async def test_a_20_a_data_transfer_object_becomes_a_schema_an_object_and_data_a
     assert result.structured_content == {"name": "Ada", "mood": "wild"}
 
 
-async def test_a_20_an_enum_is_a_parameter_and_a_result(server: MCPServer) -> None:
+@pytest.mark.requirement("A-20")
+async def test_an_enum_is_a_parameter_and_a_result(server: MCPServer) -> None:
     @server.tool
     def other(mood: Mood) -> Mood:
         return Mood.WILD if mood is Mood.CALM else Mood.CALM

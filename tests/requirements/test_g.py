@@ -14,7 +14,6 @@ from tests.support.servers.serve_process import COMMAND
 from tests.support.system import fork_server
 from tests.support.system.source_folders import write
 from toolcrib import Application, MCPServer, ToolAlreadyExistsError, tool
-from toolcrib.errors import BatchError, ConfigurationError
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -24,7 +23,8 @@ def server() -> MCPServer:
     return MCPServer()
 
 
-async def test_g_03_text_that_looks_like_json_stays_text_and_stringified_data_is_decoded(
+@pytest.mark.requirement("G-03")
+async def test_text_that_looks_like_json_stays_text_and_stringified_data_is_decoded(
     server: MCPServer,
 ) -> None:
     @server.tool
@@ -41,28 +41,6 @@ async def test_g_03_text_that_looks_like_json_stays_text_and_stringified_data_is
     assert (await server.call("take", {"text": "x", "items": "[1, two]"})).is_error
 
 
-def test_g_05_tools_are_chosen_by_name_glob_pattern_and_tag_and_excluding_wins(server: MCPServer) -> None:
-    many = [
-        named("github_list", tags=["read"]),
-        named("github_delete", destructive=True),
-        named("jira_list", tags=["read"]),
-        named("mail_send"),
-    ]
-
-    def chosen(include: list[str], exclude: list[str]) -> list[str]:
-        server = MCPServer()
-        server.add(many, include=include, exclude=exclude)
-        return names(server.registry)
-
-    assert chosen(["github_*", "mail_send"], []) == ["github_list", "github_delete", "mail_send"]
-    assert chosen(["re:(jira|mail)_.*"], []) == ["jira_list", "mail_send"]
-    assert chosen(["tag:read"], ["jira_*"]) == ["github_list"]
-    assert chosen([], ["tag:destructive", "mail_send"]) == ["github_list", "jira_list"]
-    for selectors in (["gitlab_*"], ["tag:write"], ["re:git"], ["github_list", "nothing"]):
-        with pytest.raises(ConfigurationError, match="matches no tool"):
-            chosen(selectors, [])
-
-
 class Tracker(Application):
     @tool
     def create_issue(self, title: str) -> str:
@@ -70,7 +48,8 @@ class Tracker(Application):
         return f"{self.name}: {title}"
 
 
-async def test_g_06_prefixes_keep_sources_apart_and_a_clash_names_both(server: MCPServer) -> None:
+@pytest.mark.requirement("G-06")
+async def test_prefixes_keep_sources_apart_and_a_clash_names_both(server: MCPServer) -> None:
     server.add(Tracker("github"), namespace=True)
     server.add(Tracker("jira"), namespace=True)
     assert names(server.registry) == ["github_create_issue", "jira_create_issue"]
@@ -85,38 +64,6 @@ async def test_g_06_prefixes_keep_sources_apart_and_a_clash_names_both(server: M
         server.add(named("GitHub_create_issue"))
 
 
-def test_g_08_one_bad_tool_is_set_apart_with_its_reason_or_nothing_is_registered(server: MCPServer) -> None:
-    def wrong(**anything: Any) -> None: ...
-
-    batch = [named("one"), wrong, named("bad name"), 5, named("ONE"), named("two")]
-    report = server.add(batch)
-    assert names(server.registry) == ["one", "two"]
-    assert [finding.code for finding in report.errors] == [
-        "invalid-signature",
-        "invalid-tool",
-        "invalid-name",
-        "duplicate-name",
-    ]
-    assert all(finding.message for finding in report.errors)
-    other = MCPServer()
-    with pytest.raises(BatchError) as refusal:
-        other.add(batch, strict=True)
-    assert names(other.registry) == []
-    assert refusal.value.findings
-
-
-async def test_g_12_versions_live_side_by_side_and_one_can_be_pinned(server: MCPServer) -> None:
-    for version in ("1", "10", "2"):
-        server.add(lambda version=version: version, name="price", version=version, extra="ignore")
-    assert names(server.registry) == ["price"]
-    assert (await server.call("price")).text == "10"
-    assert [(await server.call(f"price@{version}")).text for version in ("1", "2", "10")] == ["1", "2", "10"]
-    server.registry.disable("price@10")
-    assert (await server.call("price")).text == "2"
-    prints = {tool.version: tool.definition.fingerprint for tool in server.registry.versions("price")}
-    assert len(prints) == 3
-
-
 # --- the command line ---------------------------------------------------------------------------------
 
 
@@ -127,7 +74,8 @@ def crib(*arguments: str, folder: Path, code: int = 0) -> str:
     return done.stdout
 
 
-def test_g_15_tools_are_listed_described_and_called_as_json_without_a_question(tmp_path: Path) -> None:
+@pytest.mark.requirement("G-15")
+def test_tools_are_listed_described_and_called_as_json_without_a_question(tmp_path: Path) -> None:
     text = '''
         from toolcrib import tool
 

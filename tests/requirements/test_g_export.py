@@ -48,8 +48,9 @@ def walk(node: Any) -> Iterator[dict[str, Any]]:
             yield from walk(item)
 
 
+@pytest.mark.requirement("G-04")
 @pytest.mark.parametrize("to", PROVIDERS)
-def test_g_04_exported_schemas_have_no_references_no_type_lists_items_and_no_union_on_top(to: str) -> None:
+def test_exported_schemas_have_no_references_no_type_lists_items_and_no_union_on_top(to: str) -> None:
     found = export([made("route", SCHEMA)], to)
     schema = schema_of(to, found.tools[0])
     assert schema["type"] == "object"
@@ -63,7 +64,8 @@ def test_g_04_exported_schemas_have_no_references_no_type_lists_items_and_no_uni
     assert call.arguments == {"via": [1]}
 
 
-def test_g_04_the_permissive_type_of_the_catalog_reaches_providers_as_any_value() -> None:
+@pytest.mark.requirement("G-04")
+def test_the_permissive_type_of_the_catalog_reaches_providers_as_any_value() -> None:
     schema = {"type": "object", "properties": {"value": PERMISSIVE}, "required": ["value"]}
     (tool,) = export([made("keep", schema)], "gemini").tools
     assert tool["parametersJsonSchema"]["properties"]["value"] == {}
@@ -71,16 +73,18 @@ def test_g_04_the_permissive_type_of_the_catalog_reaches_providers_as_any_value(
     assert tool["input_schema"]["properties"]["value"] == {}
 
 
+@pytest.mark.requirement("G-04")
 @pytest.mark.parametrize("to", PROVIDERS)
-def test_g_04_one_schema_that_cannot_be_exported_does_not_spoil_the_rest(to: str) -> None:
+def test_one_schema_that_cannot_be_exported_does_not_spoil_the_rest(to: str) -> None:
     anchored = {"type": "object", "$defs": {"x": {"$anchor": "a"}}, "properties": {"x": {"$ref": "#a"}}}
     found = export([made("one"), made("two", anchored), made("three")], to)
     assert list(found.names) == ["one", "three"]
     assert "anchor" in found.skipped["two"]
 
 
+@pytest.mark.requirement("G-07")
 @pytest.mark.parametrize("to", PROVIDERS)
-def test_g_07_names_fit_are_cut_before_the_mark_and_lead_back(to: str) -> None:
+def test_names_fit_are_cut_before_the_mark_and_lead_back(to: str) -> None:
     stem = "mcp_a_server_with_a_very_long_name_that_its_owner_is_proud_of_and_a_tool_called_"
     names = [f"{stem}{end}" for end in ("read", "write", "read.all", "read/all", "read all")]
     names += ["files.read", "files/read", "files_read", "größe", "1st"]
@@ -93,8 +97,9 @@ def test_g_07_names_fit_are_cut_before_the_mark_and_lead_back(to: str) -> None:
     assert dict(again.names) == dict(found.names)
 
 
+@pytest.mark.requirement("X-18")
 @pytest.mark.parametrize("to", PROVIDERS)
-def test_x_18_a_bare_list_gets_the_items_that_providers_insist_on(to: str) -> None:
+def test_a_bare_list_gets_the_items_that_providers_insist_on(to: str) -> None:
     def take(values: list) -> None:  # type: ignore[type-arg]
         """Take values."""
 

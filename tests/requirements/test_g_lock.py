@@ -23,6 +23,7 @@ FACTS: dict[str, Any] = {
 }
 
 
+@pytest.mark.requirement("G-13")
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -42,7 +43,7 @@ FACTS: dict[str, Any] = {
         ("meta", {"ui": "x"}),
     ],
 )
-def test_g_13_whatever_clients_are_told_is_in_the_fingerprint(tmp_path: Path, key: str, value: Any) -> None:
+def test_whatever_clients_are_told_is_in_the_fingerprint(tmp_path: Path, key: str, value: Any) -> None:
     path = tmp_path / "toolcrib.lock"
     old, new = describe(ToolDefinition(**FACTS)), describe(ToolDefinition(**{**FACTS, key: value}))
     Lock.of([old], path).save()
@@ -52,7 +53,8 @@ def test_g_13_whatever_clients_are_told_is_in_the_fingerprint(tmp_path: Path, ke
     assert compare(lock.tools, [new]).changes
 
 
-def test_g_13_a_server_does_not_serve_what_changed_after_it_was_approved(tmp_path: Path) -> None:
+@pytest.mark.requirement("G-13")
+def test_a_server_does_not_serve_what_changed_after_it_was_approved(tmp_path: Path) -> None:
     def find(text: str) -> str:
         """Find a text."""
         return text

@@ -14,8 +14,9 @@ TOOLS = 'from toolcrib import tool\n\n@tool\ndef say() -> str:\n    """Say."""\n
 MORE = "\n\n@tool\ndef more() -> str:\n    return 'more'\n"
 
 
+@pytest.mark.requirement("G-17")
 @pytest.mark.parametrize("protocol", ["2026-07-28", "2025-11-25"])
-async def test_g_17_a_file_that_changes_is_served_without_a_restart(tmp_path: Path, protocol: str) -> None:
+async def test_a_file_that_changes_is_served_without_a_restart(tmp_path: Path, protocol: str) -> None:
     path = tmp_path / "tools.py"
     path.write_text(TOOLS)
     with await asyncio.to_thread(Serving, "tools.py", "--reload", cwd=tmp_path) as serving:

@@ -34,14 +34,16 @@ def check(*targets: str, folder: Path, lock_file: Path) -> tuple[int, str]:
     return lock(lock_file, "--check", *targets, folder=folder)
 
 
+@pytest.mark.requirement("G-18")
 @pytest.mark.parametrize("targets", [("ours/server.py",), ("ours/marked.py", "apps/listed.py")])
-def test_g_18_a_declared_catalog_equals_the_registry(targets: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_declared_catalog_equals_the_registry(targets: tuple[str, ...], tmp_path: Path) -> None:
     code, text = check(*targets, folder=SCANNED, lock_file=tmp_path / "declared.lock")
     assert code == 0, text
     assert "is up to date" in text
 
 
-def test_g_18_a_declared_catalog_equals_that_of_a_running_server(tmp_path: Path) -> None:
+@pytest.mark.requirement("G-18")
+def test_a_declared_catalog_equals_that_of_a_running_server(tmp_path: Path) -> None:
     file = tmp_path / "declared.lock"
     assert lock(file, "--static", "ours/server.py", folder=SCANNED)[0] == 0
     served = shlex.join([sys.executable, "-m", "toolcrib", "serve", "--stdio", "ours/server.py"])
@@ -49,7 +51,8 @@ def test_g_18_a_declared_catalog_equals_that_of_a_running_server(tmp_path: Path)
     assert code == 0, text
 
 
-def test_g_18_a_wrapper_that_loses_the_schema_is_caught(tmp_path: Path) -> None:
+@pytest.mark.requirement("G-18")
+def test_a_wrapper_that_loses_the_schema_is_caught(tmp_path: Path) -> None:
     (tmp_path / "wrapped.py").write_text(
         "from toolcrib import tool\n\n"
         "def traced(function):\n"
@@ -64,7 +67,8 @@ def test_g_18_a_wrapper_that_loses_the_schema_is_caught(tmp_path: Path) -> None:
     assert "takes **kwargs, which no schema can describe" in text
 
 
-def test_g_18_tools_that_only_another_import_would_register_are_named(tmp_path: Path) -> None:
+@pytest.mark.requirement("G-18")
+def test_tools_that_only_another_import_would_register_are_named(tmp_path: Path) -> None:
     (tmp_path / "desk.py").write_text(
         "from toolcrib import MCPServer\n\nserver = MCPServer('desk')\n\n"
         "@server.tool\ndef there(a: int) -> int:\n    '''Is there.'''\n    return a\n\n"

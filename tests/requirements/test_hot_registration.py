@@ -33,11 +33,12 @@ CHANGES: list[Callable[[MCPServer], object]] = [
 LISTS = [["ping", "pong"], ["ping"], [], []]
 
 
+@pytest.mark.requirement("G-01")
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize(
     ("change", "names"), list(zip(CHANGES, LISTS, strict=True)), ids=["add", "replace", "off", "remove"]
 )
-async def test_g_01_a_change_reaches_a_client_of_any_age(
+async def test_a_change_reaches_a_client_of_any_age(
     protocol: str, change: Callable[[MCPServer], object], names: list[str]
 ) -> None:
     server = MCPServer(dynamic=True)
@@ -53,7 +54,8 @@ async def test_g_01_a_change_reaches_a_client_of_any_age(
         assert [tool.name for tool in await client.list_tools()] == names
 
 
-async def test_g_01_what_is_switched_off_is_there_again_when_it_is_switched_on() -> None:
+@pytest.mark.requirement("G-01")
+async def test_what_is_switched_off_is_there_again_when_it_is_switched_on() -> None:
     server = MCPServer(dynamic=True)
     server.add(ping)
     async with server.connect() as client:
@@ -63,7 +65,8 @@ async def test_g_01_what_is_switched_off_is_there_again_when_it_is_switched_on()
         assert (await client.call("ping")).text == "ping"
 
 
-async def test_g_01_changes_that_come_together_are_told_once() -> None:
+@pytest.mark.requirement("G-01")
+async def test_changes_that_come_together_are_told_once() -> None:
     server = MCPServer(dynamic=True)
     async with server.connect(protocol="2025-11-25") as client:
         heard: list[int] = []
@@ -77,7 +80,8 @@ async def test_g_01_changes_that_come_together_are_told_once() -> None:
         assert len(await client.list_tools()) == 200
 
 
-async def test_g_01_a_sealed_server_promises_no_news() -> None:
+@pytest.mark.requirement("G-01")
+async def test_a_sealed_server_promises_no_news() -> None:
     server = MCPServer()
     server.add(ping)
     async with server.connect() as client:

@@ -7,7 +7,7 @@ from tests.requirements.inventory import HELD, TABLE, collect_ids, render
 
 def test_every_requirement_that_holds_has_a_test() -> None:
     missing = [identifier for identifier in HELD if identifier not in collect_ids()]
-    assert not missing, f"no test names {', '.join(missing)}"
+    assert not missing, f"no test is marked with {', '.join(missing)}"
 
 
 def test_the_table_in_the_docs_is_what_the_tests_say() -> None:

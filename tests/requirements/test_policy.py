@@ -23,7 +23,8 @@ def code_of(result: Any) -> Any:
     return (result.meta or {}).get("toolcrib/refusal", {}).get("code")
 
 
-async def test_a_18_a_call_can_be_cancelled_and_has_a_time_limit_and_the_record_says_which(
+@pytest.mark.requirement("A-18")
+async def test_a_call_can_be_cancelled_and_has_a_time_limit_and_the_record_says_which(
     tmp_path: Path,
 ) -> None:
     limits = [Limit(tools=["wait"], who=["key:ben"], timeout_s=0.02)]
@@ -44,7 +45,8 @@ async def test_a_18_a_call_can_be_cancelled_and_has_a_time_limit_and_the_record_
     ]
 
 
-async def test_a_21_sensitive_tools_need_permission_and_leave_a_trail(tmp_path: Path) -> None:
+@pytest.mark.requirement("A-21")
+async def test_sensitive_tools_need_permission_and_leave_a_trail(tmp_path: Path) -> None:
     rules = [
         Rule(allow=["add"]),
         Rule(allow=["pay"], who=["role:cashier"], when={"amount": {"at_most": 100}}, because="No more."),
@@ -77,7 +79,8 @@ async def test_a_21_sensitive_tools_need_permission_and_leave_a_trail(tmp_path: 
     assert not open_log(bench.file).verify().is_sound
 
 
-async def test_a_22_rates_places_and_budgets_hold_for_each_tool(tmp_path: Path) -> None:
+@pytest.mark.requirement("A-22")
+async def test_rates_places_and_budgets_hold_for_each_tool(tmp_path: Path) -> None:
     limits = [
         Limit(tools=["add"], per="tool", rate="2/h"),
         Limit(tools=["pay"], per="tool", daily=1),
@@ -103,8 +106,9 @@ async def test_a_22_rates_places_and_budgets_hold_for_each_tool(tmp_path: Path) 
         assert again.meta["toolcrib/refusal"]["retryAfterS"] > 0
 
 
+@pytest.mark.requirement("T-27")
 @pytest.mark.parametrize("http_stack", HTTP_STACKS)
-def test_t_27_callers_over_http_show_who_they_are(http_stack: str, tmp_path: Path) -> None:
+def test_callers_over_http_show_who_they_are(http_stack: str, tmp_path: Path) -> None:
     ring = Ring(tmp_path)
     ring.make("ana")
     with serving(http_stack, make_shop(ring)) as shop:
@@ -115,7 +119,8 @@ def test_t_27_callers_over_http_show_who_they_are(http_stack: str, tmp_path: Pat
     assert ring["ana"] not in ring.file.read_text()
 
 
-async def test_z_27_names_types_and_duplicates_are_checked_with_a_policy_as_without() -> None:
+@pytest.mark.requirement("Z-27")
+async def test_names_types_and_duplicates_are_checked_with_a_policy_as_without() -> None:
     server = MCPServer("safe", policy=Policy(rules=[Rule(deny=["secret_*"])]))
     server.register_tool(Memory("secret_one"))
     assert "already registered" in refuse(server, Memory("secret_one"))
@@ -128,7 +133,8 @@ async def test_z_27_names_types_and_duplicates_are_checked_with_a_policy_as_with
                 await server.call(name, {})
 
 
-async def test_z_28_x_27_errors_name_no_other_tool_and_nothing_of_the_inside(tmp_path: Path) -> None:
+@pytest.mark.requirement("Z-28", "X-27")
+async def test_errors_name_no_other_tool_and_nothing_of_the_inside(tmp_path: Path) -> None:
     rules = [Rule(deny=["pay"]), Rule(deny=["wipe"], when={"what": {"prefix": "/"}})]
     limits = [Limit(tools=["add"], rate="1/h")]
     bench = Bench(tmp_path, rules=rules, limits=limits)
@@ -154,7 +160,8 @@ async def test_z_28_x_27_errors_name_no_other_tool_and_nothing_of_the_inside(tmp
                 assert inside not in said
 
 
-async def test_g_10_every_tool_has_its_time_and_its_rate_sync_or_not(tmp_path: Path) -> None:
+@pytest.mark.requirement("G-10")
+async def test_every_tool_has_its_time_and_its_rate_sync_or_not(tmp_path: Path) -> None:
     limits = [
         Limit(tools=["block", "wait", "sleep_apart"], timeout_s=0.05),
         Limit(tools=["refuse"], rate="1/h", per="principal+tool"),
@@ -171,8 +178,9 @@ async def test_g_10_every_tool_has_its_time_and_its_rate_sync_or_not(tmp_path: P
     assert bench.outcomes() == ["timeout"] * 3 + ["error", "error", "throttled"]
 
 
+@pytest.mark.requirement("G-11")
 @pytest.mark.parametrize("http_stack", HTTP_STACKS)
-def test_g_11_what_a_caller_sees_is_what_it_may_call(http_stack: str, tmp_path: Path) -> None:
+def test_what_a_caller_sees_is_what_it_may_call(http_stack: str, tmp_path: Path) -> None:
     ring = Ring(tmp_path)
     ring.make("ana", roles=("auditor",))
     ring.make("ben")
@@ -193,7 +201,8 @@ def test_g_11_what_a_caller_sees_is_what_it_may_call(http_stack: str, tmp_path: 
             assert callable_ == expected
 
 
-async def test_g_11_the_local_user_is_a_caller_like_any_other(tmp_path: Path) -> None:
+@pytest.mark.requirement("G-11")
+async def test_the_local_user_is_a_caller_like_any_other(tmp_path: Path) -> None:
     async with open_bench(tmp_path, rules=[Rule(deny=["wipe"], who=["local"])]) as bench:
         assert "wipe" not in [tool.name for tool in bench.server.list_tools()]
         assert "wipe" in [tool.name for tool in bench.server.list_tools(Principal("key:ana"))]

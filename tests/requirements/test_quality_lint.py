@@ -35,7 +35,8 @@ def find_orders(customer: str, state: Literal["open", "closed"] = "open", limit:
     return []
 
 
-def test_u_31_summary_parameter_docs_hints_literals_and_returns_are_asked_for() -> None:
+@pytest.mark.requirement("U-31")
+def test_summary_parameter_docs_hints_literals_and_returns_are_asked_for() -> None:
     def doStuff(x, mode: str, rest: dict[str, int]) -> list[int]:
         """Things.
 
@@ -53,14 +54,16 @@ def test_u_31_summary_parameter_docs_hints_literals_and_returns_are_asked_for() 
     assert codes(find_orders) == set()
 
 
+@pytest.mark.requirement("T-24", "A-16")
 @pytest.mark.parametrize("name", ["FindOrders", "find-orders", "find.orders", "x", "do", "a" * 51])
-def test_t_24_a_16_names_are_snake_case_short_telling_and_plain(name: str) -> None:
+def test_names_are_snake_case_short_telling_and_plain(name: str) -> None:
     found = {code for code, _ in codes(find_orders, name=name)}
     assert found & {"name-style", "vague-name", "long-name"}
     assert not {code for code, _ in codes(find_orders, name="find_orders")}
 
 
-def test_t_25_descriptions_say_what() -> None:
+@pytest.mark.requirement("T-25")
+def test_descriptions_say_what() -> None:
     def find_order(number: int) -> str:
         """Order."""
         return ""
@@ -69,7 +72,8 @@ def test_t_25_descriptions_say_what() -> None:
     assert codes(find_orders) == set()
 
 
-def test_t_25_parameters_have_words_defaults_and_rules_that_agree() -> None:
+@pytest.mark.requirement("T-25")
+def test_parameters_have_words_defaults_and_rules_that_agree() -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -91,7 +95,8 @@ def test_t_25_parameters_have_words_defaults_and_rules_that_agree() -> None:
     } <= found
 
 
-def test_a_17_every_parameter_has_type_description_and_required() -> None:
+@pytest.mark.requirement("A-17")
+def test_every_parameter_has_type_description_and_required() -> None:
     schema = {
         "type": "object",
         "properties": {"text": {}, "limit": {"type": "integer", "description": "Most"}},
@@ -109,7 +114,8 @@ def test_a_17_every_parameter_has_type_description_and_required() -> None:
     assert not {item for item in found if item[1] == "limit"}
 
 
-def test_c_19_docstrings_have_an_example_where_a_call_is_not_plain_and_simple_annotations() -> None:
+@pytest.mark.requirement("C-19")
+def test_docstrings_have_an_example_where_a_call_is_not_plain_and_simple_annotations() -> None:
     def send_letter(to: dict[str, str]) -> str:
         """Send a letter."""
         return ""
@@ -131,7 +137,8 @@ def test_c_19_docstrings_have_an_example_where_a_call_is_not_plain_and_simple_an
     assert ("no-example", None) not in codes(send_note)
 
 
-def test_g_14_metadata_is_linted_in_a_pipeline_with_codes_json_and_exit_code(
+@pytest.mark.requirement("G-14")
+def test_metadata_is_linted_in_a_pipeline_with_codes_json_and_exit_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.definitions.document_t import ADD, HELLO, SAMPLES, handle_add, handle_hello, sample_entry
 from tests.support.system.source_folders import forgotten_imports, write
-from toolcrib import Context, MCPServer, ToolError, collect, validate_tool_definition, validate_tool_schema
+from toolcrib import Context, MCPServer, ToolError, collect, validate_tool_schema
 from toolcrib.catalog.lint import inspect_tools
 
 
@@ -41,61 +41,19 @@ def given(**facts: Any) -> SimpleNamespace:
     return SimpleNamespace(**{"name": "hello_world", "description": "Greets", "inputSchema": HELLO, **facts})
 
 
-def test_t_11_a_definition_is_validated_with_the_documents_words() -> None:
-    validate_tool_definition(given())
-    validate_tool_definition(given(inputSchema=ADD))  # `{}` is never checked against the schema
-    said = {
-        "Tool name is required": given(name=""),
-        "Tool description is required": given(description=""),
-        "Tool name must contain only letters, numbers, and underscores": given(name="hello-world"),
-    }
-    for message, definition in said.items():
-        with pytest.raises(ValueError) as refusal:
-            validate_tool_definition(definition)
-        assert str(refusal.value) == message
-    with pytest.raises(ValueError, match=r"^Invalid schema: "):
-        validate_tool_definition(given(inputSchema={"type": "objekt"}))
-    with pytest.raises(ValueError, match="only letters"):
-        validate_tool_definition(given(name="hello\n"))
-
-
-def test_t_12_every_tool_is_validated_while_the_list_is_built(
-    server: MCPServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    server.add(
-        {"good": sample_entry(), "bad": {**sample_entry(), "schema": {"type": "object", "properties": 5}}}
-    )
-    assert [definition.name for definition in server.list_tools()] == ["good"]
-    assert "tool 'bad' is not published" in caplog.text
-
-
-def test_t_15_required_may_be_left_out(server: MCPServer) -> None:
+@pytest.mark.requirement("T-15")
+def test_required_may_be_left_out(server: MCPServer) -> None:
     schema = {"type": "object", "properties": {"name": {"type": "string"}}}
     validate_tool_schema(schema)
     server.add({"hello_world": {**sample_entry(), "schema": schema}}, strict=True)
     assert server.list_tools()[0].input_schema == schema
 
 
-def test_t_23_a_schema_is_validated_with_the_documents_words() -> None:
-    validate_tool_schema(HELLO)
-    said = {
-        "Tool schema must be of type 'object'": {"type": "array"},
-        "Tool schema must have 'properties' field": {"type": "object"},
-    }
-    for message, schema in said.items():
-        with pytest.raises(ValueError) as refusal:
-            validate_tool_schema(schema)
-        assert str(refusal.value) == message
-    draft_7 = "http://json-schema.org/draft-07/schema#"
-    for wrong in ({"type": "objekt"}, {"$schema": draft_7, "type": "object", "properties": {"a": 5}}, []):
-        with pytest.raises(ValueError, match=r"^Invalid schema: "):
-            validate_tool_schema(wrong)
-
-
 # --- the document's own tests -------------------------------------------------------------------------
 
 
-def test_t_17_every_tool_has_name_description_and_an_object_schema(samples: MCPServer) -> None:
+@pytest.mark.requirement("T-17")
+def test_every_tool_has_name_description_and_an_object_schema(samples: MCPServer) -> None:
     assert samples.list_tools()
     for definition in samples.list_tools():
         assert isinstance(definition.name, str)
@@ -105,13 +63,15 @@ def test_t_17_every_tool_has_name_description_and_an_object_schema(samples: MCPS
         assert "properties" in definition.input_schema
 
 
-def test_t_18_a_list_has_unique_names(samples: MCPServer) -> None:
+@pytest.mark.requirement("T-18")
+def test_a_list_has_unique_names(samples: MCPServer) -> None:
     names = [definition.name for definition in samples.list_tools()]
     assert names
     assert len(names) == len(set(names))
 
 
-async def test_t_19_every_tool_answers_an_empty_call_or_says_what_is_missing(samples: MCPServer) -> None:
+@pytest.mark.requirement("T-19")
+async def test_every_tool_answers_an_empty_call_or_says_what_is_missing(samples: MCPServer) -> None:
     for definition in samples.list_tools():
         result = await samples.call(definition.name, {})
         assert result.content
@@ -121,7 +81,8 @@ async def test_t_19_every_tool_answers_an_empty_call_or_says_what_is_missing(sam
 # --- when something is wrong --------------------------------------------------------------------------
 
 
-def test_t_20_the_log_counts_the_good_names_the_bad_and_the_good_are_served(
+@pytest.mark.requirement("T-20")
+def test_the_log_counts_the_good_names_the_bad_and_the_good_are_served(
     server: MCPServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, logger="toolcrib"):
@@ -131,7 +92,8 @@ def test_t_20_the_log_counts_the_good_names_the_bad_and_the_good_are_served(
     assert [definition.name for definition in server.list_tools()] == ["good", "fine"]
 
 
-def test_t_21_a_tool_that_does_not_appear_is_explained(server: MCPServer, tmp_path: Path) -> None:
+@pytest.mark.requirement("T-21")
+def test_a_tool_that_does_not_appear_is_explained(server: MCPServer, tmp_path: Path) -> None:
     text = "from toolcrib import tool\n@tool\ndef found(): ...\n"
     write(tmp_path, {"added.py": text, "unmarked.py": "def lost(): ...", "failing.py": "1 / 0"})
     assert collect(tmp_path / "unmarked.py").findings[0].message == "1 function found, none marked"
@@ -142,7 +104,8 @@ def test_t_21_a_tool_that_does_not_appear_is_explained(server: MCPServer, tmp_pa
     assert (finding.code, finding.tool) == ("invalid-schema", "invalid")
 
 
-async def test_t_22_a_tool_that_is_listed_can_be_called(server: MCPServer) -> None:
+@pytest.mark.requirement("T-22")
+async def test_a_tool_that_is_listed_can_be_called(server: MCPServer) -> None:
     definitions = [{"name": "helo_world", "schema": HELLO}, {"name": "hello", "schema": HELLO}]
     report = server.add(definitions, handlers={"hello_world": handle_hello, "hello": handle_hello})
     assert [(finding.tool, "handler" in finding.message.lower()) for finding in report.errors] == [
@@ -159,7 +122,8 @@ async def test_t_22_a_tool_that_is_listed_can_be_called(server: MCPServer) -> No
     assert (await server.call("failing")).is_error
 
 
-def test_t_24_t_25_advice_on_names_descriptions_and_parameters_is_given() -> None:
+@pytest.mark.requirement("T-24", "T-25")
+def test_advice_on_names_descriptions_and_parameters_is_given() -> None:
     def DoStuff(value, mode: str = "fast") -> None:
         """Things."""
 
@@ -178,7 +142,8 @@ def test_t_24_t_25_advice_on_names_descriptions_and_parameters_is_given() -> Non
     assert codes[1] == set()
 
 
-async def test_t_26_errors_are_graceful_and_clear_from_discovery_to_execution(server: MCPServer) -> None:
+@pytest.mark.requirement("T-26")
+async def test_errors_are_graceful_and_clear_from_discovery_to_execution(server: MCPServer) -> None:
     report = server.add(
         {"math_add": {**sample_entry(), "schema": ADD, "handler": handle_add}, "broken": {"schema": 5}}
     )
@@ -193,7 +158,8 @@ async def test_t_26_errors_are_graceful_and_clear_from_discovery_to_execution(se
         assert said in result.text
 
 
-async def test_t_27_security_error_handling_debugging_and_state_are_covered() -> None:
+@pytest.mark.requirement("T-27")
+async def test_security_error_handling_debugging_and_state_are_covered() -> None:
     server = MCPServer(core_engine={"orders": 3})
 
     @server.tool

@@ -29,8 +29,9 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
         yield found
 
 
+@pytest.mark.requirement("T-05")
 @pytest.mark.parametrize("protocol", ERAS)
-async def test_t_05_the_list_handler_logs_the_request_the_count_and_each_tool(
+async def test_the_list_handler_logs_the_request_the_count_and_each_tool(
     protocol: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = MCPServer("tutorial")
@@ -44,8 +45,9 @@ async def test_t_05_the_list_handler_logs_the_request_the_count_and_each_tool(
     assert [record.levelname for record in records] == ["INFO"] + 5 * ["DEBUG"]
 
 
+@pytest.mark.requirement("T-06")
 @pytest.mark.parametrize("protocol", ERAS)
-async def test_t_06_the_call_handler_logs_the_name_and_the_names_of_the_arguments(
+async def test_the_call_handler_logs_the_name_and_the_names_of_the_arguments(
     protocol: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = MCPServer("tutorial")
@@ -61,7 +63,8 @@ async def test_t_06_the_call_handler_logs_the_name_and_the_names_of_the_argument
     assert "my password" not in caplog.text
 
 
-async def test_t_06_x_30_the_values_are_logged_where_that_is_configured(
+@pytest.mark.requirement("T-06", "X-30")
+async def test_the_values_are_logged_where_that_is_configured(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     server = MCPServer("tutorial", log_arguments=True)
@@ -72,7 +75,8 @@ async def test_t_06_x_30_the_values_are_logged_where_that_is_configured(
     assert 'Arguments: {"a": 10, "b": 5}' in caplog.messages
 
 
-def test_t_05_t_06_x_30_the_log_goes_to_stderr_with_the_time(serving: Serving) -> None:
+@pytest.mark.requirement("T-05", "T-06", "X-30")
+def test_the_log_goes_to_stderr_with_the_time(serving: Serving) -> None:
     serving.names()
     assert serving.call("echo", message="my password") == "Echo: my password"
     serving.wait_for("Arguments: message")
@@ -85,7 +89,8 @@ def test_t_05_t_06_x_30_the_log_goes_to_stderr_with_the_time(serving: Serving) -
     assert "my password" not in serving.errors
 
 
-def test_t_08_a_client_lists_reads_the_schemas_and_can_use_every_tool(serving: Serving) -> None:
+@pytest.mark.requirement("T-08")
+def test_a_client_lists_reads_the_schemas_and_can_use_every_tool(serving: Serving) -> None:
     listed = serving.ask("tools/list")["tools"]
     assert [tool["name"] for tool in listed] == [line.split(":")[0][3:] for line in LISTED[1:]]
     given = {"string": "text", "number": 2, "boolean": True}

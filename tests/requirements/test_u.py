@@ -29,7 +29,8 @@ def server() -> MCPServer:
     return MCPServer("github-tools")
 
 
-async def test_u_01_tools_are_discovered_parsed_described_and_registered_before_any_call(
+@pytest.mark.requirement("U-01")
+async def test_tools_are_discovered_parsed_described_and_registered_before_any_call(
     server: MCPServer,
 ) -> None:
     server.add(GitHubApp())
@@ -43,7 +44,8 @@ async def test_u_01_tools_are_discovered_parsed_described_and_registered_before_
     assert result.structured_content == {"number": 7, "title": "a", "body": "b", "labels": None}
 
 
-def test_u_02_the_actors_do_step_by_step_what_the_server_does_at_once(server: MCPServer) -> None:
+@pytest.mark.requirement("U-02")
+def test_the_actors_do_step_by_step_what_the_server_does_at_once(server: MCPServer) -> None:
     registry = ToolRegistry()
     for function in GitHubApp().list_tools():
         tool = Tool.from_function(function)
@@ -53,7 +55,8 @@ def test_u_02_the_actors_do_step_by_step_what_the_server_does_at_once(server: MC
     assert [tool.definition for tool in registry] == server.list_tools()
 
 
-def test_u_03_a_tool_carries_name_description_schema_and_callable() -> None:
+@pytest.mark.requirement("U-03")
+def test_a_tool_carries_name_description_schema_and_callable() -> None:
     app = GitHubApp()
     tool = Tool.from_function(app.create_issue)
     assert tool.name == tool.definition.name == "create_issue"
@@ -62,13 +65,15 @@ def test_u_03_a_tool_carries_name_description_schema_and_callable() -> None:
     assert tool.handler(title="a", body="b")["number"] == 7
 
 
-def test_u_04_one_server_hosts_the_five_tools_of_two_applications(server: MCPServer) -> None:
+@pytest.mark.requirement("U-04")
+def test_one_server_hosts_the_five_tools_of_two_applications(server: MCPServer) -> None:
     report = server.add(GitHubApp(), SlackApp())
     assert report.ok
     assert len(server.registry) == 5
 
 
-def test_u_05_an_application_lists_bound_methods_whose_self_is_never_published() -> None:
+@pytest.mark.requirement("U-05")
+def test_an_application_lists_bound_methods_whose_self_is_never_published() -> None:
     app = GitHubApp()
     assert isinstance(app, APIApplication)
     assert all(callable(tool) for tool in app.list_tools())
@@ -76,7 +81,8 @@ def test_u_05_an_application_lists_bound_methods_whose_self_is_never_published()
         assert "self" not in definition_of(method)["inputSchema"]["properties"]
 
 
-def test_u_23_a_fresh_name_is_stored(server: MCPServer) -> None:
+@pytest.mark.requirement("U-23")
+def test_a_fresh_name_is_stored(server: MCPServer) -> None:
     registry = ToolRegistry()
     tool = registry.add(create_issue)
     assert registry.get("create_issue") is tool
@@ -84,7 +90,8 @@ def test_u_23_a_fresh_name_is_stored(server: MCPServer) -> None:
     assert server._tools == {"create_issue": create_issue}
 
 
-def test_u_24_a_taken_name_is_an_error_that_says_where_both_are(server: MCPServer) -> None:
+@pytest.mark.requirement("U-24")
+def test_a_taken_name_is_an_error_that_says_where_both_are(server: MCPServer) -> None:
     registry = ToolRegistry()
     registry.add(create_issue)
     with pytest.raises(ToolAlreadyExistsError, match="Tool 'create_issue' already registered") as caught:
@@ -94,7 +101,8 @@ def test_u_24_a_taken_name_is_an_error_that_says_where_both_are(server: MCPServe
     assert len(registry) == 1
 
 
-async def test_u_25_the_same_name_in_two_applications_is_told_apart_by_namespaces(server: MCPServer) -> None:
+@pytest.mark.requirement("U-25")
+async def test_the_same_name_in_two_applications_is_told_apart_by_namespaces(server: MCPServer) -> None:
     server.add(GitHubApp(), namespace="github")
     server.add(JiraApp(), namespace="jira")
     names = [tool.name for tool in server.registry]
@@ -103,7 +111,8 @@ async def test_u_25_the_same_name_in_two_applications_is_told_apart_by_namespace
     assert result.structured_content == {"title": "a"}
 
 
-def test_u_26_renaming_a_bound_method_fails_and_the_error_names_the_option_that_works(
+@pytest.mark.requirement("U-26")
+def test_renaming_a_bound_method_fails_and_the_error_names_the_option_that_works(
     server: MCPServer,
 ) -> None:
     with pytest.raises(SourceError, match="'method' object has no attribute '__name__'") as caught:
@@ -113,13 +122,15 @@ def test_u_26_renaming_a_bound_method_fails_and_the_error_names_the_option_that_
     assert [tool.name for tool in server.registry][:2] == ["github_create_issue", "github_list_issues"]
 
 
-def test_u_27_the_listing_has_name_description_and_schema_of_every_tool(server: MCPServer) -> None:
+@pytest.mark.requirement("U-27")
+def test_the_listing_has_name_description_and_schema_of_every_tool(server: MCPServer) -> None:
     server.add(WeatherApp())
     listing = {"tools": [definition.to_wire() for definition in server.list_tools()]}
     assert [without_output(tool) for tool in listing["tools"]] == [GET_WEATHER]
 
 
-async def test_u_28_the_sample_application_gets_its_data_over_http(server: MCPServer, api: API) -> None:  # noqa: F811
+@pytest.mark.requirement("U-28")
+async def test_the_sample_application_gets_its_data_over_http(server: MCPServer, api: API) -> None:  # noqa: F811
     app = WeatherApp(base_url=api.origin)
     server.add(app)
     async with server:
@@ -131,7 +142,8 @@ async def test_u_28_the_sample_application_gets_its_data_over_http(server: MCPSe
         assert app._get("/weather?q=Paris&units=metric").json()["city"] == "Paris"
 
 
-def test_u_31_the_documents_advice_is_given() -> None:
+@pytest.mark.requirement("U-31")
+def test_the_documents_advice_is_given() -> None:
     def search_repos(query, language=None):
         """Search."""
 
@@ -142,7 +154,8 @@ def test_u_31_the_documents_advice_is_given() -> None:
     assert not {finding.code for finding in inspect_tools([good]).findings} & found
 
 
-def test_u_32_the_recipe_for_debugging_finds_nothing_to_debug() -> None:
+@pytest.mark.requirement("U-32")
+def test_the_recipe_for_debugging_finds_nothing_to_debug() -> None:
     for app in (GitHubApp(), WeatherApp(), SlackApp()):
         tools = app.list_tools()
         assert all(callable(tool) for tool in tools)
@@ -151,9 +164,8 @@ def test_u_32_the_recipe_for_debugging_finds_nothing_to_debug() -> None:
             assert codes(Tool.from_function(tool)) == []
 
 
-def test_u_33_registration_shows_in_the_log_at_debug(
-    server: MCPServer, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.mark.requirement("U-33")
+def test_registration_shows_in_the_log_at_debug(server: MCPServer, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, logger="toolcrib"):
         server.add(GitHubApp())
         server.add(create_issue, name="another")
@@ -167,7 +179,8 @@ def test_u_33_registration_shows_in_the_log_at_debug(
     assert {record.name for record in events} == {"toolcrib"}
 
 
-def test_u_34_the_classes_the_document_names_are_there_under_the_names_of_this_library() -> None:
+@pytest.mark.requirement("U-34")
+def test_the_classes_the_document_names_are_there_under_the_names_of_this_library() -> None:
     for cls, names in (
         (Tool, ("from_function", "definition", "name")),
         (ToolRegistry, ("add", "get", "remove")),

@@ -71,7 +71,8 @@ def make_server(**options: Any) -> MCPServer:
     return server
 
 
-async def test_a_07_initialize_tools_list_and_tools_call_are_routed() -> None:
+@pytest.mark.requirement("A-07")
+async def test_initialize_tools_list_and_tools_call_are_routed() -> None:
     async with make_server() as server:
         wire = Wire(server, "2024-11-05")
         assert wire.opened["serverInfo"] == {"name": "documents", "version": "1.2"}
@@ -79,15 +80,17 @@ async def test_a_07_initialize_tools_list_and_tools_call_are_routed() -> None:
         assert (await wire.call("echo", {"text": "x"}))["result"]["content"][0]["text"] == "x"
 
 
+@pytest.mark.requirement("A-08")
 @pytest.mark.parametrize("version", LEGACY)
-async def test_a_08_initialize_answers_with_version_and_tools_capability(version: str) -> None:
+async def test_initialize_answers_with_version_and_tools_capability(version: str) -> None:
     async with make_server() as server:
         opened = Wire(server, version).opened
         assert opened["protocolVersion"] == version
         assert "tools" in opened["capabilities"]
 
 
-async def test_a_09_tools_list_gives_name_description_and_schema_of_every_tool() -> None:
+@pytest.mark.requirement("A-09")
+async def test_tools_list_gives_name_description_and_schema_of_every_tool() -> None:
     async with make_server() as server:
         wire = Wire(server, "2024-11-05")
         reply = await wire.send(message("tools/list", {}, id_="list"))
@@ -97,14 +100,16 @@ async def test_a_09_tools_list_gives_name_description_and_schema_of_every_tool()
         assert reply["result"]["tools"][0] == echo
 
 
+@pytest.mark.requirement("A-10")
 @pytest.mark.parametrize("version", EVERY)
-async def test_a_10_tools_call_parses_name_and_arguments_and_returns_the_result(version: str) -> None:
+async def test_tools_call_parses_name_and_arguments_and_returns_the_result(version: str) -> None:
     async with make_server() as server:
         result = (await Wire(server, version).call("add", {"a": 2, "b": 3}))["result"]
         assert (result["content"], result["isError"]) == ([{"type": "text", "text": "5"}], False)
 
 
-async def test_a_11_an_echo_comes_back_in_an_envelope_with_a_string_id() -> None:
+@pytest.mark.requirement("A-11")
+async def test_an_echo_comes_back_in_an_envelope_with_a_string_id() -> None:
     async with make_server() as server:
         wire = Wire(server, "2024-11-05")
         params = {"name": "echo", "arguments": {"text": "hello"}}
@@ -114,14 +119,16 @@ async def test_a_11_an_echo_comes_back_in_an_envelope_with_a_string_id() -> None
         assert reply["result"]["content"] == [{"type": "text", "text": "hello"}]
 
 
+@pytest.mark.requirement("A-12")
 @pytest.mark.parametrize("version", EVERY)
-async def test_a_12_an_unknown_method_is_minus_32601(version: str) -> None:
+async def test_an_unknown_method_is_minus_32601(version: str) -> None:
     async with make_server() as server:
         assert (await Wire(server, version).ask("tools/nothing"))["error"]["code"] == -32601
 
 
+@pytest.mark.requirement("A-12", "X-05")
 @pytest.mark.parametrize("version", EVERY)
-async def test_a_12_x_05_an_unknown_tool_is_minus_32602_or_what_the_setting_says(version: str) -> None:
+async def test_an_unknown_tool_is_minus_32602_or_what_the_setting_says(version: str) -> None:
     async with make_server() as server:
         error = (await Wire(server, version).call("nothing", {}))["error"]
         assert error == {"code": -32602, "message": "Unknown tool: nothing"}
@@ -133,8 +140,9 @@ async def test_a_12_x_05_an_unknown_tool_is_minus_32602_or_what_the_setting_says
         assert (await Wire(server, version).call("nothing", {}))["error"]["code"] == -32601
 
 
+@pytest.mark.requirement("A-13", "X-06")
 @pytest.mark.parametrize("version", EVERY)
-async def test_a_13_x_06_a_malformed_envelope_is_minus_32602(version: str) -> None:
+async def test_a_malformed_envelope_is_minus_32602(version: str) -> None:
     async with make_server() as server:
         wire = Wire(server, version)
         for params in (
@@ -149,23 +157,23 @@ async def test_a_13_x_06_a_malformed_envelope_is_minus_32602(version: str) -> No
             assert (await wire.ask("tools/call", **params))["error"]["code"] == -32602
 
 
+@pytest.mark.requirement("A-13", "X-06")
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18"])
 @pytest.mark.parametrize("arguments", [{}, {"text": 5}, {"text": None}, {"text": "x", "more": 1, "txet": 2}])
-async def test_a_13_x_06_bad_arguments_are_minus_32602_for_older_clients(
-    version: str, arguments: Any
-) -> None:
+async def test_bad_arguments_are_minus_32602_for_older_clients(version: str, arguments: Any) -> None:
     async with make_server() as server:
         server_error = (await Wire(server, version).call("add", arguments))["error"]
         assert server_error["code"] == -32602
         assert "'a'" in server_error["message"] or "'text'" in server_error["message"]
 
 
+@pytest.mark.requirement("G-09", "X-06")
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [({}, "'a'"), ({"a": 1}, "'b'"), ({"a": "x", "b": 1}, "'a'"), ({"a": 1, "b": []}, "'b'")],
 )
-async def test_g_09_x_06_bad_arguments_are_a_result_that_names_the_field(
+async def test_bad_arguments_are_a_result_that_names_the_field(
     version: str, arguments: Any, word: str
 ) -> None:
     async with make_server() as server:
@@ -174,8 +182,9 @@ async def test_g_09_x_06_bad_arguments_are_a_result_that_names_the_field(
         assert word in result["content"][0]["text"]
 
 
+@pytest.mark.requirement("A-14")
 @pytest.mark.parametrize("version", EVERY)
-async def test_a_14_a_tool_that_throws_is_logged_and_answered(
+async def test_a_tool_that_throws_is_logged_and_answered(
     version: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with make_server() as server:
@@ -190,7 +199,8 @@ async def test_a_14_a_tool_that_throws_is_logged_and_answered(
     assert any(record.name.startswith("toolcrib") and "fail" in record.getMessage() for record in failures)
 
 
-def test_x_30_nothing_but_mcp_reaches_standard_output() -> None:
+@pytest.mark.requirement("X-30")
+def test_nothing_but_mcp_reaches_standard_output() -> None:
     with Program("stdio") as program:
         reply = program.ask(call("modern", "noisy", {"words": "noise-of-a-tool"}))
         assert reply["result"]["content"][0]["text"] == "quiet"
@@ -198,9 +208,10 @@ def test_x_30_nothing_but_mcp_reaches_standard_output() -> None:
         assert program.errors.count("noise-of-a-tool") >= 6
 
 
+@pytest.mark.requirement("X-31")
 @pytest.mark.parametrize("version", EVERY)
 @pytest.mark.parametrize("id_", ["a", "7", "", "日本語", 0, -1, 2**60, 7])
-async def test_x_31_ids_are_echoed_unchanged(version: str, id_: Any) -> None:
+async def test_ids_are_echoed_unchanged(version: str, id_: Any) -> None:
     async with make_server() as server:
         wire = Wire(server, version)
         for method, params in (("tools/list", {}), ("tools/call", {"name": "refuse"}), ("nothing", {})):
@@ -208,8 +219,9 @@ async def test_x_31_ids_are_echoed_unchanged(version: str, id_: Any) -> None:
             assert (type(answered), answered) == (type(id_), id_)
 
 
+@pytest.mark.requirement("X-34")
 @pytest.mark.parametrize("version", EVERY)
-async def test_x_34_every_released_version_lists_and_calls(version: str) -> None:
+async def test_every_released_version_lists_and_calls(version: str) -> None:
     async with make_server() as server:
         wire = Wire(server, version)
         listed = (await wire.ask("tools/list"))["result"]
@@ -218,7 +230,8 @@ async def test_x_34_every_released_version_lists_and_calls(version: str) -> None
         assert (await wire.call("add", {"a": 1, "b": 2}))["result"]["content"][0]["text"] == "3"
 
 
-async def test_x_34_an_unknown_version_is_answered_with_the_newest_that_shakes_hands() -> None:
+@pytest.mark.requirement("X-34")
+async def test_an_unknown_version_is_answered_with_the_newest_that_shakes_hands() -> None:
     async with make_server() as server:
         for asked in ("2026-07-28", "1999-01-01", "2099-01-01", "nonsense"):
             pipe_replies: list[Any] = []
@@ -227,15 +240,17 @@ async def test_x_34_an_unknown_version_is_answered_with_the_newest_that_shakes_h
             assert pipe_replies[0]["result"]["protocolVersion"] == "2025-11-25"
 
 
-async def test_u_27_the_listing_is_tools_with_name_description_and_schema() -> None:
+@pytest.mark.requirement("U-27")
+async def test_the_listing_is_tools_with_name_description_and_schema() -> None:
     async with make_server() as server:
         listed = (await Wire(server, "2024-11-05").ask("tools/list"))["result"]
         assert set(listed) == {"tools"}
         assert all(set(tool) == {"name", "description", "inputSchema"} for tool in listed["tools"])
 
 
+@pytest.mark.requirement("G-21")
 @pytest.mark.parametrize("version", EVERY)
-async def test_g_21_lists_come_in_pages_and_a_bad_cursor_is_refused(version: str) -> None:
+async def test_lists_come_in_pages_and_a_bad_cursor_is_refused(version: str) -> None:
     async with make_server(page_size=3) as server:
         wire = Wire(server, version)
         first = (await wire.ask("tools/list"))["result"]

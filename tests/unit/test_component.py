@@ -78,6 +78,7 @@ class TestMaking:
         assert errors[0].tool == "one"
         assert errors[0].source.file
 
+    @pytest.mark.requirement("X-15")
     def test_a_schema_that_does_not_compile_is_found_by_checking(self) -> None:
         class Cursed(dict[str, Any]):
             pass
@@ -165,6 +166,7 @@ class TestChanging:
         made = Tool.from_function(add, name="plus").renamed("ns_plus")
         assert made.with_options(title="T").name == "ns_plus"
 
+    @pytest.mark.requirement("G-19")
     def test_a_schema_of_ones_own_replaces_the_made_one(self) -> None:
         def plan(day: dt.date, size: int = 1) -> None:
             """Plan."""
@@ -189,6 +191,7 @@ class TestChanging:
 
 
 class TestToolObjects:
+    @pytest.mark.requirement("A-01")
     def test_are_recognised_in_either_spelling(self) -> None:
         assert is_tool_object(Greeter())
         assert is_tool_object(Echo())
@@ -196,6 +199,7 @@ class TestToolObjects:
         assert not is_tool_object(add)
         assert isinstance(Greeter(), MCPTool)
 
+    @pytest.mark.requirement("A-01")
     def test_become_tools(self) -> None:
         made = Tool.from_object(Echo(), tags=["talk"])
         assert made.definition.to_wire() == {
@@ -247,6 +251,7 @@ class TestMark:
         assert Tool.from_function(search).name == "find"
         assert Tool.from_function(search, name="other").options.read_only
 
+    @pytest.mark.requirement("T-14")
     def test_with_a_name_a_description_and_a_schema_is_the_tutorials_decorator(self) -> None:
         @tool("hello", "Greets.", OBJECT)
         def anything(arguments: dict[str, Any]) -> str:

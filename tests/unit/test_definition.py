@@ -51,6 +51,7 @@ class TestNameRules:
     def test_strict_takes_lower_case_words(self, name: str) -> None:
         assert STRICT.check(name) == name
 
+    @pytest.mark.requirement("A-16")
     @pytest.mark.parametrize(
         "name", ["Add-Memory", "add_memory!", "addMemory", "add memory", "123_add", "add\n"]
     )
@@ -58,6 +59,7 @@ class TestNameRules:
         with pytest.raises(InvalidNameError, match=r"invalid \(must be lowercase"):
             STRICT.check(name)
 
+    @pytest.mark.requirement("X-12")
     @pytest.mark.parametrize(
         ("rule", "longest"), [(STRICT, 50), (PORTABLE, 64), (MCP, 128)], ids=lambda value: str(value)[:12]
     )
@@ -243,6 +245,7 @@ class TestChecks:
         with pytest.raises(InvalidSchemaError, match="The input schema of tool 'a' is invalid: "):
             check_input_schema({"type": "object", "properties": 5}, "a")
 
+    @pytest.mark.requirement("T-23")
     @pytest.mark.parametrize(
         ("schema", "words"),
         [
@@ -256,6 +259,7 @@ class TestChecks:
             validate_tool_schema(schema)
         validate_tool_schema(OBJECT)
 
+    @pytest.mark.requirement("T-11")
     @pytest.mark.parametrize(
         ("changes", "words"),
         [

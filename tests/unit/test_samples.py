@@ -34,6 +34,7 @@ async def error(server: MCPServer, tool: str, /, **arguments: Any) -> str:
     return result.text
 
 
+@pytest.mark.requirement("T-04")
 def test_five_tools_are_on_and_the_file_tools_off() -> None:
     server = MCPServer()
     server.add(samples)
@@ -46,6 +47,7 @@ def test_five_tools_are_on_and_the_file_tools_off() -> None:
     ]
 
 
+@pytest.mark.requirement("T-09")
 @pytest.mark.parametrize(
     ("switches", "present", "absent"),
     [
@@ -60,6 +62,7 @@ def test_groups_are_switched(switches: dict[str, bool], present: list[str], abse
     assert not any(name in server.registry for name in absent)
 
 
+@pytest.mark.requirement("T-04")
 def test_the_schemas_are_those_of_the_document(server: MCPServer) -> None:
     schemas = {tool.name: tool.input_schema for tool in server.list_tools()}
     assert schemas["hello_world"]["properties"] == {

@@ -60,11 +60,13 @@ def server() -> MCPServer:
 # --- the scenarios of the specification, under its own names ------------------------------------------
 
 
+@pytest.mark.requirement("Z-29", "Z-01")
 def test_register_tool_success_single(server: MCPServer) -> None:
     assert server.register_tool(AddMemoryTool()) is None  # type: ignore[func-returns-value]
     assert len(server._tools) == 1
 
 
+@pytest.mark.requirement("Z-30")
 def test_register_tool_success_multiple(server: MCPServer) -> None:
     for name in ("add_memory", "search_memory", "get_stats"):
         server.register_tool(a_tool(name=name))
@@ -72,6 +74,7 @@ def test_register_tool_success_multiple(server: MCPServer) -> None:
     assert list(server._tools) == ["add_memory", "search_memory", "get_stats"]
 
 
+@pytest.mark.requirement("Z-31")
 async def test_register_tool_success_complex_schema(server: MCPServer) -> None:
     schema = {
         "type": "object",
@@ -91,22 +94,26 @@ async def test_register_tool_success_complex_schema(server: MCPServer) -> None:
     assert "filter.range.from" in refused.text
 
 
+@pytest.mark.requirement("Z-32")
 def test_register_tool_name_with_underscores(server: MCPServer) -> None:
     server.register_tool(a_tool(name="search_memory_advanced"))
     assert "search_memory_advanced" in server._tools
 
 
+@pytest.mark.requirement("Z-33")
 def test_register_tool_name_boundary_length(server: MCPServer) -> None:
     server.register_tool(a_tool(name="a" * 50))
     server.register_tool(a_tool(name="b"))
     assert list(server._tools) == ["a" * 50, "b"]
 
 
+@pytest.mark.requirement("Z-34")
 def test_register_tool_empty_name(server: MCPServer) -> None:
     with pytest.raises(ValueError, match="name length must be 1-50"):
         server.register_tool(a_tool(name=""))
 
 
+@pytest.mark.requirement("Z-35")
 def test_register_tool_duplicate_name(server: MCPServer) -> None:
     first = AddMemoryTool()
     server.register_tool(first)
@@ -116,75 +123,89 @@ def test_register_tool_duplicate_name(server: MCPServer) -> None:
     assert server._tools["add_memory"] is first
 
 
+@pytest.mark.requirement("Z-36")
 @pytest.mark.parametrize("name", ["Add-Memory", "add_memory!", "addMemory", "add memory", "123_add"])
 def test_register_tool_invalid_name_pattern(server: MCPServer, name: str) -> None:
     with pytest.raises(ValueError, match=r"invalid.*lowercase"):
         server.register_tool(a_tool(name=name))
 
 
+@pytest.mark.requirement("Z-37")
 def test_register_tool_name_too_long(server: MCPServer) -> None:
     with pytest.raises(ValueError, match="1-50 chars, got 51"):
         server.register_tool(a_tool(name="a" * 51))
 
 
+@pytest.mark.requirement("Z-38")
 def test_register_tool_description_too_short(server: MCPServer) -> None:
     with pytest.raises(ValueError, match="min 10 chars"):
         server.register_tool(a_tool(description="x" * 9))
     server.register_tool(a_tool(description="x" * 10))
 
 
+@pytest.mark.requirement("Z-39")
 def test_register_tool_description_too_long(server: MCPServer) -> None:
     with pytest.raises(ValueError, match="max 500 chars"):
         server.register_tool(a_tool(description="x" * 501))
     server.register_tool(a_tool(description="x" * 500))
 
 
+@pytest.mark.requirement("Z-40")
 def test_register_tool_missing_name(server: MCPServer) -> None:
     with pytest.raises(TypeError, match="must have 'name' and 'description'"):
         server.register_tool(a_tool(name=...))
 
 
+@pytest.mark.requirement("Z-41")
 def test_register_tool_missing_input_schema(server: MCPServer) -> None:
     with pytest.raises(TypeError, match="must have 'input_schema'"):
         server.register_tool(a_tool(input_schema=...))
 
 
+@pytest.mark.requirement("Z-42")
 def test_register_tool_name_wrong_type(server: MCPServer) -> None:
     with pytest.raises(ValueError, match="must be string"):
         server.register_tool(a_tool(name=123))
 
 
+@pytest.mark.requirement("Z-43")
 def test_register_tool_schema_not_object(server: MCPServer) -> None:
     with pytest.raises(ValueError, match="type='object'"):
         server.register_tool(a_tool(input_schema={"type": "array", "items": {}}))
 
 
+@pytest.mark.requirement("Z-44")
 def test_register_tool_schema_missing_properties(server: MCPServer) -> None:
     with pytest.raises(ValueError, match="'properties' field"):
         server.register_tool(a_tool(input_schema={"type": "object"}))
 
 
+@pytest.mark.requirement("Z-45")
 def test_register_tool_schema_not_dict(server: MCPServer) -> None:
     with pytest.raises(ValueError, match="must be dict"):
         server.register_tool(a_tool(input_schema="invalid"))
 
 
+@pytest.mark.requirement("Z-46")
 def test_register_tool_execute_not_async(server: MCPServer) -> None:
     with pytest.raises(ValueError, match="must be async"):
         server.register_tool(a_tool(execute=lambda arguments: {}))
 
 
+@pytest.mark.requirement("Z-47")
 def test_register_tool_missing_execute(server: MCPServer) -> None:
     with pytest.raises(ValueError, match="callable 'execute'"):
         server.register_tool(a_tool(execute=...))
 
 
+@pytest.mark.requirement("Z-48")
 def test_register_tool_after_server_started(server: MCPServer) -> None:
     server._running = True
     with pytest.raises(RuntimeError, match="after server has started"):
         server.register_tool(AddMemoryTool())
 
 
+@pytest.mark.requirement("Z-49")
 async def test_register_tool_appears_in_tools_dict(server: MCPServer) -> None:
     tool = AddMemoryTool()
     server.register_tool(tool)
@@ -193,12 +214,14 @@ async def test_register_tool_appears_in_tools_dict(server: MCPServer) -> None:
     assert (await server.call("add_memory", {"text": "hi"})).text == "hi"
 
 
+@pytest.mark.requirement("Z-50")
 def test_register_tool_increments_count(server: MCPServer) -> None:
     for count in range(1, 11):
         server.register_tool(a_tool(name=f"tool_{count}"))
         assert len(server._tools) == count
 
 
+@pytest.mark.requirement("Z-51", "Z-20")
 def test_register_tool_logs_registration(server: MCPServer, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="toolcrib"):
         server.register_tool(AddMemoryTool())
@@ -245,6 +268,8 @@ MESSAGES: list[tuple[dict[str, Any], type[Exception], str]] = [
 ]
 
 
+@pytest.mark.requirement("Z-03", "Z-04", "Z-05", "Z-10", "Z-11", "Z-12", "Z-13", "Z-14", "Z-15", "Z-16")
+@pytest.mark.requirement("Z-17", "Z-18", "Z-21", "X-10", "X-11")
 @pytest.mark.parametrize(("wrong", "kind", "message"), MESSAGES, ids=[message for _, _, message in MESSAGES])
 def test_every_refusal_has_its_words_and_its_type_and_changes_nothing(
     server: MCPServer,
@@ -277,6 +302,7 @@ STEPS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.requirement("Z-07")
 @pytest.mark.parametrize("step", range(len(STEPS) - 1))
 def test_of_two_faults_the_one_that_is_checked_first_is_told(server: MCPServer, step: int) -> None:
     server.register_tool(a_tool(name="taken"))
@@ -294,6 +320,7 @@ def test_the_servers_state_is_looked_at_before_the_tool(server: MCPServer) -> No
         server.register_tool(object())  # type: ignore[arg-type]
 
 
+@pytest.mark.requirement("Z-09")
 async def test_a_server_that_shuts_down_says_so(server: MCPServer) -> None:
     await server.start()
     await server.stop()
@@ -308,6 +335,7 @@ def test_a_name_must_match_from_end_to_end(server: MCPServer, name: str) -> None
     assert not server._tools
 
 
+@pytest.mark.requirement("Z-55")
 def test_a_schema_is_really_checked(server: MCPServer) -> None:
     wrong = {"type": "object", "properties": {"a": {"type": "strin"}}}
     with pytest.raises(InvalidSchemaError, match="invalid"):
@@ -346,6 +374,7 @@ def test_a_tool_with_a_version_leaves_room_for_one_without(server: MCPServer) ->
         server.register_tool(AddMemoryTool())
 
 
+@pytest.mark.requirement("Z-23")
 def test_register_all_tools_registers_in_order_and_ends_at_the_first_refusal(server: MCPServer) -> None:
     tools = [a_tool(name="first"), a_tool(name="second"), a_tool(name="Third"), a_tool(name="fourth")]
     with pytest.raises(InvalidNameError):

@@ -63,6 +63,7 @@ def test_add_returns_what_is_registered_under_its_name_here(tools: ToolRegistry)
     assert tool.name == "echo"
 
 
+@pytest.mark.requirement("X-03")
 def test_a_duplicate_is_refused_and_carries_both_places(tools: ToolRegistry) -> None:
     first, second = named("echo"), named("ECHO")
     tools.add(first)
@@ -72,12 +73,14 @@ def test_a_duplicate_is_refused_and_carries_both_places(tools: ToolRegistry) -> 
     assert tools.get_all() == [first]
 
 
+@pytest.mark.requirement("A-03")
 def test_keep_keeps_the_first_and_changes_nothing(heard: list[Change], tools: ToolRegistry) -> None:
     first = tools.add(named("echo"))
     assert tools.add(named("echo"), on_duplicate="keep") is first
     assert (len(heard), tools.revision) == (1, 1)
 
 
+@pytest.mark.requirement("X-03")
 def test_replace_as_a_policy_puts_the_second_in_the_place_of_the_first(heard: list[Change]) -> None:
     tools = ToolRegistry(on_duplicate="replace")
     tools.subscribe(heard.append)
@@ -152,6 +155,7 @@ def test_an_eager_registry_builds_what_it_takes(tools: ToolRegistry) -> None:
 # --- many at once -------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("A-04", "G-08", "X-25")
 def test_a_batch_registers_the_good_and_reports_the_bad(tools: ToolRegistry, heard: list[Change]) -> None:
     report = tools.add_all(iter([named("one"), 5, named("bad name"), named("two"), named("ONE")]))
     assert names(tools) == [tool.name for tool in report.registered] == ["one", "two"]
@@ -221,6 +225,7 @@ def test_a_generator_that_fails_changes_nothing(tools: ToolRegistry) -> None:
     assert state(tools) == (0, [], [], 0)
 
 
+@pytest.mark.requirement("G-08", "X-25")
 @pytest.mark.parametrize("wrong", [named("bad name"), broken(), named("held"), 5], ids=str)
 def test_a_strict_batch_is_all_or_nothing(
     tools: ToolRegistry, heard: list[Change], caplog: pytest.LogCaptureFixture, wrong: Any

@@ -182,6 +182,7 @@ def test_check_speaks_of_everything_in_order(tools: ToolRegistry) -> None:
 # --- reading ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("A-05")
 def test_one_way_to_look_up_raises_and_the_other_does_not(tools: ToolRegistry) -> None:
     one = tools.add(named("one"))
     assert tools.get("one") is tools.try_get("one") is one
@@ -190,6 +191,7 @@ def test_one_way_to_look_up_raises_and_the_other_does_not(tools: ToolRegistry) -
         tools.get("two")
 
 
+@pytest.mark.requirement("A-06")
 def test_length_membership_and_iteration_agree(tools: ToolRegistry) -> None:
     tools.add_all(
         [named("one"), named("two", enabled=False), named("three", version="1"), named("three", version="2")]

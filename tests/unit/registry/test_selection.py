@@ -36,6 +36,7 @@ def names(include: list[str], exclude: list[str] | None = None) -> list[str]:
     return [tool.name for tool in select(TOOLS, include, exclude or [])]
 
 
+@pytest.mark.requirement("G-05", "X-28")
 @pytest.mark.parametrize(
     ("selector", "expected"),
     [
@@ -63,6 +64,7 @@ def test_without_selectors_everything_is_chosen() -> None:
     assert select(TOOLS) == TOOLS
 
 
+@pytest.mark.requirement("G-05")
 def test_includes_add_up_in_the_order_of_the_tools_and_excluding_wins() -> None:
     assert names(["jira_*", "github_*"]) == ["github_create_issue", "github_list_issues", "jira_list"]
     assert names(["github_*", "jira_*"], ["tag:read-only"]) == ["github_create_issue"]

@@ -51,6 +51,7 @@ GITHUB = {
 
 
 class TestAnyDialect:
+    @pytest.mark.requirement("U-06", "U-07", "G-02")
     @pytest.mark.parametrize("style", GITHUB)
     def test_the_same_function_reads_the_same_in_each(self, style: str) -> None:
         docs = parse_docstring(GITHUB[style])
@@ -91,6 +92,7 @@ class TestAnyDialect:
 
 
 class TestDescription:
+    @pytest.mark.requirement("U-21", "X-20")
     @pytest.mark.parametrize(
         ("text", "description"),
         [
@@ -137,6 +139,7 @@ class TestDescription:
     def test_lists_and_labels_are_not_joined_to_the_sentence(self, line: str) -> None:
         assert parse_docstring(f"Do\n{line}\nmore.").description == f"Do\n{line}\nmore."
 
+    @pytest.mark.requirement("X-20")
     def test_everything_that_describes_no_parameter_stays_in_its_place(self) -> None:
         docs = parse_docstring(
             """Sum.

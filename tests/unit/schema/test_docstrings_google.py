@@ -16,6 +16,7 @@ def types_of(text: str) -> dict[str, str | None]:
 
 
 class TestGoogle:
+    @pytest.mark.requirement("U-08")
     @pytest.mark.parametrize(
         "header", ["Args", "Arguments", "Parameters", "Params", "Keyword Args", "Other Parameters", "args"]
     )
@@ -57,6 +58,7 @@ class TestGoogle:
     def test_a_parameter_may_be_called_like_a_section(self, name: str) -> None:
         assert params_of(f"Do.\n\nArgs:\n    x: The x.\n    {name}: Some.") == {"x": "The x.", name: "Some."}
 
+    @pytest.mark.requirement("U-22")
     def test_colons_and_quotes_survive_as_they_are(self) -> None:
         text = 'City name (e.g., "London",  "New York"): see http://x.org/a?b=c: it\'s {"a": 1}'
         assert params_of(f"Do.\n\nArgs:\n    city: {text}") == {"city": text}

@@ -16,6 +16,7 @@ def types_of(text: str) -> dict[str, str | None]:
 
 
 class TestNumpy:
+    @pytest.mark.requirement("U-09")
     def test_entries_name_type_and_words(self) -> None:
         text = """Do.
 
@@ -156,6 +157,7 @@ class TestNumpy:
 
 
 class TestRest:
+    @pytest.mark.requirement("U-10")
     def test_fields_name_type_and_words(self) -> None:
         docs = parse_docstring(
             """Do.

@@ -31,6 +31,7 @@ def properties(function: Any, **options: Any) -> Any:
 
 
 class TestParameters:
+    @pytest.mark.requirement("U-20")
     def test_of_every_kind_are_published_and_called(self) -> None:
         def mixed(first, /, second: int = 2, *, third: str) -> str:
             return f"{first}{second}{third}"
@@ -256,6 +257,7 @@ class TestFieldDefaults:
 
 
 class TestTypesFromTheDocstring:
+    @pytest.mark.requirement("X-17")
     def test_stand_in_for_missing_hints(self) -> None:
         def search(query, limit=10, exact=False, mode=None, other=3):
             """Search.

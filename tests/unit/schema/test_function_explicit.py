@@ -35,6 +35,7 @@ class TestSchema:
             "inputSchema": GREETING,
         }
 
+    @pytest.mark.requirement("T-02")
     def test_is_enforced(self) -> None:
         tool = handler_tool(lambda arguments: "")
         with pytest.raises(InvalidArgumentsError, match="'name': expected a length of at most 5"):

@@ -59,6 +59,7 @@ class DatedByPydantic(BaseModel):
 
 
 class TestPlainTypes:
+    @pytest.mark.requirement("U-11")
     @pytest.mark.parametrize(
         ("hint", "schema"),
         [
@@ -196,6 +197,7 @@ class TestPlainTypes:
 
 
 class TestContainers:
+    @pytest.mark.requirement("U-12", "U-13")
     @pytest.mark.parametrize(
         ("hint", "schema", "sent", "made"),
         [

@@ -86,6 +86,7 @@ def test_none_is_an_empty_result() -> None:
     assert finish(None).to_json() == {"content": [], "isError": False}
 
 
+@pytest.mark.requirement("X-24")
 @pytest.mark.parametrize(
     ("value", "plain", "text"),
     [

@@ -206,6 +206,7 @@ async def test_a_switch_of_the_server_that_never_fits_is_told_at_the_start(
 # --- using --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("T-07")
 async def test_an_unknown_tool_raises_and_the_rest_is_in_the_result(server: MCPServer) -> None:
     server.add(add)
     assert (await server.call("add", {"a": 1, "b": 2})).structured_content == 3
@@ -261,6 +262,7 @@ async def test_a_server_describes_itself_in_figures(server: MCPServer) -> None:
     assert facts["uptime_s"] >= 0
 
 
+@pytest.mark.requirement("T-12")
 def test_listing_leaves_out_what_cannot_be_built(server: MCPServer, caplog: pytest.LogCaptureFixture) -> None:
     server.add(named("good"), broken(), named("better"))
     for _ in range(2):
@@ -271,6 +273,7 @@ def test_listing_leaves_out_what_cannot_be_built(server: MCPServer, caplog: pyte
 # --- sealed and dynamic -------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("A-15", "X-09")
 async def test_a_running_server_is_sealed_and_its_broken_tools_are_not_published(
     server: MCPServer, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -294,6 +297,7 @@ async def test_a_running_server_is_sealed_and_its_broken_tools_are_not_published
             write_()
 
 
+@pytest.mark.requirement("X-09")
 async def test_a_dynamic_server_changes_while_it_runs_and_builds_at_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -30,6 +30,7 @@ def _forget() -> Iterator[None]:
         yield
 
 
+@pytest.mark.requirement("X-37")
 def test_run_blocks_until_the_transport_has_ended(server: MCPServer) -> None:
     seen: list[tuple[bool, str]] = []
 
@@ -50,6 +51,7 @@ def test_what_goes_wrong_while_it_runs_has_no_context_of_ours(server: MCPServer)
     assert caught.value.__context__ is None
 
 
+@pytest.mark.requirement("X-37")
 async def test_where_a_loop_runs_run_is_awaited(server: MCPServer) -> None:
     running = server.run("memory")
     assert inspect.isawaitable(running)

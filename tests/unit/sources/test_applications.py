@@ -92,6 +92,7 @@ def test_an_integration_gives_its_credentials(
     assert app.get("/echo")["headers"].get("authorization") == header
 
 
+@pytest.mark.requirement("X-35")
 @pytest.mark.parametrize("verb", ["get", "post", "put", "patch", "delete"])
 async def test_every_verb_comes_in_four_kinds(api: API, verb: str) -> None:
     app = APIApplication(api.origin)

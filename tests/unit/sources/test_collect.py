@@ -275,6 +275,7 @@ async def handle(arguments: dict[str, Any]) -> str:
     return "done"
 
 
+@pytest.mark.requirement("T-16")
 def test_tables_and_their_handlers_become_tools() -> None:
     assert found({"x": {"description": "Do x.", "schema": SCHEMA, "handler": handle}}) == ["x"]
     assert found([{"name": "y", "schema": SCHEMA}], handlers={"y": handle}) == ["y"]

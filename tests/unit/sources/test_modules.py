@@ -37,6 +37,7 @@ def described(found: ModuleContent) -> list[str]:
     return [getattr(thing, "__name__", type(thing).__name__) for thing in found.objects]
 
 
+@pytest.mark.requirement("A-19")
 def test_marked_functions_are_found_in_the_order_they_are_written(tmp_path: Path) -> None:
     found = found_in(
         tmp_path,

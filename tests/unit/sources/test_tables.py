@@ -51,6 +51,7 @@ def test_a_table_by_name_a_list_and_one_definition_say_the_same() -> None:
         assert read.findings == []
 
 
+@pytest.mark.requirement("T-10")
 def test_options_are_options_and_the_rest_is_metadata() -> None:
     entry = {
         "name": "x",
