@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import (
     TYPE_CHECKING,
@@ -258,7 +258,7 @@ class Component:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What building found that is worth mentioning."""
-        return tuple((self._built or self._build_once())[1].findings)
+        return (self._built or self._build_once())[1].findings
 
     def check(self) -> Self:
         """Build everything, validators included, and raise DefinitionError where something is wrong."""
@@ -305,7 +305,7 @@ class Component:
             if self.options.changes_arguments:
                 from toolcrib.schema.injection import bind_arguments  # few tools need it
 
-                parts.arguments = bind_arguments(parts.arguments, self.options)
+                parts = replace(parts, arguments=bind_arguments(parts.arguments, self.options))
             definition = self._define(parts)
             _check_texts(definition, self.kind)
         except DefinitionError as error:

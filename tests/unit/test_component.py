@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+from dataclasses import replace
 from typing import Any, LiteralString, NewType
 
 import pytest
@@ -12,6 +13,8 @@ from tests.support.definitions.hints import received_by
 from toolcrib import DefinitionError, MCPServer, MCPTool, Tool, ToolOptions, tool
 from toolcrib.component import is_marked, is_tool_object, marked_options, read_tool_object
 from toolcrib.errors import InvalidSchemaError, InvalidSignatureError, InvalidToolError
+from toolcrib.schema.function import ToolParts, build_function
+from toolcrib.schema.parameters import HandlerInfo, inspect_handler
 
 OBJECT: dict[str, Any] = {"type": "object", "properties": {}}
 
@@ -80,11 +83,11 @@ class TestMaking:
 
     @pytest.mark.requirement("X-15")
     def test_a_schema_that_does_not_compile_is_found_by_checking(self) -> None:
-        class Cursed(dict[str, Any]):
-            pass
+        def build(info: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
+            parts = build_function(info, name, options)
+            return replace(parts, arguments=replace(parts.arguments, schema={"type": "nonsense"}))
 
-        made = Tool.from_function(add)
-        made.arguments.schema = Cursed(type="nonsense")
+        made = Tool(inspect_handler(add, "add"), "add", ToolOptions(), build, add)
         with pytest.raises(InvalidSchemaError) as caught:
             made.check()
         assert (caught.value.tool, caught.value.source) == ("add", made.source)
@@ -92,7 +95,7 @@ class TestMaking:
     def test_examining_compiles_what_may_be_wrong_and_nothing_else(self) -> None:
         plain = Tool.from_function(add)
         assert plain.check_definition() is plain
-        assert plain.arguments._compiled is None
+        assert "_compiled" not in vars(plain.arguments)
         stated = Tool.from_function(add, output_schema={"type": "integer", "minimum": 0})
         assert stated.check_definition().results._validator is not None
 

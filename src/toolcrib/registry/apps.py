@@ -88,7 +88,7 @@ def make_app(uri: str, page: str | Path, fields: AppFields, caller: Location) ->
         contents = {"uri": uri, "mimeType": MIME_TYPE, "text": text}
         return {"contents": [contents | ({"_meta": {"ui": meta}} if meta else {})]}
 
-    info = HandlerInfo(read)
+    info = HandlerInfo(read, "resource")
     info.source = source
     made = App(info, uri, _options(fields, reader is not None), page)
     made.display_name = fields.get("name") or uri.rpartition("/")[2] or uri

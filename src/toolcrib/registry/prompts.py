@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from functools import partial
 from typing import Any, cast
 
 from toolcrib.component import Component
@@ -16,7 +15,7 @@ from toolcrib.content import MEDIA, ROLES, Block, Message, RelayedResult, Result
 from toolcrib.errors import InvalidToolError
 from toolcrib.options import OptionFields, ToolOptions, check_option_names
 from toolcrib.registry.completion import Completers
-from toolcrib.registry.resources import FeatureFields, build_feature, check_fields
+from toolcrib.registry.resources import FeatureFields, check_fields
 from toolcrib.schema.function import ToolParts
 from toolcrib.schema.parameters import HandlerInfo, check_parameters, inspect_handler, name_of
 from toolcrib.schema.pydantic_types import to_plain
@@ -37,7 +36,7 @@ class Prompt(Component):
     __slots__ = ("completers",)
 
     def __init__(self, info: HandlerInfo, name: str, options: ToolOptions, origin: Any) -> None:
-        super().__init__(info, name, options, partial(build_feature, "prompt"), origin)
+        super().__init__(info, name, options, "function", origin)
         self.completers: Completers = {}
 
     def _make_results(self, parts: ToolParts) -> ToolResults:

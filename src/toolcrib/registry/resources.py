@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
-from toolcrib.component import Component, FolderFile, Kind, Tool
+from toolcrib.component import Component, FolderFile, Tool
 from toolcrib.content import MEDIA, ROLES, Block, File, Link, RelayedResult, Result, encode_contents
 from toolcrib.errors import Finding, InvalidToolError, Location
 from toolcrib.names import URI, check_text
@@ -25,7 +25,7 @@ from toolcrib.registry.completion import TIMEOUT_S, Completers
 from toolcrib.registry.index import Snapshot, VersionGroup
 from toolcrib.registry.registry import ToolRegistry
 from toolcrib.registry.uri_template import URITemplate, is_template, screen
-from toolcrib.schema.function import ToolParts, build_function
+from toolcrib.schema.function import ToolParts
 from toolcrib.schema.parameters import HandlerInfo, check_parameters, inspect_handler, name_of
 from toolcrib.schema.result import ToolResults
 from toolcrib.validation import codec
@@ -99,7 +99,7 @@ class Resource(Component):
     )
 
     def __init__(self, info: HandlerInfo, uri: str, options: ToolOptions, origin: Any) -> None:
-        super().__init__(info, uri, options, partial(build_feature, "resource"), origin)
+        super().__init__(info, uri, options, "function", origin)
         self.display_name = uri
         self.template: URITemplate | None = None
         self.folder: Folder | None = None
@@ -204,14 +204,6 @@ def check_fields(fields: Mapping[str, Any], name: Any) -> None:
             raise InvalidToolError(text, tool=owner, hint=f"such as {option}={example}")
 
 
-def build_feature(kind: Kind, info: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
-    """Return the parts of a resource or a prompt, which have no output schema."""
-    parts = build_function(info, name, options)
-    parts.arguments.kind = kind
-    parts.drop_output_schema()
-    return parts
-
-
 # --- making resources ----------------------------------------------------------------------------------
 
 
@@ -272,7 +264,9 @@ def _names_file(text: str) -> bool:
 
 
 def _static(uri: str, read: Callable[[], Any], fields: ResourceFields) -> Resource:
-    made = _configure(Resource(HandlerInfo(read), uri, _options(fields, run="inline"), read), fields)
+    made = _configure(
+        Resource(HandlerInfo(read, "resource"), uri, _options(fields, run="inline"), read), fields
+    )
     made.is_static = True
     made.display_name = fields.get("name") or uri.rstrip("/").rpartition("/")[2] or uri
     if made.options.description:

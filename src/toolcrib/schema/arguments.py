@@ -8,7 +8,9 @@ schema, repair common mistakes of models and check again (`check`); then convert
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
+from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -66,17 +68,17 @@ class _Compiled(NamedTuple):
     limits: list[tuple[str, Limit]]
     is_identity: bool
     """Plain arguments are passed on as they are."""
-    hidden_defaults: dict[str, Any]
     is_surely_valid: Callable[[Any], bool] | None
     """A check of plain arguments that is true only where nothing else has to be checked."""
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ToolArguments:
     """Checks the arguments of one tool and makes them the parameters of its handler.
 
-    Names are those of the published schema; `parameters` maps them to the parameters that are called
-    otherwise.
+    Made once, when the tool is built. What only calls need is made at the first call: most tools of a large
+    catalog are never called. Names are those of the published schema; `parameters` maps them to the
+    parameters that are called otherwise.
     """
 
     name: str
@@ -105,6 +107,8 @@ class ToolArguments:
     """The parameter that gets the server."""
     whole: str | None = None
     """The parameter that gets all arguments in one dict."""
+    bound: Mapping[str, Any] = field(default_factory=dict)
+    """Further members of that dict."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Defaults by parameter."""
     field_defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -115,11 +119,6 @@ class ToolArguments:
     """Another library converts these again, so that the value which the handler gets is not known."""
     withheld: frozenset[str] = _NO_NAMES
     """Names that were bound, hidden or renamed: refused also where the schema allows further names."""
-
-    _compiled: _Compiled | None = field(default=None, init=False)
-    _loaders: dict[str, Convert] | None = field(default=None, init=False)
-    _changing: frozenset[str] | None = field(default=None, init=False)
-    _user_code: frozenset[str] | None = field(default=None, init=False)
 
     def decode_texts(self, texts: Mapping[str, Any]) -> dict[str, Any]:
         """Return arguments that came as texts, with plain integers decoded: `check` decodes all others, at
@@ -136,43 +135,32 @@ class ToolArguments:
             for name, text in texts.items()
         }
 
-    def add_null(self, name: str, is_none: bool) -> None:
-        """Accept an explicit null, which means None or that the argument was left out."""
-        if is_none:
-            self.nullable |= {name}
-        else:
-            self.optional |= {name}
-
     @property
     def validator(self) -> Validator:
-        return (self._compiled or self._compile()).validator
+        return self._compiled.validator
 
-    @property
+    @cached_property
     def loaders(self) -> dict[str, Convert]:
-        """The loaders of the arguments that are converted. Built at first use, like everything that only
-        calls need: most tools of a large catalog are never called."""
-        if self._loaders is None:
-            build = build_lenient_loader if self.is_lenient else build_loader
-            found = ((name, build(shape)) for name, shape in self.shapes.items())
-            self._loaders = {name: load for name, load in found if load is not None}
-        return self._loaders
+        """The loaders of the arguments that are converted."""
+        build = build_lenient_loader if self.is_lenient else build_loader
+        found = ((name, build(shape)) for name, shape in self.shapes.items())
+        return {name: load for name, load in found if load is not None}
 
-    def _compile(self) -> _Compiled:
+    @cached_property
+    def _compiled(self) -> _Compiled:
         loaders = self.loaders
         limits = [(name, limit) for name in loaders if (limit := find_limit(self.shapes[name])) is not None]
         converted = [name for name, load in loaders.items() if load is not load_integer]
         validator = Validator(self._enforced_schema(), trusted=self.trusted)
-        self._compiled = _Compiled(
+        return _Compiled(
             validator,
             Repairer(self.schema),
             frozenset(self.schema.get("properties", ())),
             self.nullable | self.optional,
             limits,
             not (self.parameters or converted or self.field_defaults or self.factories),
-            self._find_hidden_defaults(),
             None if limits or (self.withheld and not self.closed) else validator.is_surely_valid,
         )
-        return self._compiled
 
     def _enforced_schema(self) -> Schema:
         """Return the schema that arguments are checked against. An explicit one is that as it is."""
@@ -185,7 +173,7 @@ class ToolArguments:
     def check(self, given: Any) -> dict[str, Any]:
         """Return arguments that fit the schema, explicit nulls still in them, or raise
         InvalidArgumentsError."""
-        compiled = self._compiled or self._compile()
+        compiled = self._compiled
         if compiled.is_surely_valid is not None and compiled.is_surely_valid(given):
             return given  # type: ignore[no-any-return]
         arguments: dict[str, Any] = given if type(given) is dict else self._as_dict(given)
@@ -273,9 +261,9 @@ class ToolArguments:
 
     def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return checked arguments as the parameters of the handler, or raise InvalidArgumentsError."""
-        compiled = self._compiled or self._compile()
+        compiled = self._compiled
         if self.whole is not None:
-            return self._add_defaults({self.whole: _without_nulls(arguments, compiled.nulls)})
+            return self._add_defaults({self.whole: self._members(arguments, compiled.nulls)})
         if compiled.is_identity and _UNCHANGED.issuperset(map(type, arguments.values())):
             return arguments
         if type(arguments) is Converted:
@@ -296,6 +284,15 @@ class ToolArguments:
             values[self.parameters.get(name, name)] = value
         return self._add_defaults(values)
 
+    def _members(self, arguments: dict[str, Any], nulls: frozenset[str]) -> dict[str, Any]:
+        """Return the dict for a handler that gets all arguments in one."""
+        given = _without_nulls(arguments, nulls)
+        if self.parameters:
+            given = {self.parameters.get(name, name): value for name, value in given.items()}
+        for name, value in self.bound.items():
+            given[name] = deepcopy(value) if isinstance(value, list | dict) else value
+        return given
+
     def _add_defaults(self, values: dict[str, Any]) -> dict[str, Any]:
         for name, make in self.factories.items():
             if name not in values:
@@ -304,21 +301,18 @@ class ToolArguments:
 
     # --- the values that the handler gets, for policies that judge them ---
 
-    @property
+    @cached_property
     def changing(self) -> frozenset[str]:
         """The arguments that the handler may get in another form than the checked one."""
-        if self._changing is None:
-            converted = [name for name, load in self.loaders.items() if load is not load_integer]
-            made = self._by_name(self.factories)
-            self._changing = self.reconverted.union(converted, self._find_hidden_defaults(), made)
-        return self._changing if self.whole is None else self.reconverted
+        if self.whole is not None:
+            return self.reconverted
+        converted = [name for name, load in self.loaders.items() if load is not load_integer]
+        return self.reconverted.union(converted, self._hidden_defaults, self._by_name(self.factories))
 
-    @property
+    @cached_property
     def user_code(self) -> frozenset[str]:
         """The arguments whose conversion runs code of the author, besides the handler."""
-        if self._user_code is None:
-            self._user_code = frozenset(name for name in self.loaders if runs_user_code(self.shapes[name]))
-        return self._user_code
+        return frozenset(name for name in self.loaders if runs_user_code(self.shapes[name]))
 
     @property
     def runs_user_code(self) -> bool:
@@ -333,17 +327,17 @@ class ToolArguments:
         """Return checked arguments in the form that the handler gets: `values`, and defaults for the
         others."""
         unknown = {name: OPAQUE for name in self.reconverted if name in arguments}
-        hidden_defaults = (self._compiled or self._compile()).hidden_defaults
         given = self._by_name(values) if self.whole is None else {}
-        return Received({**hidden_defaults, **given, **unknown}, arguments)
+        return Received({**self._hidden_defaults, **given, **unknown}, arguments)
 
     def _by_name(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values of parameters by the names that the schema publishes."""
         names = {parameter: name for name, parameter in self.parameters.items()}
         return {names.get(parameter, parameter): value for parameter, value in values.items()}
 
-    def _find_hidden_defaults(self) -> dict[str, Any]:
-        """Return the defaults that the schema does not publish as they are."""
+    @cached_property
+    def _hidden_defaults(self) -> dict[str, Any]:
+        """The defaults that the schema does not publish as they are."""
         defaults = self._by_name(self.defaults)
         found = {}
         for name, item in self.schema.get("properties", {}).items() if defaults else ():

@@ -11,9 +11,9 @@ import functools
 import inspect
 import re
 import typing
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from copy import copy, deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import GenericAlias, NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, NoReturn, TypeVar
 
@@ -41,7 +41,7 @@ from toolcrib.schema.converters import (
 )
 from toolcrib.schema.docstrings import Docstring, Documented, parse_docstring, type_hint_of
 from toolcrib.schema.hints import ARRAYS, HintReader, constant_of, split_optional
-from toolcrib.schema.injection import CONTEXT, Injector, find_depends
+from toolcrib.schema.injection import Injector, find_depends
 from toolcrib.schema.parameters import (
     EMPTY,
     POSITIONAL_ONLY,
@@ -61,7 +61,7 @@ _NOISE = re.compile(r"\b\w+\.|\s|\[(?:str, )?(?:typing\.)?Any\]")
 _BY_NAME = (POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ToolParts:
     """Everything that a tool is built from. `handler` is what a call runs."""
 
@@ -75,19 +75,20 @@ class ToolParts:
     raises: tuple[tuple[str, str], ...]
     tags: tuple[str, ...]
     annotations: Mapping[str, Any] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
+    findings: tuple[Finding, ...] = ()
 
-    def replace_output_schema(self, schema: Mapping[str, Any]) -> None:
-        """Take an explicit output schema instead of the one made from the hints."""
-        self.output_schema, self.dump = schema, None
-        self.arguments.trusted = False
+    def with_output_schema(self, schema: Mapping[str, Any]) -> ToolParts:
+        """Return the parts with an explicit output schema instead of the one made from the hints."""
+        return replace(
+            self, output_schema=schema, dump=None, arguments=replace(self.arguments, trusted=False)
+        )
 
-    def drop_output_schema(self) -> None:
-        """Publish no output schema: what it would say goes to the description."""
-        if self.output_schema is not None:
-            self.description, self.output_schema = publish_docs(
-                self.description, self.returns, self.raises, None
-            )
+    def without_output_schema(self) -> ToolParts:
+        """Return the parts without an output schema: what it would say goes to the description."""
+        if self.output_schema is None:
+            return self
+        description, _ = publish_docs(self.description, self.returns, self.raises, None)
+        return replace(self, description=description, output_schema=None)
 
 
 def build_function(info: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
@@ -103,9 +104,8 @@ def build_open(info: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
     named = copy(info)
     named._parameters = [item for item in info.parameters if item.kind is not inspect.Parameter.VAR_KEYWORD]
     parts = build_function(named, name, options)
-    parts.arguments.closed = False
-    parts.arguments.schema = {**parts.arguments.schema, "additionalProperties": True}
-    return parts
+    schema = {**parts.arguments.schema, "additionalProperties": True}
+    return replace(parts, arguments=replace(parts.arguments, closed=False, schema=schema))
 
 
 class _FunctionBuilder:
@@ -116,11 +116,12 @@ class _FunctionBuilder:
         self.findings: list[Finding] = []
         self.errors: list[InvalidSignatureError] = []
         self.fields: dict[str, Field] = {}
+        self.nullable: set[str] = set()
+        self.optional: set[str] = set()
         self.defaults: dict[str, Any] = {}
         """Defaults that stand in `Field(...)`, by parameter."""
         self.factories: dict[str, Callable[[], Any]] = {}
-        self.arguments = ToolArguments(name=name, schema={}, options=options)
-        self.injector = Injector(name, info.kind, {}, options.run)
+        self.injector = Injector(name, info.kind, options.run)
 
     @functools.cached_property
     def reader(self) -> HintReader:
@@ -138,11 +139,15 @@ class _FunctionBuilder:
             self.errors.append(error)
         if self.errors:
             raise self.errors[0].add(self.errors[1:])
-        self.find_stale_parameters(docs)
+        fields = self.fields
+        schema = arguments_schema(list(fields.values()))
+        self.find_stale_parameters(docs, schema["properties"])
         explicit = self.options.output_schema
         if explicit is not None:
             check_schema(explicit)
             output_schema, dump = dict(explicit), None
+        if self.info.kind != "tool":  # only the results of tools have a schema
+            output_schema = None
         returns = description_of_result or _describe_result(docs, result_hint)
         raises = tuple([(item.name, item.description) for item in docs.raises])
         description, output_schema = publish_docs(
@@ -150,19 +155,27 @@ class _FunctionBuilder:
         )
         if self.options.description is not None:
             description = self.options.description
-        self.arguments.trusted = explicit is None
-        self.arguments.factories = self.factories
-        _add_defaults(self.arguments, self.info, self.defaults, self.injector.functions)
+        defaults = _read_defaults(self.info, self.defaults, self.injector.functions)
+        arguments = ToolArguments(
+            name=self.name,
+            kind=self.info.kind,
+            schema=schema,
+            trusted=explicit is None,
+            options=self.options,
+            parameters={name: item.keyword for name, item in fields.items() if name != item.keyword},
+            shapes={name: item.shape for name, item in fields.items()},
+            nullable=frozenset(self.nullable),
+            optional=frozenset(self.optional),
+            positional=defaults.positional,
+            context=self.injector.context,
+            defaults=defaults.of_parameters,
+            field_defaults=defaults.of_fields,
+            factories=self.factories,
+        )
+        handler = self.injector.wrap(self.info, defaults.positional)
+        findings = tuple(self.findings)
         return ToolParts(
-            _inject(self.info, self.arguments, self.injector),
-            description,
-            self.arguments,
-            output_schema,
-            dump,
-            returns,
-            raises,
-            docs.tags,
-            findings=self.findings,
+            handler, description, arguments, output_schema, dump, returns, raises, docs.tags, {}, findings
         )
 
     # --- parameters ---
@@ -181,9 +194,6 @@ class _FunctionBuilder:
                     self.read_parameter(parameter, hints, documented)
             except InvalidSignatureError as error:  # the others are read too, to report everything at once
                 self.errors.append(error)
-        self.arguments.schema = arguments_schema(list(self.fields.values()))
-        self.arguments.shapes = {key: item.shape for key, item in self.fields.items()}
-        self.arguments.parameters = {k: item.keyword for k, item in self.fields.items() if k != item.keyword}
 
     def read_parameter(
         self, parameter: Parameter, hints: dict[str, Any], documented: Mapping[str, Documented]
@@ -224,7 +234,7 @@ class _FunctionBuilder:
         name, default = parameter.name, parameter.default
         if default is EMPTY:
             return Field(name, shape, True, MISSING, "", name, name)
-        self.arguments.add_null(name, is_optional)
+        self.add_null(name, is_optional)
         return Field(
             name, bare, False, self.publish_default(name, bare, default, is_optional), "", name, name
         )
@@ -242,13 +252,17 @@ class _FunctionBuilder:
         self.note("stale-type", "warning", message, parameter.name, "annotate the parameter")
         return EMPTY
 
+    def add_null(self, name: str, is_none: bool) -> None:
+        """Accept an explicit null, which means None or that the argument was left out."""
+        (self.nullable if is_none else self.optional).add(name)
+
     def take_context(self, name: str) -> None:
         if self.options.run == "process":
             hint = "drop the parameter, or use run='thread'"
             self.refuse(name, "cannot be a Context: the tool runs in another process", hint)
-        if self.arguments.context is not None:
-            self.refuse(name, "is a second Context", f"use '{self.arguments.context}'")
-        self.arguments.context = name
+        if self.injector.own_context is not None:
+            self.refuse(name, "is a second Context", f"use '{self.injector.own_context}'")
+        self.injector.own_context = name
 
     def read_field(self, parameter: Parameter, hint: Any, bare: Any) -> Field:
         """Make a field of a parameter. `bare` is its hint without None, which only a required one
@@ -269,7 +283,7 @@ class _FunctionBuilder:
             shape_accepts_none = self.guard(name, accepts_none, shape)
             made.default = self.publish_default(name, shape, default, is_optional or shape_accepts_none)
             if not shape_accepts_none:
-                self.arguments.add_null(made.name, is_optional)
+                self.add_null(made.name, is_optional)
         return made
 
     def read_hint(self, reader: HintReader, hint: Any, name: str) -> tuple[Shape, FieldInfo]:
@@ -346,12 +360,12 @@ class _FunctionBuilder:
 
     # --- findings ---
 
-    def find_stale_parameters(self, docs: Docstring) -> None:
+    def find_stale_parameters(self, docs: Docstring, properties: Mapping[str, Any]) -> None:
         """Report names where all parameters are plain values: others may be the fields of an object."""
         stale = (
             {item.name for item in docs.params if item.name.islower()} - self.fields.keys() - _NO_PARAMETERS
         )
-        if not stale or not all(map(_is_plain_value, self.arguments.schema.get("properties", {}).values())):
+        if not stale or not all(map(_is_plain_value, properties.values())):
             return
         for name in sorted(stale - parameter_names(self.info)):
             message = f"The docstring describes a parameter '{name}' that does not exist"
@@ -391,22 +405,28 @@ def _first_line(error: Exception) -> str:
     return f"{first} {rest[0].strip()}" if first.endswith(":") and rest else first
 
 
-def _add_defaults(
-    arguments: ToolArguments,
-    info: HandlerInfo,
-    from_fields: Mapping[str, Any],
-    injected: Mapping[str, Any],
-) -> None:
-    """Add the defaults of all parameters but the injected ones; some stand in `Field(...)`."""
-    arguments.defaults = {
-        item.name: from_fields.get(item.name, item.default)
+class _Defaults(NamedTuple):
+    """The defaults of parameters, of those in `Field(...)`, and of the positional-only ones, in order."""
+
+    of_parameters: dict[str, Any]
+    of_fields: dict[str, Any]
+    positional: tuple[tuple[str, Any], ...]
+
+
+def _read_defaults(info: HandlerInfo, of_fields: Mapping[str, Any], injected: Collection[str]) -> _Defaults:
+    """Return the defaults of all parameters but the injected ones."""
+    defaults = {
+        item.name: of_fields.get(item.name, item.default)
         for item in info.parameters
-        if item.name in from_fields or not (item.default is EMPTY or is_pydantic_field(item.default))
+        if item.name in of_fields or not (item.default is EMPTY or is_pydantic_field(item.default))
         if item.name not in injected
     }
     positional = [item.name for item in info.parameters if item.kind is POSITIONAL_ONLY]
-    arguments.positional = tuple([(name, arguments.defaults.get(name, EMPTY)) for name in positional])
-    arguments.field_defaults = {k: default for k, default in from_fields.items() if k not in positional}
+    return _Defaults(
+        defaults,
+        {name: default for name, default in of_fields.items() if name not in positional},
+        tuple([(name, defaults.get(name, EMPTY)) for name in positional]),
+    )
 
 
 def _has_enum(shape: Shape) -> bool:
@@ -439,17 +459,6 @@ def _find_depends(hint: Any, parameter: Parameter, info: HandlerInfo, name: str)
     except TypeError as error:
         text = f"Parameter '{parameter.name}' of {info.kind} '{name}' {error}"
         raise info.refusal(name, parameter.name, text, "import Depends from toolcrib") from None
-
-
-def _inject(info: HandlerInfo, arguments: ToolArguments, injector: Injector) -> Callable[..., Any]:
-    """Return the handler of a tool, with its dependencies around it if it has any."""
-    if not injector.functions:
-        return info.handler
-    injector.own_context = arguments.context
-    names = [name for name, _ in arguments.positional]
-    injector.context_index = names.index(arguments.context) if arguments.context in names else None
-    arguments.context = arguments.context or CONTEXT
-    return injector.wrap(info)
 
 
 def is_structured(hint: Any) -> bool:
@@ -607,29 +616,62 @@ def _build_explicit(info: HandlerInfo, name: str, options: ToolOptions, *, takes
         for item in info.parameters
         if is_pydantic_field(item.default)
     }
-    defaults = {key: field.default for key, field in fields.items() if field.default is not MISSING}
-    injector = Injector(name, info.kind, {}, options.run)
-    arguments = _bind_handler(info, name, schema, injector, takes_all=takes_all)
-    arguments.options = options
-    arguments.factories = {key: field.factory for key, field in fields.items() if field.factory is not None}
-    _add_defaults(arguments, info, defaults, injector.functions)
-    handler = _inject(info, arguments, injector)
+    injector = Injector(name, info.kind, options.run)
+    roles = _assign_roles(info, name, schema, injector, takes_all=takes_all)
+    defaults = _read_defaults(
+        info,
+        {key: field.default for key, field in fields.items() if field.default is not MISSING},
+        injector.functions,
+    )
+    properties, required = schema.get("properties", {}), schema.get("required", ())
+    optional = [
+        key
+        for key, value in properties.items()
+        if key not in required and isinstance(value, Mapping) and not accepts_null(value)
+    ]
+    arguments = ToolArguments(
+        name=name,
+        kind=info.kind,
+        schema=schema,
+        trusted=False,
+        options=options,
+        closed=False,
+        shapes=roles.shapes,
+        is_lenient=True,
+        optional=frozenset(optional),
+        positional=defaults.positional,
+        context=injector.context,
+        server=roles.server,
+        whole=roles.whole,
+        defaults=defaults.of_parameters,
+        field_defaults=defaults.of_fields,
+        factories={key: field.factory for key, field in fields.items() if field.factory is not None},
+    )
+    handler = injector.wrap(info, defaults.positional)
     return ToolParts(handler, description, arguments, output_schema, None, returns, raises, docs.tags)
 
 
-def _bind_handler(
+class _Roles(NamedTuple):
+    """The parameters of a handler that get the server and all arguments, and the shapes of the others."""
+
+    server: str | None
+    whole: str | None
+    shapes: dict[str, Shape]
+
+
+def _assign_roles(
     info: HandlerInfo, name: str, schema: Mapping[str, Any], injector: Injector, *, takes_all: bool
-) -> ToolArguments:
+) -> _Roles:
     hints = resolve_hints(info, name)
     properties = schema.get("properties", {})
-    context = server = whole = None
+    server = whole = None
     rest: list[Parameter] = []
     for parameter in info.parameters:
         hint, _ = split_optional(hints.get(parameter.name))
         if (depends := _find_depends(hint, parameter, info, name)) is not None:
             injector.add(info, parameter.name, parameter.kind, depends)
         elif is_context(hint, info, name, parameter.name):
-            context = parameter.name
+            injector.own_context = parameter.name
         elif parameter.name == "server" and "server" not in properties:
             server = parameter.name
         else:
@@ -637,26 +679,10 @@ def _bind_handler(
     if (takes_all and rest) or [(p.name, p.kind in _BY_NAME) for p in rest] == [("arguments", True)]:
         whole = rest[0].name
         _check_other_parameters(info, name, rest[1:])
-    else:
-        _check_keywords(info, name, schema, rest)
-    read = {key: _read_lenient(hints[key]) for key in properties if whole is None and key in hints}
-    optional = {
-        key
-        for key, value in properties.items()
-        if key not in schema.get("required", ()) and isinstance(value, Mapping) and not accepts_null(value)
-    }
-    return ToolArguments(
-        name=name,
-        schema=schema,
-        trusted=False,
-        closed=False,
-        shapes={key: shape for key, shape in read.items() if shape is not None},
-        is_lenient=True,
-        optional=frozenset(optional),
-        context=context,
-        server=server,
-        whole=whole,
-    )
+        return _Roles(server, whole, {})
+    _check_keywords(info, name, schema, rest)
+    read = {key: _read_lenient(hints[key]) for key in properties if key in hints}
+    return _Roles(server, None, {key: shape for key, shape in read.items() if shape is not None})
 
 
 def _read_lenient(hint: Any) -> Shape | None:

@@ -11,12 +11,12 @@ import asyncio
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from contextvars import copy_context
 from copy import deepcopy
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, NoReturn
 
 from toolcrib.context import Context, Depends
@@ -86,13 +86,18 @@ class Injector:
 
     tool: str
     kind: str
-    functions: dict[str, Callable[..., Any]]
     run: str
+    functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
     own_context: str | None = None
     """The parameter of the tool that gets the Context, if it has one."""
-    context_index: int | None = None
+    _context_index: int | None = None
     """Its position, if it is positional-only."""
-    _steps: tuple[_Step, ...] | None = None
+    _steps: tuple[_Step, ...] = ()
+
+    @property
+    def context(self) -> str | None:
+        """The name under which the handler gets the Context: dependencies may need one that it does not."""
+        return self.own_context or (CONTEXT if self.functions else None)
 
     def add(self, info: HandlerInfo, parameter: str, kind: Any, depends: Depends) -> None:
         """Add a parameter. Raise InvalidSignatureError where it or its dependency cannot be used."""
@@ -104,9 +109,14 @@ class Injector:
         self.functions[parameter] = depends.function
         self._read(info, parameter, {}, {}, ())
 
-    def wrap(self, info: HandlerInfo) -> Callable[..., Any]:
-        """Return the handler with its dependencies around it."""
+    def wrap(self, info: HandlerInfo, positional: Sequence[tuple[str, Any]]) -> Callable[..., Any]:
+        """Return the handler with its dependencies around it, if it has any. `positional` are its
+        positional-only parameters."""
         handler = info.handler
+        if not self.functions:
+            return handler
+        names = [name for name, _ in positional]
+        self._context_index = names.index(self.own_context) if self.own_context in names else None
         self._steps = self._plan({})
         if inspect.isasyncgenfunction(handler):
             wrapper = self._wrap_async_generator(handler)
@@ -183,12 +193,12 @@ class Injector:
         context: Context
         if self.own_context is None:
             context = kwargs.pop(CONTEXT)
-        elif self.context_index is None:
+        elif self._context_index is None:
             context = kwargs[self.own_context]
         else:
-            context = args[self.context_index]
+            context = args[self._context_index]
         overrides = getattr(context.server, "dependency_overrides", None)
-        return context, self._plan(overrides) if overrides else self._steps or ()
+        return context, self._plan(overrides) if overrides else self._steps
 
     def _finish(self, values: Mapping[Any, Any], kwargs: dict[str, Any]) -> None:
         for parameter, key in self.functions.items():
@@ -334,51 +344,26 @@ def bind_arguments(arguments: ToolArguments, options: ToolOptions) -> ToolArgume
     _check_changes(tool, schema, options)
     gone = {*options.bind, *options.hide}
     names = {name: options.rename.get(name, name) for name in properties if name not in gone}
-    changed = replace(
+    parameters = {new: arguments.parameters.get(old, old) for old, new in names.items()}
+    published = {**schema, "properties": {names[name]: properties[name] for name in names}}
+    if "required" in schema:
+        published["required"] = [names[name] for name in required if name in names]
+    values = _BoundValues(arguments)
+    for name, value in options.bind.items():
+        values.add(name, value)
+    return replace(
         arguments,
-        schema=_without_unused(
-            {
-                **schema,
-                "properties": {names[name]: properties[name] for name in names},
-                "required": [names[name] for name in required if name in names],
-            }
-        ),
-        parameters={
-            new: arguments.parameters.get(old, old)
-            for old, new in names.items()
-            if new != arguments.parameters.get(old, old)
-        },
+        schema=_without_unused(published),
+        parameters={new: parameter for new, parameter in parameters.items() if new != parameter},
         shapes={names[name]: shape for name, shape in arguments.shapes.items() if name in names},
         nullable=frozenset(names[name] for name in arguments.nullable if name in names),
         optional=frozenset(names[name] for name in arguments.optional if name in names),
         reconverted=frozenset(names[name] for name in arguments.reconverted if name in names),
-        field_defaults=dict(arguments.field_defaults),
-        factories=dict(arguments.factories),
+        bound=values.members,
+        field_defaults=values.defaults,
+        factories=values.factories,
         withheld=frozenset({*gone, *options.rename} - {*names.values()}),
     )
-    if not changed.schema["required"] and "required" not in schema:
-        changed.schema = {key: value for key, value in changed.schema.items() if key != "required"}
-    bound: dict[str, Any] = {}
-    for name, value in options.bind.items():
-        _bind(changed, arguments, name, value, bound)
-    if arguments.whole is None:
-        return changed
-    values = {item.name: getattr(changed, item.name) for item in fields(changed) if item.init}
-    return _ChangedDict(**values, bound=bound)
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class _ChangedDict(ToolArguments):
-    """Changed arguments of a handler that gets all of them in one dict: `bound` values are added to it."""
-
-    bound: Mapping[str, Any]
-
-    def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        values = ToolArguments.bind(self, arguments)
-        named = {self.parameters.get(name, name): value for name, value in values[self.whole or ""].items()}
-        for name, value in self.bound.items():
-            named[name] = deepcopy(value) if isinstance(value, list | dict) else value
-        return {**values, self.whole or "": named}
 
 
 def _check_changes(tool: str, schema: Mapping[str, Any], options: ToolOptions) -> None:
@@ -421,50 +406,55 @@ def _refuse_change(tool: str, option: str, name: Any, problem: str, hint: str | 
     raise InvalidToolError(text, tool=tool, parameter=name, hint=hint) from None
 
 
-def _bind(
-    changed: ToolArguments, arguments: ToolArguments, name: str, value: Any, bound: dict[str, Any]
-) -> None:
-    """Fix an argument. A JSON value is checked and converted as one that a client sends; any other value is
-    passed to the function as it is."""
-    parameter = arguments.parameters.get(name, name)
-    if not isinstance(value, _JSON):
-        checked, make = value, None
-    else:
-        alone = replace(
-            arguments,
-            schema={
-                **arguments.schema,
-                "properties": {name: arguments.schema["properties"][name]},
-                "required": [name],
-            },
-            shapes={key: shape for key, shape in arguments.shapes.items() if key == name},
-            field_defaults={},
-            factories={},
-            whole=None,
-        )
-        try:
-            checked = alone.check({name: deepcopy(value)})[name]
-            converted = alone.bind({name: checked})
-        except InvalidArgumentsError as error:
-            reason = str(error).partition(": ")[2]
-            _refuse_change(
-                arguments.name, "bind", name, f"has a value that does not fit: {reason}", "change the value"
+class _BoundValues:
+    """The values of fixed arguments: `members` of the dict that gets all arguments, else the `defaults` of
+    parameters, or `factories` that make a new value for each call, which the function may change."""
+
+    def __init__(self, arguments: ToolArguments) -> None:
+        self._arguments = arguments
+        self.members: dict[str, Any] = {}
+        self.defaults = dict(arguments.field_defaults)
+        self.factories = dict(arguments.factories)
+
+    def add(self, name: str, value: Any) -> None:
+        """Fix an argument. A JSON value is checked and converted as one that a client sends; any other value
+        is passed to the function as it is."""
+        arguments = self._arguments
+        parameter = arguments.parameters.get(name, name)
+        checked = converted = value
+        make: Callable[[], Any] | None = None
+        if isinstance(value, _JSON):
+            properties = {name: arguments.schema["properties"][name]}
+            alone = replace(
+                arguments,
+                schema={**arguments.schema, "properties": properties, "required": [name]},
+                shapes={key: shape for key, shape in arguments.shapes.items() if key == name},
+                field_defaults={},
+                factories={},
+                whole=None,
             )
-        if parameter not in converted:  # an explicit null that means the default
+            try:
+                checked = alone.check({name: deepcopy(value)})[name]
+                bound = alone.bind({name: checked})
+            except InvalidArgumentsError as error:
+                problem = f"has a value that does not fit: {str(error).partition(': ')[2]}"
+                _refuse_change(arguments.name, "bind", name, problem, "change the value")
+            if parameter not in bound:  # an explicit null that means the default
+                return
+            converted = bound[parameter]
+            if isinstance(value, list | dict):
+                make = functools.partial(_convert_again, alone, name, parameter, checked)
+        if arguments.whole is not None:
+            self.members[name] = checked
             return
-        make = functools.partial(_convert_again, alone, name, parameter, checked)
-        checked = checked if arguments.whole is not None else converted[parameter]
-    if arguments.whole is not None:
-        bound[name] = checked
-    elif make is not None and isinstance(value, list | dict):
-        changed.factories = {**changed.factories, parameter: make}
-    else:
-        changed.factories = {key: item for key, item in changed.factories.items() if key != parameter}
-        changed.field_defaults = {**changed.field_defaults, parameter: checked}
+        self.factories.pop(parameter, None)
+        if make is None:
+            self.defaults[parameter] = converted
+        else:
+            self.factories[parameter] = make
 
 
 def _convert_again(alone: ToolArguments, name: str, parameter: str, value: Any) -> Any:
-    """Return a new value for each call: the function may change it."""
     return alone.bind({name: deepcopy(value)})[parameter]
 
 

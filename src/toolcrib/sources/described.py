@@ -6,6 +6,7 @@ A described tool has a definition like any other, for lists, exports, locks and 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -75,9 +76,9 @@ def options_in(definition: ToolDefinition) -> ToolOptions:
 
 def _build(definition: ToolDefinition, info: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
     parts = build_handler(info, name, options)
-    parts.annotations = dict(definition.annotations)
-    parts.returns, parts.raises = definition.returns, definition.raises
-    return parts
+    return replace(
+        parts, annotations=definition.annotations, returns=definition.returns, raises=definition.raises
+    )
 
 
 def describe_prompt(name: str, facts: Mapping[str, Any], source: Location) -> Prompt:

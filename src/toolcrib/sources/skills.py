@@ -193,7 +193,7 @@ class _SkillReader:
 
     def _make(self, entry: FileEntry, file: SkillFile, data: bytes) -> SkillResource:
         mime_type = entry.mime_type if not is_text_type(entry.mime_type) or _is_utf8(data) else _BINARY
-        info = HandlerInfo(_reading(self.folder, entry.path, file.digest, mime_type))
+        info = HandlerInfo(_reading(self.folder, entry.path, file.digest, mime_type), "resource")
         info.source = Location(str(self.folder.path / entry.path), 1)
         made = SkillResource(info, file.uri, ToolOptions(read_only=True, run="thread"), self.folder)
         made.display_name, made.folder = entry.path, self.folder

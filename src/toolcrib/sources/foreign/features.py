@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, NoReturn, TypeVar
 
 from toolcrib.component import Adoption, Component, Tool
@@ -140,10 +141,9 @@ class ListedPrompt(Prompt):
 
 def _build_prompt(info: HandlerInfo, name: str, options: ToolOptions) -> ToolParts:
     parts = build_handler(info, name, options)
-    parts.arguments.kind = "prompt"
     # The library may parse the strings as JSON.
-    parts.arguments.reconverted = frozenset(parts.arguments.schema["properties"])
-    return parts
+    reconverted = frozenset(parts.arguments.schema["properties"])
+    return replace(parts, arguments=replace(parts.arguments, kind="prompt", reconverted=reconverted))
 
 
 # --- making them -------------------------------------------------------------------------------------

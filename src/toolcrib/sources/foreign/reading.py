@@ -449,9 +449,8 @@ class _Adopter:
             has_no_schema = wire.get("outputSchema") is None or is_any_list(hints_of(origin.fn).get("return"))
             if has_no_schema and options.output_schema is None:
                 if options.description is None:
-                    parts.drop_output_schema()
-                else:  # a description of the author stays as it is
-                    parts.output_schema = None
+                    return parts.without_output_schema()
+                return replace(parts, output_schema=None)  # a description of the author stays as it is
             return parts
 
         tool = Tool(made.info, made.name, made.options, build, origin.fn)
@@ -480,17 +479,26 @@ class _Adopter:
 
             if described is None:
                 parts = build_handler(info, name, options)
-                parts.arguments.reconverted = _find_reconverted(parts.arguments.schema, frozenset())
-                return parts
+                arguments = parts.arguments
+                reconverted = _find_reconverted(arguments.schema, frozenset())
+                return replace(parts, arguments=replace(arguments, reconverted=reconverted))
             said = options.description if options.description is not None else described.description
             output_schema = options.output_schema or described.output_schema
             input_schema = described.arguments.schema
             kept = replace(options, description=said, input_schema=input_schema, output_schema=output_schema)
             parts = build_handler(info, name, kept)
-            parts.returns, parts.raises, parts.tags = described.returns, described.raises, described.tags
-            parts.arguments.closed = described.arguments.closed
-            parts.arguments.reconverted = _find_reconverted(input_schema, described.arguments.user_code)
-            return parts
+            arguments = replace(
+                parts.arguments,
+                closed=described.arguments.closed,
+                reconverted=_find_reconverted(input_schema, described.arguments.user_code),
+            )
+            return replace(
+                parts,
+                arguments=arguments,
+                returns=described.returns,
+                raises=described.raises,
+                tags=described.tags,
+            )
 
         options = ToolOptions(**self._options())
         if described is None:
@@ -547,9 +555,9 @@ class _Adopter:
         if set(parts.arguments.schema.get("properties", ())) != set(published):
             return None
         if theirs is None:
-            parts.drop_output_schema()
-        elif self._has_own_output or self._says_more(parts.output_schema, returns):
-            parts.output_schema = theirs
+            return parts.without_output_schema()
+        if self._has_own_output or self._says_more(parts.output_schema, returns):
+            return replace(parts, output_schema=theirs)
         return parts
 
     def _says_more(self, ours: Mapping[str, Any] | None, returns: Any) -> bool:

@@ -257,13 +257,13 @@ def adopt(maker: ToolMaker, function: Function, call: Arguments, library: str) -
         except DefinitionError as error:
             return _permit(callee, name, options, error)
         if isinstance(stated, Mapping) and options.output_schema is None:
-            parts.replace_output_schema(stated)
-            return parts
+            return parts.with_output_schema(stated)
         hint = callee.function.__annotations__.get("return")
         if parts.output_schema is None and isinstance(hint, type) and hint not in _UNDESCRIBED:
             words = f"The result of tool '{name}' may be described by the other library"
             where = (callee.source.file, callee.source.line)
-            parts.findings.append(Finding("guessed-result", "advice", words, name, "return", *where))
+            finding = Finding("guessed-result", "advice", words, name, "return", *where)
+            return replace(parts, findings=(*parts.findings, finding))
         return parts
 
     return Tool(callee, name, options, build, stub)
@@ -300,8 +300,8 @@ def _permit(callee: HandlerInfo, name: str, options: ToolOptions, error: Definit
     parts = build_handler(callee, name, replace(options, input_schema=schema))
     words = f"Tool '{name}' keeps the schema of the other library, which is not known here: {error}"
     where = (callee.source.file, callee.source.line)
-    parts.findings.append(Finding("guessed-schema", "warning", words, name, None, *where, error.hint))
-    return parts
+    finding = Finding("guessed-schema", "warning", words, name, None, *where, error.hint)
+    return replace(parts, findings=(*parts.findings, finding))
 
 
 def _is_undescribed(hint: Any, library: str) -> bool:
